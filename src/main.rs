@@ -1,0 +1,3 @@
+//! The `berth` binary: parse, install the crypto provider, run.
+
+fn main() {}

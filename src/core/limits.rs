@@ -1,0 +1,33 @@
+//! Every bound of the engine, each with its reason.
+
+use std::time::Duration;
+
+/// Entries the change log keeps. A worker that lags by more rebuilds; at 2,000 changes a second this is half a minute.
+pub const CHANGE_LOG_ENTRIES: usize = 65_536;
+
+/// Log entries a commit may look back over before it counts the proposal as a conflict: a commit holds the write lock.
+pub const COMMIT_LOOKBACK_ENTRIES: usize = 1_024;
+
+/// Conflicts in a row before an attempt goes to backoff: one retry is common under contention, four in a row are not.
+pub const COMMIT_RETRIES: u32 = 3;
+
+/// Decisions in one step before inputs are looked at again: a few milliseconds of work at most.
+pub const DECISIONS_PER_STEP: usize = 64;
+
+/// Scalar resources that one pod may name: the bits of a verdict.
+pub const SCALARS_PER_POD: usize = 40;
+
+/// Distinct scalar resource names in the whole cluster: each is a column over all nodes.
+pub const SCALAR_COLUMNS: usize = 512;
+
+/// Bytes of class results that one worker keeps: a few hundred shapes on 5,000 nodes.
+pub const CLASS_CACHE_BYTES: usize = 24 << 20;
+
+/// Reasons that a profile's status names.
+pub const TOP_REASONS: usize = 10;
+
+/// Profiles that run at once: each has a thread, a queue and class results.
+pub const PROFILES: usize = 64;
+
+/// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.
+pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);

@@ -1,0 +1,27 @@
+//! Pods, nodes and namespaces as a scheduler sees them: decoded once at the border, validated, never a Kubernetes type.
+
+mod feature;
+mod labels;
+mod node;
+mod pod;
+mod quantity;
+mod resources;
+mod selector;
+mod taint;
+mod time;
+
+pub use feature::Feature;
+pub use labels::Labels;
+pub use node::{Image, Namespace, Node};
+pub use pod::{AffinityTerm, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
+pub use quantity::{Quantity, QuantityError};
+pub use resources::{Requests, is_scalar_resource};
+pub use selector::{
+    LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
+    RequirementOperator,
+};
+pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
+pub use time::Time;
+
+/// A shared immutable string: names, keys and values that many objects repeat.
+pub type Str = std::sync::Arc<str>;

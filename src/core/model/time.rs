@@ -1,0 +1,45 @@
+use std::time::Duration;
+
+/// A moment on the engine's own monotonic clock, in nanoseconds since an origin that the caller chose.
+///
+/// The engine never reads a clock: the runtime passes real time, the simulator virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+
+    /// The moment `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The moment `millis` milliseconds after the origin.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This moment cut down to a whole second since the origin.
+    pub const fn floor_to_second(self) -> Self {
+        Self(self.0 / 1_000_000_000 * 1_000_000_000)
+    }
+
+    /// The time since `earlier`, zero if that lies ahead.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl std::ops::Add<Duration> for Time {
+    type Output = Self;
+
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}

@@ -1,1 +1,63 @@
-//! api
+//! The Kubernetes API of Berth: `SchedulerProfile` in `scheduling.berth.dev/v1alpha1`.
+//!
+//! The types here are the source of the custom resource definition: bounds and defaults stand in the schema, rules
+//! over several fields in CEL, so that the API server refuses a bad profile when it is applied. What needs the
+//! cluster (a name that another profile has, an operator option) is found by the operator and told in conditions.
+//!
+//! - [`SchedulerProfile`], [`SchedulerProfileSpec`]: what a user writes
+//! - [`SchedulerProfileStatus`]: what the operator answers
+//! - [`conditions`]: condition types, their closed sets of reasons, and how one is set
+//! - [`crd_yaml`], [`crd_json`], [`missing_fields`], [`unknown_fields`]: the definition as text, and comparisons with it
+//!
+//! Reading profiles from a watch: wrap the type in `kube::core::DeserializeGuard`, so that one object written under
+//! another schema cannot stop the stream.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![allow(
+    unreachable_pub,
+    reason = "KubeSchema derives a public helper type inside a function for every struct"
+)]
+
+pub mod conditions;
+
+mod affinity;
+mod args;
+mod duration;
+mod plugins;
+mod schema;
+mod selector;
+mod settings;
+mod spec;
+mod status;
+
+pub use affinity::{
+    AddedAffinity, FieldSelectorRequirement, NodeSelector, NodeSelectorOperator,
+    NodeSelectorRequirement, NodeSelectorTerm, PreferredNodeSelectorTerm,
+};
+pub use args::{
+    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, PluginArgs, ResourceWeight,
+    ScoringStrategy, ScoringStrategyType, ShapePoint,
+};
+pub use duration::{Duration, DurationError};
+pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName};
+pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, unknown_fields};
+pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
+pub use settings::{NamespaceAccess, Namespaces, Nodes, Queue};
+pub use spec::{AllowUnsafe, Mode, Preset, SchedulerProfile, SchedulerProfileSpec, UnknownFields};
+pub use status::{
+    EffectiveProfile, NodeCounts, PodCounts, SchedulerNameState, SchedulerNameStatus,
+    SchedulerProfileStatus, TopReason, Totals, WorkerState, WorkerStatus,
+};
+
+/// API group of every kind that Berth defines.
+pub const GROUP: &str = "scheduling.berth.dev";
+
+/// The one served and stored version.
+pub const VERSION: &str = "v1alpha1";
+
+/// Name of the custom resource definition of [`SchedulerProfile`].
+pub const CRD_NAME: &str = "schedulerprofiles.scheduling.berth.dev";
+
+/// The scheduler name that the API server writes into pods that name none.
+/// Profiles may serve it only where the operator was started with `--serve-default-scheduler`.
+pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";

@@ -1,0 +1,429 @@
+//! Condition types of a profile, their closed sets of reasons, and how a condition is set.
+//!
+//! Each type has an enum of reasons of its own, and each reason fixes the condition's status: `Ready` can carry no reason
+//! of `Accepted`, and nothing can say `True` with a reason that means `False`. Reasons are metric labels too, so the sets
+//! stay small. `docs/conditions.md` has a section for each.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+
+/// Longest message that is written, in bytes; the API conventions allow 32,768.
+pub const MAX_MESSAGE_BYTES: usize = 2_048;
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It is not known.
+    Unknown,
+}
+
+impl Status {
+    /// The status as written in a condition.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// The types of conditions that a profile has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConditionType {
+    /// The leader runs a worker for this generation, and it schedules.
+    Ready,
+    /// The spec is valid and nothing in the cluster stands against it.
+    Accepted,
+    /// Everything that the spec refers to was found.
+    ResolvedRefs,
+    /// A worker runs with this spec.
+    Programmed,
+    /// The extenders answer.
+    ExtendersHealthy,
+    /// Pods find nodes.
+    SchedulingHealthy,
+    /// The operator is about to put a spec in force (True is not the usual state).
+    Reconciling,
+    /// The operator cannot go on before the spec changes (True is not the usual state).
+    Stalled,
+}
+
+impl ConditionType {
+    /// Every type, in the order in which they are written.
+    pub const ALL: [Self; 8] = [
+        Self::Ready,
+        Self::Accepted,
+        Self::ResolvedRefs,
+        Self::Programmed,
+        Self::ExtendersHealthy,
+        Self::SchedulingHealthy,
+        Self::Reconciling,
+        Self::Stalled,
+    ];
+
+    /// The type as written in a condition.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Accepted => "Accepted",
+            Self::ResolvedRefs => "ResolvedRefs",
+            Self::Programmed => "Programmed",
+            Self::ExtendersHealthy => "ExtendersHealthy",
+            Self::SchedulingHealthy => "SchedulingHealthy",
+            Self::Reconciling => "Reconciling",
+            Self::Stalled => "Stalled",
+        }
+    }
+
+    /// The reasons that a condition of this type can carry.
+    pub fn reasons(self) -> Vec<&'static str> {
+        fn names<R: Reason>(reasons: &[R]) -> Vec<&'static str> {
+            reasons.iter().map(Reason::as_str).collect()
+        }
+        match self {
+            Self::Ready => names(&Ready::ALL),
+            Self::Accepted => names(&Accepted::ALL),
+            Self::ResolvedRefs => names(&ResolvedRefs::ALL),
+            Self::Programmed => names(&Programmed::ALL),
+            Self::ExtendersHealthy => names(&ExtendersHealthy::ALL),
+            Self::SchedulingHealthy => names(&SchedulingHealthy::ALL),
+            Self::Reconciling => names(&Reconciling::ALL),
+            Self::Stalled => names(&Stalled::ALL),
+        }
+    }
+}
+
+impl fmt::Display for ConditionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A reason that a condition of one type can carry.
+pub trait Reason: Copy {
+    /// The type of condition that it belongs to.
+    const TYPE: ConditionType;
+
+    /// The reason as written in a condition and in metric labels.
+    fn as_str(&self) -> &'static str;
+
+    /// The status that the condition has for this reason.
+    fn status(&self) -> Status;
+}
+
+/// Defines the closed set of reasons of one condition type: `Variant => Status`.
+macro_rules! reasons {
+    ($(#[$doc:meta])* $name:ident [$count:literal] { $($(#[$variant_doc:meta])* $variant:ident => $status:ident,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every reason of this type.
+            pub const ALL: [Self; $count] = [$(Self::$variant,)+];
+
+            /// The reason as written in a condition and in metric labels.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)+
+                }
+            }
+        }
+
+        impl Reason for $name {
+            const TYPE: ConditionType = ConditionType::$name;
+
+            fn as_str(&self) -> &'static str {
+                Self::as_str(*self)
+            }
+
+            fn status(&self) -> Status {
+                match self {
+                    $(Self::$variant => Status::$status,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Reasons of the condition `Ready`.
+    Ready [8] {
+        /// The worker of this generation schedules.
+        Serving => True,
+        /// `spec.mode` is Paused: pods stay queued.
+        Paused => False,
+        /// The spec was refused, and no earlier one serves.
+        NotAccepted => False,
+        /// The spec was refused; the last one that compiled serves.
+        ServingLastGood => False,
+        /// The worker is not started yet, or ended in error.
+        WorkerNotRunning => False,
+        /// No process leads at present.
+        AwaitingLeader => False,
+        /// The profile is being deleted and its worker ends.
+        Deleting => False,
+        /// The operator has just seen the profile for the first time.
+        Pending => Unknown,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `Accepted`.
+    Accepted [7] {
+        /// The spec is valid.
+        Accepted => True,
+        /// An older profile serves the same scheduler name.
+        SchedulerNameConflict => False,
+        /// `default-scheduler` is asked for, and the operator was not started to serve it.
+        ReservedSchedulerName => False,
+        /// A field's value cannot be used.
+        InvalidArgs => False,
+        /// A selector or an affinity cannot be used.
+        InvalidSelector => False,
+        /// There are more profiles than one operator serves.
+        TooManyProfiles => False,
+        /// The operator has just seen the profile for the first time.
+        Pending => Unknown,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `ResolvedRefs`.
+    ResolvedRefs [1] {
+        /// The spec refers to nothing.
+        NoRefs => True,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `Programmed`.
+    Programmed [8] {
+        /// A worker runs with this spec.
+        Programmed => True,
+        /// The spec is not yet given to a worker.
+        Pending => Unknown,
+        /// The worker waits for the first read of pods and nodes.
+        WarmingCache => False,
+        /// No process leads at present.
+        AwaitingLeader => False,
+        /// The worker ended in error.
+        WorkerFailed => False,
+        /// The API server refuses the operator a request that it needs.
+        PermissionDenied => False,
+        /// The custom resource definition in the cluster lacks fields that this operator knows.
+        CRDOutdated => False,
+        /// The worker gives back what it has not sent, and ends.
+        Draining => False,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `ExtendersHealthy`.
+    ExtendersHealthy [1] {
+        /// The profile has no extenders.
+        NoExtenders => True,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `SchedulingHealthy`.
+    SchedulingHealthy [7] {
+        /// Pods are placed as they come.
+        KeepingUp => True,
+        /// No pod waits.
+        Idle => True,
+        /// Pods wait that fit nowhere, or wait long.
+        Backlog => False,
+        /// `spec.nodes.selector` matches no node.
+        NoMatchingNodes => False,
+        /// Another scheduler binds pods of this profile's name.
+        AnotherSchedulerServes => False,
+        /// The watch of pods or nodes is behind, so that nothing is bound.
+        StaleCache => False,
+        /// No worker schedules, so nothing can be said.
+        NotServing => Unknown,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `Reconciling`; `True` is not the usual state.
+    Reconciling [2] {
+        /// A changed spec is being put in force.
+        ApplyingRevision => True,
+        /// Nothing is left to do.
+        Settled => False,
+    }
+}
+
+reasons! {
+    /// Reasons of the condition `Stalled`; `True` is not the usual state.
+    Stalled [2] {
+        /// The spec was refused; nothing happens before it changes.
+        InvalidSpec => True,
+        /// Nothing stands in the way.
+        Settled => False,
+    }
+}
+
+/// Sets the condition that `reason` belongs to, and says whether anything changed.
+///
+/// `now` becomes `lastTransitionTime` only where the status changes, as the API conventions ask. A message longer than
+/// [`MAX_MESSAGE_BYTES`] is cut. Conditions stand in the order of [`ConditionType::ALL`]; those of types that are not
+/// ours keep their places at the end.
+pub fn set_condition<R: Reason>(
+    conditions: &mut Vec<Condition>,
+    reason: R,
+    message: &str,
+    observed_generation: i64,
+    now: Timestamp,
+) -> bool {
+    let mut wanted = Condition {
+        type_: R::TYPE.as_str().to_owned(),
+        status: reason.status().as_str().to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: cut(message, MAX_MESSAGE_BYTES).to_owned(),
+        observed_generation: Some(observed_generation),
+        last_transition_time: Time(now),
+    };
+    if let Some(present) = conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == wanted.type_)
+    {
+        if present.status == wanted.status {
+            wanted.last_transition_time = present.last_transition_time.clone();
+        }
+        let changed = *present != wanted;
+        *present = wanted;
+        return changed;
+    }
+    let place = conditions
+        .iter()
+        .position(|condition| rank(&condition.type_) > rank(&wanted.type_));
+    conditions.insert(place.unwrap_or(conditions.len()), wanted);
+    true
+}
+
+/// The condition of type `kind`, where there is one.
+pub fn find_condition(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == kind.as_str())
+}
+
+fn rank(kind: &str) -> usize {
+    ConditionType::ALL
+        .iter()
+        .position(|known| known.as_str() == kind)
+        .unwrap_or(usize::MAX)
+}
+
+/// The longest prefix of `text` that has at most `limit` bytes and ends between two characters.
+fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let mut conditions = Vec::new();
+        assert!(set_condition(
+            &mut conditions,
+            Ready::Paused,
+            "a",
+            1,
+            at(10)
+        ));
+        assert!(set_condition(
+            &mut conditions,
+            Ready::ServingLastGood,
+            "b",
+            2,
+            at(20)
+        ));
+        assert_eq!(conditions[0].last_transition_time, Time(at(10)));
+        assert_eq!(
+            (
+                conditions[0].reason.as_str(),
+                conditions[0].message.as_str()
+            ),
+            ("ServingLastGood", "b")
+        );
+        assert!(set_condition(
+            &mut conditions,
+            Ready::Serving,
+            "b",
+            2,
+            at(30)
+        ));
+        assert_eq!(conditions[0].last_transition_time, Time(at(30)));
+        assert_eq!(conditions[0].status, "True");
+    }
+
+    #[test]
+    fn nothing_new_is_no_change() {
+        let mut conditions = Vec::new();
+        set_condition(&mut conditions, Ready::Serving, "a", 1, at(10));
+        let before = conditions.clone();
+        assert!(!set_condition(
+            &mut conditions,
+            Ready::Serving,
+            "a",
+            1,
+            at(99)
+        ));
+        assert_eq!(conditions, before);
+        assert!(
+            set_condition(&mut conditions, Ready::Serving, "a", 2, at(99)),
+            "a new generation is a change"
+        );
+    }
+
+    #[test]
+    fn conditions_stand_in_their_order() {
+        let mut conditions = Vec::new();
+        set_condition(&mut conditions, Stalled::Settled, "", 1, at(1));
+        conditions.push(Condition {
+            type_: "example.com/Other".into(),
+            ..conditions[0].clone()
+        });
+        set_condition(&mut conditions, Accepted::Accepted, "", 1, at(1));
+        set_condition(&mut conditions, Ready::Serving, "", 1, at(1));
+        let types: Vec<_> = conditions
+            .iter()
+            .map(|condition| condition.type_.as_str())
+            .collect();
+        assert_eq!(types, ["Ready", "Accepted", "Stalled", "example.com/Other"]);
+        assert!(find_condition(&conditions, ConditionType::Accepted).is_some());
+        assert!(find_condition(&conditions, ConditionType::Programmed).is_none());
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let mut conditions = Vec::new();
+        set_condition(
+            &mut conditions,
+            Ready::Serving,
+            &"…".repeat(MAX_MESSAGE_BYTES),
+            1,
+            at(1),
+        );
+        assert_eq!(conditions[0].message.len(), MAX_MESSAGE_BYTES / 3 * 3);
+    }
+}

@@ -1,0 +1,135 @@
+//! Settings of a profile that are not about plugins: nodes, namespaces, queue.
+
+use std::collections::BTreeMap;
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::duration::Duration;
+use super::selector::{LabelSelector, label_map};
+
+/// The nodes to choose from, and how many of them are looked at for one pod.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Nodes {
+    /// Narrows the nodes that this profile chooses from. Absent or empty: all nodes. It reserves nothing: pods of
+    /// other schedulers may use the same nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// Share of the nodes, in percent, at which the search for feasible ones ends. 0: as kube-scheduler, 50 percent,
+    /// falling with the number of nodes to 5. 100: every node is looked at.
+    #[schemars(range(min = 0, max = 100))]
+    pub percentage_to_score: i32,
+    /// Feasible nodes that are always looked for, whatever the percentage, 1 to 100,000.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub min_feasible: i32,
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self {
+            selector: None,
+            percentage_to_score: 0,
+            min_feasible: 100,
+        }
+    }
+}
+
+/// Whether a profile is for all namespaces.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NamespaceAccess {
+    /// Pods of every namespace may use the profile.
+    #[default]
+    All,
+    /// Only pods of namespaces that are listed or whose labels match.
+    Restricted,
+}
+
+/// The namespaces whose pods may use a profile. With access Restricted, a namespace is allowed if it is among the
+/// names, or if it has all of the labels.
+#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.access != 'Restricted' || has(self.names) || has(self.matchLabels)")
+        .message("access: Restricted needs names or matchLabels, or no pod could use the profile")
+        .field_path(".access"),
+    validation = Rule::new("self.access == 'Restricted' || !(has(self.names) || has(self.matchLabels))")
+        .message("access: All does not read names and matchLabels: remove them, or set access: Restricted")
+        .field_path(".access")
+)]
+pub struct Namespaces {
+    /// All: pods of every namespace may use the profile. Restricted: only those of namespaces named or matched here.
+    #[serde(default)]
+    pub access: NamespaceAccess,
+    /// Names of allowed namespaces, with access Restricted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 64),
+        inner(
+            length(min = 1, max = 63),
+            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+        )
+    )]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub names: Vec<String>,
+    /// Labels that an allowed namespace has, all of them, with access Restricted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "label_map", extend("minProperties" = 1))]
+    #[x_kube(
+        validation = Rule::new("self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))")
+            .message("matchLabels: a key is not a valid label key: write [prefix/]name, such as example.com/team")
+    )]
+    pub match_labels: BTreeMap<String, String>,
+}
+
+/// How pods that could not be placed wait for their next try.
+#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("duration(self.initialBackoff) > duration('0s')")
+        .message("initialBackoff: must be longer than 0s, such as 1s")
+        .field_path(".initialBackoff"),
+    validation = Rule::new("duration(self.initialBackoff) <= duration(self.maxBackoff)")
+        .message("maxBackoff: must not be shorter than initialBackoff: raise maxBackoff, or lower initialBackoff")
+        .field_path(".maxBackoff"),
+    validation = Rule::new("duration(self.maxBackoff) <= duration('1h')")
+        .message("maxBackoff: must be at most 1h")
+        .field_path(".maxBackoff"),
+    validation = Rule::new("duration(self.maxUnschedulableDuration) >= duration('30s') && duration(self.maxUnschedulableDuration) <= duration('24h')")
+        .message("maxUnschedulableDuration: must be between 30s and 24h, such as 5m")
+        .field_path(".maxUnschedulableDuration")
+)]
+pub struct Queue {
+    /// Wait before the second try of a pod; doubles with each further one.
+    #[serde(default = "default_initial_backoff")]
+    pub initial_backoff: Duration,
+    /// Longest wait between tries, at most 1h.
+    #[serde(default = "default_max_backoff")]
+    pub max_backoff: Duration,
+    /// After this time an unschedulable pod is tried again, even if nothing changed that could help it; 30s to 24h.
+    #[serde(default = "default_max_unschedulable")]
+    pub max_unschedulable_duration: Duration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            initial_backoff: default_initial_backoff(),
+            max_backoff: default_max_backoff(),
+            max_unschedulable_duration: default_max_unschedulable(),
+        }
+    }
+}
+
+const fn default_initial_backoff() -> Duration {
+    Duration::from_secs(1)
+}
+
+const fn default_max_backoff() -> Duration {
+    Duration::from_secs(10)
+}
+
+const fn default_max_unschedulable() -> Duration {
+    Duration::from_secs(300)
+}

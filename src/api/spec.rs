@@ -1,0 +1,222 @@
+//! The root of a profile: who it serves and how, with everything else hung below it.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::args::PluginArgs;
+use super::plugins::{FilterConfig, ScoreConfig};
+use super::schema::join_lines;
+use super::settings::{Namespaces, Nodes, Queue};
+use super::status::SchedulerProfileStatus;
+
+/// What a profile is to do. Every field has a default: an empty spec schedules as kube-scheduler does.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "scheduling.berth.dev",
+    version = "v1alpha1",
+    kind = "SchedulerProfile",
+    plural = "schedulerprofiles",
+    singular = "schedulerprofile",
+    shortname = "sprof",
+    category = "scheduling",
+    status = "SchedulerProfileStatus",
+    derive = "PartialEq",
+    doc = "SchedulerProfile describes one scheduler: pods choose it with `spec.schedulerName`, Berth runs a worker for it.",
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        description = "Whether the worker of this generation schedules"
+    ),
+    printcolumn(
+        name = "Nodes",
+        type_ = "integer",
+        json_path = ".status.nodes.matched",
+        description = "Nodes that spec.nodes.selector matches"
+    ),
+    printcolumn(
+        name = "Pending",
+        type_ = "integer",
+        json_path = ".status.pods.pending",
+        description = "Pods of this profile that have no node yet"
+    ),
+    printcolumn(
+        name = "Unsched",
+        type_ = "integer",
+        json_path = ".status.pods.unschedulable",
+        description = "Pods that were tried and fit nowhere"
+    ),
+    printcolumn(
+        name = "Oldest",
+        type_ = "date",
+        json_path = ".status.pods.oldestPendingSince",
+        description = "How long the oldest pending pod has waited"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason",
+        priority = 1
+    ),
+    printcolumn(name = "Preset", type_ = "string", json_path = ".spec.preset", priority = 1),
+    printcolumn(
+        name = "Scheduled",
+        type_ = "integer",
+        json_path = ".status.totals.scheduled",
+        description = "Pods bound since the worker's counters began",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
+    validation = Rule::new("self.metadata.name.size() <= 63")
+        .message("metadata.name must have at most 63 characters, since it is used as a label value: choose a shorter name"),
+    validation = Rule::new(
+        "self.metadata.name != 'default-scheduler' || (has(self.spec.schedulerNames) && !self.spec.schedulerNames.exists(n, n == 'default-scheduler'))"
+    )
+    .message("metadata.name: a profile named default-scheduler would claim that schedulerName: choose another name, or list other names in spec.schedulerNames")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = join_lines)]
+#[x_kube(
+    validation = Rule::new(
+        "self.allowUnsafe == 'Acknowledged' || !has(self.filters) || !self.filters.exists(f, f.state == 'Disabled' && f.name in ['NodeName', 'NodeUnschedulable', 'NodeResourcesFit'])"
+    )
+    .message("filters: disabling NodeName, NodeUnschedulable or NodeResourcesFit can place pods where they cannot run: remove the entry, or set spec.allowUnsafe: Acknowledged")
+    .field_path(".filters"),
+    validation = Rule::new(
+        "self.allowUnsafe == 'Acknowledged' || !has(self.pluginArgs) || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResources) || self.pluginArgs.nodeResourcesFit.ignoredResources.size() == 0"
+    )
+    .message("ignoredResources: an ignored resource can be overbooked: empty the list, or set spec.allowUnsafe: Acknowledged")
+    .field_path(".pluginArgs.nodeResourcesFit.ignoredResources"),
+    validation = Rule::new(
+        "self.allowUnsafe == 'Acknowledged' || !has(self.pluginArgs) || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResourceGroups) || self.pluginArgs.nodeResourcesFit.ignoredResourceGroups.size() == 0"
+    )
+    .message("ignoredResourceGroups: an ignored resource can be overbooked: empty the list, or set spec.allowUnsafe: Acknowledged")
+    .field_path(".pluginArgs.nodeResourcesFit.ignoredResourceGroups")
+)]
+pub struct SchedulerProfileSpec {
+    /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.
+    /// Where two profiles list one name, the older profile serves it and the younger says so in its conditions.
+    /// `default-scheduler` is served only if the operator was started with `--serve-default-scheduler`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 8),
+        inner(
+            length(min = 1, max = 253),
+            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+        )
+    )]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub scheduler_names: Vec<String>,
+
+    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready is False.
+    #[serde(default)]
+    pub mode: Mode,
+
+    /// Acknowledged: settings that can place pods where they cannot run are accepted (disabling NodeName,
+    /// NodeUnschedulable or NodeResourcesFit, ignoring resources). None: they are refused.
+    #[serde(default)]
+    pub allow_unsafe: AllowUnsafe,
+
+    /// What happens to a pod with spec fields that this version of Berth does not know. Warn: it is placed, and the
+    /// fields are named in the status. Hold: it stays pending with a reason.
+    #[serde(default)]
+    pub unknown_fields: UnknownFields,
+
+    /// The plugins and weights to start from; filters, scores and pluginArgs are laid over them.
+    /// Default: as kube-scheduler. BinPack: fill nodes up. NoScoring: any node that fits will do.
+    #[serde(default)]
+    pub preset: Preset,
+
+    /// Filters (predicates) to switch on or off, by name. The order of filters cannot be changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub filters: Vec<FilterConfig>,
+
+    /// Scores (priorities) to switch on or off or to weigh, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub scores: Vec<ScoreConfig>,
+
+    /// Arguments of the plugins that have any.
+    #[serde(default, skip_serializing_if = "PluginArgs::is_empty")]
+    pub plugin_args: PluginArgs,
+
+    /// The nodes to choose from, and how many of them are looked at for one pod.
+    #[serde(default)]
+    pub nodes: Nodes,
+
+    /// The namespaces whose pods may use this profile.
+    #[serde(default)]
+    pub namespaces: Namespaces,
+
+    /// How pods that could not be placed wait for their next try.
+    #[serde(default)]
+    pub queue: Queue,
+}
+
+impl SchedulerProfile {
+    /// The scheduler names that this profile asks to serve: `spec.schedulerNames`, or its own name where none is listed.
+    pub fn scheduler_names(&self) -> Vec<&str> {
+        if self.spec.scheduler_names.is_empty() {
+            self.metadata.name.as_deref().into_iter().collect()
+        } else {
+            self.spec
+                .scheduler_names
+                .iter()
+                .map(String::as_str)
+                .collect()
+        }
+    }
+}
+
+/// Whether a profile's worker schedules.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Pods are scheduled.
+    #[default]
+    Active,
+    /// Pods stay queued; nothing is bound.
+    Paused,
+}
+
+/// Whether settings that can place pods where they cannot run are accepted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AllowUnsafe {
+    /// They are refused.
+    #[default]
+    None,
+    /// They are accepted: the user knows what they mean.
+    Acknowledged,
+}
+
+/// What happens to a pod with spec fields that this version does not know.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum UnknownFields {
+    /// The pod is placed; the fields are counted and named in the profile's status.
+    #[default]
+    Warn,
+    /// The pod stays pending with a reason that names the fields.
+    Hold,
+}
+
+/// A named set of plugins and weights that a profile starts from.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// The plugins and weights of kube-scheduler.
+    #[default]
+    Default,
+    /// Fills nodes up: NodeResourcesFit scores the most allocated node highest.
+    BinPack,
+    /// Scores nothing: any feasible node will do.
+    NoScoring,
+}

@@ -1,0 +1,216 @@
+//! What the operator says about a profile.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::schema::join_lines;
+use super::spec::{Mode, Preset};
+
+/// What the operator says about a profile. Counters are written at most every 30 seconds, conditions at once.
+#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = join_lines)]
+pub struct SchedulerProfileStatus {
+    /// The generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The profile's state, one entry for each type; types and reasons are a closed set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+    /// The mode that the worker is in.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub mode: Option<Mode>,
+    /// The scheduler names that the profile asks for, and whether it serves them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub scheduler_names: Vec<SchedulerNameStatus>,
+    /// What is in force: preset, overlay and defaults resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<EffectiveProfile>,
+    /// The worker that serves the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerStatus>,
+    /// The nodes that the profile chooses from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeCounts>,
+    /// The profile's pods that have no node yet, by where they wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodCounts>,
+    /// Why pods are unschedulable, the most frequent reasons first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub top_reasons: Vec<TopReason>,
+    /// Counters since the worker's process began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub totals: Option<Totals>,
+    /// Pod features that were seen and that this version places without scoring them, such as preferred pod affinity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub unscored_features: Vec<String>,
+    /// Pod spec fields that were seen and that this version does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub unknown_fields: Vec<String>,
+    /// Name of the ControllerRevision, in the operator's namespace, that holds the last spec that compiled. It serves
+    /// while Accepted is False.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_good_revision: Option<String>,
+}
+
+/// One scheduler name that a profile asks for.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SchedulerNameStatus {
+    /// The scheduler name.
+    #[schemars(required, length(max = 253))]
+    pub name: String,
+    /// Serving: pods with this name are scheduled by this profile. Conflict: an older profile serves it. Reserved: the
+    /// operator was not started to serve it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub state: Option<SchedulerNameState>,
+}
+
+/// Whether a profile serves a scheduler name.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SchedulerNameState {
+    /// This profile schedules the pods with this name.
+    Serving,
+    /// An older profile serves the name.
+    Conflict,
+    /// `default-scheduler`, and the operator runs without `--serve-default-scheduler`.
+    Reserved,
+}
+
+/// A profile as it is in force.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EffectiveProfile {
+    /// The preset that was started from.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub preset: Option<Preset>,
+    /// Filters that run, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub filters: Vec<String>,
+    /// Scores that count, each with its weight, as in `NodeResourcesFit=5`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub scores: Vec<String>,
+    /// Share of the nodes, in percent, at which the search for feasible ones ends, at the present number of nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percentage_to_score: Option<i32>,
+}
+
+/// The worker that serves a profile.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WorkerStatus {
+    /// What the worker is doing.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub state: Option<WorkerState>,
+    /// Identity of the process that runs it: the name of the operator's pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// When the worker was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+}
+
+/// What a worker is doing.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkerState {
+    /// It is not started yet.
+    Pending,
+    /// It waits for the first read of pods and nodes.
+    Warming,
+    /// It schedules.
+    Running,
+    /// It gives back what it has not sent, and ends.
+    Draining,
+    /// It keeps its pods queued and schedules none.
+    Paused,
+    /// It ended in error.
+    Failed,
+}
+
+/// The nodes that a profile chooses from.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeCounts {
+    /// Nodes that `spec.nodes.selector` matches.
+    pub matched: i64,
+    /// Those of them that are not marked unschedulable.
+    pub schedulable: i64,
+}
+
+/// A profile's pods that have no node yet.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCounts {
+    /// Pods that wait for their turn.
+    pub active: i64,
+    /// Pods that wait for their backoff to end.
+    pub backoff: i64,
+    /// Pods that were tried and fit nowhere, and wait for a change.
+    pub unschedulable: i64,
+    /// Pods with scheduling gates.
+    pub gated: i64,
+    /// Pods that this profile may not or cannot place: a feature not supported, a namespace not allowed.
+    pub held: i64,
+    /// Pods that are being decided or bound.
+    pub in_flight: i64,
+    /// All of these together.
+    pub pending: i64,
+    /// Since when the oldest of them waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_pending_since: Option<Time>,
+}
+
+/// One reason for which pods are unschedulable.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TopReason {
+    /// The plugin that refused the nodes.
+    pub plugin: String,
+    /// What it said, as in `Insufficient cpu`.
+    pub reason: String,
+    /// Pods concerned.
+    pub pods: i64,
+}
+
+/// Counters of a profile since its worker's process began.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Totals {
+    /// Pods bound.
+    pub scheduled: i64,
+    /// Attempts that ended without a node.
+    pub failed_attempts: i64,
+    /// Decisions that were taken back, since another worker or scheduler had been faster.
+    pub bind_conflicts: i64,
+    /// When counting began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// Reads a value, or nothing where it is not one that this version knows: a status written by another version must not
+/// make a profile unreadable.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
+}

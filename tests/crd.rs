@@ -1,0 +1,255 @@
+//! The custom resource definition as generated: the file in `crds/`, the schema's promises, the reasons' documentation.
+//!
+//! `BERTH_UPDATE=1 cargo test --test crd` writes the file anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails where it stands"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use berth::api::conditions::ConditionType;
+use berth::api::{self, FilterName, SchedulerProfile, ScoreName};
+use serde_json::{Value, json};
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn own() -> Value {
+    api::crd_json().unwrap()
+}
+
+/// Pointer to our version's schema, with `/properties` left out of `path`: `spec/mode`, `spec/scores/[]/weight`.
+fn at<'a>(crd: &'a mut Value, path: &str) -> &'a mut Value {
+    let mut node = crd
+        .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
+        .unwrap();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        node = match part {
+            "[]" => &mut node["items"],
+            name => &mut node["properties"][name],
+        };
+    }
+    node
+}
+
+fn properties<'a>(crd: &'a mut Value, path: &str) -> &'a mut serde_json::Map<String, Value> {
+    at(crd, path)["properties"].as_object_mut().unwrap()
+}
+
+#[test]
+fn the_file_is_what_the_types_say() {
+    let file: PathBuf = repository().join("crds/scheduling.berth.dev_schedulerprofiles.yaml");
+    let generated = api::crd_yaml().unwrap();
+    if std::env::var_os("BERTH_UPDATE").is_some() {
+        fs::write(&file, &generated).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == generated,
+        "{} differs from the types in src/api: run `make crds` (or BERTH_UPDATE=1 cargo test --test crd)",
+        file.display()
+    );
+}
+
+#[test]
+fn the_text_reads_back_as_the_same_definition() {
+    let parsed: Value = serde_saphyr::from_str(&api::crd_yaml().unwrap()).unwrap();
+    assert_eq!(parsed, own());
+}
+
+#[test]
+fn every_list_and_string_of_the_spec_is_bounded() {
+    let mut unbounded = Vec::new();
+    collect_unbounded(at(&mut own(), "spec"), "spec", &mut unbounded);
+    assert!(unbounded.is_empty(), "without a bound: {unbounded:#?}");
+}
+
+fn collect_unbounded(schema: &Value, path: &str, unbounded: &mut Vec<String>) {
+    let bounds: &[&str] = match schema["type"].as_str() {
+        Some("string") if schema["enum"].is_array() => &[],
+        Some("string") => &["maxLength"],
+        Some("integer") => &["minimum", "maximum"],
+        Some("array") => &["maxItems"],
+        Some("object") if schema["additionalProperties"].is_object() => &["maxProperties"],
+        Some("object") => &[],
+        other => panic!("{path}: a type that no rule here speaks of: {other:?}"),
+    };
+    for bound in bounds.iter().filter(|bound| schema[**bound].is_null()) {
+        unbounded.push(format!("{path}: {bound}"));
+    }
+    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+        collect_unbounded(child, &format!("{path}.{name}"), unbounded);
+    }
+    for (key, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if schema[key].is_object() {
+            collect_unbounded(&schema[key], &format!("{path}{suffix}"), unbounded);
+        }
+    }
+}
+
+#[test]
+fn every_field_is_described() {
+    let crd = &mut own();
+    for part in ["spec", "status"] {
+        let mut silent = Vec::new();
+        collect_silent(at(crd, part), part, &mut silent);
+        silent.retain(|path| !path.starts_with("status.conditions"));
+        assert!(silent.is_empty(), "without a description: {silent:#?}");
+    }
+}
+
+fn collect_silent(schema: &Value, path: &str, silent: &mut Vec<String>) {
+    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if child["description"].as_str().is_none_or(str::is_empty) {
+            silent.push(path.clone());
+        }
+        collect_silent(child, &path, silent);
+        collect_silent(&child["items"], &format!("{path}[]"), silent);
+    }
+}
+
+#[test]
+fn schema_defaults_are_the_types_defaults() {
+    let bare: SchedulerProfile =
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}})).unwrap();
+    let mut expected = serde_json::to_value(bare.spec).unwrap();
+    let mut crd = own();
+    for (name, schema) in properties(&mut crd, "spec") {
+        let default = schema.get("default").cloned();
+        let of_type = expected.as_object_mut().unwrap().remove(name);
+        assert_eq!(default, of_type, "spec.{name}");
+    }
+    assert_eq!(expected, json!({}));
+}
+
+#[test]
+fn names_in_the_schema_are_the_enums() {
+    let mut crd = own();
+    let filters = FilterName::ALL.map(FilterName::as_str);
+    let scores = ScoreName::ALL.map(ScoreName::as_str);
+    assert_eq!(at(&mut crd, "spec/filters/[]/name")["enum"], json!(filters));
+    assert_eq!(at(&mut crd, "spec/scores/[]/name")["enum"], json!(scores));
+}
+
+#[test]
+fn an_equal_definition_misses_nothing() {
+    assert_eq!(api::missing_fields(&own(), &own()), Vec::<String>::new());
+}
+
+#[test]
+fn missing_fields_are_named_by_path() {
+    let mut served = own();
+    properties(&mut served, "spec").remove("unknownFields");
+    properties(&mut served, "spec").remove("queue");
+    properties(&mut served, "spec/scores/[]").remove("weight");
+    properties(
+        &mut served,
+        "spec/pluginArgs/nodeResourcesFit/strategy/shape/[]",
+    )
+    .remove("score");
+    properties(&mut served, "status/pods").remove("held");
+    assert_eq!(
+        api::missing_fields(&served, &own()),
+        [
+            "spec.pluginArgs.nodeResourcesFit.strategy.shape[].score",
+            "spec.queue",
+            "spec.scores[].weight",
+            "spec.unknownFields",
+            "status.pods.held",
+        ]
+    );
+}
+
+#[test]
+fn a_newer_definition_misses_nothing() {
+    let mut served = own();
+    properties(&mut served, "spec").insert("extenders".into(), json!({"type": "array"}));
+    assert_eq!(api::missing_fields(&served, &own()), Vec::<String>::new());
+}
+
+#[test]
+fn a_definition_that_keeps_unknown_fields_misses_nothing_there() {
+    let mut served = own();
+    *at(&mut served, "spec") =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    assert_eq!(api::missing_fields(&served, &own()), Vec::<String>::new());
+}
+
+#[test]
+fn a_definition_without_our_version_misses_all_of_it() {
+    let mut served = own();
+    served["spec"]["versions"][0]["name"] = json!("v1alpha0");
+    assert_eq!(api::missing_fields(&served, &own()), ["spec", "status"]);
+    assert_eq!(api::missing_fields(&json!({}), &own()), ["spec", "status"]);
+}
+
+#[test]
+fn unknown_fields_of_a_manifest_are_named_by_path() {
+    let profile = json!({
+        "apiVersion": "scheduling.berth.dev/v1alpha1",
+        "kind": "SchedulerProfile",
+        "metadata": {"name": "a", "labels": {"x": "y"}},
+        "sepc": {},
+        "spec": {
+            "extenders": [],
+            "nodes": {"selector": {"matchLabels": {"anything": "goes"}}, "pool": "a"},
+            "scores": [{"name": "ImageLocality"}, {"name": "NodeAffinity", "wieght": 2}],
+        },
+    });
+    assert_eq!(
+        api::unknown_fields(&profile).unwrap(),
+        [
+            "sepc",
+            "spec.extenders",
+            "spec.nodes.pool",
+            "spec.scores[1].wieght"
+        ]
+    );
+}
+
+#[test]
+fn a_status_of_another_version_is_still_read() {
+    let profile: SchedulerProfile = serde_json::from_value(json!({
+        "metadata": {"name": "a"},
+        "spec": {},
+        "status": {"mode": "DryRun", "worker": {"state": "Sleeping", "holder": "berth-0"}, "pods": {"pending": 3}, "more": 1},
+    }))
+    .unwrap();
+    let status = profile.status.unwrap();
+    assert_eq!(status.mode, None);
+    assert_eq!(status.worker.unwrap().holder.as_deref(), Some("berth-0"));
+    assert_eq!(status.pods.unwrap().pending, 3);
+}
+
+#[test]
+fn scheduler_names_default_to_the_own_name() {
+    let mut profile = SchedulerProfile::new("batch", api::SchedulerProfileSpec::default());
+    assert_eq!(profile.scheduler_names(), ["batch"]);
+    profile.spec.scheduler_names = vec!["a".into(), "b".into()];
+    assert_eq!(profile.scheduler_names(), ["a", "b"]);
+}
+
+#[test]
+fn every_condition_and_reason_has_a_section() {
+    let text = fs::read_to_string(repository().join("docs/conditions.md")).unwrap();
+    let mut expected = Vec::new();
+    for kind in ConditionType::ALL {
+        expected.push(format!("## {kind}"));
+        expected.extend(
+            kind.reasons()
+                .iter()
+                .map(|reason| format!("### {kind}: {reason}")),
+        );
+    }
+    let written: Vec<_> = text.lines().filter(|line| line.starts_with("##")).collect();
+    assert_eq!(
+        written, expected,
+        "docs/conditions.md: one section per type and reason, in this order"
+    );
+}

@@ -1,0 +1,1 @@
+//! The guided tour of `make demo`.

@@ -50,9 +50,9 @@ fn nodes_and_pods_are_seen_by_kubectl_and_nothing_stays_after_the_drop() {
         "zone-1"
     );
 
-    let pods = "/api/v1/namespaces/default/pods";
+    let collection = "/api/v1/namespaces/default/pods";
     plane
-        .create_objects(pods, 100, 64, |index| pod(&format!("pod-{index}")))
+        .create_objects(collection, 100, 64, |index| pod(&format!("pod-{index}")))
         .unwrap();
     let printed = plane.kubectl_ok(&["get", "pods", "-o", "name"]).unwrap();
     assert_eq!(printed.lines().count(), 100);

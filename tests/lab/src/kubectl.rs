@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::control_plane::ControlPlane;
+use crate::upstream::repository;
 
 /// What a command printed and whether it succeeded.
 #[derive(Debug, Clone)]
@@ -60,9 +61,11 @@ impl ControlPlane {
         ])
     }
 
-    /// A command of upstream's with the administrator's kubeconfig and no file of the user's home.
+    /// A command of upstream's with the administrator's kubeconfig and no file of the user's home. Its working directory
+    /// is the root of the repository, so that `-f examples/…` reads as a user would type it.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.upstream.binary(program));
+        command.current_dir(repository());
         command.env("KUBECONFIG", &self.kubeconfig);
         command.env("KUBECACHEDIR", self.dir().join("kube-cache"));
         for (variable, folder) in [

@@ -6,6 +6,7 @@
 //! control_plane   etcd + kube-apiserver + credentials, ready to use
 //! kubectl · api   the two ways in: what a user types, and raw JSON fast enough for 10,000 pods
 //! nodes           machines that exist only as objects
+//! operator        the berth binary, run as the chart's Deployment says
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
 //! demo            the guided tour of `make demo`
 //! ```
@@ -20,6 +21,7 @@ mod control_plane;
 pub mod demo;
 mod kubectl;
 mod nodes;
+mod operator;
 mod parallel;
 mod parts;
 pub mod process;
@@ -30,6 +32,7 @@ pub use api::{Answer, Api, Patch};
 pub use control_plane::{ControlPlane, Durability, Options};
 pub use kubectl::Outcome;
 pub use nodes::NodeSpec;
+pub use operator::{Operator, OperatorOptions};
 pub use parallel::for_each;
 pub use process::Managed;
 pub use upstream::Upstream;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,6 +20,16 @@ const READY_LIMIT: Duration = Duration::from_mins(2);
 /// Another process may take a port between its choice and its use.
 const START_ATTEMPTS: usize = 3;
 const PORT_TAKEN: &str = "address already in use";
+
+/// Ends the process groups in their order, each within five seconds, and removes the directory.
+const END_SCRIPT: &str = r#"#!/bin/sh
+for pid in PIDS; do
+  kill -s TERM -- "-$pid" 2>/dev/null
+  for _ in $(seq 50); do kill -s 0 -- "-$pid" 2>/dev/null || break; sleep 0.1; done
+  kill -s KILL -- "-$pid" 2>/dev/null
+done
+rm -rf -- 'DIRECTORY'
+"#;
 
 /// Whether etcd waits for the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,12 +131,7 @@ impl ControlPlane {
                     }
                 })
             });
-        ready.with_context(|| {
-            format!(
-                "last answer: {last}; log of kube-apiserver:\n{}",
-                apiserver.log_tail(20)
-            )
-        })?;
+        ready.map_err(|error| apiserver.explain(&error.context(format!("last answer: {last}"))))?;
 
         let kubeconfig = dir.join("admin.kubeconfig");
         write_kubeconfig(&kubeconfig, &server, &authority, &token)?;
@@ -214,11 +219,9 @@ impl ControlPlane {
             .collect();
         let directory = directory.keep();
         let script = directory.join("stop.sh");
-        let text = format!(
-            "#!/bin/sh\nkill {}\nsleep 2\nrm -rf '{}'\n",
-            pids.join(" "),
-            directory.display()
-        );
+        let text = END_SCRIPT
+            .replace("PIDS", &pids.join(" "))
+            .replace("DIRECTORY", &directory.display().to_string());
         fs::write(&script, text)?;
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         Ok(script)
@@ -360,11 +363,7 @@ fn is_ready(api: &Api) -> Result<()> {
 fn fail_if_ended(part: &mut Managed) -> Result<()> {
     match part.ended()? {
         Some(status) => {
-            bail!(
-                "{} ended while starting ({status}):\n{}",
-                part.name(),
-                part.log_tail(20)
-            )
+            Err(part.explain(&anyhow!("{} ended while starting ({status})", part.name())))
         }
         None => Ok(()),
     }

@@ -91,22 +91,23 @@ impl ControlPlane {
             .env_clear()
             .envs(environment)
             .env("KUBECONFIG", kubeconfig);
+        command.current_dir(self.dir());
         let process = self.spawn(&options.pod_name, command)?;
         Ok(Operator { process, http })
     }
 
-    /// Waits until the operator's `/readyz` says so; its error ends with the tail of the operator's log.
+    /// Waits until the operator's `/readyz` says so; an error ends with the tail of its log.
     pub fn wait_until_serving(&self, operator: &mut Operator) -> Result<()> {
         let ready = self.wait_for("the operator's /readyz", READY_LIMIT, || {
             if let Some(status) = operator.process.ended()? {
-                bail!("it ended ({status})");
+                bail!("the operator ended ({status})");
             }
             Ok(operator
                 .page("/readyz")
                 .is_ok_and(|(status, _)| status == 200)
                 .then_some(()))
         });
-        ready.with_context(|| format!("log of the operator:\n{}", operator.process.log_tail(20)))
+        ready.map_err(|error| operator.process.explain(&error))
     }
 }
 

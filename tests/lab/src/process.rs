@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::wait::wait_for;
@@ -123,6 +123,15 @@ impl Managed {
         let text = String::from_utf8_lossy(&bytes);
         let all: Vec<&str> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// The error followed by the tail of this process's log, for a reader who has nothing else.
+    pub fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
+        anyhow!(
+            "{error:#}\nlast lines of the log of {}:\n{}",
+            self.name,
+            self.log_tail(20)
+        )
     }
 
     /// Sends it a signal. Fails when it has ended.

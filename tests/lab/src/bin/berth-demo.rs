@@ -13,26 +13,35 @@ const USAGE: &str = "usage: berth-demo [--keep] [--berth PATH]
   --keep        leave everything running at the end, and say how to end it
   --berth PATH  the operator's binary (default: target/release/berth)";
 
+/// What shells report for a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)).and_then(|options| run(&options)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Everything was ended while the error came up here.
-            let _ = writeln!(io::stderr(), "\nberth-demo: {error:#}");
-            ExitCode::FAILURE
-        }
+    let stop = StopFlag::default();
+    // Everything that was started is ended while the error comes up here.
+    let Err(error) = parse(std::env::args().skip(1), &stop).and_then(|options| run(&options))
+    else {
+        return ExitCode::SUCCESS;
+    };
+    if stop.is_raised() {
+        let _ = writeln!(
+            io::stderr(),
+            "\nberth-demo: interrupted; all processes ended"
+        );
+        return ExitCode::from(INTERRUPTED);
     }
+    let _ = writeln!(io::stderr(), "\nberth-demo: {error:#}");
+    ExitCode::FAILURE
 }
 
-fn parse(mut args: impl Iterator<Item = String>) -> Result<DemoOptions> {
-    let stop = StopFlag::default();
+fn parse(mut args: impl Iterator<Item = String>, stop: &StopFlag) -> Result<DemoOptions> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.shared()).context("handling signals")?;
     }
     let mut options = DemoOptions {
         binary: release_binary()?,
         keep: false,
-        stop,
+        stop: stop.clone(),
     };
     while let Some(argument) = args.next() {
         match argument.as_str() {

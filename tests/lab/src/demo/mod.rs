@@ -32,12 +32,7 @@ pub struct DemoOptions {
 pub fn run(options: &DemoOptions) -> Result<()> {
     let screen = Screen::new(options.stop.clone());
     let mut cluster = setup::bring_up(&screen, &options.binary, &options.stop)?;
-    tour::run(&screen, &cluster.plane).map_err(|error| {
-        let tail = cluster.operator.process.log_tail(20);
-        error.context(format!(
-            "the tour failed; last lines of the operator's log:\n{tail}\n"
-        ))
-    })?;
+    tour::run(&screen, &cluster.plane).map_err(|error| cluster.operator.process.explain(&error))?;
     if let Some(status) = cluster.operator.process.ended()? {
         anyhow::bail!("the operator ended during the tour ({status})");
     }

@@ -85,7 +85,7 @@ impl ConditionType {
     /// The reasons that a condition of this type can carry.
     pub fn reasons(self) -> Vec<&'static str> {
         fn names<R: Reason>(reasons: &[R]) -> Vec<&'static str> {
-            reasons.iter().map(|reason| reason.as_str()).collect()
+            reasons.iter().map(Reason::as_str).collect()
         }
         match self {
             Self::Ready => names(&Ready::ALL),

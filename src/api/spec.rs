@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::args::PluginArgs;
 use super::plugins::{FilterConfig, ScoreConfig};
+use super::schema::join_lines;
 use super::settings::{Namespaces, Nodes, Queue};
 use super::status::SchedulerProfileStatus;
 
-/// SchedulerProfile describes one scheduler: pods choose it with `spec.schedulerName`, Berth runs a worker for it.
+/// What a profile is to do. Every field has a default: an empty spec schedules as kube-scheduler does.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "scheduling.berth.dev",
@@ -82,6 +83,7 @@ use super::status::SchedulerProfileStatus;
     .message("metadata.name: a profile named default-scheduler would claim that schedulerName: choose another name, or list other names in spec.schedulerNames")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = join_lines)]
 #[x_kube(
     validation = Rule::new(
         "self.allowUnsafe == 'Acknowledged' || !has(self.filters) || !self.filters.exists(f, f.state == 'Disabled' && f.name in ['NodeName', 'NodeUnschedulable', 'NodeResourcesFit'])"

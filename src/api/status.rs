@@ -6,11 +6,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::schema::join_lines;
 use super::spec::{Mode, Preset};
 
 /// What the operator says about a profile. Counters are written at most every 30 seconds, conditions at once.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = join_lines)]
 pub struct SchedulerProfileStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,1 +1,4 @@
 //! cluster
+
+pub mod decode;
+pub mod slim;

@@ -5,9 +5,6 @@ use std::time::Duration;
 /// Entries the change log keeps. A worker that lags by more rebuilds; at 2,000 changes a second this is half a minute.
 pub const CHANGE_LOG_ENTRIES: usize = 65_536;
 
-/// Log entries a commit may look back over before it counts the proposal as a conflict: a commit holds the write lock.
-pub const COMMIT_LOOKBACK_ENTRIES: usize = 1_024;
-
 /// Conflicts in a row before an attempt goes to backoff: one retry is common under contention, four in a row are not.
 pub const COMMIT_RETRIES: u32 = 3;
 
@@ -31,3 +28,6 @@ pub const PROFILES: usize = 64;
 
 /// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.
 pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
+
+/// Unknown pod fields that a profile's status names; more of them say nothing more.
+pub const UNKNOWN_FIELDS_NAMED: usize = 32;

@@ -15,6 +15,8 @@
 //! Time is an argument, randomness is seeded by the profile's worker, and no decision depends on the order
 //! of a hash map. The same inputs in the same order give the same decisions.
 
+#![deny(clippy::iter_over_hash_type, clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
+
 pub mod cycle;
 pub mod io;
 pub mod ledger;
@@ -24,3 +26,6 @@ pub mod plugins;
 pub mod profile;
 pub mod queue;
 pub mod worker;
+
+#[cfg(test)]
+pub(crate) mod testing;

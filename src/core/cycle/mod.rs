@@ -1,13 +1,23 @@
-//! One attempt to place a pod.
+//! One attempt to place a pod: PreFilter → Filter → Score → choose.
+//!
+//! ```text
+//!  named nodes? ── PreFilter ──▶ nominated node first ──▶ scan from where the last attempt ended,
+//!  until enough nodes fit ──▶ normalise, weigh, choose at random among the best ──▶ Decision
+//! ```
+//!
+//! A [`Scheduler`] keeps what makes the next attempt cheap: the scan order, and for each pod shape the verdict and score
+//! of every row with the row's version. A row that did not change is not looked at again. That cached path and
+//! [`explain`], which computes everything from nothing, give the same answers; a property test holds that.
 
-use std::fmt;
+mod choose;
+mod class;
+mod diagnosis;
+mod explain;
+mod rng;
+mod search;
+mod special;
 
-/// Why no node fits: counts of reasons over nodes; text is made by `Display`, upstream's FitError without preemption.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnosis {}
-
-impl fmt::Display for Diagnosis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("0/0 nodes are available")
-    }
-}
+pub use diagnosis::{Diagnosis, Reason};
+pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
+pub use rng::Rng;
+pub use search::{Decision, NoFit, Scheduler};

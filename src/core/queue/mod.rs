@@ -1,1 +1,354 @@
-//! queue
+//! One profile's pending pods: active, backoff, unschedulable, gated and held.
+//! After `pkg/scheduler/backend/queue/scheduling_queue.go` (semantics §1).
+//!
+//! ```text
+//!              ┌── gates, holds ──▶ parked ──(its cause goes)──┐
+//!   add ───────┤                                              ▼
+//!              └─────────────────────────────────────────▶ active ── pop ──▶ in flight
+//!                        ▲            ▲                                        │
+//!                 (backoff ends)  (hint, sweep)                                │
+//!                     backoff ◀── unschedulable ◀──────── refused ─────────────┤
+//!                        ▲                                                     │
+//!                        └───────────────────────────── error ─────────────────┘
+//! ```
+//!
+//! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed` or `give_back`
+//! consume. Order: higher priority, then the time of the last (re)entry, then arrival.
+
+mod backoff;
+mod entry;
+#[cfg(test)]
+mod tests;
+
+pub use backoff::{backoff_duration, is_backing_off};
+pub use entry::{Entry, Ticket};
+
+use crate::core::cycle::Diagnosis;
+use crate::core::model::{Pod, Str, Time};
+use crate::core::plugins::PluginSet;
+use crate::core::profile::QueueTimes;
+use entry::{ActiveKey, BackoffKey, Part};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What keeps a pod from being looked at, before any attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parked {
+    /// It has scheduling gates.
+    Gated,
+    /// The worker holds it: a feature not implemented, a namespace refused.
+    Held,
+}
+
+/// How many pods are in each part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Ready to be tried.
+    pub active: usize,
+    /// Waiting out a backoff.
+    pub backoff: usize,
+    /// Waiting for a change that may help.
+    pub unschedulable: usize,
+    /// With scheduling gates.
+    pub gated: usize,
+    /// Held by the worker.
+    pub held: usize,
+}
+
+/// A wake-up of the queue by an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The event says nothing to this pod.
+    Stay,
+    /// The pod may fit now.
+    Requeue,
+}
+
+/// The queue of one worker.
+#[derive(Debug)]
+pub struct Queue {
+    times: QueueTimes,
+    entries: FxHashMap<Str, Entry>,
+    active: BTreeSet<ActiveKey>,
+    backoff: BTreeSet<BackoffKey>,
+    error_backoff: BTreeSet<BackoffKey>,
+    /// By arrival, so that wake-ups happen in an order that repeats.
+    unschedulable: BTreeMap<u64, Str>,
+    counts: Counts,
+    arrivals: u64,
+    rescued_by_sweep: u64,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(times: QueueTimes) -> Self {
+        Self {
+            times,
+            entries: FxHashMap::default(),
+            active: BTreeSet::new(),
+            backoff: BTreeSet::new(),
+            error_backoff: BTreeSet::new(),
+            unschedulable: BTreeMap::new(),
+            counts: Counts::default(),
+            arrivals: 0,
+            rescued_by_sweep: 0,
+        }
+    }
+
+    /// Takes other times from now on; running backoffs keep their end.
+    pub fn set_times(&mut self, times: QueueTimes) {
+        self.times = times;
+    }
+
+    /// How many pods are where.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            active: self.active.len(),
+            backoff: self.backoff.len() + self.error_backoff.len(),
+            unschedulable: self.unschedulable.len(),
+            ..self.counts
+        }
+    }
+
+    /// Pods that entered active only because of the sweep: each is an event somebody missed.
+    pub fn rescued_by_sweep(&self) -> u64 {
+        self.rescued_by_sweep
+    }
+
+    /// The queued pod `uid`.
+    pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.entries.get(uid).map(|entry| &entry.pod)
+    }
+
+    /// Whether [`Self::pop`] would give a pod.
+    pub fn can_pop(&self) -> bool {
+        !self.active.is_empty() || !self.backoff.is_empty()
+    }
+
+    /// Every queued pod, in no order that means anything. For reports.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// Puts a new pod in: parked if something keeps it from being looked at, else active. A known pod is replaced.
+    pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
+        self.remove(&pod.uid);
+        self.arrivals += 1;
+        let entry = Entry::new(pod, now, self.arrivals);
+        match parked {
+            Some(why) => self.park(entry, why),
+            None => self.activate(entry),
+        }
+    }
+
+    /// Replaces the object of a queued pod. `wakes` says whether the change may make an unschedulable pod fit.
+    pub fn update(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>, wakes: bool) {
+        let Some(mut entry) = self.take(&pod.uid) else {
+            self.add(pod, now, parked);
+            return;
+        };
+        let was = entry.part;
+        entry.pod = pod;
+        match (parked, was) {
+            (Some(why), _) => self.park(entry, why),
+            (None, Part::Parked(_) | Part::Active) => self.activate(entry),
+            (None, Part::Backoff) => self.back_off(entry),
+            (None, Part::Unschedulable) if wakes => self.requeue(entry, now),
+            (None, Part::Unschedulable) => self.shelve(entry),
+        }
+    }
+
+    /// Takes a pod out for good.
+    pub fn remove(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        self.take(uid).map(|entry| entry.pod)
+    }
+
+    /// The next pod to try: the head of active, or (as upstream) of backoff when active is empty.
+    ///
+    /// Pods in backoff after an error are not taken early.
+    pub fn pop(&mut self) -> Option<Ticket> {
+        let uid = match self.active.first() {
+            Some(key) => key.uid.clone(),
+            None => self.backoff.first()?.uid.clone(),
+        };
+        let mut entry = self.take(&uid)?;
+        entry.attempts += 1;
+        Some(Ticket(entry))
+    }
+
+    /// The attempt placed the pod: it leaves the queue.
+    pub fn done(&mut self, ticket: Ticket) {
+        drop(ticket);
+    }
+
+    /// No node fitted. The pod waits for an event that may help one of `rejectors`, seen after `version`.
+    ///
+    /// `missed` says that such an event came while the attempt ran: it is tried again after backoff.
+    pub fn refused(
+        &mut self,
+        ticket: Ticket,
+        rejectors: PluginSet,
+        diagnosis: Arc<Diagnosis>,
+        version: u64,
+        now: Time,
+        missed: bool,
+    ) {
+        let mut entry = ticket.0;
+        entry.diagnosis = Some(diagnosis);
+        entry.unschedulable_count += 1;
+        entry.error_count = 0;
+        entry.rejectors = rejectors;
+        entry.refused_at = version;
+        entry.enter(now, backoff_duration(self.times, entry.unschedulable_count));
+        if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+    }
+
+    /// The attempt ended in an error (conflict, failed bind, no node at all): the pod is tried again after backoff.
+    pub fn failed(&mut self, ticket: Ticket, now: Time) {
+        let mut entry = ticket.0;
+        entry.error_count += 1;
+        entry.diagnosis = None;
+        entry.rejectors = PluginSet::NONE;
+        entry.enter(now, backoff_duration(self.times, entry.error_count));
+        self.requeue(entry, now);
+    }
+
+    /// The attempt was taken back before it had an outcome: the pod stands where it stood.
+    pub fn give_back(&mut self, ticket: Ticket, pod: Arc<Pod>, parked: Option<Parked>) {
+        let mut entry = ticket.0;
+        entry.pod = pod;
+        entry.attempts = entry.attempts.saturating_sub(1);
+        match parked {
+            Some(why) => self.park(entry, why),
+            None => self.activate(entry),
+        }
+    }
+
+    /// Lets every unschedulable pod for which `wake` says so try again, after what is left of its backoff.
+    pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
+        let woken: Vec<Str> = self
+            .unschedulable
+            .values()
+            .filter(|uid| self.entries.get(*uid).is_some_and(|entry| wake(entry) == Wake::Requeue))
+            .cloned()
+            .collect();
+        for uid in woken {
+            if let Some(entry) = self.take(&uid) {
+                self.requeue(entry, now);
+            }
+        }
+    }
+
+    /// Looks again at every parked pod: those that `parked` no longer keeps become active.
+    pub fn recheck_parked(&mut self, mut parked: impl FnMut(&Pod) -> Option<Parked>) {
+        let mut all: Vec<(u64, Str)> = self
+            .entries
+            .values()
+            .filter(|e| matches!(e.part, Part::Parked(_)))
+            .map(|e| (e.arrival, e.pod.uid.clone()))
+            .collect();
+        all.sort_unstable();
+        for (_, uid) in all {
+            if let Some(entry) = self.take(&uid) {
+                match parked(&entry.pod) {
+                    Some(why) => self.park(entry, why),
+                    None => self.activate(entry),
+                }
+            }
+        }
+    }
+
+    /// Moves every pod whose backoff has ended to active.
+    pub fn flush_backoff(&mut self, now: Time) {
+        for errors in [false, true] {
+            loop {
+                let part = if errors { &self.error_backoff } else { &self.backoff };
+                let Some(uid) = part.first().filter(|k| !is_backing_off(k.expires, now)).map(|k| k.uid.clone()) else {
+                    break;
+                };
+                if let Some(entry) = self.take(&uid) {
+                    self.activate(entry);
+                }
+            }
+        }
+    }
+
+    /// Moves every pod that has been unschedulable for longer than the profile allows; says how many.
+    pub fn sweep(&mut self, now: Time) -> usize {
+        let limit = self.times.max_unschedulable;
+        let mut moved = 0;
+        self.wake(now, |entry| {
+            let due = now.since(entry.since) > limit;
+            moved += usize::from(due);
+            if due { Wake::Requeue } else { Wake::Stay }
+        });
+        self.rescued_by_sweep += moved as u64;
+        moved
+    }
+
+    /// When the first backoff ends, if one is running: the next whole second after its expiry.
+    pub fn next_backoff_end(&self) -> Option<Time> {
+        let first = [self.backoff.first(), self.error_backoff.first()];
+        first.into_iter().flatten().map(|key| backoff::released_at(key.expires)).min()
+    }
+
+    fn requeue(&mut self, entry: Entry, now: Time) {
+        if is_backing_off(entry.expires, now) {
+            self.back_off(entry);
+        } else {
+            self.activate(entry);
+        }
+    }
+
+    fn activate(&mut self, mut entry: Entry) {
+        entry.part = Part::Active;
+        self.active.insert(entry.active_key());
+        self.keep(entry);
+    }
+
+    fn back_off(&mut self, mut entry: Entry) {
+        entry.part = Part::Backoff;
+        let part = if entry.rejectors.is_empty() { &mut self.error_backoff } else { &mut self.backoff };
+        part.insert(entry.backoff_key());
+        self.keep(entry);
+    }
+
+    fn shelve(&mut self, mut entry: Entry) {
+        entry.part = Part::Unschedulable;
+        self.unschedulable.insert(entry.arrival, entry.pod.uid.clone());
+        self.keep(entry);
+    }
+
+    fn park(&mut self, mut entry: Entry, why: Parked) {
+        entry.part = Part::Parked(why);
+        *self.parked_count(why) += 1;
+        self.keep(entry);
+    }
+
+    fn parked_count(&mut self, why: Parked) -> &mut usize {
+        match why {
+            Parked::Gated => &mut self.counts.gated,
+            Parked::Held => &mut self.counts.held,
+        }
+    }
+
+    fn keep(&mut self, entry: Entry) {
+        self.entries.insert(entry.pod.uid.clone(), entry);
+    }
+
+    fn take(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.entries.remove(uid)?;
+        match entry.part {
+            Part::Active => drop(self.active.remove(&entry.active_key())),
+            Part::Backoff => {
+                let key = entry.backoff_key();
+                let part = if entry.rejectors.is_empty() { &mut self.error_backoff } else { &mut self.backoff };
+                part.remove(&key);
+            }
+            Part::Unschedulable => drop(self.unschedulable.remove(&entry.arrival)),
+            Part::Parked(why) => *self.parked_count(why) -= 1,
+        }
+        Some(entry)
+    }
+}

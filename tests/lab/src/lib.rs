@@ -1,1 +1,39 @@
 //! A real control plane on loopback: etcd, kube-apiserver and friends, started and ended as one value.
+//!
+//! ```text
+//! upstream        the binaries, built from pinned Go modules when they are missing
+//! process         one child with its log, its figures and its watchdog; ends when dropped
+//! control_plane   etcd + kube-apiserver + credentials, ready to use
+//! kubectl · api   the two ways in: what a user types, and raw JSON fast enough for 10,000 pods
+//! nodes           machines that exist only as objects
+//! operator        the berth binary, run as the chart's Deployment says
+//! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
+//! demo            the guided tour of `make demo`
+//! ```
+//!
+//! Nothing here outlives its owner: a value that is dropped ends its process, and a test process that is killed
+//! takes its children with it (each has a watchdog, see [`process`]). Linux only: figures come from `/proc`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod api;
+mod control_plane;
+pub mod demo;
+mod kubectl;
+mod nodes;
+mod operator;
+mod parallel;
+mod parts;
+pub mod process;
+mod upstream;
+mod wait;
+
+pub use api::{Answer, Api, Patch};
+pub use control_plane::{ControlPlane, Durability, Options};
+pub use kubectl::Outcome;
+pub use nodes::NodeSpec;
+pub use operator::{Operator, OperatorOptions};
+pub use parallel::for_each;
+pub use process::Managed;
+pub use upstream::Upstream;
+pub use wait::{StopFlag, wait_for};

@@ -1,0 +1,23 @@
+# A small static image of the operator. It is not built by the project's own tests, which run the binary itself.
+#
+#   docker build -t REGISTRY/berth:0.1.0 .
+
+# The compiler pinned in rust-toolchain.toml, on Alpine: its own target is musl, so the binary is static and needs no libc.
+FROM rust:1.95.0-alpine AS build
+# ring compiles C and assembly.
+RUN apk add --no-cache gcc musl-dev make
+WORKDIR /src
+COPY . .
+# rust-toolchain.toml also asks for clippy and rustfmt, which a build does not need.
+RUN rm rust-toolchain.toml \
+ && cargo build --locked --release --package berth --bin berth \
+ && cp target/release/berth /berth
+
+FROM scratch
+COPY --from=build /berth /berth
+COPY LICENSE /LICENSE
+# Numeric, or the kubelet cannot tell that it is not root. The chart sets the same.
+USER 65532:65532
+EXPOSE 8080
+ENTRYPOINT ["/berth"]
+CMD ["operator"]

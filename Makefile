@@ -1,0 +1,51 @@
+# Berth's targets. `make` alone lists them; README.md and CONTRIBUTING.md say when to use which.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help prerequisites build test lint fmt demo upstream bench bench-e2e crds clean
+
+CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
+SCRIPTS := $(wildcard hack/*.sh) .ci/run
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+prerequisites:
+	@hack/prerequisites.sh
+
+build: prerequisites ## build the release binary: target/release/berth
+	cargo build --release --locked
+
+test: prerequisites upstream ## run all tests, those on a real control plane included
+	@hack/timed.sh cargo test --workspace --locked --no-fail-fast
+
+lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@for script in $(SCRIPTS); do bash -n "$$script"; done
+
+fmt: ## format the sources
+	cargo fmt --all
+
+demo: prerequisites upstream ## a guided tour on a real control plane; KEEP=1 leaves it running
+	cargo build --release --locked --bin berth
+	@cargo run --quiet --locked -p berth-lab --bin berth-demo -- $(if $(KEEP),--keep)
+
+upstream: prerequisites ## build the real control plane once (Kubernetes, etcd, kwok, helm), into a cache
+	@hack/upstream.sh
+
+bench: prerequisites ## measure the engine alone
+	cargo bench --locked
+
+bench-e2e: prerequisites upstream ## measure Berth beside kube-scheduler on one control plane
+	cargo build --release --locked --bin berth
+	cargo run --release --quiet --locked -p berth-lab --bin berth-bench-e2e
+
+crds: prerequisites ## write the CRD from the Rust types
+	@mkdir -p $(dir $(CRD))
+	cargo run --quiet --locked -- crd > $(CRD).new
+	@mv $(CRD).new $(CRD)
+
+clean: ## remove what cargo built; the cache of upstream parts stays
+	cargo clean

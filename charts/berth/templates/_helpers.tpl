@@ -1,0 +1,53 @@
+{{/* Base name of all objects, at most 53 characters so that suffixes fit into 63. */}}
+{{- define "berth.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that select the operator's pod: fixed for the life of a release. */}}
+{{- define "berth.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* Labels of every object. The chart's own win over commonLabels, or a selector could stop to match. */}}
+{{- define "berth.labels" -}}
+{{- $own := include "berth.selectorLabels" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/component" "scheduler" -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- merge $own .Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{/* Name of the ServiceAccount that the operator runs as. */}}
+{{- define "berth.serviceAccountName" -}}
+{{- default (include "berth.fullname" .) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{/* The operator's account, as the subject of role bindings. */}}
+{{- define "berth.subject" -}}
+kind: ServiceAccount
+name: {{ include "berth.serviceAccountName" . }}
+namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{/* Image reference: a digest wins over a tag. */}}
+{{- define "berth.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of the Lease, fixed in the binary: see operator.leaseNamespace. */}}
+{{- define "berth.leaseName" -}}
+berth.scheduling.berth.dev
+{{- end -}}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
+#
+#   hack/upstream.sh              build what is missing; one line on stderr per part
+#   hack/upstream.sh --print-bin  print the directory of the binaries (built or not) and do nothing else
+#
+# The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+pins=$here/tests/upstream
+cache=${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream
+
+# The version that a family's go.mod pins for a module.
+pinned() { awk -v module="$2" '$1 == module {print $2; exit}' "$pins/$1/go.mod"; }
+
+kubernetes=$(pinned kubernetes k8s.io/kubernetes)
+etcd=$(pinned etcd go.etcd.io/etcd/server/v3)
+kwok=$(pinned kwok sigs.k8s.io/kwok)
+helm=$(pinned helm helm.sh/helm/v4)
+
+# Without these a server calls itself v0.0.0, and charts with a kubeVersion refuse it.
+stamp=k8s.io/component-base/version
+minor=${kubernetes#v*.}
+kube_ldflags="-s -w -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
+
+# family|package|binary|version|ldflags, in the order in which a first user needs them.
+parts=(
+  "etcd|go.etcd.io/etcd/server/v3|etcd|$etcd|-s -w"
+  "kubernetes|k8s.io/kubernetes/cmd/kube-apiserver|kube-apiserver|$kubernetes|$kube_ldflags"
+  "kubernetes|k8s.io/kubernetes/cmd/kubectl|kubectl|$kubernetes|$kube_ldflags"
+  "kubernetes|k8s.io/kubernetes/cmd/kube-scheduler|kube-scheduler|$kubernetes|$kube_ldflags"
+  "kubernetes|k8s.io/kubernetes/cmd/kube-controller-manager|kube-controller-manager|$kubernetes|$kube_ldflags"
+  "kwok|sigs.k8s.io/kwok/cmd/kwok|kwok|$kwok|-s -w"
+  "helm|helm.sh/helm/v4/cmd/helm|helm|$helm|-s -w -X helm.sh/helm/v4/internal/version.version=$helm"
+)
+# kwok does nothing without stages; these ship in its module.
+stages=(
+  kustomize/stage/node/fast/node-initialize.yaml
+  kustomize/stage/pod/fast/pod-ready.yaml
+  kustomize/stage/pod/fast/pod-complete.yaml
+  kustomize/stage/pod/fast/pod-delete.yaml
+)
+
+hash=$({
+  uname -sm
+  printf '%s\n' "${parts[@]}" "${stages[@]}"
+  for family in etcd helm kubernetes kwok; do cat "$pins/$family/go.mod" "$pins/$family/go.sum"; done
+} | sha256sum | cut -c1-16)
+home=$cache/$hash
+bin=$home/bin
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "upstream: $*"; exit 1; }
+
+case ${1:-} in
+  --print-bin) printf '%s\n' "$bin"; exit 0 ;;
+  '') ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin]" ;;
+esac
+
+ready() { say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are built in $bin"; exit 0; }
+[ -e "$home/complete" ] && ready
+
+command -v go >/dev/null || fail "go is missing; install Go 1.26 or newer from https://go.dev/dl"
+command -v flock >/dev/null || fail "flock is missing; install util-linux"
+mkdir -p "$bin"
+exec 9>"$home/lock"
+if ! flock --nonblock 9; then
+  say "upstream: another build is under way, waiting for it"
+  flock 9
+fi
+[ -e "$home/complete" ] && ready
+
+scratch=$(mktemp -d "$home/build.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+
+# Go in a family's module, with nothing of the caller's workspace or flags; fd 9 (the lock) must not outlive this script.
+go_in() {
+  local family=$1
+  shift
+  (cd "$pins/$family" && GOWORK=off GOFLAGS='-mod=readonly -buildvcs=false' CGO_ENABLED=0 go "$@" 9>&-)
+}
+
+build() {
+  local number=$1 family package name version ldflags began=$SECONDS
+  IFS='|' read -r family package name version ldflags <<<"$2"
+  [ -x "$bin/$name" ] && return
+  printf '[%d/%d] %s %s … ' "$number" "${#parts[@]}" "$name" "$version" >&2
+  if ! go_in "$family" build -trimpath -ldflags "$ldflags" -o "$scratch/$name" "$package" >"$scratch/log" 2>&1; then
+    say "failed after $((SECONDS - began)) s:"
+    tail -n 30 "$scratch/log" >&2
+    exit 1
+  fi
+  mv "$scratch/$name" "$bin/$name"
+  say "built in $((SECONDS - began)) s"
+}
+
+say "upstream: building ${#parts[@]} parts into $bin (about eight minutes on two cores, once)"
+for i in "${!parts[@]}"; do build "$((i + 1))" "${parts[i]}"; done
+
+source=$(go_in kwok list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
+for stage in "${stages[@]}"; do
+  printf -- '---\n'
+  cat "$source/$stage"
+done >"$scratch/stages"
+mv "$scratch/stages" "$home/kwok-stages.yaml"
+touch "$home/complete"
+say "upstream: all parts built in $SECONDS s"

@@ -1,0 +1,79 @@
+use crate::cluster::slim::{PodSpec, Volume};
+use crate::core::model::Feature;
+
+/// What keeps a pod pending, and what is placed without its score.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Hard features and unknown values.
+    pub(super) holds: Vec<Feature>,
+    /// Soft features.
+    pub(super) unscored: Vec<Feature>,
+}
+
+impl Findings {
+    /// Notes a value that this version does not know.
+    pub(super) fn unknown(&mut self, field: &str, value: &str) {
+        let value: String = value.chars().take(64).collect();
+        self.holds.push(Feature::UnknownValue(format!("{field}={value}").into()));
+    }
+
+    /// Both lists sorted, each feature once.
+    pub(super) fn finish(mut self) -> (Vec<Feature>, Vec<Feature>) {
+        for list in [&mut self.holds, &mut self.unscored] {
+            list.sort();
+            list.dedup();
+        }
+        (self.holds, self.unscored)
+    }
+
+    /// Notes every feature of `spec` that this version does not implement.
+    pub(super) fn read(&mut self, spec: &PodSpec<'_>) {
+        if let Some(affinity) = &spec.affinity {
+            let (to, away) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
+            self.hold_if(!to.required.is_empty(), Feature::RequiredPodAffinity);
+            self.hold_if(!away.required.is_empty(), Feature::RequiredPodAntiAffinity);
+            if !(to.preferred.is_empty() && away.preferred.is_empty()) {
+                self.unscored.push(Feature::PreferredPodAffinity);
+            }
+        }
+        for constraint in &spec.topology_spread_constraints {
+            match &*constraint.when_unsatisfiable {
+                "DoNotSchedule" => self.holds.push(Feature::HardTopologySpread),
+                "ScheduleAnyway" => self.unscored.push(Feature::SoftTopologySpread),
+                other => self.unknown("spec.topologySpreadConstraints.whenUnsatisfiable", other),
+            }
+        }
+        for volume in &spec.volumes {
+            self.volume(volume);
+        }
+        self.hold_if(!spec.resource_claims.is_empty(), Feature::ResourceClaims);
+        self.hold_if(spec.scheduling_group.is_some(), Feature::PodGroup);
+    }
+
+    /// The inline disks are those that VolumeRestrictions compares and those that upstream counts against a CSI
+    /// driver's attach limit.
+    fn volume(&mut self, volume: &Volume<'_>) {
+        self.hold_if(volume.persistent_volume_claim.is_some(), Feature::PersistentVolumeClaim);
+        self.hold_if(volume.ephemeral.is_some(), Feature::EphemeralVolume);
+        for (source, given) in [
+            ("gcePersistentDisk", &volume.gce_persistent_disk),
+            ("awsElasticBlockStore", &volume.aws_elastic_block_store),
+            ("iscsi", &volume.iscsi),
+            ("rbd", &volume.rbd),
+            ("azureDisk", &volume.azure_disk),
+            ("azureFile", &volume.azure_file),
+            ("cinder", &volume.cinder),
+            ("vsphereVolume", &volume.vsphere_volume),
+            ("portworxVolume", &volume.portworx_volume),
+        ] {
+            self.hold_if(given.is_some(), Feature::InlineDisk(source));
+        }
+    }
+
+    /// Notes `feature` where `given`.
+    pub(super) fn hold_if(&mut self, given: bool, feature: Feature) {
+        if given {
+            self.holds.push(feature);
+        }
+    }
+}

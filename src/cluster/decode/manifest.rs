@@ -1,0 +1,109 @@
+use super::{DecodeError, Decoder};
+use crate::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
+use crate::core::model::{Namespace, Node, Pod};
+use serde_json::Value;
+
+/// An object read from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Object {
+    /// A pod.
+    Pod(Box<Pod>),
+    /// A node.
+    Node(Box<Node>),
+    /// A namespace.
+    Namespace(Namespace),
+}
+
+/// Why a manifest cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// The object is of a kind that is not read here.
+    #[error("kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace or List")]
+    Kind {
+        /// Its kind, empty if it names none.
+        kind: String,
+        /// Its apiVersion, empty if it names none.
+        api_version: String,
+    },
+    /// The object does not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+/// Decodes a manifest, already parsed, through the code that decodes watched objects; a `List` gives each of its items.
+///
+/// What the API server would put in is put in first, where it matters for placing: a container's requests from its
+/// limits, and host ports of pods on the host's network.
+pub fn from_manifest(decoder: &mut Decoder, manifest: &Value) -> Vec<Result<Object, ManifestError>> {
+    let kind = text(manifest, "kind");
+    let Some(of) = kind.strip_suffix("List").filter(|_| text(manifest, "apiVersion") == "v1") else {
+        return vec![one(decoder, manifest, text(manifest, "apiVersion"), kind)];
+    };
+    let items = manifest.get("items").and_then(Value::as_array).into_iter().flatten();
+    // The items of a typed list need not repeat its kind.
+    let named = |item: &Value| (text(item, "apiVersion").to_owned(), text(item, "kind").to_owned());
+    let decoded = items.map(|item| match named(item) {
+        (version, kind) if version.is_empty() && kind.is_empty() => one(decoder, item, "v1", of),
+        (version, kind) => one(decoder, item, &version, &kind),
+    });
+    decoded.collect()
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -> Result<Object, ManifestError> {
+    let bytes = |value: &Value| value.to_string().into_bytes();
+    match (api_version, kind) {
+        ("v1", "Pod") => {
+            let mut pod = manifest.clone();
+            put_defaults(&mut pod);
+            Ok(read_pod(decoder, &bytes(&pod))?)
+        }
+        ("v1", "Node") => Ok(Object::Node(Box::new(decoder.node(&SlimNode::read(&bytes(manifest)))?))),
+        ("v1", "Namespace") => Ok(Object::Namespace(decoder.namespace(&SlimNamespace::read(&bytes(manifest)))?)),
+        _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
+    }
+}
+
+fn read_pod(decoder: &mut Decoder, bytes: &[u8]) -> Result<Object, DecodeError> {
+    let mut slim = SlimPod::read(bytes);
+    if slim.is_pending() {
+        slim.unknown = unknown::unknown_fields(bytes, &known::POD);
+    }
+    decoder.pod(&slim).map(|pod| Object::Pod(Box::new(pod)))
+}
+
+/// After `SetDefaults_Pod` and `SetDefaults_PodSpec` in `pkg/apis/core/v1/defaults.go`.
+fn put_defaults(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec") else { return };
+    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(resources) = container.get_mut("resources") {
+                requests_from_limits(resources);
+            }
+            let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+            for port in ports.into_iter().flatten().filter(|_| host_network).filter_map(Value::as_object_mut) {
+                if let Some(number) = port.get("containerPort").cloned() {
+                    port.entry("hostPort").or_insert(number);
+                }
+            }
+        }
+    }
+}
+
+fn requests_from_limits(resources: &mut Value) {
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    let Some(resources) = resources.as_object_mut() else { return };
+    let requests = resources.entry("requests").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if requests.is_null() {
+        *requests = Value::Object(serde_json::Map::new());
+    }
+    if let Some(requests) = requests.as_object_mut() {
+        for (name, amount) in limits {
+            requests.entry(name).or_insert(amount);
+        }
+    }
+}

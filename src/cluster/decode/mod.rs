@@ -1,0 +1,168 @@
+//! The only border between Kubernetes objects and the core's model.
+//!
+//! Everything that comes in, from a watch or from a file, passes here: it is validated, normalised as kube-scheduler
+//! would see it, and its repeated texts are shared. Errors name the object, the field and the fix.
+//!
+//! ```text
+//!  pod node     one kind each
+//!  resources    what a pod asks for, in its four variants
+//!  selectors    node selectors, label selectors, anti-affinity terms
+//!  features     what this version does not implement, and values that it does not know
+//!  pool         repeated values are stored once
+//!  manifest     the same from files, with the API server's defaults
+//! ```
+
+mod features;
+mod manifest;
+mod node;
+mod pod;
+mod pool;
+mod resources;
+mod selectors;
+
+pub use manifest::{ManifestError, Object, from_manifest};
+
+use crate::cluster::slim::{FieldError, Pairs, SlimMeta, SlimNamespace, SlimNode, SlimPod, Text};
+use crate::core::model::{Labels, Namespace, Node, Pod, PodShape, Str, Usage};
+use pool::Pool;
+use std::sync::Arc;
+
+/// Why an object cannot be used; names it, the field and the fix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {object}: {}{message}", Colon(field))]
+pub struct DecodeError {
+    /// The kind in lower case, such as `pod`.
+    pub kind: &'static str,
+    /// `namespace/name`, or the name of a cluster-scoped object; `?` where it could not be read.
+    pub object: String,
+    /// The field's path, such as `spec.containers[0].resources.requests[cpu]`; empty for the object itself.
+    pub field: String,
+    /// What is wrong with it and how to mend it.
+    pub message: String,
+}
+
+struct Colon<'a>(&'a str);
+
+impl std::fmt::Display for Colon<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
+    }
+}
+
+impl DecodeError {
+    fn new(kind: &'static str, metadata: &SlimMeta<'_>, error: FieldError) -> Self {
+        let object = match (&*metadata.namespace, &*metadata.name) {
+            (_, "") => "?".to_owned(),
+            ("", name) => name.to_owned(),
+            (namespace, name) => format!("{namespace}/{name}"),
+        };
+        Self { kind, object, field: error.field, message: error.message }
+    }
+}
+
+/// Turns slim objects into the core's, and stores values once that many objects repeat.
+///
+/// Its memory is bounded whatever it is fed. One for each watch: it is not shared, so it needs no lock.
+#[derive(Debug)]
+pub struct Decoder {
+    texts: Pool<Str>,
+    labels: Pool<Labels>,
+    shapes: Pool<Arc<PodShape>>,
+    usages: Pool<Arc<Usage>>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder for a stream of objects: it holds about 16,000 texts and 4,000 label sets and shapes at most.
+    pub fn new() -> Self {
+        Self { texts: Pool::new(16_384), labels: Pool::new(4_096), shapes: Pool::new(4_096), usages: Pool::new(4_096) }
+    }
+
+    /// A decoder for a handful of objects, which shares nothing.
+    pub fn small() -> Self {
+        Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }
+    }
+
+    /// A pod as the core sees it.
+    ///
+    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and anti-affinity.
+    pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
+        named(&slim.metadata)
+            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+            .and_then(|parts| pod::decode(self, slim, parts))
+            .map_err(|error| DecodeError::new("pod", &slim.metadata, error))
+    }
+
+    /// A node as the core sees it.
+    pub fn node(&mut self, slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
+        named(&slim.metadata)
+            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+            .and_then(|parts| node::decode(self, &slim.metadata, parts))
+            .map_err(|error| DecodeError::new("node", &slim.metadata, error))
+    }
+
+    /// A namespace as the core sees it.
+    pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
+        named(&slim.metadata)
+            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+            .map(|_| Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
+            .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
+    }
+
+    /// The shared form of `text`.
+    fn text(&mut self, text: &str) -> Str {
+        self.texts.get(text, |known| **known == *text, || text.into())
+    }
+
+    /// The shared form of a label set.
+    fn labels(&mut self, pairs: &Pairs<'_, Text<'_>>) -> Labels {
+        let Self { texts, labels, .. } = self;
+        let hash = pool::hash(pairs.iter().map(|(k, v)| (&**k, &**v)));
+        // Equal sets come in equal order, sorted by the API server; one in another order is only not found here.
+        let same = |known: &Labels| {
+            known.len() == pairs.len() && known.iter().zip(pairs.iter()).all(|(a, b)| **a.0 == *b.0 && **a.1 == *b.1)
+        };
+        labels.get_hashed(hash, same, || {
+            let mut shared = |text: &str| texts.get(text, |known| **known == *text, || text.into());
+            Labels::from_pairs(pairs.iter().map(|(k, v)| (shared(k), shared(v))))
+        })
+    }
+
+    fn shape(&mut self, shape: PodShape) -> Arc<PodShape> {
+        let hash = pool::hash([&shape]);
+        self.shapes.get_hashed(hash, |known| **known == shape, || Arc::new(shape.clone()))
+    }
+
+    fn usage(&mut self, usage: Usage) -> Arc<Usage> {
+        let hash = pool::hash([&usage]);
+        self.usages.get_hashed(hash, |known| **known == usage, || Arc::new(usage.clone()))
+    }
+}
+
+fn named(metadata: &SlimMeta<'_>) -> Result<(), FieldError> {
+    if metadata.name.is_empty() { Err(bad("metadata.name", "is missing: give the object a name")) } else { Ok(()) }
+}
+
+fn bad(field: impl Into<String>, message: impl Into<String>) -> FieldError {
+    FieldError { field: field.into(), message: message.into() }
+}
+
+/// Decodes one pod, sharing nothing; a stream of pods is decoded by one [`Decoder`].
+pub fn decode_pod(slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
+    Decoder::small().pod(slim)
+}
+
+/// Decodes one node; see [`decode_pod`].
+pub fn decode_node(slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
+    Decoder::small().node(slim)
+}
+
+/// Decodes one namespace; see [`decode_pod`].
+pub fn decode_namespace(slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
+    Decoder::small().namespace(slim)
+}

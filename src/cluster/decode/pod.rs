@@ -1,0 +1,189 @@
+use super::features::Findings;
+use super::resources::{PodAmounts, is_sidecar};
+use super::{Decoder, bad, node, selectors};
+use crate::cluster::slim::{
+    ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
+};
+use crate::core::limits;
+use crate::core::model::{
+    AffinityTerm, Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol, Requests,
+    ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+};
+
+type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
+
+/// A pod whose name is known to be there.
+pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts<'_>) -> Result<Pod, FieldError> {
+    let (meta, Parts { spec, status }) = (&slim.metadata, parts);
+    let namespace = decoder.text(or(&meta.namespace, "default"));
+    let bound = !spec.node_name.is_empty();
+    let mut findings = Findings::default();
+    let amounts = PodAmounts::read(parts)?;
+    let ports = host_ports(decoder, spec, &mut findings)?;
+    let usage = Usage { ports: ports.clone(), ..amounts.usage(decoder) };
+    let mut shape = visible(decoder, meta, spec, &namespace);
+    if !bound {
+        shape.requests = amounts.fit(decoder);
+        shape.score_requests = amounts.score(decoder);
+        shape.host_ports = ports;
+        asked(decoder, spec, &mut shape, findings);
+    }
+    let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
+    Ok(Pod {
+        key: PodKey { namespace, name: (&*meta.name).into() },
+        uid: (&*meta.uid).into(),
+        resource_version: (&*meta.resource_version).into(),
+        scheduler_name: decoder.text(or(&spec.scheduler_name, "default-scheduler")),
+        node_name: optional(decoder, &spec.node_name),
+        nominated_node: optional(decoder, &status.nominated_node_name),
+        priority: spec.priority.unwrap_or(0),
+        deleting: !meta.deletion_timestamp.is_empty(),
+        finished: status.is_finished(),
+        created_unix_us: created(meta)?,
+        gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
+        shape: decoder.shape(shape),
+        usage: decoder.usage(usage),
+        scheduled: if bound { None } else { scheduled(decoder, status) },
+        unknown_fields: unknown(decoder, slim),
+    })
+}
+
+fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
+    if text.is_empty() { default } else { text }
+}
+
+fn unknown(decoder: &mut Decoder, slim: &SlimPod<'_>) -> Vec<Str> {
+    let mut fields: Vec<Str> = slim.unknown.iter().map(|f| decoder.text(f)).collect();
+    fields.sort();
+    fields
+}
+
+fn created(meta: &SlimMeta<'_>) -> Result<i64, FieldError> {
+    if meta.creation_timestamp.is_empty() {
+        return Ok(0);
+    }
+    let time = meta.creation_timestamp.parse::<jiff::Timestamp>();
+    time.map(|t| t.as_microsecond()).map_err(|_| {
+        let message = format!("{:?} is no time: write one such as 2026-01-31T12:00:00Z", &*meta.creation_timestamp);
+        bad("metadata.creationTimestamp", message)
+    })
+}
+
+fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledCondition> {
+    let condition = status.conditions.iter().find(|c| &*c.kind == "PodScheduled")?;
+    Some(ScheduledCondition {
+        status: &*condition.status == "True",
+        reason: decoder.text(&condition.reason),
+        message: decoder.text(&condition.message),
+    })
+}
+
+/// The part of a shape that other pods are checked against, bound or not.
+fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, namespace: &Str) -> PodShape {
+    let terms = spec.affinity.as_ref().map_or(&[][..], |a| &a.pod_anti_affinity.required);
+    let anti_affinity: Vec<AffinityTerm> =
+        terms.iter().map(|term| selectors::affinity_term(decoder, term, namespace)).collect();
+    PodShape {
+        namespace: namespace.clone(),
+        labels: decoder.labels(&meta.labels),
+        requests: Requests::default(),
+        score_requests: Requests::default(),
+        node_selector: Labels::none(),
+        required_affinity: None,
+        preferred_affinity: Vec::new(),
+        tolerations: Vec::new(),
+        host_ports: Vec::new(),
+        images: Vec::new(),
+        container_count: 0,
+        anti_affinity,
+        holds: Vec::new(),
+        unscored: Vec::new(),
+    }
+}
+
+/// Fills in what only a pod that is to be placed needs.
+fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
+    findings.read(spec);
+    findings.hold_if(shape.requests.scalars.len() > limits::SCALARS_PER_POD, Feature::TooManyResources);
+    shape.node_selector = decoder.labels(&spec.node_selector);
+    if let Some(affinity) = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref()) {
+        let required = affinity.required.as_ref().map(|r| &r.node_selector_terms);
+        shape.required_affinity = required.map(|terms| NodeSelector {
+            terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
+        });
+        // Upstream skips weight 0 and empty terms before it parses them.
+        let counted = affinity.preferred.iter().filter(|p| {
+            p.weight != 0 && !(p.preference.match_expressions.is_empty() && p.preference.match_fields.is_empty())
+        });
+        shape.preferred_affinity = counted
+            .map(|p| PreferredTerm {
+                weight: p.weight,
+                term: selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
+            })
+            .collect();
+    }
+    shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    let volumes = spec.volumes.iter().filter_map(|v| v.image.as_ref());
+    let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));
+    shape.images = images.map(|name| image_name(decoder, name)).collect();
+    shape.container_count = (spec.init_containers.len() + spec.containers.len()) as u32;
+    (shape.holds, shape.unscored) = findings.finish();
+}
+
+const REQUIRED: &str = "spec.affinity.nodeAffinity.required";
+const PREFERRED: &str = "spec.affinity.nodeAffinity.preferred";
+
+/// An image name with the tag that the kubelet would report. After `imagelocality/image_locality.go`.
+fn image_name(decoder: &mut Decoder, name: &str) -> Str {
+    if name.rfind(':') <= name.rfind('/') { decoder.text(&format!("{name}:latest")) } else { decoder.text(name) }
+}
+
+fn toleration(decoder: &mut Decoder, slim: &SlimToleration<'_>, findings: &mut Findings) -> Toleration {
+    let mut operator = match &*slim.operator {
+        "" | "Equal" => TolerationOperator::Equal,
+        "Exists" => TolerationOperator::Exists,
+        "Lt" | "Gt" => TolerationOperator::Never,
+        other => {
+            findings.unknown("spec.tolerations.operator", other);
+            TolerationOperator::Never
+        }
+    };
+    let effect = node::effect(&slim.effect);
+    if effect.is_none() && !slim.effect.is_empty() {
+        findings.unknown("spec.tolerations.effect", &slim.effect);
+        operator = TolerationOperator::Never;
+    }
+    Toleration { key: decoder.text(&slim.key), operator, value: decoder.text(&slim.value), effect }
+}
+
+fn host_ports(decoder: &mut Decoder, spec: &PodSpec<'_>, findings: &mut Findings) -> Result<Vec<HostPort>, FieldError> {
+    let mut ports = Vec::new();
+    let init = spec.init_containers.iter().enumerate().filter(|(_, c)| is_sidecar(c));
+    let all = init.map(|c| ("initContainers", c)).chain(spec.containers.iter().enumerate().map(|c| ("containers", c)));
+    for (list, (index, container)) in all {
+        for (at, port) in container.ports.iter().enumerate().filter(|(_, port)| port.host_port > 0) {
+            let number = u16::try_from(port.host_port).map_err(|_| {
+                let message = format!("{} is no port: use 1 to 65535", port.host_port);
+                bad(format!("spec.{list}[{index}].ports[{at}].hostPort"), message)
+            })?;
+            let protocol = protocol(port, findings);
+            ports.push(HostPort { protocol, port: number, ip: decoder.text(or(&port.host_ip, "0.0.0.0")) });
+        }
+    }
+    ports.sort();
+    ports.dedup();
+    Ok(ports)
+}
+
+fn protocol(port: &ContainerPort<'_>, findings: &mut Findings) -> Protocol {
+    match &*port.protocol {
+        "" | "TCP" => Protocol::Tcp,
+        "UDP" => Protocol::Udp,
+        "SCTP" => Protocol::Sctp,
+        other => {
+            findings.unknown("spec.containers.ports.protocol", other);
+            Protocol::Tcp
+        }
+    }
+}

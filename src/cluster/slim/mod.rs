@@ -1,0 +1,226 @@
+//! Pods, nodes and namespaces as they come over the wire, cut down to what a scheduler reads.
+//!
+//! Texts are borrowed from the bytes they were read from. Reading never fails: metadata stands on its own and the rest
+//! is a `Result`, so that a bad object neither stops a stream nor hides its name. As in Go, `null` and a missing field
+//! are the same, and fields that are not read are skipped without a copy.
+//!
+//! ```text
+//!  text      borrowed strings, ordered maps, quantities that may be bad
+//!  pod node  what is read of each kind
+//!  known     every published pod field, read or deliberately not
+//!  unknown   the fields of a pending pod that are in no such list
+//!  path      where in an object an error is
+//! ```
+
+pub mod known;
+mod node;
+mod path;
+mod pod;
+mod text;
+pub mod unknown;
+
+pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
+pub use path::path_at;
+pub use pod::{
+    Affinity, Condition, Container, ContainerPort, ContainerStatus, Expression, ImageVolume, LabelSelector, Named,
+    NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, PodStatus,
+    PreferredTerm, Resources, SpreadConstraint, Toleration, Volume,
+};
+pub use text::{Amount, Pairs, Text};
+
+use serde::{Deserialize, Deserializer};
+use text::nullable;
+
+/// What is read of an object's metadata.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SlimMeta<'a> {
+    /// Its name.
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    /// Its namespace, empty for cluster-scoped kinds.
+    #[serde(borrow)]
+    pub namespace: Text<'a>,
+    /// Its uid.
+    #[serde(borrow)]
+    pub uid: Text<'a>,
+    /// Its resourceVersion.
+    #[serde(borrow)]
+    pub resource_version: Text<'a>,
+    /// Its labels, in the order given.
+    #[serde(borrow)]
+    pub labels: Pairs<'a, Text<'a>>,
+    /// When it was created, RFC 3339.
+    #[serde(borrow)]
+    pub creation_timestamp: Text<'a>,
+    /// When it is to go, RFC 3339; empty if it is to stay.
+    #[serde(borrow)]
+    pub deletion_timestamp: Text<'a>,
+}
+
+/// Where and why an object does not decode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// The field's path, such as `spec.containers[0].ports[1].hostPort`; empty for the object itself.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl FieldError {
+    /// The place and reason of an error that `serde_json` met in `bytes`.
+    pub fn locate(bytes: &[u8], error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+        Self { field: path_at(bytes, error.line(), error.column()), message: message.to_owned() }
+    }
+}
+
+/// The spec and status of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts<S, T> {
+    /// What is wanted.
+    pub spec: S,
+    /// What is.
+    pub status: T,
+}
+
+/// An object whose metadata was read, whatever the rest is like.
+#[derive(Debug, Clone)]
+pub struct Slim<'a, S, T> {
+    /// Its metadata; only the names if the object is bad, and nothing if it is no JSON.
+    pub metadata: SlimMeta<'a>,
+    /// The rest, or where it is wrong.
+    pub parts: Result<Parts<S, T>, FieldError>,
+    /// Paths of fields that this version does not know, in the order met; noted for pending pods only.
+    pub unknown: Vec<String>,
+}
+
+/// Nothing is read of this part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Nothing;
+
+impl<'de> Deserialize<'de> for Nothing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// A pod.
+pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
+/// A node.
+pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
+/// A namespace.
+pub type SlimNamespace<'a> = Slim<'a, Nothing, Nothing>;
+
+/// The wire form of a whole object; fails where [`Slim`] does not.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a, S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
+pub(super) struct Wire<'a, S, T> {
+    #[serde(borrow, default, deserialize_with = "nullable")]
+    metadata: SlimMeta<'a>,
+    #[serde(default, deserialize_with = "nullable")]
+    spec: S,
+    #[serde(default, deserialize_with = "nullable")]
+    status: T,
+}
+
+#[derive(Deserialize)]
+struct Names<'a> {
+    #[serde(borrow)]
+    metadata: NameMeta<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
+struct NameMeta<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    namespace: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(borrow)]
+    resource_version: Text<'a>,
+}
+
+impl<'a, S, T> Slim<'a, S, T>
+where
+    S: Deserialize<'a> + Default,
+    T: Deserialize<'a> + Default,
+{
+    /// Reads an object from JSON.
+    pub fn read(bytes: &'a [u8]) -> Self {
+        match serde_json::from_slice::<Wire<'a, S, T>>(bytes) {
+            Ok(wire) => Self::from_wire(wire),
+            Err(error) => {
+                Self { metadata: names(bytes), parts: Err(FieldError::locate(bytes, &error)), unknown: Vec::new() }
+            }
+        }
+    }
+
+    pub(super) fn from_wire(wire: Wire<'a, S, T>) -> Self {
+        Self { metadata: wire.metadata, parts: Ok(Parts { spec: wire.spec, status: wire.status }), unknown: Vec::new() }
+    }
+}
+
+/// The names in an object of which nothing more could be read.
+fn names(bytes: &[u8]) -> SlimMeta<'_> {
+    let found = serde_json::from_slice::<Names<'_>>(bytes).map(|n| n.metadata).unwrap_or_default();
+    SlimMeta {
+        name: found.name,
+        namespace: found.namespace,
+        uid: found.uid,
+        resource_version: found.resource_version,
+        ..SlimMeta::default()
+    }
+}
+
+impl SlimPod<'_> {
+    /// Whether nobody has bound it and it has not ended: only such a pod is looked at for unknown fields.
+    pub fn is_pending(&self) -> bool {
+        self.parts.as_ref().is_ok_and(|p| p.spec.node_name.is_empty() && !p.status.is_finished())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_spec_does_not_hide_the_name() {
+        let pod = SlimPod::read(br#"{"spec":{"priority":"high"},"metadata":{"name":"a","namespace":"b","uid":"u"}}"#);
+        assert_eq!((&*pod.metadata.name, &*pod.metadata.namespace, &*pod.metadata.uid), ("a", "b", "u"));
+        let error = pod.parts.unwrap_err();
+        assert_eq!(error.field, "spec.priority");
+        assert!(error.message.contains("invalid type: string \"high\""), "{}", error.message);
+    }
+
+    #[test]
+    fn bad_labels_do_not_hide_the_name() {
+        let pod = SlimPod::read(br#"{"metadata":{"labels":{"a":7},"name":"a"}}"#);
+        assert_eq!(&*pod.metadata.name, "a");
+        assert_eq!(pod.parts.unwrap_err().field, "metadata.labels.a");
+    }
+
+    #[test]
+    fn what_is_no_json_is_read_too() {
+        for text in ["", "{", "[7]", "7", "{\"metadata\":{\"name\":\"a\"", "\u{0}"] {
+            let pod = SlimPod::read(text.as_bytes());
+            assert!(pod.parts.is_err(), "{text}");
+        }
+        assert!(SlimNode::read(&[0xff, 0xfe]).parts.is_err());
+    }
+
+    #[test]
+    fn null_is_the_same_as_missing() {
+        let pod = SlimPod::read(
+            br#"{"metadata":{"name":"a","creationTimestamp":null,"labels":null},
+                "spec":{"containers":null,"nodeSelector":null,"affinity":null,"priority":null,"overhead":null,
+                        "volumes":[{"name":"v","persistentVolumeClaim":null}]},"status":null}"#,
+        );
+        let spec = pod.parts.unwrap().spec;
+        assert!(spec.containers.is_empty() && spec.volumes[0].persistent_volume_claim.is_none());
+    }
+}

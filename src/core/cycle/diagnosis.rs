@@ -1,0 +1,163 @@
+use crate::core::model::PodShape;
+use crate::core::plugins::{Cause, Plugin, PluginSet, Verdict};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why no node fits, counted; the text is made when someone reads it.
+///
+/// `Display` gives upstream's FitError without its preemption part: `0/3 nodes are available: 1 …, 2 ….`
+/// (`FitError.Error` in `pkg/scheduler/framework/types.go`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    shape: Arc<PodShape>,
+    nodes: u32,
+    pre_filter: Option<&'static str>,
+    counts: Vec<(Reason, u32)>,
+}
+
+/// One reason of a refusal, without its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A cause whose text is fixed.
+    Cause(Cause),
+    /// A resource lacking, as a bit of a verdict.
+    Lacking(u32),
+}
+
+impl Reason {
+    /// The plugin behind it.
+    pub const fn plugin(self) -> Option<Plugin> {
+        match self {
+            Self::Cause(cause) => cause.plugin(),
+            Self::Lacking(_) => Some(Plugin::NodeResourcesFit),
+        }
+    }
+
+    /// The text for a pod of `shape`.
+    pub fn text(self, shape: &PodShape) -> String {
+        match self {
+            Self::Cause(cause) => cause.text().to_owned(),
+            Self::Lacking(bit) => crate::core::plugins::lacking_text(bit, shape),
+        }
+    }
+}
+
+impl Diagnosis {
+    /// A diagnosis that counts nothing.
+    #[cfg(test)]
+    pub(crate) fn of_no_node(shape: Arc<PodShape>) -> Self {
+        Self { shape, nodes: 0, pre_filter: None, counts: Vec::new() }
+    }
+
+    /// Nodes that were candidates.
+    pub const fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// The reasons with the number of nodes each holds for; their texts with [`Reason::text`] and [`Self::shape`].
+    pub fn counts(&self) -> &[(Reason, u32)] {
+        &self.counts
+    }
+
+    /// The shape of the pod that was refused.
+    pub fn shape(&self) -> &PodShape {
+        &self.shape
+    }
+
+    /// PreFilter's message, if it refused the pod before any node was looked at.
+    pub const fn pre_filter(&self) -> Option<&'static str> {
+        self.pre_filter
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0/{} nodes are available:", self.nodes)?;
+        if let Some(message) = self.pre_filter {
+            return write!(f, " {message}.");
+        }
+        let mut entries: Vec<String> =
+            self.counts.iter().map(|(reason, count)| format!("{count} {}", reason.text(&self.shape))).collect();
+        entries.sort_unstable();
+        if entries.is_empty() { Ok(()) } else { write!(f, " {}.", entries.join(", ")) }
+    }
+}
+
+/// Counts refusals while a search goes on.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    causes: [u32; Cause::ALL.len() + 1],
+    lacking: [u32; u64::BITS as usize],
+    refused: u32,
+}
+
+impl Tally {
+    pub(super) const fn new() -> Self {
+        Self { causes: [0; Cause::ALL.len() + 1], lacking: [0; u64::BITS as usize], refused: 0 }
+    }
+
+    /// Nodes counted.
+    pub(super) const fn refused(&self) -> u32 {
+        self.refused
+    }
+
+    pub(super) const fn add(&mut self, verdict: Verdict) {
+        self.refused += 1;
+        self.causes[verdict.cause() as usize] += 1;
+        let mut bits = verdict.lacking_bits();
+        while bits != 0 {
+            self.lacking[bits.trailing_zeros() as usize] += 1;
+            bits &= bits - 1;
+        }
+    }
+
+    /// Counts `nodes` nodes refused for one cause at once.
+    pub(super) const fn add_many(&mut self, cause: Cause, nodes: u32) {
+        self.causes[cause as usize] += nodes;
+    }
+
+    pub(super) fn rejectors(&self) -> PluginSet {
+        let mut plugins = PluginSet::NONE;
+        let counted = Cause::ALL.into_iter().filter(|c| self.causes[*c as usize] > 0);
+        counted.filter_map(Cause::plugin).for_each(|p| plugins.insert(p));
+        plugins
+    }
+
+    pub(super) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32) -> Diagnosis {
+        let fixed = Cause::ALL.into_iter().filter(|c| *c != Cause::Resources);
+        let causes = fixed.map(|c| (Reason::Cause(c), self.causes[c as usize]));
+        let lacking = (0..u64::BITS).map(|bit| (Reason::Lacking(bit), self.lacking[bit as usize]));
+        let counts = causes.chain(lacking).filter(|(_, count)| *count > 0).collect();
+        Diagnosis { shape: shape.clone(), nodes, pre_filter: None, counts }
+    }
+}
+
+/// The diagnosis of a pod that PreFilter refused on all `nodes`.
+pub(super) fn refused_before_filter(shape: &Arc<PodShape>, nodes: u32, message: &'static str) -> Diagnosis {
+    Diagnosis { shape: shape.clone(), nodes, pre_filter: Some(message), counts: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::testing::shape;
+
+    #[test]
+    fn the_histogram_sorts_as_strings() {
+        let mut tally = Tally::new();
+        for _ in 0..10 {
+            tally.add(Verdict::lacking(1 << Verdict::CPU, false));
+        }
+        for _ in 0..2 {
+            tally.add(Verdict::lacking(1 << Verdict::PODS, false));
+        }
+        let text = tally.diagnose(&Arc::new(shape()), 12).to_string();
+        assert_eq!(text, "0/12 nodes are available: 10 Insufficient cpu, 2 Too many pods.");
+    }
+
+    #[test]
+    fn a_pre_filter_message_replaces_the_histogram() {
+        let text = refused_before_filter(&Arc::new(shape()), 3, "pod affinity terms conflict").to_string();
+        assert_eq!(text, "0/3 nodes are available: pod affinity terms conflict.");
+    }
+}

@@ -1,0 +1,62 @@
+use super::{Ledger, NodeTable, PodState};
+use crate::core::model::AffinityTerm;
+use rustc_hash::FxHashMap;
+
+impl Ledger {
+    /// Computes every sum from the pods alone and compares it with the columns; names the first that differs.
+    ///
+    /// O(pods + nodes). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
+    pub fn audit(&self) -> Result<(), String> {
+        let mut naive = NodeTable::default();
+        let mut terms: FxHashMap<&AffinityTerm, FxHashMap<usize, u32>> = FxHashMap::default();
+        for row in 0..self.nodes.rows() {
+            naive.row(&format!("{row}").into());
+        }
+        #[allow(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
+        for state in self.pods.states.values() {
+            let (node, usage, own_terms) = match state {
+                PodState::Pending(_) => continue,
+                PodState::Assumed { pod, node } => (*node, &pod.usage, &*pod.shape.anti_affinity),
+                PodState::Bound(bound) => (bound.node, &bound.usage, &*bound.terms),
+            };
+            naive.take(node, usage, 1);
+            for term in own_terms {
+                *terms.entry(term).or_default().entry(node.index()).or_insert(0) += 1;
+            }
+        }
+        self.compare_columns(&mut naive)?;
+        let kept = self.terms.counts();
+        let equal = kept.len() == terms.len()
+            && kept.iter().all(|(term, nodes)| {
+                let nodes = nodes.iter().map(|(node, count)| (node.index(), *count)).collect();
+                terms.get(&**term) == Some(&nodes)
+            });
+        if equal { Ok(()) } else { Err("anti-affinity terms differ from those of the pods".into()) }
+    }
+
+    fn compare_columns(&self, naive: &mut NodeTable) -> Result<(), String> {
+        for row in 0..self.nodes.rows() {
+            let node = super::NodeId::new(row as u32);
+            let name = self.nodes.name(node);
+            let (kept, summed) = (self.nodes.amounts(node).1, naive.amounts(node).1);
+            if kept != summed {
+                return Err(format!("node {name}: requests {kept:?}, its pods sum to {summed:?}"));
+            }
+            let fixed = |t: &NodeTable| (t.used_pods[row], t.non_zero_cpu[row], t.non_zero_memory[row]);
+            if fixed(&self.nodes) != fixed(naive) {
+                return Err(format!(
+                    "node {name}: counts {:?}, its pods sum to {:?}",
+                    fixed(&self.nodes),
+                    fixed(naive)
+                ));
+            }
+            let mut ports = self.nodes.ports[row].clone();
+            ports.sort_unstable();
+            naive.ports[row].sort_unstable();
+            if ports != naive.ports[row] {
+                return Err(format!("node {name}: host ports {ports:?}, its pods hold {:?}", naive.ports[row]));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+use super::{Change, Ledger, NodeId, PodState};
+use crate::core::model::Pod;
+use std::sync::Arc;
+
+/// A worker's decision, not yet in force.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The node.
+    pub node: NodeId,
+    /// The node's epoch when it was decided.
+    pub epoch: u64,
+    /// The ledger's version that the worker saw.
+    pub seen: u64,
+}
+
+/// A proposal in force: the pod takes its room from `version` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assumption {
+    /// The version of the commit.
+    pub version: u64,
+}
+
+/// Why a proposal did not come into force. Never an error: the pod is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Conflict {
+    /// The pod changed, went, or is decided already.
+    PodChanged,
+    /// The node went, or another one has its name.
+    NodeGone,
+    /// Someone else was faster: it does not fit any more.
+    NoLongerFits,
+}
+
+impl Ledger {
+    /// Checks a proposal against the present and applies it: from here on the pod is assumed.
+    ///
+    /// `refits` runs the profile's whole filter chain on the chosen node; it is asked unless nothing that a filter
+    /// reads changed since `seen`: neither the row, nor an anti-affinity term, nor a nomination. O(1) apart from that.
+    pub fn commit(&mut self, proposal: &Proposal, refits: impl FnOnce(&Self) -> bool) -> Result<Assumption, Conflict> {
+        let Some(PodState::Pending(current)) = self.pod(&proposal.pod.uid) else {
+            return Err(Conflict::PodChanged);
+        };
+        let current = current.clone();
+        let same = Arc::ptr_eq(&current.shape, &proposal.pod.shape) || current.shape == proposal.pod.shape;
+        if !same || current.deleting || !current.gates.is_empty() {
+            return Err(Conflict::PodChanged);
+        }
+        let row = proposal.node.index();
+        if !self.nodes.present[row] || self.nodes.epoch[row] != proposal.epoch {
+            return Err(Conflict::NodeGone);
+        }
+        let newest = self.nodes.version[row].max(self.terms.version()).max(self.nominations.version());
+        if newest > proposal.seen && !refits(self) {
+            return Err(Conflict::NoLongerFits);
+        }
+        self.nominations.remove(&current, self.log.version() + 1);
+        let version = self.place(proposal.node, &current.usage, &current.shape.anti_affinity);
+        let uid = current.uid.clone();
+        self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node });
+        Ok(Assumption { version })
+    }
+
+    /// Undoes an assumption whose bind was never sent or definitely refused: the pod is pending again.
+    ///
+    /// Nothing happens to a pod that is not assumed (seen bound, deleted).
+    pub fn forget(&mut self, uid: &str) {
+        let Some(PodState::Assumed { pod, .. }) = self.pod(uid) else {
+            return;
+        };
+        let pod = pod.clone();
+        self.free_pod(uid);
+        self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
+        self.nominations.add(&pod, self.log.version() + 1);
+        self.log.push(Change::PodPending { pod, before: None });
+    }
+}

@@ -1,0 +1,294 @@
+use super::{Change, Ledger, NodeId};
+use crate::core::model::{AffinityTerm, Pod, PodKey, Str, Usage};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// A pod that is bound to a node, as little of it as still matters.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    /// Namespace and name.
+    pub key: PodKey,
+    /// Its node.
+    pub node: NodeId,
+    /// What it takes there.
+    pub usage: Arc<Usage>,
+    /// Its required anti-affinity terms.
+    pub terms: Box<[AffinityTerm]>,
+}
+
+/// Where a pod is in its life, as the ledger knows it.
+#[derive(Debug, Clone)]
+pub enum PodState {
+    /// Without a node.
+    Pending(Arc<Pod>),
+    /// Decided by a commit of this ledger, not yet seen bound.
+    Assumed {
+        /// The pod as last seen, still without a node.
+        pod: Arc<Pod>,
+        /// The node it was decided for.
+        node: NodeId,
+    },
+    /// Seen bound.
+    Bound(Bound),
+}
+
+impl PodState {
+    fn key(&self) -> &PodKey {
+        match self {
+            Self::Pending(pod) | Self::Assumed { pod, .. } => &pod.key,
+            Self::Bound(bound) => &bound.key,
+        }
+    }
+}
+
+/// Every pod that takes room or wants some, by uid.
+#[derive(Debug, Default)]
+pub(super) struct PodTable {
+    pub(super) states: FxHashMap<Str, PodState>,
+    by_key: FxHashMap<PodKey, Str>,
+}
+
+impl PodTable {
+    fn insert(&mut self, uid: Str, state: PodState) {
+        self.by_key.insert(state.key().clone(), uid.clone());
+        self.states.insert(uid, state);
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<PodState> {
+        let state = self.states.remove(uid)?;
+        if self.by_key.get(state.key()).is_some_and(|u| &**u == uid) {
+            self.by_key.remove(state.key());
+        }
+        Some(state)
+    }
+}
+
+impl Ledger {
+    /// The state of the pod `uid`.
+    pub fn pod(&self, uid: &str) -> Option<&PodState> {
+        self.pods.states.get(uid)
+    }
+
+    /// The pod that goes by `key`.
+    pub fn pod_by_key(&self, key: &PodKey) -> Option<&PodState> {
+        self.pods.by_key.get(key).and_then(|uid| self.pod(uid))
+    }
+
+    /// How many pods are known, in any state.
+    pub fn pod_count(&self) -> usize {
+        self.pods.states.len()
+    }
+
+    /// Every pending pod, oldest first, then by name. O(pods): for a worker that starts or lost its place in the log.
+    pub fn pending_pods(&self) -> Vec<Arc<Pod>> {
+        let mut pending: Vec<Arc<Pod>> = self
+            .pods
+            .states
+            .values()
+            .filter_map(|state| match state {
+                PodState::Pending(pod) => Some(pod.clone()),
+                PodState::Assumed { .. } | PodState::Bound(_) => None,
+            })
+            .collect();
+        pending.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));
+        pending
+    }
+
+    /// Takes up a pod as seen, whatever was known of it: new, changed, bound by us or by someone else, finished.
+    pub fn apply_pod(&mut self, mut pod: Pod) {
+        if let Some(uid) = self.pods.by_key.get(&pod.key).filter(|uid| **uid != pod.uid).cloned() {
+            self.delete_pod(&uid);
+        }
+        if pod.finished {
+            self.delete_pod(&pod.uid);
+            return;
+        }
+        pod.usage = self.usages.intern(pod.usage);
+        match pod.node_name.clone() {
+            Some(node) => self.apply_bound(&pod, &node),
+            None => self.apply_pending(pod),
+        }
+    }
+
+    fn apply_pending(&mut self, mut pod: Pod) {
+        pod.shape = self.shapes.intern(pod.shape);
+        let pod = Arc::new(pod);
+        let before = match self.pods.states.get_mut(&pod.uid) {
+            Some(PodState::Assumed { pod: known, node }) => {
+                let (node, before) = (*node, std::mem::replace(known, pod.clone()));
+                self.replace_assumed(node, &before, &pod);
+                return;
+            }
+            // No update unbinds a pod; this one is older than what was seen.
+            Some(PodState::Bound(_)) => return,
+            Some(PodState::Pending(known)) => Some(std::mem::replace(known, pod.clone())),
+            None => {
+                self.pods.insert(pod.uid.clone(), PodState::Pending(pod.clone()));
+                None
+            }
+        };
+        self.renominate(before.as_deref(), &pod);
+        self.log.push(Change::PodPending { pod, before });
+    }
+
+    /// An assumed pod changed: its bind is under way and only evidence ends that, but what it takes follows the object.
+    fn replace_assumed(&mut self, node: NodeId, before: &Pod, now: &Pod) {
+        if before.usage == now.usage && before.shape.anti_affinity == now.shape.anti_affinity {
+            return;
+        }
+        self.nodes.take(node, &before.usage, -1);
+        self.nodes.take(node, &now.usage, 1);
+        let (before_usage, after) = (before.usage.clone(), now.usage.clone());
+        let version = self.log.push(Change::Resized { node, before: before_usage, after });
+        self.nodes.version[node.index()] = version;
+        self.terms.remove(&before.shape.anti_affinity, node, version);
+        self.terms.add(&now.shape.anti_affinity, node, version);
+    }
+
+    fn renominate(&mut self, before: Option<&Pod>, pod: &Arc<Pod>) {
+        let old = before.and_then(|b| b.nominated_node.as_ref());
+        let unchanged = old == pod.nominated_node.as_ref() && before.is_some_and(|b| b.priority == pod.priority);
+        if unchanged && old.is_none() {
+            return;
+        }
+        if let Some(before) = before.filter(|b| b.nominated_node.is_some()) {
+            self.end_nomination(before, !unchanged);
+        }
+        if pod.nominated_node.is_some() {
+            self.nominations.add(pod, self.log.version() + 1);
+        }
+    }
+
+    fn end_nomination(&mut self, pod: &Pod, tell: bool) {
+        let removed = self.nominations.remove(pod, self.log.version() + 1);
+        if removed && tell {
+            self.log.push(Change::NominationEnded { priority: pod.priority });
+        }
+    }
+
+    fn apply_bound(&mut self, pod: &Pod, node_name: &Str) {
+        let node = self.nodes.row(node_name);
+        match self.pods.states.get(&pod.uid) {
+            Some(PodState::Bound(known)) if known.node == node => {
+                self.update_bound(pod, node);
+                return;
+            }
+            Some(PodState::Bound(_)) => self.free_pod(&pod.uid),
+            Some(PodState::Assumed { node: assumed, .. }) if *assumed == node => {
+                self.confirm(pod, node);
+                return;
+            }
+            Some(PodState::Assumed { pod: known, .. }) => {
+                let known = known.clone();
+                self.free_pod(&pod.uid);
+                self.log.push(Change::BoundElsewhere { pod: known, node: node_name.clone() });
+            }
+            Some(PodState::Pending(known)) => {
+                let known = known.clone();
+                self.end_nomination(&known, true);
+                self.log.push(Change::BoundElsewhere { pod: known, node: node_name.clone() });
+            }
+            None => {}
+        }
+        self.place(node, &pod.usage, &pod.shape.anti_affinity);
+        self.pods.insert(pod.uid.clone(), PodState::Bound(Self::bound(pod, node)));
+    }
+
+    fn bound(pod: &Pod, node: NodeId) -> Bound {
+        let terms = pod.shape.anti_affinity.clone().into_boxed_slice();
+        Bound { key: pod.key.clone(), node, usage: pod.usage.clone(), terms }
+    }
+
+    /// What was assumed is true: from now on the object seen counts (admission may have changed it on binding).
+    fn confirm(&mut self, pod: &Pod, node: NodeId) {
+        let assumed = match self.pods.states.get(&pod.uid) {
+            Some(PodState::Assumed { pod, .. }) => pod.clone(),
+            _ => return,
+        };
+        self.pods.states.insert(pod.uid.clone(), PodState::Bound(Self::bound(&assumed, node)));
+        self.log.push(Change::Confirmed { uid: pod.uid.clone() });
+        self.update_bound(pod, node);
+    }
+
+    fn update_bound(&mut self, pod: &Pod, node: NodeId) {
+        let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
+            return;
+        };
+        if known.usage != pod.usage {
+            let before = std::mem::replace(&mut known.usage, pod.usage.clone());
+            self.nodes.take(node, &before, -1);
+            self.nodes.take(node, &pod.usage, 1);
+            let version = self.log.push(Change::Resized { node, before, after: pod.usage.clone() });
+            self.nodes.version[node.index()] = version;
+        }
+        let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
+            return;
+        };
+        if *known.terms != *pod.shape.anti_affinity {
+            let terms = pod.shape.anti_affinity.clone().into_boxed_slice();
+            let before = std::mem::replace(&mut known.terms, terms);
+            let version = self.log.version();
+            self.terms.remove(&before, node, version);
+            self.terms.add(&pod.shape.anti_affinity, node, version);
+        }
+    }
+
+    /// Drops the pod `uid`: deleted, finished, or not there any more at a re-read.
+    pub fn delete_pod(&mut self, uid: &str) {
+        match self.pods.states.get(uid) {
+            Some(PodState::Pending(pod)) => {
+                let pod = pod.clone();
+                self.pods.remove(uid);
+                self.end_nomination(&pod, true);
+                self.log.push(Change::PodGone { pod });
+            }
+            Some(PodState::Assumed { pod, .. }) => {
+                let pod = pod.clone();
+                self.free_pod(uid);
+                self.log.push(Change::PodGone { pod });
+            }
+            Some(PodState::Bound(_)) => self.free_pod(uid),
+            None => {}
+        }
+    }
+
+    /// Drops every pod that is not in `uids`: the end of a re-read.
+    ///
+    /// An assumed pod that was not seen goes as well: it is not there, so its bind cannot land.
+    pub fn retain_pods(&mut self, uids: &FxHashSet<Str>) {
+        let mut gone: Vec<Str> = self.pods.states.keys().filter(|u| !uids.contains(*u)).cloned().collect();
+        gone.sort_unstable();
+        for uid in gone {
+            self.delete_pod(&uid);
+        }
+    }
+
+    /// Takes room on a node.
+    pub(super) fn place(&mut self, node: NodeId, usage: &Usage, terms: &[AffinityTerm]) -> u64 {
+        self.nodes.take(node, usage, 1);
+        let version = self.log.push(Change::Placed { node });
+        self.nodes.version[node.index()] = version;
+        self.terms.add(terms, node, version);
+        version
+    }
+
+    /// Gives back the room that an assumed or bound pod takes, and forgets the pod.
+    pub(super) fn free_pod(&mut self, uid: &str) {
+        let (node, usage, terms) = match self.pods.remove(uid) {
+            Some(PodState::Bound(bound)) => (bound.node, bound.usage, bound.terms),
+            Some(PodState::Assumed { pod, node }) => {
+                (node, pod.usage.clone(), pod.shape.anti_affinity.clone().into_boxed_slice())
+            }
+            Some(PodState::Pending(_)) | None => return,
+        };
+        self.nodes.take(node, &usage, -1);
+        let version = self.log.push(Change::Freed { node, usage, had_terms: !terms.is_empty() });
+        self.nodes.version[node.index()] = version;
+        self.terms.remove(&terms, node, version);
+        self.nodes.release_if_unused(node);
+    }
+
+    pub(super) fn set_state(&mut self, uid: Str, state: PodState) {
+        self.pods.insert(uid, state);
+    }
+}

@@ -1,0 +1,76 @@
+//! NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes evenly used, in the difference form of 1.36.
+//! After `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
+
+use super::{MAX_NODE_SCORE, Resource, ScoredResource, Subject};
+use crate::core::ledger::{NodeId, NodeTable};
+use smallvec::SmallVec;
+
+pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+    let i = node.index();
+    let amounts = |r: &ScoredResource| match r.resource {
+        Resource::Cpu => (nodes.allocatable_cpu[i], nodes.used_cpu[i]),
+        Resource::Memory => (nodes.allocatable_memory[i], nodes.used_memory[i]),
+        Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
+        Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
+    };
+    let mut before: SmallVec<[f64; 4]> = SmallVec::new();
+    let mut after: SmallVec<[f64; 4]> = SmallVec::new();
+    for r in &subject.balanced_resources {
+        let (allocatable, used) = amounts(r);
+        if allocatable != 0 {
+            before.push(fraction(used, allocatable));
+            after.push(fraction(used.saturating_add(r.request), allocatable));
+        }
+    }
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(&after) - evenness(&before)) / 2
+}
+
+fn fraction(used: i64, allocatable: i64) -> f64 {
+    (used as f64 / allocatable as f64).min(1.0)
+}
+
+/// 100 times one less the standard deviation of the fractions, cut down to an integer.
+fn evenness(fractions: &[f64]) -> i64 {
+    let deviation = match fractions {
+        [a, b] => ((a - b) / 2.0).abs(),
+        [_, _, _, ..] => {
+            let count = fractions.len() as f64;
+            let mut total = 0.0;
+            for f in fractions {
+                total += f;
+            }
+            let mean = total / count;
+            let mut sum = 0.0;
+            for f in fractions {
+                sum += (f - mean) * (f - mean);
+            }
+            (sum / count).sqrt()
+        }
+        _ => 0.0,
+    };
+    ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn balanced(before: &[f64], after: &[f64]) -> i64 {
+        MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(after) - evenness(before)) / 2
+    }
+
+    #[test]
+    fn the_worked_vectors() {
+        assert_eq!(balanced(&[0.25, 0.25], &[0.375, 0.375]), 75);
+        assert_eq!(balanced(&[0.25, 0.25], &[0.75, 0.25]), 62);
+        assert_eq!(balanced(&[0.5, 0.125], &[0.5, 0.5]), 84);
+    }
+
+    #[test]
+    fn one_resource_is_always_even_and_three_use_the_population_deviation() {
+        assert_eq!(evenness(&[0.9]), 100);
+        assert_eq!(evenness(&[]), 100);
+        // Mean 0.5, squares 0.25 + 0 + 0.25 over 3: deviation 0.408.
+        assert_eq!(evenness(&[0.0, 0.5, 1.0]), 59);
+    }
+}

@@ -1,0 +1,26 @@
+//! TaintToleration: taints keep pods away, or make nodes less wanted.
+//! After `pkg/scheduler/framework/plugins/tainttoleration`.
+
+use super::Subject;
+use crate::core::ledger::{NodeId, NodeTable};
+use crate::core::model::TaintEffect;
+
+/// Upstream's text.
+pub(crate) const REASON: &str = "node(s) had untolerated taint(s)";
+
+pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
+    let keeps_away = |effect| matches!(effect, TaintEffect::NoSchedule | TaintEffect::NoExecute);
+    nodes.taints[node.index()]
+        .iter()
+        .filter(|taint| keeps_away(taint.effect))
+        .all(|taint| subject.shape.tolerations.iter().any(|t| t.tolerates(taint)))
+}
+
+/// How many PreferNoSchedule taints the pod does not tolerate; normalised in reverse.
+pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+    let soft = TaintEffect::PreferNoSchedule;
+    let untolerated = |taint: &&crate::core::model::Taint| {
+        taint.effect == soft && !subject.shape.tolerations.iter().any(|t| t.tolerates(taint))
+    };
+    nodes.taints[node.index()].iter().filter(untolerated).count() as i64
+}

@@ -1,0 +1,71 @@
+//! Builders for the tests of this ring.
+
+use crate::core::model::{Labels, Node, Pod, PodKey, PodShape, Requests, Usage};
+use std::sync::Arc;
+
+/// A shape that asks for nothing.
+pub(crate) fn shape() -> PodShape {
+    PodShape {
+        namespace: "default".into(),
+        labels: Labels::none(),
+        requests: Requests::default(),
+        score_requests: Requests { milli_cpu: 100, memory: 200 << 20, ..Requests::default() },
+        node_selector: Labels::none(),
+        required_affinity: None,
+        preferred_affinity: Vec::new(),
+        tolerations: Vec::new(),
+        host_ports: Vec::new(),
+        images: Vec::new(),
+        container_count: 1,
+        anti_affinity: Vec::new(),
+        holds: Vec::new(),
+        unscored: Vec::new(),
+    }
+}
+
+/// A shape that requests CPU and memory.
+pub(crate) fn shape_of(milli_cpu: i64, memory: i64) -> PodShape {
+    let requests = Requests { milli_cpu, memory, ..Requests::default() };
+    PodShape { score_requests: requests.clone(), requests, ..shape() }
+}
+
+/// A pending pod of `shape` in the namespace `default`, whose uid is its name.
+pub(crate) fn pod(name: &str, shape: PodShape) -> Pod {
+    let usage = Usage {
+        requests: shape.requests.clone(),
+        non_zero_milli_cpu: shape.score_requests.milli_cpu,
+        non_zero_memory: shape.score_requests.memory,
+        ports: shape.host_ports.clone(),
+    };
+    Pod {
+        key: PodKey { namespace: shape.namespace.clone(), name: name.into() },
+        uid: name.into(),
+        resource_version: "1".into(),
+        scheduler_name: "test".into(),
+        node_name: None,
+        nominated_node: None,
+        priority: 0,
+        deleting: false,
+        finished: false,
+        created_unix_us: 0,
+        gates: Vec::new(),
+        shape: Arc::new(shape),
+        usage: Arc::new(usage),
+        scheduled: None,
+        unknown_fields: Vec::new(),
+    }
+}
+
+/// A node with room for `pods` pods, whose uid is its name.
+pub(crate) fn node(name: &str, milli_cpu: i64, memory: i64, pods: i64) -> Node {
+    Node {
+        name: name.into(),
+        uid: name.into(),
+        labels: [("kubernetes.io/hostname", name)].into_iter().collect(),
+        unschedulable: false,
+        taints: Arc::from([]),
+        allocatable: Requests { milli_cpu, memory, ..Requests::default() },
+        allocatable_pods: pods,
+        images: Vec::new(),
+    }
+}

@@ -1,0 +1,96 @@
+use super::{Binding, Worker};
+use crate::core::cycle::{Decision, NoFit, Scheduler};
+use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
+use crate::core::ledger::{Conflict, LedgerAccess, PodState, Proposal};
+use crate::core::limits::COMMIT_RETRIES;
+use crate::core::model::Time;
+use crate::core::queue::Ticket;
+use std::sync::Arc;
+
+/// Upstream's text for a cluster (or a node selector) without nodes.
+pub(crate) const NO_NODES: &str = "no nodes available to schedule pods";
+
+impl Worker {
+    /// One attempt, from the popped pod to a bind that is asked for, or back into the queue.
+    pub(super) fn attempt(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess, effects: &mut Vec<Effect>) {
+        for _ in 0..=COMMIT_RETRIES {
+            let scheduler = &mut self.scheduler;
+            let (decision, version) = ledger.read(|l| (scheduler.decide(l, ticket.pod()), l.version()));
+            let proposal = match decision {
+                Decision::Place(proposal) => proposal,
+                Decision::NoFit(no_fit) => {
+                    return self.refuse(now, ticket, no_fit, version, effects);
+                }
+                Decision::NoNodes => return self.no_nodes(now, ticket, effects),
+            };
+            match self.commit(&proposal, ledger) {
+                Ok(()) => return self.ask_to_bind(ticket, &proposal, ledger, effects),
+                Err(Conflict::PodChanged) => return self.give_back(ticket, ledger),
+                Err(Conflict::NodeGone | Conflict::NoLongerFits) => self.totals.conflicts += 1,
+            }
+        }
+        self.totals.errors += 1;
+        self.queue.failed(ticket, now);
+    }
+
+    fn commit(&self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<(), Conflict> {
+        let profile = self.profile();
+        let refits = |l: &_| Scheduler::refits(profile, l, &proposal.pod, proposal.node);
+        ledger.write(|ledger| ledger.commit(proposal, refits)).map(|_| ())
+    }
+
+    fn ask_to_bind(
+        &mut self,
+        ticket: Ticket,
+        proposal: &Proposal,
+        ledger: &impl LedgerAccess,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.last_attempt += 1;
+        let attempt = AttemptId(self.last_attempt);
+        let pod = ticket.pod().clone();
+        if !pod.shape.unscored.is_empty() {
+            self.unscored.extend(pod.shape.unscored.iter().cloned());
+        }
+        let node = ledger.read(|ledger| ledger.nodes().name(proposal.node).clone());
+        self.binding_by_uid.insert(pod.uid.clone(), attempt);
+        self.binding.insert(attempt, Binding { ticket, unknown: false });
+        effects.push(Effect::Bind { attempt, pod, node });
+    }
+
+    fn refuse(&mut self, now: Time, ticket: Ticket, no_fit: NoFit, version: u64, effects: &mut Vec<Effect>) {
+        self.totals.unschedulable += 1;
+        let diagnosis = Arc::new(no_fit.diagnosis);
+        effects.push(Effect::Refuse {
+            pod: ticket.pod().clone(),
+            reason: RefusalReason::Unschedulable,
+            text: RefusalText::Diagnosis(diagnosis.clone()),
+            attempted: true,
+        });
+        let missed = self.hints.may_help(no_fit.rejectors, version);
+        self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
+    }
+
+    fn no_nodes(&mut self, now: Time, ticket: Ticket, effects: &mut Vec<Effect>) {
+        self.totals.unschedulable += 1;
+        effects.push(Effect::Refuse {
+            pod: ticket.pod().clone(),
+            reason: RefusalReason::Unschedulable,
+            text: RefusalText::Plain(NO_NODES.into()),
+            attempted: true,
+        });
+        self.queue.failed(ticket, now);
+    }
+
+    /// Ends an attempt without an outcome: the pod as the ledger has it now stands where it stood, if it is still there.
+    pub(super) fn give_back(&mut self, ticket: Ticket, ledger: &impl LedgerAccess) {
+        let current = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
+            Some(PodState::Pending(pod)) if !pod.deleting => Some((pod.clone(), self.parked(ledger, pod, None))),
+            _ => None,
+        });
+        match current {
+            Some((pod, parked)) => self.queue.give_back(ticket, pod, parked),
+            None => self.queue.done(ticket),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use super::{ForeignBind, Worker, hold_reason};
+use crate::core::io::{Effect, RefusalReason, RefusalText};
+use crate::core::ledger::{Change, Ledger, NodeAspects};
+use crate::core::limits::UNKNOWN_FIELDS_NAMED;
+use crate::core::model::{Pod, Str, Time};
+use crate::core::queue::{Parked, Wake};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+
+impl Worker {
+    /// Brings the queue up to the ledger's version: new pods, changed pods, and wake-ups.
+    ///
+    /// A cursor that fell off the log looks at every pending pod and takes anything for changed.
+    pub(super) fn follow(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
+        let log = ledger.log();
+        let Some(Ok(changes)) = self.cursor.map(|cursor| log.since(cursor)) else {
+            self.rebuild(now, ledger, effects);
+            return;
+        };
+        let mut helps = false;
+        for (version, change) in changes {
+            helps |= self.hints.note(version, change);
+            helps |= self.follow_one(now, change, ledger, effects);
+        }
+        self.cursor = Some(ledger.version());
+        if helps {
+            self.wake_helped(now);
+        }
+    }
+
+    fn wake_helped(&mut self, now: Time) {
+        let hints = &self.hints;
+        self.queue.wake(now, |entry| {
+            if hints.may_help(entry.rejectors(), entry.refused_at()) { Wake::Requeue } else { Wake::Stay }
+        });
+    }
+
+    /// Takes up one change; says whether it may help pods in a way that the hints' table does not see.
+    fn follow_one(&mut self, now: Time, change: &Change, ledger: &Ledger, effects: &mut Vec<Effect>) -> bool {
+        match change {
+            Change::PodPending { pod, .. } => {
+                if self.profile().serves(&pod.scheduler_name) {
+                    self.take_up(now, pod, ledger, effects);
+                }
+            }
+            Change::PodGone { pod } => drop(self.queue.remove(&pod.uid)),
+            Change::BoundElsewhere { pod, node } => {
+                self.queue.remove(&pod.uid);
+                if self.profile().serves(&pod.scheduler_name) {
+                    self.note_foreign_bind(now, pod, node);
+                }
+            }
+            Change::Namespace { .. } => self.recheck_holds(ledger),
+            Change::Node { aspects, .. } if self.profile().node_selector.is_some() => {
+                // With a node selector a label can make a node a candidate: to this profile it is as good as new.
+                let relabelled = aspects.intersects(NodeAspects::LABELS);
+                if relabelled {
+                    self.hints.note_gap(ledger.version());
+                }
+                return relabelled;
+            }
+            Change::Node { .. }
+            | Change::Confirmed { .. }
+            | Change::Placed { .. }
+            | Change::Freed { .. }
+            | Change::Resized { .. }
+            | Change::NominationEnded { .. } => {}
+        }
+        false
+    }
+
+    /// Queues a pending pod, or updates the one that is queued. A pod whose bind is on the way is left alone.
+    fn take_up(&mut self, now: Time, pod: &Arc<Pod>, ledger: &Ledger, effects: &mut Vec<Effect>) {
+        if self.binding_by_uid.contains_key(&pod.uid) {
+            return;
+        }
+        if pod.deleting {
+            self.queue.remove(&pod.uid);
+            return;
+        }
+        for field in &pod.unknown_fields {
+            if self.unknown_fields.len() < UNKNOWN_FIELDS_NAMED {
+                self.unknown_fields.insert(field.clone());
+            }
+        }
+        let parked = self.parked(ledger, pod, Some(effects));
+        match self.queue.get(&pod.uid) {
+            None => self.queue.add(pod.clone(), now, parked),
+            Some(known) => {
+                let changed = !Arc::ptr_eq(&known.shape, &pod.shape);
+                self.queue.update(pod.clone(), now, parked, changed);
+            }
+        }
+    }
+
+    /// What keeps the pod from being looked at; a hold is told to the pod's owner where `effects` are given.
+    pub(super) fn parked(&self, ledger: &Ledger, pod: &Arc<Pod>, effects: Option<&mut Vec<Effect>>) -> Option<Parked> {
+        if !pod.gates.is_empty() {
+            return Some(Parked::Gated);
+        }
+        let reason = hold_reason(self.profile(), ledger, pod)?;
+        if let Some(effects) = effects {
+            effects.push(Effect::Refuse {
+                pod: pod.clone(),
+                reason: RefusalReason::SchedulerError,
+                text: RefusalText::Plain(reason.into()),
+                attempted: false,
+            });
+        }
+        Some(Parked::Held)
+    }
+
+    fn recheck_holds(&mut self, ledger: &Ledger) {
+        let profile = self.profile().clone();
+        self.queue.recheck_parked(|pod| {
+            if !pod.gates.is_empty() {
+                return Some(Parked::Gated);
+            }
+            hold_reason(&profile, ledger, pod).map(|_| Parked::Held)
+        });
+    }
+
+    fn note_foreign_bind(&mut self, now: Time, pod: &Arc<Pod>, node: &Str) {
+        let count = self.foreign.as_ref().map_or(0, |f| f.count) + 1;
+        self.foreign = Some(ForeignBind { pod: pod.clone(), node: node.clone(), at: now, count });
+    }
+
+    fn rebuild(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
+        let pending = ledger.pending_pods();
+        let served: Vec<&Arc<Pod>> = pending.iter().filter(|pod| self.profile().serves(&pod.scheduler_name)).collect();
+        let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
+        let mut gone: Vec<Str> =
+            self.queue.entries().map(|e| e.pod().uid.clone()).filter(|uid| !uids.contains(uid)).collect();
+        gone.sort_unstable();
+        for uid in gone {
+            self.queue.remove(&uid);
+        }
+        for pod in served {
+            self.take_up(now, pod, ledger, effects);
+        }
+        self.hints.note_gap(ledger.version());
+        self.cursor = Some(ledger.version());
+        self.wake_helped(now);
+    }
+}

@@ -1,0 +1,100 @@
+use super::Worker;
+use crate::core::io::{AttemptId, BindOutcome, Effect, Input, RefusalReason, RefusalText};
+use crate::core::ledger::{Ledger, LedgerAccess, PodState};
+use crate::core::model::{Pod, Str, Time};
+use crate::core::queue::Ticket;
+
+impl Worker {
+    pub(super) fn take_input(
+        &mut self,
+        now: Time,
+        input: Input,
+        ledger: &impl LedgerAccess,
+        effects: &mut Vec<Effect>,
+    ) {
+        match input {
+            Input::BindEnded { attempt, outcome: BindOutcome::Unknown } => self.bind_unknown(attempt),
+            Input::BindEnded { attempt, outcome } => {
+                if let Some(ticket) = self.end_binding(attempt) {
+                    self.bind_ended(now, ticket, outcome, ledger, effects);
+                }
+            }
+            Input::BindRevoked { attempt } => {
+                if let Some(ticket) = self.end_binding(attempt) {
+                    ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
+                    self.give_back(ticket, ledger);
+                }
+            }
+        }
+    }
+
+    fn end_binding(&mut self, attempt: AttemptId) -> Option<Ticket> {
+        let binding = self.binding.remove(&attempt)?;
+        self.unknown_binds -= usize::from(binding.unknown);
+        self.binding_by_uid.remove(&binding.ticket.pod().uid);
+        Some(binding.ticket)
+    }
+
+    fn bind_unknown(&mut self, attempt: AttemptId) {
+        if let Some(binding) = self.binding.get_mut(&attempt) {
+            self.unknown_binds += usize::from(!binding.unknown);
+            binding.unknown = true;
+        }
+    }
+
+    fn bind_ended(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        outcome: BindOutcome,
+        ledger: &impl LedgerAccess,
+        effects: &mut Vec<Effect>,
+    ) {
+        let uid = ticket.pod().uid.clone();
+        match outcome {
+            BindOutcome::Bound => {
+                self.totals.scheduled += 1;
+                self.queue.done(ticket);
+            }
+            BindOutcome::PodGone => {
+                ledger.write(|ledger| ledger.delete_pod(&uid));
+                self.queue.done(ticket);
+            }
+            BindOutcome::BoundElsewhere { node: Some(node) } => {
+                ledger.write(|ledger| settle_elsewhere(ledger, &uid, &node));
+                self.queue.done(ticket);
+            }
+            BindOutcome::BoundElsewhere { node: None } => self.bind_failed(now, ticket, ledger),
+            BindOutcome::Refused { message } => {
+                effects.push(Effect::Refuse {
+                    pod: ticket.pod().clone(),
+                    reason: RefusalReason::SchedulerError,
+                    text: RefusalText::Plain(format!("binding rejected: {message}").into()),
+                    attempted: true,
+                });
+                self.bind_failed(now, ticket, ledger);
+            }
+            BindOutcome::Unknown => {}
+        }
+    }
+
+    fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
+        self.totals.errors += 1;
+        ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
+        let still_pending = ledger.read(|l| matches!(l.pod(&ticket.pod().uid), Some(PodState::Pending(_))));
+        if still_pending {
+            self.queue.failed(ticket, now);
+        } else {
+            self.queue.done(ticket);
+        }
+    }
+}
+
+/// Counts a pod where the API server says it is, ahead of the watch.
+fn settle_elsewhere(ledger: &mut Ledger, uid: &str, node: &Str) {
+    let Some(PodState::Assumed { pod, .. }) = ledger.pod(uid) else {
+        return;
+    };
+    let seen = Pod { node_name: Some(node.clone()), ..(**pod).clone() };
+    ledger.apply_pod(seen);
+}

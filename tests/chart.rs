@@ -1,0 +1,426 @@
+//! The Helm chart, from its text to a real API server: rendered with every value, installed, upgraded, uninstalled,
+//! and what its account may and may not do.
+//!
+//! Helm, kubectl and the API server are the real ones (`berth-lab` builds them when they are missing).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+#[path = "chart/installed.rs"]
+mod installed;
+#[path = "chart/rights.rs"]
+mod rights;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use berth_lab::{Outcome, Upstream};
+use serde_json::{Map, Value, json};
+
+/// Name of the CustomResourceDefinition.
+const CRD: &str = "schedulerprofiles.scheduling.berth.dev";
+/// Namespace of the release in these tests.
+const HOME: &str = "berth-system";
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("reading {path}: {error}"))
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Runs helm on the chart's files alone, without a cluster.
+fn helm(args: &[&str]) -> Outcome {
+    let output = Command::new(Upstream::find_or_build().unwrap().binary("helm"))
+        .args(args)
+        .env("KUBECONFIG", "/dev/null")
+        .output()
+        .unwrap();
+    Outcome {
+        success: output.status.success(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn template(args: &[&str]) -> Outcome {
+    let chart = repository("charts/berth");
+    let fixed = [
+        "template",
+        "berth",
+        chart.to_str().unwrap(),
+        "--namespace",
+        HOME,
+    ];
+    helm(&[&fixed, args].concat())
+}
+
+/// The objects that the chart renders to.
+fn rendered(args: &[&str]) -> Vec<Value> {
+    let outcome = template(args);
+    assert!(
+        outcome.success,
+        "helm template {args:?}: {}",
+        outcome.stderr
+    );
+    serde_saphyr::from_multiple(&outcome.stdout).unwrap()
+}
+
+/// The object of this kind and name among `objects`.
+fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    objects
+        .iter()
+        .find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+        .unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// Paths of all values that can be set: those of scalars, lists and empty maps.
+fn leaves(value: &Value) -> BTreeMap<String, Value> {
+    fn walk(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
+        match value.as_object() {
+            Some(map) if !map.is_empty() => {
+                for (key, inner) in map {
+                    let path = if prefix.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{prefix}.{key}")
+                    };
+                    walk(&path, inner, out);
+                }
+            }
+            _ => {
+                out.insert(prefix.to_owned(), value.clone());
+            }
+        }
+    }
+    let mut out = BTreeMap::new();
+    walk("", value, &mut out);
+    out
+}
+
+fn defaults() -> BTreeMap<String, Value> {
+    leaves(&yaml(&text("charts/berth/values.yaml")))
+}
+
+/// `{"a": {"b": value}}` for the path `a.b`.
+fn nested(path: &str, value: Value) -> Value {
+    path.rsplit('.').fold(value, |inner, key| {
+        Value::Object(Map::from_iter([(key.to_owned(), inner)]))
+    })
+}
+
+/// Where two documents differ first, if they do. Numbers are compared by value: one tool writes 1, another 1.0.
+fn difference(left: &Value, right: &Value, at: &str) -> Option<String> {
+    match (left, right) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            keys.into_iter()
+                .find_map(|key| difference(&left[key], &right[key], &format!("{at}/{key}")))
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let mut pairs = a.iter().zip(b).enumerate();
+            pairs.find_map(|(index, (x, y))| difference(x, y, &format!("{at}/{index}")))
+        }
+        (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64() => None,
+        _ if left == right => None,
+        _ => Some(format!("{at}: {left} against {right}")),
+    }
+}
+
+#[test]
+fn the_chart_holds_the_generated_crd_byte_for_byte() {
+    let generated = text("crds/scheduling.berth.dev_schedulerprofiles.yaml");
+    assert_eq!(
+        text("charts/berth/files/crd.yaml"),
+        generated,
+        "run `make crds`"
+    );
+}
+
+#[test]
+fn versions_agree() {
+    let chart = yaml(&text("charts/berth/Chart.yaml"));
+    assert_eq!(
+        chart["appVersion"],
+        env!("CARGO_PKG_VERSION"),
+        "appVersion in Chart.yaml and version in Cargo.toml"
+    );
+    let toolchain = text("rust-toolchain.toml");
+    let channel = toolchain
+        .lines()
+        .find_map(|line| line.strip_prefix("channel = "))
+        .unwrap()
+        .trim_matches('"');
+    assert!(
+        text("Dockerfile").contains(&format!("FROM rust:{channel}-alpine")),
+        "Dockerfile and rust-toolchain.toml"
+    );
+}
+
+#[test]
+fn helm_lint_finds_nothing() {
+    let chart = repository("charts/berth");
+    let every = repository("charts/berth/ci/every-value.yaml");
+    let (chart, every) = (chart.to_str().unwrap(), every.to_str().unwrap());
+    for args in [
+        vec!["lint", "--strict", chart],
+        vec!["lint", "--strict", chart, "-f", every],
+    ] {
+        let outcome = helm(&args);
+        assert!(
+            outcome.success,
+            "helm {args:?}: {}{}",
+            outcome.stdout, outcome.stderr
+        );
+        assert!(!outcome.stdout.contains("[WARNING]"), "{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn the_crd_is_rendered_whole_with_labels_and_the_keep_annotation() {
+    let objects = rendered(&[]);
+    let crd = object(&objects, "CustomResourceDefinition", CRD);
+    let source = yaml(&text("charts/berth/files/crd.yaml"));
+    assert_eq!(difference(&crd["spec"], &source["spec"], "spec"), None);
+    assert_eq!(
+        crd["metadata"]["annotations"]["helm.sh/resource-policy"],
+        "keep"
+    );
+    assert_eq!(
+        crd["metadata"]["labels"]["app.kubernetes.io/instance"],
+        "berth"
+    );
+    let deleted = rendered(&["--set", "crds.keep=false"]);
+    let crd = object(&deleted, "CustomResourceDefinition", CRD);
+    assert!(crd["metadata"]["annotations"]["helm.sh/resource-policy"].is_null());
+    let without = rendered(&["--set", "crds.enabled=false"]);
+    assert!(
+        without
+            .iter()
+            .all(|object| object["kind"] != "CustomResourceDefinition")
+    );
+}
+
+#[test]
+fn the_deployment_is_what_the_operator_relies_on() {
+    let objects = rendered(&[]);
+    let spec = &object(&objects, "Deployment", "berth")["spec"];
+    assert_eq!(spec["replicas"], 1);
+    assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["schedulerName"], "default-scheduler");
+    assert_eq!(pod["serviceAccountName"], "berth");
+    assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+    assert_eq!(pod["terminationGracePeriodSeconds"], 30);
+    let container = &pod["containers"][0];
+    assert_eq!(
+        container["args"],
+        json!([
+            "operator",
+            "--lease-namespace=kube-system",
+            "--state-namespace=$(POD_NAMESPACE)",
+            "--http-address=0.0.0.0:8080",
+            "--log-format=json",
+            "--log-level=info",
+            "--bind-qps=0"
+        ])
+    );
+    let fields: BTreeMap<_, _> = container["env"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|env| {
+            (
+                env["name"].as_str().unwrap(),
+                env["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("POD_NAME", "metadata.name"),
+        ("POD_NAMESPACE", "metadata.namespace"),
+        ("POD_UID", "metadata.uid"),
+    ];
+    assert_eq!(fields, BTreeMap::from(expected));
+    assert_eq!(
+        container["livenessProbe"]["httpGet"],
+        json!({"path": "/livez", "port": "http"})
+    );
+    assert_eq!(
+        container["readinessProbe"]["httpGet"],
+        json!({"path": "/readyz", "port": "http"})
+    );
+    assert_eq!(container["ports"][0]["containerPort"], 8080);
+}
+
+#[test]
+fn all_values_at_once_reach_the_objects() {
+    let every = repository("charts/berth/ci/every-value.yaml");
+    // The switches that would take away the objects to look at stay on; each is tested alone below.
+    let objects = rendered(&[
+        "-f",
+        every.to_str().unwrap(),
+        "--set",
+        "rbac.create=true,flowSchemas.enabled=true",
+    ]);
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["kind"] != "ServiceAccount")
+    );
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["metadata"]["labels"]["team"] == "platform")
+    );
+    let deployment = object(&objects, "Deployment", "quay");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let args: BTreeSet<_> = container["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    for arg in [
+        "--lease-namespace=leases",
+        "--log-level=debug",
+        "--bind-qps=500",
+        "--bind-concurrency=48",
+        "--serve-default-scheduler",
+    ] {
+        assert!(args.contains(arg), "{arg} is missing in {args:?}");
+    }
+    assert!(
+        container["image"]
+            .as_str()
+            .unwrap()
+            .starts_with("images.example/berth@sha256:0123")
+    );
+    let role = object(&objects, "Role", "quay-lease");
+    assert_eq!(role["metadata"]["namespace"], "leases");
+    let account = json!({"kind": "ServiceAccount", "name": "someone", "namespace": HOME});
+    for binding in objects.iter().filter(|object| {
+        object["kind"].as_str().unwrap().ends_with("RoleBinding")
+            || object["kind"] == "ClusterRoleBinding"
+    }) {
+        assert_eq!(binding["subjects"], json!([account]));
+    }
+    let lease = object(&objects, "FlowSchema", "quay-lease");
+    assert_eq!(
+        lease["spec"]["rules"][0]["resourceRules"][0]["namespaces"],
+        json!(["leases"])
+    );
+}
+
+#[test]
+fn each_value_alone_has_an_effect_and_is_documented() {
+    let every = leaves(&yaml(&text("charts/berth/ci/every-value.yaml")));
+    let readme = text("charts/berth/README.md");
+    let baseline = template(&[]).stdout;
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chart-one-value.yaml");
+    for (path, default) in defaults() {
+        assert!(
+            readme.contains(&format!("| `{path}` |")),
+            "{path} is not in the chart's README"
+        );
+        let parent = yaml(&text("charts/berth/ci/every-value.yaml"));
+        let changed = parent.pointer(&format!("/{}", path.replace('.', "/")));
+        let changed = changed
+            .unwrap_or_else(|| panic!("{path} is not in ci/every-value.yaml"))
+            .clone();
+        assert_ne!(
+            changed, default,
+            "ci/every-value.yaml sets {path} to its default"
+        );
+        let mut values = nested(&path, changed);
+        if path == "serviceAccount.create" {
+            values["serviceAccount"]["name"] = json!("berth");
+        }
+        fs::write(&file, values.to_string()).unwrap();
+        let outcome = template(&["-f", file.to_str().unwrap()]);
+        assert!(outcome.success, "{path}: {}", outcome.stderr);
+        assert!(outcome.stdout != baseline, "{path} changes nothing");
+    }
+    let known = defaults();
+    for path in every.keys() {
+        let mut prefixes = path
+            .match_indices('.')
+            .map(|(end, _)| &path[..end])
+            .chain([path.as_str()]);
+        assert!(
+            prefixes.any(|prefix| known.contains_key(prefix)),
+            "{path} is no value of the chart"
+        );
+    }
+}
+
+#[test]
+fn every_line_of_the_values_has_a_comment_above_it() {
+    let values = text("charts/berth/values.yaml");
+    let lines: Vec<&str> = values.lines().collect();
+    let groups = [
+        "crds:",
+        "image:",
+        "operator:",
+        "serviceAccount:",
+        "rbac:",
+        "flowSchemas:",
+        "requests:",
+        "limits:",
+    ];
+    for (index, line) in lines.iter().enumerate() {
+        let key = line.trim();
+        if key.is_empty() || key.starts_with('#') || groups.contains(&key) {
+            continue;
+        }
+        assert!(
+            index > 0 && lines[index - 1].trim().starts_with('#'),
+            "values.yaml:{}: no comment above {key}",
+            index + 1
+        );
+    }
+}
+
+#[test]
+fn bad_values_are_refused_with_their_name() {
+    for (set, named) in [
+        ("replicas=2", "replicas"),
+        ("schedulerName=binpack", "schedulerName"),
+        ("operator.leaseName=other", "leaseName"),
+        ("operator.bindQps=-1", "bindQps"),
+        ("operator.bindQps=fast", "bindQps"),
+        ("operator.bindConcurrency=5000", "bindConcurrency"),
+        ("operator.logLevel=loud", "logLevel"),
+        ("operator.leaseNamespace=Not_A_Namespace", "leaseNamespace"),
+        (
+            "operator.serveDefaultScheduler=perhaps",
+            "serveDefaultScheduler",
+        ),
+        ("crds.keep=keep", "keep"),
+        ("crds.install=true", "install"),
+        ("image.digest=sha256:12", "digest"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("serviceAccount.create=false", "name"),
+        ("flowSchemas=off", "flowSchemas"),
+        ("profiles[0].name=binpack", "profiles"),
+    ] {
+        let outcome = template(&["--set", set]);
+        assert!(!outcome.success, "--set {set} was accepted");
+        assert!(
+            outcome.stderr.contains(named),
+            "--set {set}: the message does not name {named}: {}",
+            outcome.stderr
+        );
+    }
+}

@@ -1,0 +1,385 @@
+//! etcd and kube-apiserver on free loopback ports, with credentials, ready to use.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::api::Api;
+use crate::process::{Managed, Watchdog};
+use crate::upstream::Upstream;
+use crate::wait::StopFlag;
+
+/// Generous: a start takes 3 s on an idle machine, and tests share theirs with compilers.
+const READY_LIMIT: Duration = Duration::from_mins(2);
+/// Another process may take a port between its choice and its use.
+const START_ATTEMPTS: usize = 3;
+const PORT_TAKEN: &str = "address already in use";
+
+/// Ends the process groups in their order, each within five seconds, and removes the directory.
+const END_SCRIPT: &str = r#"#!/bin/sh
+for pid in PIDS; do
+  kill -s TERM -- "-$pid" 2>/dev/null
+  for _ in $(seq 50); do kill -s 0 -- "-$pid" 2>/dev/null || break; sleep 0.1; done
+  kill -s KILL -- "-$pid" 2>/dev/null
+done
+rm -rf -- 'DIRECTORY'
+"#;
+
+/// Whether etcd waits for the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// No fsync: for tests, which never lose power.
+    #[default]
+    Volatile,
+    /// fsync as in production: for benchmarks and whatever must compare with figures measured elsewhere.
+    Fsync,
+}
+
+/// How to start a control plane. The default suits tests.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Whether etcd waits for the disk.
+    pub durability: Durability,
+    /// Further flags of kube-apiserver.
+    pub apiserver_args: Vec<String>,
+    /// Raised by others to give up waiting.
+    pub stop: StopFlag,
+}
+
+/// A running control plane. Dropping it ends its processes and removes its directory; parts started beside it belong
+/// to the caller and should be dropped first.
+#[derive(Debug)]
+pub struct ControlPlane {
+    // Fields are dropped in this order: the server before its store, the directory last.
+    apiserver: Managed,
+    etcd: Managed,
+    pub(crate) upstream: Upstream,
+    pub(crate) stop: StopFlag,
+    /// `https://127.0.0.1:PORT` of kube-apiserver.
+    pub server: String,
+    /// The PEM file to trust for [`Self::server`].
+    pub authority: PathBuf,
+    /// A kubeconfig of the cluster's administrator.
+    pub kubeconfig: PathBuf,
+    /// A client as the cluster's administrator.
+    pub api: Api,
+    _remover: Watchdog,
+    directory: TempDir,
+}
+
+/// The loopback ports of one attempt.
+struct Ports {
+    client: u16,
+    peer: u16,
+    secure: u16,
+}
+
+impl ControlPlane {
+    /// Starts etcd and kube-apiserver and waits until they serve. Builds the upstream binaries first if need be.
+    /// The error of a part that does not come up ends with the tail of its log.
+    pub fn start(options: &Options) -> Result<Self> {
+        let upstream = Upstream::find_or_build()?;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(options, &upstream) {
+                Err(error)
+                    if attempt < START_ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn start_once(options: &Options, upstream: &Upstream) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("berth-lab-").tempdir()?;
+        let dir = directory.path();
+        let remover = Watchdog::removing(dir)?;
+        let ports = free_ports()?;
+        let token = write_credentials(dir)?;
+        let mut etcd = start_etcd(upstream, dir, &ports, options.durability)?;
+        let mut apiserver = start_apiserver(upstream, dir, &ports, &options.apiserver_args)?;
+
+        let server = format!("https://127.0.0.1:{}", ports.secure);
+        let authority = dir.join("certs/apiserver.crt");
+        options
+            .stop
+            .wait_for("kube-apiserver's certificate", READY_LIMIT, || {
+                fail_if_ended(&mut etcd)?;
+                fail_if_ended(&mut apiserver)?;
+                Ok(authority.exists().then_some(()))
+            })?;
+        let api = Api::new(&server, &authority, &token)?;
+        let mut last = String::new();
+        let ready = options
+            .stop
+            .wait_for("kube-apiserver to be ready", READY_LIMIT, || {
+                fail_if_ended(&mut etcd)?;
+                fail_if_ended(&mut apiserver)?;
+                Ok(match is_ready(&api) {
+                    Ok(()) => Some(()),
+                    Err(error) => {
+                        last = format!("{error:#}");
+                        None
+                    }
+                })
+            });
+        ready.map_err(|error| apiserver.explain(&error.context(format!("last answer: {last}"))))?;
+
+        let kubeconfig = dir.join("admin.kubeconfig");
+        write_kubeconfig(&kubeconfig, &server, &authority, &token)?;
+        Ok(Self {
+            apiserver,
+            etcd,
+            upstream: upstream.clone(),
+            stop: options.stop.clone(),
+            server,
+            authority,
+            kubeconfig,
+            api,
+            _remover: remover,
+            directory,
+        })
+    }
+
+    /// The temporary directory: logs (`NAME.log`), credentials, data. It goes away with this value.
+    pub fn dir(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// kube-apiserver, for its figures and its log.
+    pub fn apiserver(&self) -> &Managed {
+        &self.apiserver
+    }
+
+    /// etcd, for its figures and its log.
+    pub fn etcd(&self) -> &Managed {
+        &self.etcd
+    }
+
+    /// Waits as [`crate::wait_for`], and gives up when the options' stop flag is raised.
+    pub fn wait_for<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        condition: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.stop.wait_for(what, limit, condition)
+    }
+
+    /// Starts any other process beside the control plane; its log is `NAME.log` in [`Self::dir`].
+    pub fn spawn(&self, name: &str, command: Command) -> Result<Managed> {
+        Managed::spawn(name, command, self.dir().join(format!("{name}.log")))
+    }
+
+    /// A token of a ServiceAccount, good for a day.
+    pub fn token_for(&self, namespace: &str, account: &str) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 86400},
+        });
+        let answer = self.api.post(&path, &request)?;
+        let token = answer["status"]["token"].as_str();
+        Ok(token
+            .context("the answer to a TokenRequest holds no token")?
+            .to_owned())
+    }
+
+    /// Writes `NAME.kubeconfig` in [`Self::dir`] for the bearer of `token`.
+    pub fn kubeconfig_for_token(&self, name: &str, token: &str) -> Result<PathBuf> {
+        let path = self.dir().join(format!("{name}.kubeconfig"));
+        write_kubeconfig(&path, &self.server, &self.authority, token)?;
+        Ok(path)
+    }
+
+    /// Leaves everything running without an owner: etcd, kube-apiserver and `others`. Returns a script that ends them
+    /// and removes the directory.
+    pub fn keep(self, others: Vec<Managed>) -> Result<PathBuf> {
+        let Self {
+            apiserver,
+            etcd,
+            directory,
+            _remover: remover,
+            ..
+        } = self;
+        drop(remover);
+        let pids: Vec<String> = others
+            .into_iter()
+            .chain([apiserver, etcd])
+            .map(|managed| managed.detach().to_string())
+            .collect();
+        let directory = directory.keep();
+        let script = directory.join("stop.sh");
+        let text = END_SCRIPT
+            .replace("PIDS", &pids.join(" "))
+            .replace("DIRECTORY", &directory.display().to_string());
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        Ok(script)
+    }
+}
+
+fn start_etcd(
+    upstream: &Upstream,
+    dir: &Path,
+    ports: &Ports,
+    durability: Durability,
+) -> Result<Managed> {
+    let client = format!("http://127.0.0.1:{}", ports.client);
+    let peer = format!("http://127.0.0.1:{}", ports.peer);
+    let mut command = Command::new(upstream.binary("etcd"));
+    command.arg("--data-dir").arg(dir.join("etcd"));
+    command.args([
+        "--listen-client-urls",
+        &client,
+        "--advertise-client-urls",
+        &client,
+    ]);
+    command.args([
+        "--listen-peer-urls",
+        &peer,
+        "--initial-advertise-peer-urls",
+        &peer,
+    ]);
+    command.args([
+        "--initial-cluster",
+        &format!("default={peer}"),
+        "--log-level",
+        "warn",
+    ]);
+    // The default quota of 2 GB is reached by 150,000 pods.
+    command.args(["--quota-backend-bytes", "8589934592"]);
+    if durability == Durability::Volatile {
+        command.arg("--unsafe-no-fsync");
+    }
+    Managed::spawn("etcd", command, dir.join("etcd.log"))
+}
+
+fn start_apiserver(
+    upstream: &Upstream,
+    dir: &Path,
+    ports: &Ports,
+    further: &[String],
+) -> Result<Managed> {
+    let mut command = Command::new(upstream.binary("kube-apiserver"));
+    command.args([
+        "--etcd-servers",
+        &format!("http://127.0.0.1:{}", ports.client),
+    ]);
+    command.args([
+        "--bind-address",
+        "127.0.0.1",
+        "--advertise-address",
+        "127.0.0.1",
+    ]);
+    command.args(["--secure-port", &ports.secure.to_string()]);
+    command.arg("--cert-dir").arg(dir.join("certs"));
+    command.args(["--service-cluster-ip-range", "10.0.0.0/24"]);
+    command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
+    command
+        .arg("--service-account-signing-key-file")
+        .arg(dir.join("sa.key"));
+    command
+        .arg("--service-account-key-file")
+        .arg(dir.join("sa.key"));
+    command.args(["--authorization-mode", "RBAC"]);
+    command.arg("--token-auth-file").arg(dir.join("tokens.csv"));
+    // Without kube-controller-manager no namespace gets its default account, and this plugin would refuse every pod.
+    command.args(["--disable-admission-plugins", "ServiceAccount"]);
+    command.args(["--endpoint-reconciler-type", "none"]);
+    command.args(further);
+    Managed::spawn("kube-apiserver", command, dir.join("kube-apiserver.log"))
+}
+
+/// Makes the key that signs ServiceAccount tokens and the administrator's token, and returns the latter.
+fn write_credentials(dir: &Path) -> Result<String> {
+    let key = openssl(&["genrsa", "2048"])?;
+    fs::write(dir.join("sa.key"), key)?;
+    let token = openssl(&["rand", "-hex", "16"])?.trim().to_owned();
+    fs::write(
+        dir.join("tokens.csv"),
+        format!("{token},admin,admin,system:masters\n"),
+    )?;
+    Ok(token)
+}
+
+fn openssl(args: &[&str]) -> Result<String> {
+    let output = Command::new("openssl")
+        .args(args)
+        .output()
+        .context("running openssl: is it installed?")?;
+    if !output.status.success() {
+        bail!(
+            "openssl {}: {}",
+            args.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn write_kubeconfig(path: &Path, server: &str, authority: &Path, token: &str) -> Result<()> {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "lab", "cluster": {"server": server, "certificate-authority": authority}}],
+        "users": [{"name": "lab", "user": {"token": token}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+    });
+    fs::write(path, serde_json::to_string_pretty(&config)?)
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// Ready means more than `/readyz`: the system's namespaces are made shortly after it.
+fn is_ready(api: &Api) -> Result<()> {
+    let answer = api.request("GET", "/readyz", None)?;
+    if !answer.is_success() {
+        let text = answer
+            .body
+            .as_str()
+            .map_or_else(|| answer.body.to_string(), str::to_owned);
+        let failing: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("[-]"))
+            .collect();
+        bail!("/readyz says {}: {}", answer.status, failing.join(", "));
+    }
+    for namespace in ["default", "kube-system"] {
+        let _: Value = api.get(&format!("/api/v1/namespaces/{namespace}"))?;
+    }
+    Ok(())
+}
+
+fn fail_if_ended(part: &mut Managed) -> Result<()> {
+    match part.ended()? {
+        Some(status) => {
+            Err(part.explain(&anyhow!("{} ended while starting ({status})", part.name())))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Three ports that nobody listens on, held until all are known so that they differ.
+fn free_ports() -> Result<Ports> {
+    let held = [listen()?, listen()?, listen()?];
+    let port = |listener: &TcpListener| Ok::<u16, std::io::Error>(listener.local_addr()?.port());
+    Ok(Ports {
+        client: port(&held[0])?,
+        peer: port(&held[1])?,
+        secure: port(&held[2])?,
+    })
+}
+
+fn listen() -> Result<TcpListener> {
+    TcpListener::bind(("127.0.0.1", 0)).context("finding a free loopback port")
+}

@@ -1,0 +1,228 @@
+//! The operator as the chart would run it, but as a process on this machine: its arguments and environment are those of
+//! the rendered Deployment, its credentials a token of the chart's own ServiceAccount.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::control_plane::ControlPlane;
+use crate::process::Managed;
+
+const READY_LIMIT: Duration = Duration::from_mins(1);
+const HTTP_FLAG: &str = "--http-address";
+
+/// Which operator to run, and as what.
+#[derive(Debug, Clone)]
+pub struct OperatorOptions {
+    /// The `berth` binary.
+    pub binary: PathBuf,
+    /// The namespace and the name of the Deployment to read.
+    pub deployment: (String, String),
+    /// The name of the pod that it plays: its identity in the Lease, and the name of its log.
+    pub pod_name: String,
+    /// Arguments that replace those of the same flag (`--flag=value`) in the Deployment, or are added to them.
+    pub args: Vec<String>,
+}
+
+impl OperatorOptions {
+    /// The binary as installed by `helm install berth charts/berth --namespace berth-system`.
+    pub fn new(binary: PathBuf) -> Self {
+        Self {
+            binary,
+            deployment: ("berth-system".to_owned(), "berth".to_owned()),
+            pod_name: "berth-lab".to_owned(),
+            args: Vec::new(),
+        }
+    }
+}
+
+/// A running operator. Dropping it ends it with SIGTERM.
+#[derive(Debug)]
+pub struct Operator {
+    /// The process.
+    pub process: Managed,
+    /// `http://127.0.0.1:PORT` of its `/livez`, `/readyz` and `/metrics`.
+    pub http: String,
+}
+
+impl Operator {
+    /// GET of one of its own pages: the status and the text.
+    pub fn page(&self, path: &str) -> Result<(u16, String)> {
+        let agent = ureq::Agent::config_builder()
+            .proxy(None)
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(10)))
+            .build()
+            .new_agent();
+        let mut answer = agent.get(format!("{}{path}", self.http)).call()?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.body_mut().read_to_string()?))
+    }
+}
+
+impl ControlPlane {
+    /// Starts the operator. Of the Deployment's arguments only the address of its own pages is changed, to a free
+    /// loopback port. Does not wait: see [`Self::wait_until_serving`].
+    pub fn start_operator(&self, options: &OperatorOptions) -> Result<Operator> {
+        let (namespace, name) = &options.deployment;
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
+        let deployment = self
+            .api
+            .get(&path)
+            .context("reading the chart's Deployment")?;
+        let spec = &deployment["spec"]["template"]["spec"];
+        let container = &spec["containers"][0];
+        let account = spec["serviceAccountName"].as_str().with_context(|| {
+            format!("deployment {namespace}/{name} names no serviceAccountName")
+        })?;
+        let environment = environment(container, namespace, &options.pod_name, account)?;
+        let (args, http) = arguments(container, &environment, &options.args)?;
+
+        let token = self.token_for(namespace, account)?;
+        let kubeconfig = self.kubeconfig_for_token(&options.pod_name, &token)?;
+        let mut command = Command::new(&options.binary);
+        command
+            .args(args)
+            .env_clear()
+            .envs(environment)
+            .env("KUBECONFIG", kubeconfig);
+        command.current_dir(self.dir());
+        let process = self.spawn(&options.pod_name, command)?;
+        Ok(Operator { process, http })
+    }
+
+    /// Waits until the operator's `/readyz` says so; an error ends with the tail of its log.
+    pub fn wait_until_serving(&self, operator: &mut Operator) -> Result<()> {
+        let ready = self.wait_for("the operator's /readyz", READY_LIMIT, || {
+            if let Some(status) = operator.process.ended()? {
+                bail!("the operator ended ({status})");
+            }
+            Ok(operator
+                .page("/readyz")
+                .is_ok_and(|(status, _)| status == 200)
+                .then_some(()))
+        });
+        ready.map_err(|error| operator.process.explain(&error))
+    }
+}
+
+/// The variables of the container, as a kubelet would resolve them for this pod.
+fn environment(
+    container: &Value,
+    namespace: &str,
+    pod_name: &str,
+    account: &str,
+) -> Result<BTreeMap<String, String>> {
+    let mut resolved = BTreeMap::new();
+    for variable in container["env"].as_array().into_iter().flatten() {
+        let name = variable["name"]
+            .as_str()
+            .context("a variable of the Deployment has no name")?;
+        let value = if let Some(field) = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+            match field {
+                "metadata.name" => pod_name.to_owned(),
+                "metadata.namespace" => namespace.to_owned(),
+                // No pod stands behind this process; events on it only need the form of a uid.
+                "metadata.uid" => format!("00000000-0000-4000-8000-{:012x}", std::process::id()),
+                "spec.serviceAccountName" => account.to_owned(),
+                "status.podIP" => "127.0.0.1".to_owned(),
+                _ => bail!("variable {name} of the Deployment: field {field} has no value here"),
+            }
+        } else if variable.get("valueFrom").is_some() {
+            bail!("variable {name} of the Deployment: only fieldRef can be resolved here");
+        } else {
+            expand(variable["value"].as_str().unwrap_or_default(), &resolved)
+        };
+        resolved.insert(name.to_owned(), value);
+    }
+    Ok(resolved)
+}
+
+/// The container's arguments with `overrides` in force, and the URL of the operator's pages.
+fn arguments(
+    container: &Value,
+    environment: &BTreeMap<String, String>,
+    overrides: &[String],
+) -> Result<(Vec<String>, String)> {
+    let flag_of = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+    let mut overrides = overrides.to_vec();
+    if !overrides
+        .iter()
+        .any(|argument| flag_of(argument) == HTTP_FLAG)
+    {
+        let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        overrides.push(format!("{HTTP_FLAG}={free}"));
+    }
+    let http = overrides
+        .iter()
+        .find_map(|argument| argument.strip_prefix(HTTP_FLAG)?.strip_prefix('='))
+        .map(|address| format!("http://{address}"))
+        .with_context(|| format!("{HTTP_FLAG} must be given as {HTTP_FLAG}=HOST:PORT"))?;
+    let replaced: Vec<String> = overrides.iter().map(|argument| flag_of(argument)).collect();
+    let kept = container["args"]
+        .as_array()
+        .context("the Deployment's container has no arguments")?
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|argument| !replaced.contains(&flag_of(argument)))
+        .map(|argument| expand(argument, environment));
+    Ok((kept.chain(overrides.iter().cloned()).collect(), http))
+}
+
+/// Replaces each `$(NAME)` of a known variable, as a kubelet does; unknown ones stay.
+fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
+    variables
+        .iter()
+        .fold(text.to_owned(), |text, (name, value)| {
+            text.replace(&format!("$({name})"), value)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_deployment_is_read_as_a_kubelet_reads_it() {
+        let container = json!({
+            "args": ["operator", "--state-namespace=$(POD_NAMESPACE)", "--http-address=0.0.0.0:8080", "--qps=$(NONE)"],
+            "env": [
+                {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+                {"name": "WHO", "value": "me in $(POD_NAMESPACE)"},
+            ],
+        });
+        let environment = environment(&container, "berth-system", "berth-0", "berth").unwrap();
+        assert_eq!(environment["WHO"], "me in berth-system");
+        let overrides = [
+            "--http-address=127.0.0.1:7".to_owned(),
+            "--more=1".to_owned(),
+        ];
+        let (args, http) = arguments(&container, &environment, &overrides).unwrap();
+        assert_eq!(http, "http://127.0.0.1:7");
+        assert_eq!(
+            args,
+            [
+                "operator",
+                "--state-namespace=berth-system",
+                "--qps=$(NONE)",
+                "--http-address=127.0.0.1:7",
+                "--more=1"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_resolved_is_named() {
+        let container = json!({
+            "env": [{"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        });
+        let error = environment(&container, "ns", "pod", "account").unwrap_err();
+        assert!(error.to_string().contains("SECRET"), "{error}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What a test may start beside the control plane: kwok, kube-scheduler, kube-controller-manager.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+use crate::process::Managed;
+
+impl ControlPlane {
+    /// Starts kwok, which keeps all nodes ready and lets the pods on them run and end.
+    pub fn start_kwok(&self) -> Result<Managed> {
+        let mut command = self.command("kwok");
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command.arg("--config").arg(self.upstream.kwok_stages());
+        command.args(["--manage-all-nodes", "--node-lease-duration-seconds", "40"]);
+        // kwok merges a configuration that it finds in this directory.
+        command.env("KWOK_WORKDIR", self.dir().join("kwok"));
+        self.spawn("kwok", command)
+    }
+
+    /// Starts upstream's scheduler as the bearer of `kubeconfig`. `config` holds further fields of its
+    /// `KubeSchedulerConfiguration` (`profiles`, `clientConnection` with `qps` and `burst`, …); leader election is off.
+    pub fn start_kube_scheduler(&self, kubeconfig: &Path, config: Value) -> Result<Managed> {
+        let mut config = config;
+        config["apiVersion"] = json!("kubescheduler.config.k8s.io/v1");
+        config["kind"] = json!("KubeSchedulerConfiguration");
+        config["clientConnection"]["kubeconfig"] = json!(kubeconfig);
+        config["leaderElection"] = json!({"leaderElect": false});
+        let path = self.dir().join("kube-scheduler.yaml");
+        fs::write(&path, serde_json::to_string_pretty(&config)?)
+            .with_context(|| format!("writing {}", path.display()))?;
+        let mut command = self.command("kube-scheduler");
+        command
+            .arg("--config")
+            .arg(&path)
+            .args(["--secure-port", "0"]);
+        self.spawn("kube-scheduler", command)
+    }
+
+    /// Starts kube-controller-manager with these controllers only: name what the test needs. The node lifecycle
+    /// controller (`nodelifecycle`) taints nodes that have no kubelet's lease.
+    pub fn start_controller_manager(&self, controllers: &[&str]) -> Result<Managed> {
+        let mut command = self.command("kube-controller-manager");
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command.args([
+            "--leader-elect=false",
+            "--use-service-account-credentials=false",
+        ]);
+        command
+            .arg("--service-account-private-key-file")
+            .arg(self.dir().join("sa.key"));
+        command.args([
+            "--secure-port",
+            "0",
+            "--controllers",
+            &controllers.join(","),
+        ]);
+        self.spawn("kube-controller-manager", command)
+    }
+}

@@ -1,0 +1,64 @@
+//! The upstream binaries: where they are, and how they come to be there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+
+/// The directory of upstream's binaries, complete.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    home: PathBuf,
+}
+
+impl Upstream {
+    /// The binaries for the pins of this checkout. Builds them first if they are missing (about eight minutes,
+    /// once per machine and pin), with progress on stderr.
+    pub fn find_or_build() -> Result<Self> {
+        static FOUND: OnceLock<PathBuf> = OnceLock::new();
+        if let Some(home) = FOUND.get() {
+            return Ok(Self { home: home.clone() });
+        }
+        let script = repository().join("hack/upstream.sh");
+        let printed = Command::new(&script)
+            .arg("--print-bin")
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("running {}", script.display()))?;
+        let bin = PathBuf::from(String::from_utf8_lossy(&printed.stdout).trim());
+        let home = match bin.parent() {
+            Some(home) if printed.status.success() => home.to_owned(),
+            _ => bail!("{} --print-bin named no directory", script.display()),
+        };
+        if !home.join("complete").exists() {
+            let built = Command::new(&script).stdin(Stdio::null()).status()?;
+            if !built.success() {
+                bail!(
+                    "{} failed ({built}); its own output says why",
+                    script.display()
+                );
+            }
+        }
+        Ok(Self {
+            home: FOUND.get_or_init(|| home).clone(),
+        })
+    }
+
+    /// The path of one binary: `etcd`, `kube-apiserver`, `kubectl`, `kube-scheduler`, `kube-controller-manager`,
+    /// `kwok` or `helm`.
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.home.join("bin").join(name)
+    }
+
+    /// kwok's stages for nodes that become ready and pods that run, complete and go away at once.
+    pub fn kwok_stages(&self) -> PathBuf {
+        self.home.join("kwok-stages.yaml")
+    }
+}
+
+/// The root of this repository's checkout.
+pub(crate) fn repository() -> &'static Path {
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR"));
+    lab.ancestors().nth(2).unwrap_or(lab)
+}

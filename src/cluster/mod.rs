@@ -3,6 +3,7 @@
 pub mod bind;
 pub mod client;
 pub mod lease;
+pub mod refusal;
 pub(crate) mod send;
 
 #[cfg(test)]

@@ -40,9 +40,14 @@ impl Reply {
     /// A Kubernetes Status.
     pub(crate) fn status(code: u16, message: &str) -> Self {
         let status = if code < 300 { "Success" } else { "Failure" };
+        let reason = match code {
+            404 => "NotFound",
+            409 => "Conflict",
+            _ => "",
+        };
         Self::json(
             code,
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status, "message": message, "reason": "", "code": code}),
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status, "message": message, "reason": reason, "code": code}),
         )
     }
 

@@ -2,6 +2,7 @@
 
 pub mod bind;
 pub mod client;
+pub mod events;
 pub mod lease;
 pub mod refusal;
 pub(crate) mod send;

@@ -1,1 +1,6 @@
 //! operator
+mod claims;
+mod denials;
+mod due;
+mod rival;
+mod status;

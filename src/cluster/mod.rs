@@ -5,7 +5,9 @@ pub mod client;
 pub mod events;
 pub mod lease;
 pub mod refusal;
+pub mod revisions;
 pub(crate) mod send;
+pub mod served_crd;
 
 #[cfg(test)]
 pub(crate) mod scripted;

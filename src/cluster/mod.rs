@@ -6,7 +6,9 @@ pub mod decode;
 pub mod events;
 pub mod lease;
 pub mod refusal;
+pub mod revisions;
 pub(crate) mod send;
+pub mod served_crd;
 pub mod slim;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod revisions;
 pub(crate) mod send;
 pub mod served_crd;
 pub mod slim;
+pub mod watch;
 
 #[cfg(test)]
 pub(crate) mod scripted;

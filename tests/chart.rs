@@ -3,12 +3,7 @@
 //!
 //! Helm, kubectl and the API server are the real ones (`berth-lab` builds them when they are missing).
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "chart/installed.rs"]
 mod installed;
@@ -56,24 +51,14 @@ fn helm(args: &[&str]) -> Outcome {
 
 fn template(args: &[&str]) -> Outcome {
     let chart = repository("charts/berth");
-    let fixed = [
-        "template",
-        "berth",
-        chart.to_str().unwrap(),
-        "--namespace",
-        HOME,
-    ];
+    let fixed = ["template", "berth", chart.to_str().unwrap(), "--namespace", HOME];
     helm(&[&fixed, args].concat())
 }
 
 /// The objects that the chart renders to.
 fn rendered(args: &[&str]) -> Vec<Value> {
     let outcome = template(args);
-    assert!(
-        outcome.success,
-        "helm template {args:?}: {}",
-        outcome.stderr
-    );
+    assert!(outcome.success, "helm template {args:?}: {}", outcome.stderr);
     serde_saphyr::from_multiple(&outcome.stdout).unwrap()
 }
 
@@ -91,11 +76,7 @@ fn leaves(value: &Value) -> BTreeMap<String, Value> {
         match value.as_object() {
             Some(map) if !map.is_empty() => {
                 for (key, inner) in map {
-                    let path = if prefix.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{prefix}.{key}")
-                    };
+                    let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
                     walk(&path, inner, out);
                 }
             }
@@ -115,9 +96,7 @@ fn defaults() -> BTreeMap<String, Value> {
 
 /// `{"a": {"b": value}}` for the path `a.b`.
 fn nested(path: &str, value: Value) -> Value {
-    path.rsplit('.').fold(value, |inner, key| {
-        Value::Object(Map::from_iter([(key.to_owned(), inner)]))
-    })
+    path.rsplit('.').fold(value, |inner, key| Value::Object(Map::from_iter([(key.to_owned(), inner)])))
 }
 
 /// Where two documents differ first, if they do. Numbers are compared by value: one tool writes 1, another 1.0.
@@ -125,8 +104,7 @@ fn difference(left: &Value, right: &Value, at: &str) -> Option<String> {
     match (left, right) {
         (Value::Object(a), Value::Object(b)) => {
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            keys.into_iter()
-                .find_map(|key| difference(&left[key], &right[key], &format!("{at}/{key}")))
+            keys.into_iter().find_map(|key| difference(&left[key], &right[key], &format!("{at}/{key}")))
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             let mut pairs = a.iter().zip(b).enumerate();
@@ -141,31 +119,16 @@ fn difference(left: &Value, right: &Value, at: &str) -> Option<String> {
 #[test]
 fn the_chart_holds_the_generated_crd_byte_for_byte() {
     let generated = text("crds/scheduling.berth.dev_schedulerprofiles.yaml");
-    assert_eq!(
-        text("charts/berth/files/crd.yaml"),
-        generated,
-        "run `make crds`"
-    );
+    assert_eq!(text("charts/berth/files/crd.yaml"), generated, "run `make crds`");
 }
 
 #[test]
 fn versions_agree() {
     let chart = yaml(&text("charts/berth/Chart.yaml"));
-    assert_eq!(
-        chart["appVersion"],
-        env!("CARGO_PKG_VERSION"),
-        "appVersion in Chart.yaml and version in Cargo.toml"
-    );
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"), "appVersion in Chart.yaml and version in Cargo.toml");
     let toolchain = text("rust-toolchain.toml");
-    let channel = toolchain
-        .lines()
-        .find_map(|line| line.strip_prefix("channel = "))
-        .unwrap()
-        .trim_matches('"');
-    assert!(
-        text("Dockerfile").contains(&format!("FROM rust:{channel}-alpine")),
-        "Dockerfile and rust-toolchain.toml"
-    );
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+    assert!(text("Dockerfile").contains(&format!("FROM rust:{channel}-alpine")), "Dockerfile and rust-toolchain.toml");
 }
 
 #[test]
@@ -173,16 +136,9 @@ fn helm_lint_finds_nothing() {
     let chart = repository("charts/berth");
     let every = repository("charts/berth/ci/every-value.yaml");
     let (chart, every) = (chart.to_str().unwrap(), every.to_str().unwrap());
-    for args in [
-        vec!["lint", "--strict", chart],
-        vec!["lint", "--strict", chart, "-f", every],
-    ] {
+    for args in [vec!["lint", "--strict", chart], vec!["lint", "--strict", chart, "-f", every]] {
         let outcome = helm(&args);
-        assert!(
-            outcome.success,
-            "helm {args:?}: {}{}",
-            outcome.stdout, outcome.stderr
-        );
+        assert!(outcome.success, "helm {args:?}: {}{}", outcome.stdout, outcome.stderr);
         assert!(!outcome.stdout.contains("[WARNING]"), "{}", outcome.stdout);
     }
 }
@@ -193,23 +149,13 @@ fn the_crd_is_rendered_whole_with_labels_and_the_keep_annotation() {
     let crd = object(&objects, "CustomResourceDefinition", CRD);
     let source = yaml(&text("charts/berth/files/crd.yaml"));
     assert_eq!(difference(&crd["spec"], &source["spec"], "spec"), None);
-    assert_eq!(
-        crd["metadata"]["annotations"]["helm.sh/resource-policy"],
-        "keep"
-    );
-    assert_eq!(
-        crd["metadata"]["labels"]["app.kubernetes.io/instance"],
-        "berth"
-    );
+    assert_eq!(crd["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+    assert_eq!(crd["metadata"]["labels"]["app.kubernetes.io/instance"], "berth");
     let deleted = rendered(&["--set", "crds.keep=false"]);
     let crd = object(&deleted, "CustomResourceDefinition", CRD);
     assert!(crd["metadata"]["annotations"]["helm.sh/resource-policy"].is_null());
     let without = rendered(&["--set", "crds.enabled=false"]);
-    assert!(
-        without
-            .iter()
-            .all(|object| object["kind"] != "CustomResourceDefinition")
-    );
+    assert!(without.iter().all(|object| object["kind"] != "CustomResourceDefinition"));
 }
 
 #[test]
@@ -240,27 +186,13 @@ fn the_deployment_is_what_the_operator_relies_on() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|env| {
-            (
-                env["name"].as_str().unwrap(),
-                env["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap(),
-            )
-        })
+        .map(|env| (env["name"].as_str().unwrap(), env["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap()))
         .collect();
-    let expected = [
-        ("POD_NAME", "metadata.name"),
-        ("POD_NAMESPACE", "metadata.namespace"),
-        ("POD_UID", "metadata.uid"),
-    ];
+    let expected =
+        [("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"), ("POD_UID", "metadata.uid")];
     assert_eq!(fields, BTreeMap::from(expected));
-    assert_eq!(
-        container["livenessProbe"]["httpGet"],
-        json!({"path": "/livez", "port": "http"})
-    );
-    assert_eq!(
-        container["readinessProbe"]["httpGet"],
-        json!({"path": "/readyz", "port": "http"})
-    );
+    assert_eq!(container["livenessProbe"]["httpGet"], json!({"path": "/livez", "port": "http"}));
+    assert_eq!(container["readinessProbe"]["httpGet"], json!({"path": "/readyz", "port": "http"}));
     assert_eq!(container["ports"][0]["containerPort"], 8080);
 }
 
@@ -268,30 +200,12 @@ fn the_deployment_is_what_the_operator_relies_on() {
 fn all_values_at_once_reach_the_objects() {
     let every = repository("charts/berth/ci/every-value.yaml");
     // The switches that would take away the objects to look at stay on; each is tested alone below.
-    let objects = rendered(&[
-        "-f",
-        every.to_str().unwrap(),
-        "--set",
-        "rbac.create=true,flowSchemas.enabled=true",
-    ]);
-    assert!(
-        objects
-            .iter()
-            .all(|object| object["kind"] != "ServiceAccount")
-    );
-    assert!(
-        objects
-            .iter()
-            .all(|object| object["metadata"]["labels"]["team"] == "platform")
-    );
+    let objects = rendered(&["-f", every.to_str().unwrap(), "--set", "rbac.create=true,flowSchemas.enabled=true"]);
+    assert!(objects.iter().all(|object| object["kind"] != "ServiceAccount"));
+    assert!(objects.iter().all(|object| object["metadata"]["labels"]["team"] == "platform"));
     let deployment = object(&objects, "Deployment", "quay");
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let args: BTreeSet<_> = container["args"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let args: BTreeSet<_> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     for arg in [
         "--lease-namespace=leases",
         "--log-level=debug",
@@ -301,26 +215,17 @@ fn all_values_at_once_reach_the_objects() {
     ] {
         assert!(args.contains(arg), "{arg} is missing in {args:?}");
     }
-    assert!(
-        container["image"]
-            .as_str()
-            .unwrap()
-            .starts_with("images.example/berth@sha256:0123")
-    );
+    assert!(container["image"].as_str().unwrap().starts_with("images.example/berth@sha256:0123"));
     let role = object(&objects, "Role", "quay-lease");
     assert_eq!(role["metadata"]["namespace"], "leases");
     let account = json!({"kind": "ServiceAccount", "name": "someone", "namespace": HOME});
     for binding in objects.iter().filter(|object| {
-        object["kind"].as_str().unwrap().ends_with("RoleBinding")
-            || object["kind"] == "ClusterRoleBinding"
+        object["kind"].as_str().unwrap().ends_with("RoleBinding") || object["kind"] == "ClusterRoleBinding"
     }) {
         assert_eq!(binding["subjects"], json!([account]));
     }
     let lease = object(&objects, "FlowSchema", "quay-lease");
-    assert_eq!(
-        lease["spec"]["rules"][0]["resourceRules"][0]["namespaces"],
-        json!(["leases"])
-    );
+    assert_eq!(lease["spec"]["rules"][0]["resourceRules"][0]["namespaces"], json!(["leases"]));
 }
 
 #[test]
@@ -330,19 +235,11 @@ fn each_value_alone_has_an_effect_and_is_documented() {
     let baseline = template(&[]).stdout;
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chart-one-value.yaml");
     for (path, default) in defaults() {
-        assert!(
-            readme.contains(&format!("| `{path}` |")),
-            "{path} is not in the chart's README"
-        );
+        assert!(readme.contains(&format!("| `{path}` |")), "{path} is not in the chart's README");
         let parent = yaml(&text("charts/berth/ci/every-value.yaml"));
         let changed = parent.pointer(&format!("/{}", path.replace('.', "/")));
-        let changed = changed
-            .unwrap_or_else(|| panic!("{path} is not in ci/every-value.yaml"))
-            .clone();
-        assert_ne!(
-            changed, default,
-            "ci/every-value.yaml sets {path} to its default"
-        );
+        let changed = changed.unwrap_or_else(|| panic!("{path} is not in ci/every-value.yaml")).clone();
+        assert_ne!(changed, default, "ci/every-value.yaml sets {path} to its default");
         let mut values = nested(&path, changed);
         if path == "serviceAccount.create" {
             values["serviceAccount"]["name"] = json!("berth");
@@ -354,14 +251,8 @@ fn each_value_alone_has_an_effect_and_is_documented() {
     }
     let known = defaults();
     for path in every.keys() {
-        let mut prefixes = path
-            .match_indices('.')
-            .map(|(end, _)| &path[..end])
-            .chain([path.as_str()]);
-        assert!(
-            prefixes.any(|prefix| known.contains_key(prefix)),
-            "{path} is no value of the chart"
-        );
+        let mut prefixes = path.match_indices('.').map(|(end, _)| &path[..end]).chain([path.as_str()]);
+        assert!(prefixes.any(|prefix| known.contains_key(prefix)), "{path} is no value of the chart");
     }
 }
 
@@ -369,16 +260,7 @@ fn each_value_alone_has_an_effect_and_is_documented() {
 fn every_line_of_the_values_has_a_comment_above_it() {
     let values = text("charts/berth/values.yaml");
     let lines: Vec<&str> = values.lines().collect();
-    let groups = [
-        "crds:",
-        "image:",
-        "operator:",
-        "serviceAccount:",
-        "rbac:",
-        "flowSchemas:",
-        "requests:",
-        "limits:",
-    ];
+    let groups = ["crds:", "image:", "operator:", "serviceAccount:", "rbac:", "flowSchemas:", "requests:", "limits:"];
     for (index, line) in lines.iter().enumerate() {
         let key = line.trim();
         if key.is_empty() || key.starts_with('#') || groups.contains(&key) {
@@ -403,10 +285,7 @@ fn bad_values_are_refused_with_their_name() {
         ("operator.bindConcurrency=5000", "bindConcurrency"),
         ("operator.logLevel=loud", "logLevel"),
         ("operator.leaseNamespace=Not_A_Namespace", "leaseNamespace"),
-        (
-            "operator.serveDefaultScheduler=perhaps",
-            "serveDefaultScheduler",
-        ),
+        ("operator.serveDefaultScheduler=perhaps", "serveDefaultScheduler"),
         ("crds.keep=keep", "keep"),
         ("crds.install=true", "install"),
         ("image.digest=sha256:12", "digest"),
@@ -417,10 +296,6 @@ fn bad_values_are_refused_with_their_name() {
     ] {
         let outcome = template(&["--set", set]);
         assert!(!outcome.success, "--set {set} was accepted");
-        assert!(
-            outcome.stderr.contains(named),
-            "--set {set}: the message does not name {named}: {}",
-            outcome.stderr
-        );
+        assert!(outcome.stderr.contains(named), "--set {set}: the message does not name {named}: {}", outcome.stderr);
     }
 }

@@ -2,11 +2,7 @@
 //!
 //! `BERTH_UPDATE=1 cargo test --test crd` writes the file anew.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails where it stands"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails where it stands")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,9 +21,7 @@ fn own() -> Value {
 
 /// Pointer to our version's schema, with `/properties` left out of `path`: `spec/mode`, `spec/scores/[]/weight`.
 fn at<'a>(crd: &'a mut Value, path: &str) -> &'a mut Value {
-    let mut node = crd
-        .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
-        .unwrap();
+    let mut node = crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").unwrap();
     for part in path.split('/').filter(|part| !part.is_empty()) {
         node = match part {
             "[]" => &mut node["items"],
@@ -116,8 +110,7 @@ fn collect_silent(schema: &Value, path: &str, silent: &mut Vec<String>) {
 
 #[test]
 fn schema_defaults_are_the_types_defaults() {
-    let bare: SchedulerProfile =
-        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}})).unwrap();
+    let bare: SchedulerProfile = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}})).unwrap();
     let mut expected = serde_json::to_value(bare.spec).unwrap();
     let mut crd = own();
     for (name, schema) in properties(&mut crd, "spec") {
@@ -148,11 +141,7 @@ fn missing_fields_are_named_by_path() {
     properties(&mut served, "spec").remove("unknownFields");
     properties(&mut served, "spec").remove("queue");
     properties(&mut served, "spec/scores/[]").remove("weight");
-    properties(
-        &mut served,
-        "spec/pluginArgs/nodeResourcesFit/strategy/shape/[]",
-    )
-    .remove("score");
+    properties(&mut served, "spec/pluginArgs/nodeResourcesFit/strategy/shape/[]").remove("score");
     properties(&mut served, "status/pods").remove("held");
     assert_eq!(
         api::missing_fields(&served, &own()),
@@ -176,8 +165,7 @@ fn a_newer_definition_misses_nothing() {
 #[test]
 fn a_definition_that_keeps_unknown_fields_misses_nothing_there() {
     let mut served = own();
-    *at(&mut served, "spec") =
-        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    *at(&mut served, "spec") = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     assert_eq!(api::missing_fields(&served, &own()), Vec::<String>::new());
 }
 
@@ -204,12 +192,7 @@ fn unknown_fields_of_a_manifest_are_named_by_path() {
     });
     assert_eq!(
         api::unknown_fields(&profile).unwrap(),
-        [
-            "sepc",
-            "spec.extenders",
-            "spec.nodes.pool",
-            "spec.scores[1].wieght"
-        ]
+        ["sepc", "spec.extenders", "spec.nodes.pool", "spec.scores[1].wieght"]
     );
 }
 
@@ -241,15 +224,8 @@ fn every_condition_and_reason_has_a_section() {
     let mut expected = Vec::new();
     for kind in ConditionType::ALL {
         expected.push(format!("## {kind}"));
-        expected.extend(
-            kind.reasons()
-                .iter()
-                .map(|reason| format!("### {kind}: {reason}")),
-        );
+        expected.extend(kind.reasons().iter().map(|reason| format!("### {kind}: {reason}")));
     }
     let written: Vec<_> = text.lines().filter(|line| line.starts_with("##")).collect();
-    assert_eq!(
-        written, expected,
-        "docs/conditions.md: one section per type and reason, in this order"
-    );
+    assert_eq!(written, expected, "docs/conditions.md: one section per type and reason, in this order");
 }

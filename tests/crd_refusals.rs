@@ -2,11 +2,7 @@
 //!
 //! Every profile goes through `kubectl apply` with its usual strict validation, as users send them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails where it stands"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails where it stands")]
 
 use berth::api;
 use berth_lab::{ControlPlane, Options};
@@ -130,7 +126,8 @@ const BAD_SPECS: &[Bad] = &[
 /// Whole objects that must be refused for what lies outside the spec.
 fn bad_objects() -> Vec<(Value, &'static [&'static str])> {
     let object = |metadata: Value, spec: Value| {
-        let mut object = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "metadata": metadata});
+        let mut object =
+            json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "metadata": metadata});
         if !spec.is_null() {
             object["spec"] = spec;
         }
@@ -141,31 +138,16 @@ fn bad_objects() -> Vec<(Value, &'static [&'static str])> {
     future["apiVersion"] = json!("scheduling.berth.dev/v2");
     vec![
         (named("no-spec", Value::Null), &["spec: Required value"]),
-        (
-            named("spec-is-text", json!("Active")),
-            &["spec", "must be of type object"],
-        ),
-        (
-            named(&"n".repeat(64), json!({})),
-            &["metadata.name", "at most 63 characters"],
-        ),
+        (named("spec-is-text", json!("Active")), &["spec", "must be of type object"]),
+        (named(&"n".repeat(64), json!({})), &["metadata.name", "at most 63 characters"]),
         (named(&"n".repeat(254), json!({})), &["metadata.name"]),
         (named("Upper", json!({})), &["metadata.name"]),
+        (named("default-scheduler", json!({})), &["metadata.name", "list other names in spec.schedulerNames"]),
         (
-            named("default-scheduler", json!({})),
+            named("default-scheduler", json!({"schedulerNames": ["a", "default-scheduler"]})),
             &["metadata.name", "list other names in spec.schedulerNames"],
         ),
-        (
-            named(
-                "default-scheduler",
-                json!({"schedulerNames": ["a", "default-scheduler"]}),
-            ),
-            &["metadata.name", "list other names in spec.schedulerNames"],
-        ),
-        (
-            named("long-name", json!({"schedulerNames": ["n".repeat(254)]})),
-            &["spec.schedulerNames[0]", "253"],
-        ),
+        (named("long-name", json!({"schedulerNames": ["n".repeat(254)]})), &["spec.schedulerNames[0]", "253"]),
         (
             named(
                 "many-names",
@@ -173,14 +155,8 @@ fn bad_objects() -> Vec<(Value, &'static [&'static str])> {
             ),
             &["spec.namespaces.names", "at most 64 items"],
         ),
-        (
-            object(json!({"name": "labelled", "lables": {}}), json!({})),
-            &["unknown field \"metadata.lables\""],
-        ),
-        (
-            future,
-            &["no matches for kind \"SchedulerProfile\" in version \"scheduling.berth.dev/v2\""],
-        ),
+        (object(json!({"name": "labelled", "lables": {}}), json!({})), &["unknown field \"metadata.lables\""]),
+        (future, &["no matches for kind \"SchedulerProfile\" in version \"scheduling.berth.dev/v2\""]),
     ]
 }
 
@@ -217,25 +193,15 @@ fn manifest(name: &str, spec: &str) -> String {
 fn start() -> ControlPlane {
     let plane = ControlPlane::start(&Options::default()).unwrap();
     plane.apply(&api::crd_yaml().unwrap()).unwrap();
-    let wait = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd",
-        api::CRD_NAME,
-    ];
+    let wait = ["wait", "--for=condition=Established", "--timeout=60s", "crd", api::CRD_NAME];
     plane.kubectl_ok(&wait).unwrap();
     plane
 }
 
 /// Applies every bad profile and returns what was wrong about the answers.
 fn refusals(plane: &ControlPlane) -> Vec<String> {
-    let specs = BAD_SPECS
-        .iter()
-        .map(|bad| (manifest("bad", bad.spec), bad.says));
-    let objects = bad_objects()
-        .into_iter()
-        .map(|(object, says)| (object.to_string(), says));
+    let specs = BAD_SPECS.iter().map(|bad| (manifest("bad", bad.spec), bad.says));
+    let objects = bad_objects().into_iter().map(|(object, says)| (object.to_string(), says));
     let mut wrong = Vec::new();
     for (yaml, says) in specs.chain(objects) {
         let outcome = plane.try_apply(&yaml).unwrap();
@@ -244,10 +210,7 @@ fn refusals(plane: &ControlPlane) -> Vec<String> {
             plane.kubectl_ok(&["delete", "sprof", "--all"]).unwrap();
         }
         for text in says.iter().filter(|text| !outcome.stderr.contains(**text)) {
-            wrong.push(format!(
-                "message without {text:?}:\n{yaml}\n{}",
-                outcome.stderr
-            ));
+            wrong.push(format!("message without {text:?}:\n{yaml}\n{}", outcome.stderr));
         }
     }
     wrong
@@ -263,9 +226,7 @@ fn accepted(plane: &ControlPlane) -> Vec<String> {
             continue;
         }
         let name = format!("good-{index}");
-        let served = plane
-            .kubectl_ok(&["get", "sprof", &name, "-o", "json"])
-            .unwrap();
+        let served = plane.kubectl_ok(&["get", "sprof", &name, "-o", "json"]).unwrap();
         // What the API server defaulted must be what our own types default.
         let served: Value = serde_json::from_str(&served).unwrap();
         let offline: api::SchedulerProfile = serde_saphyr::from_str(&yaml).unwrap();
@@ -274,9 +235,7 @@ fn accepted(plane: &ControlPlane) -> Vec<String> {
         drop_empty(&mut expected);
         drop_empty(&mut spec);
         if spec != expected {
-            wrong.push(format!(
-                "served spec of {yaml}\n{spec:#}\nours:\n{expected:#}"
-            ));
+            wrong.push(format!("served spec of {yaml}\n{spec:#}\nours:\n{expected:#}"));
         }
     }
     wrong
@@ -296,9 +255,7 @@ fn drop_empty(value: &mut Value) {
 
 fn defaults(plane: &ControlPlane) {
     plane.apply(&manifest("bare", "{}")).unwrap();
-    let bare = plane
-        .kubectl_ok(&["get", "sprof", "bare", "-o", "jsonpath={.spec}"])
-        .unwrap();
+    let bare = plane.kubectl_ok(&["get", "sprof", "bare", "-o", "jsonpath={.spec}"]).unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&bare).unwrap(),
         json!({
@@ -313,25 +270,15 @@ fn defaults(plane: &ControlPlane) {
     );
     let partly = "{queue: {maxBackoff: 20s}, filters: [{name: NodePorts}]}";
     plane.apply(&manifest("partly", partly)).unwrap();
-    let partly = plane
-        .kubectl_ok(&["get", "sprof", "partly", "-o", "jsonpath={.spec}"])
-        .unwrap();
+    let partly = plane.kubectl_ok(&["get", "sprof", "partly", "-o", "jsonpath={.spec}"]).unwrap();
     let partly: Value = serde_json::from_str(&partly).unwrap();
-    assert_eq!(
-        partly["queue"],
-        json!({"initialBackoff": "1s", "maxBackoff": "20s", "maxUnschedulableDuration": "5m"})
-    );
-    assert_eq!(
-        partly["filters"],
-        json!([{"name": "NodePorts", "state": "Enabled"}])
-    );
+    assert_eq!(partly["queue"], json!({"initialBackoff": "1s", "maxBackoff": "20s", "maxUnschedulableDuration": "5m"}));
+    assert_eq!(partly["filters"], json!([{"name": "NodePorts", "state": "Enabled"}]));
 }
 
 /// A profile named `default-scheduler` may serve other names.
 fn reserved_name_with_other_scheduler_names(plane: &ControlPlane) {
-    plane
-        .apply(&manifest("default-scheduler", "{schedulerNames: [other]}"))
-        .unwrap();
+    plane.apply(&manifest("default-scheduler", "{schedulerNames: [other]}")).unwrap();
 }
 
 /// Clients that do not ask for strict validation get unknown fields dropped without an error.
@@ -339,42 +286,25 @@ fn lax_clients_lose_unknown_fields(plane: &ControlPlane) {
     let yaml = manifest("lax", "{extenders: [], mode: Paused}");
     let file = plane.dir().join("lax.yaml");
     std::fs::write(&file, yaml).unwrap();
-    plane
-        .kubectl_ok(&["apply", "--validate=ignore", "-f", file.to_str().unwrap()])
-        .unwrap();
-    let spec = plane
-        .kubectl_ok(&["get", "sprof", "lax", "-o", "jsonpath={.spec}"])
-        .unwrap();
-    assert!(
-        spec.contains("Paused") && !spec.contains("extenders"),
-        "{spec}"
-    );
+    plane.kubectl_ok(&["apply", "--validate=ignore", "-f", file.to_str().unwrap()]).unwrap();
+    let spec = plane.kubectl_ok(&["get", "sprof", "lax", "-o", "jsonpath={.spec}"]).unwrap();
+    assert!(spec.contains("Paused") && !spec.contains("extenders"), "{spec}");
 }
 
 /// The served definition lacks nothing of ours; one that is older is found out, and drops the field.
 fn served_definition_compares(plane: &ControlPlane) {
     let own = api::crd_json().unwrap();
-    assert_eq!(
-        api::missing_fields(&served_definition(plane), &own),
-        Vec::<String>::new()
-    );
+    assert_eq!(api::missing_fields(&served_definition(plane), &own), Vec::<String>::new());
 
     let mut older = own.clone();
-    let spec = older
-        .pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties")
-        .unwrap();
+    let spec = older.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties").unwrap();
     spec.as_object_mut().unwrap().remove("unknownFields");
     plane.apply(&older.to_string()).unwrap();
-    assert_eq!(
-        api::missing_fields(&served_definition(plane), &own),
-        ["spec.unknownFields"]
-    );
+    assert_eq!(api::missing_fields(&served_definition(plane), &own), ["spec.unknownFields"]);
 }
 
 fn served_definition(plane: &ControlPlane) -> Value {
-    let served = plane
-        .kubectl_ok(&["get", "crd", api::CRD_NAME, "-o", "json"])
-        .unwrap();
+    let served = plane.kubectl_ok(&["get", "crd", api::CRD_NAME, "-o", "json"]).unwrap();
     serde_json::from_str(&served).unwrap()
 }
 
@@ -384,9 +314,7 @@ fn documented_profile_is_accepted(plane: &ControlPlane) {
     let page = std::fs::read_to_string(page).unwrap();
     let (_, rest) = page.split_once("```yaml\nspec:\n").unwrap();
     let (spec, _) = rest.split_once("```").unwrap();
-    plane
-        .apply(&manifest("documented", &format!("\n{spec}")))
-        .unwrap();
+    plane.apply(&manifest("documented", &format!("\n{spec}"))).unwrap();
 }
 
 /// The columns of `kubectl get sprof`, with a status as the operator writes it.
@@ -396,51 +324,17 @@ fn columns(plane: &ControlPlane) {
         "nodes": {"matched": 3, "schedulable": 2}, "pods": {"pending": 18, "unschedulable": 12, "oldestPendingSince": "2026-01-01T00:00:00Z"},
         "totals": {"scheduled": 10422},
     }});
-    let patch = [
-        "patch",
-        "sprof",
-        "bare",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &status.to_string(),
-    ];
+    let patch = ["patch", "sprof", "bare", "--subresource=status", "--type=merge", "-p", &status.to_string()];
     plane.kubectl_ok(&patch).unwrap();
     let table = plane.kubectl_ok(&["get", "sprof", "bare"]).unwrap();
-    let rows: Vec<Vec<_>> = table
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
-    assert_eq!(
-        rows[0],
-        [
-            "NAME", "MODE", "READY", "NODES", "PENDING", "UNSCHED", "OLDEST", "AGE"
-        ]
-    );
+    let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "MODE", "READY", "NODES", "PENDING", "UNSCHED", "OLDEST", "AGE"]);
     assert_eq!(rows[1][..6], ["bare", "Active", "True", "3", "18", "12"]);
-    let wide = plane
-        .kubectl_ok(&["get", "sprof", "bare", "-o", "wide"])
-        .unwrap();
-    for text in [
-        "REASON",
-        "PRESET",
-        "SCHEDULED",
-        "MESSAGE",
-        "Serving",
-        "Default",
-        "10422",
-        "serving 3 nodes",
-    ] {
+    let wide = plane.kubectl_ok(&["get", "sprof", "bare", "-o", "wide"]).unwrap();
+    for text in ["REASON", "PRESET", "SCHEDULED", "MESSAGE", "Serving", "Default", "10422", "serving 3 nodes"] {
         assert!(wide.contains(text), "{text}: {wide}");
     }
-    plane
-        .kubectl_ok(&[
-            "wait",
-            "--for=condition=Ready",
-            "--timeout=10s",
-            "sprof/bare",
-        ])
-        .unwrap();
+    plane.kubectl_ok(&["wait", "--for=condition=Ready", "--timeout=10s", "sprof/bare"]).unwrap();
 }
 
 #[test]

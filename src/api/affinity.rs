@@ -73,9 +73,7 @@ pub struct NodeSelectorRequirement {
     /// The label's key.
     #[schemars(
         length(min = 1, max = 317),
-        regex(
-            pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-        )
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
     )]
     pub key: String,
     /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
@@ -84,10 +82,7 @@ pub struct NodeSelectorRequirement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
-        inner(
-            length(max = 63),
-            regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-        )
+        inner(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub values: Vec<String>,
@@ -130,10 +125,7 @@ pub struct FieldSelectorRequirement {
     /// The node's name, exactly one.
     #[schemars(
         length(min = 1, max = 1),
-        inner(
-            length(min = 1, max = 253),
-            regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-        )
+        inner(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub values: Vec<String>,

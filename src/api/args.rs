@@ -39,9 +39,7 @@ pub struct NodeResourcesFitArgs {
         length(max = 64),
         inner(
             length(min = 3, max = 317),
-            regex(
-                pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-            )
+            regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
         )
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]
@@ -51,10 +49,7 @@ pub struct NodeResourcesFitArgs {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
-        inner(
-            length(min = 1, max = 253),
-            regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-        )
+        inner(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub ignored_resource_groups: Vec<String>,
@@ -119,9 +114,7 @@ pub struct ResourceWeight {
     /// The resource: cpu, memory, ephemeral-storage, hugepages-… or an extended resource such as `nvidia.com/gpu`.
     #[schemars(
         length(min = 1, max = 317),
-        regex(
-            pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-        )
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
     )]
     pub name: String,
     /// How much the resource counts among the others, 1 to 100.

@@ -295,10 +295,7 @@ pub fn set_condition<R: Reason>(
         observed_generation: Some(observed_generation),
         last_transition_time: Time(now),
     };
-    if let Some(present) = conditions
-        .iter_mut()
-        .find(|condition| condition.type_ == wanted.type_)
-    {
+    if let Some(present) = conditions.iter_mut().find(|condition| condition.type_ == wanted.type_) {
         if present.status == wanted.status {
             wanted.last_transition_time = present.last_transition_time.clone();
         }
@@ -306,25 +303,18 @@ pub fn set_condition<R: Reason>(
         *present = wanted;
         return changed;
     }
-    let place = conditions
-        .iter()
-        .position(|condition| rank(&condition.type_) > rank(&wanted.type_));
+    let place = conditions.iter().position(|condition| rank(&condition.type_) > rank(&wanted.type_));
     conditions.insert(place.unwrap_or(conditions.len()), wanted);
     true
 }
 
 /// The condition of type `kind`, where there is one.
 pub fn find_condition(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == kind.as_str())
+    conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
 fn rank(kind: &str) -> usize {
-    ConditionType::ALL
-        .iter()
-        .position(|known| known.as_str() == kind)
-        .unwrap_or(usize::MAX)
+    ConditionType::ALL.iter().position(|known| known.as_str() == kind).unwrap_or(usize::MAX)
 }
 
 /// The longest prefix of `text` that has at most `limit` bytes and ends between two characters.
@@ -343,35 +333,11 @@ mod tests {
     #[test]
     fn transition_time_moves_only_with_the_status() {
         let mut conditions = Vec::new();
-        assert!(set_condition(
-            &mut conditions,
-            Ready::Paused,
-            "a",
-            1,
-            at(10)
-        ));
-        assert!(set_condition(
-            &mut conditions,
-            Ready::ServingLastGood,
-            "b",
-            2,
-            at(20)
-        ));
+        assert!(set_condition(&mut conditions, Ready::Paused, "a", 1, at(10)));
+        assert!(set_condition(&mut conditions, Ready::ServingLastGood, "b", 2, at(20)));
         assert_eq!(conditions[0].last_transition_time, Time(at(10)));
-        assert_eq!(
-            (
-                conditions[0].reason.as_str(),
-                conditions[0].message.as_str()
-            ),
-            ("ServingLastGood", "b")
-        );
-        assert!(set_condition(
-            &mut conditions,
-            Ready::Serving,
-            "b",
-            2,
-            at(30)
-        ));
+        assert_eq!((conditions[0].reason.as_str(), conditions[0].message.as_str()), ("ServingLastGood", "b"));
+        assert!(set_condition(&mut conditions, Ready::Serving, "b", 2, at(30)));
         assert_eq!(conditions[0].last_transition_time, Time(at(30)));
         assert_eq!(conditions[0].status, "True");
     }
@@ -381,34 +347,19 @@ mod tests {
         let mut conditions = Vec::new();
         set_condition(&mut conditions, Ready::Serving, "a", 1, at(10));
         let before = conditions.clone();
-        assert!(!set_condition(
-            &mut conditions,
-            Ready::Serving,
-            "a",
-            1,
-            at(99)
-        ));
+        assert!(!set_condition(&mut conditions, Ready::Serving, "a", 1, at(99)));
         assert_eq!(conditions, before);
-        assert!(
-            set_condition(&mut conditions, Ready::Serving, "a", 2, at(99)),
-            "a new generation is a change"
-        );
+        assert!(set_condition(&mut conditions, Ready::Serving, "a", 2, at(99)), "a new generation is a change");
     }
 
     #[test]
     fn conditions_stand_in_their_order() {
         let mut conditions = Vec::new();
         set_condition(&mut conditions, Stalled::Settled, "", 1, at(1));
-        conditions.push(Condition {
-            type_: "example.com/Other".into(),
-            ..conditions[0].clone()
-        });
+        conditions.push(Condition { type_: "example.com/Other".into(), ..conditions[0].clone() });
         set_condition(&mut conditions, Accepted::Accepted, "", 1, at(1));
         set_condition(&mut conditions, Ready::Serving, "", 1, at(1));
-        let types: Vec<_> = conditions
-            .iter()
-            .map(|condition| condition.type_.as_str())
-            .collect();
+        let types: Vec<_> = conditions.iter().map(|condition| condition.type_.as_str()).collect();
         assert_eq!(types, ["Ready", "Accepted", "Stalled", "example.com/Other"]);
         assert!(find_condition(&conditions, ConditionType::Accepted).is_some());
         assert!(find_condition(&conditions, ConditionType::Programmed).is_none());
@@ -417,13 +368,7 @@ mod tests {
     #[test]
     fn long_messages_are_cut_between_characters() {
         let mut conditions = Vec::new();
-        set_condition(
-            &mut conditions,
-            Ready::Serving,
-            &"…".repeat(MAX_MESSAGE_BYTES),
-            1,
-            at(1),
-        );
+        set_condition(&mut conditions, Ready::Serving, &"…".repeat(MAX_MESSAGE_BYTES), 1, at(1));
         assert_eq!(conditions[0].message.len(), MAX_MESSAGE_BYTES / 3 * 3);
     }
 }

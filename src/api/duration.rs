@@ -14,9 +14,7 @@ pub struct Duration(time::Duration);
 
 /// Why a text is not a [`Duration`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a duration: write whole numbers with ms, s, m or h, such as 500ms, 10s or 1m30s"
-)]
+#[error("{text:?} is not a duration: write whole numbers with ms, s, m or h, such as 500ms, 10s or 1m30s")]
 pub struct DurationError {
     text: String,
 }
@@ -51,9 +49,7 @@ impl FromStr for Duration {
     type Err = DurationError;
 
     fn from_str(text: &str) -> Result<Self, DurationError> {
-        let total = parse_millis(text).ok_or_else(|| DurationError {
-            text: text.to_owned(),
-        })?;
+        let total = parse_millis(text).ok_or_else(|| DurationError { text: text.to_owned() })?;
         Ok(Self::from_millis(total))
     }
 }
@@ -64,16 +60,10 @@ fn parse_millis(text: &str) -> Option<u64> {
     loop {
         let digits = rest.find(|c: char| !c.is_ascii_digit())?;
         let (number, tail) = rest.split_at(digits);
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(tail.len());
+        let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
         let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        total = number
-            .parse::<u64>()
-            .ok()?
-            .checked_mul(*millis)?
-            .checked_add(total)?;
+        total = number.parse::<u64>().ok()?.checked_mul(*millis)?.checked_add(total)?;
         if tail.is_empty() {
             return Some(total);
         }
@@ -131,19 +121,10 @@ mod tests {
 
     #[test]
     fn reads_what_users_write() {
-        for (text, millis) in [
-            ("1s", 1_000),
-            ("500ms", 500),
-            ("1m30s", 90_000),
-            ("5m", 300_000),
-            ("2h", 7_200_000),
-            ("0s", 0),
-        ] {
-            assert_eq!(
-                text.parse::<Duration>().unwrap(),
-                Duration::from_millis(millis),
-                "{text}"
-            );
+        for (text, millis) in
+            [("1s", 1_000), ("500ms", 500), ("1m30s", 90_000), ("5m", 300_000), ("2h", 7_200_000), ("0s", 0)]
+        {
+            assert_eq!(text.parse::<Duration>().unwrap(), Duration::from_millis(millis), "{text}");
         }
     }
 
@@ -156,24 +137,11 @@ mod tests {
 
     #[test]
     fn refuses_other_texts() {
-        for text in [
-            "",
-            "5",
-            "s",
-            "-1s",
-            "1.5s",
-            "1 s",
-            "1d",
-            "5m3",
-            "1sm",
-            "99999999999999999999h",
-            "18446744073709551615h",
-        ] {
+        for text in
+            ["", "5", "s", "-1s", "1.5s", "1 s", "1d", "5m3", "1sm", "99999999999999999999h", "18446744073709551615h"]
+        {
             let error = text.parse::<Duration>().unwrap_err();
-            assert!(
-                error.to_string().contains("500ms, 10s or 1m30s"),
-                "{text}: {error}"
-            );
+            assert!(error.to_string().contains("500ms, 10s or 1m30s"), "{text}: {error}");
         }
     }
 }

@@ -13,10 +13,7 @@
 //! another schema cannot stop the stream.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-#![allow(
-    unreachable_pub,
-    reason = "KubeSchema derives a public helper type inside a function for every struct"
-)]
+#![allow(unreachable_pub, reason = "KubeSchema derives a public helper type inside a function for every struct")]
 
 pub mod conditions;
 
@@ -31,12 +28,12 @@ mod spec;
 mod status;
 
 pub use affinity::{
-    AddedAffinity, FieldSelectorRequirement, NodeSelector, NodeSelectorOperator,
-    NodeSelectorRequirement, NodeSelectorTerm, PreferredNodeSelectorTerm,
+    AddedAffinity, FieldSelectorRequirement, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement,
+    NodeSelectorTerm, PreferredNodeSelectorTerm,
 };
 pub use args::{
-    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, PluginArgs, ResourceWeight,
-    ScoringStrategy, ScoringStrategyType, ShapePoint,
+    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, PluginArgs, ResourceWeight, ScoringStrategy,
+    ScoringStrategyType, ShapePoint,
 };
 pub use duration::{Duration, DurationError};
 pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName};
@@ -45,8 +42,8 @@ pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequiremen
 pub use settings::{NamespaceAccess, Namespaces, Nodes, Queue};
 pub use spec::{AllowUnsafe, Mode, Preset, SchedulerProfile, SchedulerProfileSpec, UnknownFields};
 pub use status::{
-    EffectiveProfile, NodeCounts, PodCounts, SchedulerNameState, SchedulerNameStatus,
-    SchedulerProfileStatus, TopReason, Totals, WorkerState, WorkerStatus,
+    EffectiveProfile, NodeCounts, PodCounts, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus,
+    TopReason, Totals, WorkerState, WorkerStatus,
 };
 
 /// API group of every kind that Berth defines.

@@ -49,9 +49,7 @@ pub struct ScoreConfig {
 }
 
 /// The filters (predicates) that exist. They always run in this order.
-#[derive(
-    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
-)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FilterName {
     /// Refuses nodes marked unschedulable.
     NodeUnschedulable,
@@ -92,10 +90,7 @@ impl FilterName {
 
     /// Whether a profile may disable this filter only with `allowUnsafe: Acknowledged`.
     pub const fn is_safety(self) -> bool {
-        matches!(
-            self,
-            Self::NodeUnschedulable | Self::NodeName | Self::NodeResourcesFit
-        )
+        matches!(self, Self::NodeUnschedulable | Self::NodeName | Self::NodeResourcesFit)
     }
 }
 
@@ -106,9 +101,7 @@ impl fmt::Display for FilterName {
 }
 
 /// The scores (priorities) that exist.
-#[derive(
-    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
-)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ScoreName {
     /// Prefers nodes with fewer taints that the pod merely should avoid.
     TaintToleration,

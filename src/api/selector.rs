@@ -40,9 +40,7 @@ pub struct LabelSelectorRequirement {
     /// The label's key.
     #[schemars(
         length(min = 1, max = 317),
-        regex(
-            pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-        )
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
     )]
     pub key: String,
     /// In, NotIn, Exists or DoesNotExist.
@@ -51,10 +49,7 @@ pub struct LabelSelectorRequirement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
-        inner(
-            length(max = 63),
-            regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-        )
+        inner(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub values: Vec<String>,

@@ -28,11 +28,7 @@ pub struct Nodes {
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self {
-            selector: None,
-            percentage_to_score: 0,
-            min_feasible: 100,
-        }
+        Self { selector: None, percentage_to_score: 0, min_feasible: 100 }
     }
 }
 
@@ -66,10 +62,7 @@ pub struct Namespaces {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 64),
-        inner(
-            length(min = 1, max = 63),
-            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-        )
+        inner(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub names: Vec<String>,

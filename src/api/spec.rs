@@ -170,11 +170,7 @@ impl SchedulerProfile {
         if self.spec.scheduler_names.is_empty() {
             self.metadata.name.as_deref().into_iter().collect()
         } else {
-            self.spec
-                .scheduler_names
-                .iter()
-                .map(String::as_str)
-                .collect()
+            self.spec.scheduler_names.iter().map(String::as_str).collect()
         }
     }
 }

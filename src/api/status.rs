@@ -23,11 +23,7 @@ pub struct SchedulerProfileStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
     /// The mode that the worker is in.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub mode: Option<Mode>,
     /// The scheduler names that the profile asks for, and whether it serves them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -208,9 +204,7 @@ pub struct Totals {
 
 /// Reads a value, or nothing where it is not one that this version knows: a status written by another version must not
 /// make a profile unreadable.
-fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).ok())
 }

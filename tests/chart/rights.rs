@@ -16,27 +16,17 @@ const LEASE: &str = "berth.scheduling.berth.dev";
 
 /// All (Role or ClusterRole name, rule) pairs that the chart grants.
 fn rules(objects: &[Value]) -> Vec<(String, Value)> {
-    let roles = objects
-        .iter()
-        .filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
+    let roles = objects.iter().filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
     roles
         .flat_map(|role| {
             let name = role["metadata"]["name"].as_str().unwrap().to_owned();
-            role["rules"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(move |rule| (name.clone(), rule.clone()))
+            role["rules"].as_array().unwrap().iter().map(move |rule| (name.clone(), rule.clone()))
         })
         .collect()
 }
 
 fn strings(list: &Value) -> Vec<&str> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 #[test]
@@ -44,51 +34,23 @@ fn rules_are_explicit_and_each_is_explained() {
     let page = text("docs/rbac.md");
     let objects = rendered(&[]);
     let rules = rules(&objects);
-    assert_eq!(
-        rules.len(),
-        12,
-        "a rule came or went: docs/rbac.md and this count follow"
-    );
+    assert_eq!(rules.len(), 12, "a rule came or went: docs/rbac.md and this count follow");
     for (role, rule) in rules {
         let verbs = strings(&rule["verbs"]);
-        let all = [
-            strings(&rule["apiGroups"]),
-            strings(&rule["resources"]),
-            verbs.clone(),
-        ]
-        .concat();
-        assert!(
-            !all.iter().any(|word| word.contains('*')),
-            "{role}: a wildcard in {rule}"
-        );
-        let section = page
-            .split("\n## ")
-            .find(|section| section.contains(&format!("`{role}`)")));
+        let all = [strings(&rule["apiGroups"]), strings(&rule["resources"]), verbs.clone()].concat();
+        assert!(!all.iter().any(|word| word.contains('*')), "{role}: a wildcard in {rule}");
+        let section = page.split("\n## ").find(|section| section.contains(&format!("`{role}`)")));
         let section = section.unwrap_or_else(|| panic!("docs/rbac.md has no section on {role}"));
         for resource in strings(&rule["resources"]) {
             let row = section.lines().any(|line| {
-                let names = strings(&rule["resourceNames"])
-                    .iter()
-                    .all(|name| line.contains(name));
+                let names = strings(&rule["resourceNames"]).iter().all(|name| line.contains(name));
                 line.contains(&format!("`{resource}`")) && line.contains(&verbs.join(", ")) && names
             });
-            assert!(
-                row,
-                "docs/rbac.md does not explain {verbs:?} on {resource} in {role}"
-            );
+            assert!(row, "docs/rbac.md does not explain {verbs:?} on {resource} in {role}");
         }
     }
-    for role in objects
-        .iter()
-        .filter(|object| object["kind"].as_str().unwrap().ends_with("Binding"))
-    {
-        assert!(
-            role["roleRef"]["name"]
-                .as_str()
-                .unwrap()
-                .starts_with("berth"),
-            "a built-in role is bound: {role}"
-        );
+    for role in objects.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Binding")) {
+        assert!(role["roleRef"]["name"].as_str().unwrap().starts_with("berth"), "a built-in role is bound: {role}");
     }
 }
 
@@ -116,9 +78,7 @@ fn may(api: &Api, (verb, group, resource, namespace, name): Access<'_>) -> bool 
         }
     });
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    api.post(path, &review).unwrap()["status"]["allowed"]
-        .as_bool()
-        .unwrap()
+    api.post(path, &review).unwrap()["status"]["allowed"].as_bool().unwrap()
 }
 
 /// What the operator must never be allowed.
@@ -150,126 +110,30 @@ const FORBIDDEN: &[Access<'static>] = &[
     ("create", "", "serviceaccounts/token", HOME, "berth"),
     ("impersonate", "", "users", "", ""),
     ("create", "coordination.k8s.io", "leases", HOME, ""),
-    (
-        "create",
-        "coordination.k8s.io",
-        "leases",
-        "kube-node-lease",
-        "",
-    ),
-    (
-        "get",
-        "coordination.k8s.io",
-        "leases",
-        "kube-system",
-        "kube-scheduler",
-    ),
-    (
-        "update",
-        "coordination.k8s.io",
-        "leases",
-        "kube-system",
-        "kube-scheduler",
-    ),
-    (
-        "patch",
-        "coordination.k8s.io",
-        "leases",
-        "kube-system",
-        "kube-controller-manager",
-    ),
+    ("create", "coordination.k8s.io", "leases", "kube-node-lease", ""),
+    ("get", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"),
+    ("update", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"),
+    ("patch", "coordination.k8s.io", "leases", "kube-system", "kube-controller-manager"),
     ("update", "coordination.k8s.io", "leases", "default", LEASE),
-    (
-        "delete",
-        "coordination.k8s.io",
-        "leases",
-        "kube-system",
-        LEASE,
-    ),
+    ("delete", "coordination.k8s.io", "leases", "kube-system", LEASE),
     ("list", "coordination.k8s.io", "leases", "kube-system", ""),
     ("get", "apps", "controllerrevisions", "default", ""),
     ("list", "apps", "controllerrevisions", "kube-system", ""),
     ("delete", "apps", "controllerrevisions", "kube-system", ""),
     ("deletecollection", "apps", "controllerrevisions", HOME, ""),
     ("patch", "apps", "deployments", HOME, "berth"),
-    (
-        "create",
-        "scheduling.berth.dev",
-        "schedulerprofiles",
-        "",
-        "",
-    ),
-    (
-        "update",
-        "scheduling.berth.dev",
-        "schedulerprofiles",
-        "",
-        "kept",
-    ),
-    (
-        "patch",
-        "scheduling.berth.dev",
-        "schedulerprofiles",
-        "",
-        "kept",
-    ),
-    (
-        "delete",
-        "scheduling.berth.dev",
-        "schedulerprofiles",
-        "",
-        "kept",
-    ),
-    (
-        "list",
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        "",
-        "",
-    ),
-    (
-        "get",
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        "",
-        "others.example.com",
-    ),
-    (
-        "patch",
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        "",
-        CRD,
-    ),
-    (
-        "bind",
-        "rbac.authorization.k8s.io",
-        "clusterroles",
-        "",
-        "cluster-admin",
-    ),
-    (
-        "escalate",
-        "rbac.authorization.k8s.io",
-        "clusterroles",
-        "",
-        "berth",
-    ),
-    (
-        "patch",
-        "flowcontrol.apiserver.k8s.io",
-        "flowschemas",
-        "",
-        "berth",
-    ),
+    ("create", "scheduling.berth.dev", "schedulerprofiles", "", ""),
+    ("update", "scheduling.berth.dev", "schedulerprofiles", "", "kept"),
+    ("patch", "scheduling.berth.dev", "schedulerprofiles", "", "kept"),
+    ("delete", "scheduling.berth.dev", "schedulerprofiles", "", "kept"),
+    ("list", "apiextensions.k8s.io", "customresourcedefinitions", "", ""),
+    ("get", "apiextensions.k8s.io", "customresourcedefinitions", "", "others.example.com"),
+    ("patch", "apiextensions.k8s.io", "customresourcedefinitions", "", CRD),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles", "", "cluster-admin"),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles", "", "berth"),
+    ("patch", "flowcontrol.apiserver.k8s.io", "flowschemas", "", "berth"),
     ("create", "authentication.k8s.io", "tokenreviews", "", ""),
-    (
-        "create",
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "",
-        "",
-    ),
+    ("create", "authorization.k8s.io", "subjectaccessreviews", "", ""),
 ];
 
 /// `kubectl auth can-i --list` for the chart's account in each namespace, in a form that can be compared.
@@ -277,19 +141,10 @@ fn allowed(cluster: &ControlPlane) -> String {
     let account = format!("system:serviceaccount:{HOME}:berth");
     let mut out = String::new();
     for namespace in [HOME, "kube-system", "default"] {
-        let list = cluster
-            .kubectl_ok(&["auth", "can-i", "--list", "-n", namespace, "--as", &account])
-            .unwrap();
-        let lines: BTreeSet<String> = list
-            .lines()
-            .skip(1)
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .collect();
-        writeln!(
-            out,
-            "# kubectl auth can-i --list -n {namespace} --as {account}"
-        )
-        .unwrap();
+        let list = cluster.kubectl_ok(&["auth", "can-i", "--list", "-n", namespace, "--as", &account]).unwrap();
+        let lines: BTreeSet<String> =
+            list.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        writeln!(out, "# kubectl auth can-i --list -n {namespace} --as {account}").unwrap();
         for line in lines {
             writeln!(out, "{line}").unwrap();
         }
@@ -320,10 +175,7 @@ fn the_account_may_do_what_is_listed_and_nothing_else() {
         fs::write(repository(golden), &now).unwrap();
     }
     let known = text(golden);
-    let changed: Vec<String> = sections(&now)
-        .symmetric_difference(&sections(&known))
-        .cloned()
-        .collect();
+    let changed: Vec<String> = sections(&now).symmetric_difference(&sections(&known)).cloned().collect();
     assert!(
         changed.is_empty(),
         "rights changed against {golden}: look at each, then run this test with BERTH_BLESS=1\n{}",
@@ -339,18 +191,12 @@ fn the_account_may_do_what_is_listed_and_nothing_else() {
             "berth-state" => HOME,
             _ => "",
         };
-        let name = strings(&rule["resourceNames"])
-            .first()
-            .copied()
-            .unwrap_or("");
+        let name = strings(&rule["resourceNames"]).first().copied().unwrap_or("");
         let group = strings(&rule["apiGroups"])[0];
         for resource in strings(&rule["resources"]) {
             for verb in strings(&rule["verbs"]) {
                 let case = (verb, group, resource, namespace, name);
-                assert!(
-                    may(api, case),
-                    "{role} grants {case:?}, the API server refuses it"
-                );
+                assert!(may(api, case), "{role} grants {case:?}, the API server refuses it");
             }
         }
     }
@@ -359,17 +205,10 @@ fn the_account_may_do_what_is_listed_and_nothing_else() {
 /// The uid of the FlowSchema that classified the request of this kubectl command, run with `kubeconfig`.
 fn classified(cluster: &ControlPlane, kubeconfig: &Path, args: &[&str]) -> String {
     let fixed = ["--kubeconfig", kubeconfig.to_str().unwrap(), "-v=8"];
-    let log = cluster
-        .kubectl(&[&fixed, args].concat())
-        .unwrap()
-        .stderr
-        .to_lowercase();
+    let log = cluster.kubectl(&[&fixed, args].concat()).unwrap().stderr.to_lowercase();
     // The last request is the one meant; earlier ones are discovery.
     let header = "x-kubernetes-pf-flowschema-uid: ";
-    let found = log
-        .rmatch_indices(header)
-        .next()
-        .unwrap_or_else(|| panic!("{args:?}: no such header in {log}"));
+    let found = log.rmatch_indices(header).next().unwrap_or_else(|| panic!("{args:?}: no such header in {log}"));
     log[found.0 + header.len()..].chars().take(36).collect()
 }
 
@@ -382,12 +221,7 @@ fn requests_of_the_account_go_to_the_priority_levels_meant_for_them() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|schema| {
-            (
-                schema["metadata"]["uid"].as_str().unwrap(),
-                schema["metadata"]["name"].as_str().unwrap(),
-            )
-        })
+        .map(|schema| (schema["metadata"]["uid"].as_str().unwrap(), schema["metadata"]["name"].as_str().unwrap()))
         .collect();
     let token = cluster.token_for(HOME, "berth").unwrap();
     let kubeconfig = cluster.kubeconfig_for_token("account", &token).unwrap();
@@ -400,67 +234,15 @@ fn requests_of_the_account_go_to_the_priority_levels_meant_for_them() {
         (vec!["get", "--raw", "/api/v1/pods"], "berth"),
         (vec!["get", "--raw", "/api/v1/nodes"], "berth"),
         (vec!["get", "--raw", "/api/v1/namespaces/default"], "berth"),
-        (
-            vec!["get", "--raw", "/api/v1/namespaces/default/pods/none"],
-            "berth",
-        ),
-        (
-            vec![
-                "create",
-                "--raw",
-                "/api/v1/namespaces/default/pods/none/binding",
-                "-f",
-                body,
-            ],
-            "berth",
-        ),
-        (
-            vec![
-                "get",
-                "--raw",
-                "/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles",
-            ],
-            "berth",
-        ),
-        (
-            vec![
-                "get",
-                "--raw",
-                "/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles/none/status",
-            ],
-            "berth",
-        ),
-        (
-            vec![
-                "get",
-                "--raw",
-                &format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"),
-            ],
-            "berth",
-        ),
-        (
-            vec![
-                "get",
-                "--raw",
-                &format!("/apis/apps/v1/namespaces/{HOME}/controllerrevisions"),
-            ],
-            "berth",
-        ),
+        (vec!["get", "--raw", "/api/v1/namespaces/default/pods/none"], "berth"),
+        (vec!["create", "--raw", "/api/v1/namespaces/default/pods/none/binding", "-f", body], "berth"),
+        (vec!["get", "--raw", "/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles"], "berth"),
+        (vec!["get", "--raw", "/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles/none/status"], "berth"),
+        (vec!["get", "--raw", &format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}")], "berth"),
+        (vec!["get", "--raw", &format!("/apis/apps/v1/namespaces/{HOME}/controllerrevisions")], "berth"),
         (vec!["create", "--raw", lease, "-f", body], "berth-lease"),
-        (
-            vec!["get", "--raw", &format!("{lease}/{LEASE}")],
-            "berth-lease",
-        ),
-        (
-            vec![
-                "create",
-                "--raw",
-                "/apis/events.k8s.io/v1/namespaces/default/events",
-                "-f",
-                body,
-            ],
-            "service-accounts",
-        ),
+        (vec!["get", "--raw", &format!("{lease}/{LEASE}")], "berth-lease"),
+        (vec!["create", "--raw", "/apis/events.k8s.io/v1/namespaces/default/events", "-f", body], "service-accounts"),
     ] {
         let uid = classified(&cluster, &kubeconfig, &args);
         assert_eq!(names.get(uid.as_str()).copied(), Some(expected), "{args:?}");

@@ -9,11 +9,9 @@ use crate::core::profile::{CompiledProfile, Score};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What a row scores before normalisation and choice.
+/// The raw scores of a row that are normalised over the feasible nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct RawScore {
-    /// The weighted sum of the scores that are not normalised.
-    pub(super) fixed: i64,
+pub(super) struct Relative {
     /// Untolerated PreferNoSchedule taints.
     pub(super) soft_taints: i64,
     /// Weight of matching preferred terms.
@@ -32,11 +30,13 @@ pub(super) struct Class {
 struct Columns {
     made_at: Vec<u64>,
     verdicts: Vec<Verdict>,
-    scores: Vec<RawScore>,
+    /// The weighted sum of the scores that are not normalised.
+    fixed: Vec<i64>,
+    relative: Vec<Relative>,
 }
 
 impl Columns {
-    const BYTES_PER_ROW: usize = size_of::<u64>() + size_of::<Verdict>() + size_of::<RawScore>();
+    const BYTES_PER_ROW: usize = size_of::<u64>() + size_of::<Verdict>() + size_of::<i64>() + size_of::<Relative>();
 
     fn clear(&mut self) {
         self.made_at.fill(0);
@@ -46,47 +46,56 @@ impl Columns {
         if self.made_at.len() < rows {
             self.made_at.resize(rows, 0);
             self.verdicts.resize(rows, Verdict::FITS);
-            self.scores.resize(rows, RawScore::default());
+            self.fixed.resize(rows, 0);
+            self.relative.resize(rows, Relative::default());
         }
     }
 }
 
 impl Class {
     /// The verdict of the row as it is, without what nominations and placed anti-affinity may add.
+    #[inline]
     pub(super) fn verdict(&mut self, profile: &CompiledProfile, ledger: &Ledger, node: NodeId) -> Verdict {
-        let i = node.index();
-        let version = ledger.nodes().version[i];
-        if self.columns.made_at[i] != version {
-            let verdict = filter(profile, &self.subject, ledger.nodes(), node, &Overlay::NONE);
-            self.columns.verdicts[i] = verdict;
-            if verdict.fits() {
-                self.columns.scores[i] = raw_score(profile, &self.subject, ledger, node);
-            }
-            self.columns.made_at[i] = version;
+        if self.columns.made_at[node.index()] != ledger.nodes().version[node.index()] {
+            self.judge(profile, ledger, node);
         }
-        self.columns.verdicts[i]
+        self.columns.verdicts[node.index()]
     }
 
-    /// The raw score of a row whose verdict was just found to fit.
-    pub(super) fn score(&self, node: NodeId) -> RawScore {
-        self.columns.scores[node.index()]
+    /// The weighted sum of the scores that are not normalised, of a row whose verdict was just found to fit.
+    #[inline]
+    pub(super) fn fixed(&self, node: NodeId) -> i64 {
+        self.columns.fixed[node.index()]
     }
-}
 
-/// Scores one row from nothing.
-fn raw_score(profile: &CompiledProfile, subject: &Subject, ledger: &Ledger, node: NodeId) -> RawScore {
-    let mut raw = RawScore::default();
-    for (score, weight) in &profile.scores {
-        match score {
-            Score::TaintToleration if ledger.nodes().has_soft_taints() => {
-                raw.soft_taints = taint_toleration::score(subject, ledger.nodes(), node);
-            }
-            Score::TaintToleration => {}
-            Score::NodeAffinity => raw.preferred = node_affinity::score(profile, subject, ledger.nodes(), node),
-            fixed => raw.fixed += weight * fixed_score(*fixed, profile, subject, ledger, node),
-        }
+    /// The raw scores that are normalised, of a row whose verdict was just found to fit.
+    pub(super) fn relative(&self, node: NodeId) -> Relative {
+        self.columns.relative[node.index()]
     }
-    raw
+
+    /// Looks at a row from nothing and keeps the answer.
+    fn judge(&mut self, profile: &CompiledProfile, ledger: &Ledger, node: NodeId) {
+        let (i, subject) = (node.index(), &self.subject);
+        let verdict = filter(profile, subject, ledger.nodes(), node, &Overlay::NONE);
+        self.columns.verdicts[i] = verdict;
+        self.columns.made_at[i] = ledger.nodes().version[i];
+        if !verdict.fits() {
+            return;
+        }
+        let mut fixed = 0;
+        for (score, weight) in &profile.scores {
+            match score {
+                Score::TaintToleration => {
+                    self.columns.relative[i].soft_taints = taint_toleration::score(subject, ledger.nodes(), node);
+                }
+                Score::NodeAffinity => {
+                    self.columns.relative[i].preferred = node_affinity::score(profile, subject, ledger.nodes(), node);
+                }
+                other => fixed += weight * fixed_score(*other, profile, subject, ledger, node),
+            }
+        }
+        self.columns.fixed[i] = fixed;
+    }
 }
 
 /// A score that is not normalised, 0 to 100; 0 where the plugin skips the pod.

@@ -1,6 +1,7 @@
 use super::class::fixed_score;
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
-use super::search::{judge_fresh, normalized_weights};
+use super::search::judge_fresh;
+use super::special::Special;
 use crate::core::ledger::{Ledger, NodeId};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
@@ -84,10 +85,11 @@ fn judge(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>, nodes: &[No
         _ if !profile.filters.has(Filter::NodeAffinity) => Named::Any,
         named => named,
     };
+    let special = Special::fresh(ledger, pod);
     let conflict = named == Named::Only(Vec::new());
     let verdict = |node: NodeId| match &named {
         Named::Only(names) if !names.contains(ledger.nodes().name(node)) => Verdict::unresolvable(Cause::NotNamed),
-        _ => judge_fresh(profile, &subject, ledger, pod, node),
+        _ => judge_fresh(profile, &subject, ledger, &special, node),
     };
     let verdicts: Vec<(NodeId, Verdict)> = nodes.iter().map(|node| (*node, verdict(*node))).collect();
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
@@ -128,7 +130,6 @@ fn scores(profile: &CompiledProfile, subject: &Subject, ledger: &Ledger, feasibl
         Score::NodeAffinity => node_affinity::score(profile, subject, nodes, node),
         fixed => fixed_score(fixed, profile, subject, ledger, node),
     };
-    let weights = normalized_weights(profile, subject);
     let running: Vec<(Score, i64, i64)> = (profile.scores.iter())
         .filter(|(score, _)| subject.is_scored_by(profile, *score))
         .map(|(score, weight)| {
@@ -137,8 +138,8 @@ fn scores(profile: &CompiledProfile, subject: &Subject, ledger: &Ledger, feasibl
         })
         .collect();
     let weighted = |score: Score, weight: i64, highest: i64, node: NodeId| match score {
-        Score::TaintToleration => weights.soft_taints * reverse_normalize(raw(score, node), highest),
-        Score::NodeAffinity => weights.preferred * default_normalize(raw(score, node), highest),
+        Score::TaintToleration => weight * reverse_normalize(raw(score, node), highest),
+        Score::NodeAffinity => weight * default_normalize(raw(score, node), highest),
         fixed => weight * raw(fixed, node),
     };
     let of_node = |node: &NodeId| {

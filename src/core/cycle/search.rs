@@ -1,5 +1,5 @@
-use super::choose::{NormalizedWeights, choose};
-use super::class::{Class, ClassCache, RawScore};
+use super::choose::{RelativeWeights, add_relative, choose};
+use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
 use super::rng::Rng;
 use super::special::{ClosedDomains, Special};
@@ -40,7 +40,7 @@ pub struct Scheduler {
     order_version: u64,
     labels_version: u64,
     start: usize,
-    feasible: Vec<(NodeId, RawScore)>,
+    feasible: Vec<(NodeId, i64)>,
     rng: Rng,
 }
 
@@ -123,15 +123,17 @@ impl Scheduler {
             let diagnosis = tally.diagnose(&pod.shape, total as u32);
             return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors() });
         }
-        let weights = normalized_weights(&self.profile, &class.subject);
-        let node = choose(&self.feasible, weights, &mut self.rng);
+        let weights = relative_weights(&self.profile, ledger, &class.subject);
+        add_relative(&mut self.feasible, class, weights);
+        let node = choose(&self.feasible, &mut self.rng);
         place(ledger, pod, node)
     }
 
     /// Whether the pod still fits the node: the whole filter chain from nothing. For commit's re-check.
     pub fn refits(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod, node: NodeId) -> bool {
         let subject = Subject::new(profile, ledger, &pod.shape);
-        judge_fresh(profile, &subject, ledger, pod, node).fits()
+        let special = Special::fresh(ledger, pod);
+        judge_fresh(profile, &subject, ledger, &special, node).fits()
     }
 
     /// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).
@@ -172,20 +174,20 @@ pub(super) fn judge_fresh(
     profile: &CompiledProfile,
     subject: &Subject,
     ledger: &Ledger,
-    pod: &Pod,
+    special: &Special,
     node: NodeId,
 ) -> Verdict {
     let plain = || filter(profile, subject, ledger.nodes(), node, &crate::core::plugins::Overlay::NONE);
-    Special::fresh(ledger, pod).judge(profile, subject, ledger, node, plain)
+    special.judge(profile, subject, ledger, node, plain)
 }
 
-/// The weights of the normalised scores for this pod.
-pub(super) fn normalized_weights(profile: &CompiledProfile, subject: &Subject) -> NormalizedWeights {
-    let weight = |score| {
-        let runs = subject.is_scored_by(profile, score);
-        profile.weight(score).filter(|_| runs).unwrap_or(0)
-    };
-    NormalizedWeights { soft_taints: weight(Score::TaintToleration), preferred: weight(Score::NodeAffinity) }
+/// The weights of the normalised scores that can tell nodes apart for this pod.
+fn relative_weights(profile: &CompiledProfile, ledger: &Ledger, subject: &Subject) -> RelativeWeights {
+    let weight = |score, tells: bool| profile.weight(score).filter(|_| tells).unwrap_or(0);
+    RelativeWeights {
+        soft_taints: weight(Score::TaintToleration, ledger.nodes().has_soft_taints()),
+        preferred: weight(Score::NodeAffinity, subject.is_scored_by(profile, Score::NodeAffinity)),
+    }
 }
 
 /// One look over the candidates.
@@ -202,21 +204,24 @@ impl Scan<'_> {
     ///
     /// As upstream with one worker: it goes on to the feasible node after the last that is wanted, so that the refused
     /// ones in between count as looked at (`findNodesThatPassFilters` in `pkg/scheduler/schedule_one.go`).
-    fn run(&self, class: &mut Class, feasible: &mut Vec<(NodeId, RawScore)>, tally: &mut Tally) {
+    fn run(&self, class: &mut Class, feasible: &mut Vec<(NodeId, i64)>, tally: &mut Tally) {
         feasible.clear();
         let count = self.candidates.len();
         let wanted = if self.profile.scores.is_empty() { 1 } else { self.profile.sampling.feasible_to_find(count) };
+        let plain = self.special.is_empty();
         let start = if count == 0 { 0 } else { self.start % count };
         let (first, second) = (&self.candidates[start..], &self.candidates[..start]);
         for node in first.iter().chain(second) {
-            let own = class.verdict(self.profile, self.ledger, *node);
-            let verdict = self.special.judge(self.profile, &class.subject, self.ledger, *node, || own);
+            let mut verdict = class.verdict(self.profile, self.ledger, *node);
+            if !plain {
+                verdict = self.special.judge(self.profile, &class.subject, self.ledger, *node, || verdict);
+            }
             if !verdict.fits() {
                 tally.add(verdict);
             } else if feasible.len() == wanted {
                 return;
             } else {
-                feasible.push((*node, class.score(*node)));
+                feasible.push((*node, class.fixed(*node)));
             }
         }
     }

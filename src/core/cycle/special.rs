@@ -42,9 +42,14 @@ impl Special {
         Self { promised: promised(ledger, pod), closed: domains.get(ledger, &pod.shape) }
     }
 
-    /// The same computed from nothing, for one node.
+    /// The same computed from nothing.
     pub(super) fn fresh(ledger: &Ledger, pod: &Pod) -> Self {
         Self { promised: promised(ledger, pod), closed: Arc::new(ledger.closed_domains(&pod.shape)) }
+    }
+
+    /// Whether every row's own verdict stands.
+    pub(super) fn is_empty(&self) -> bool {
+        self.promised.is_empty() && self.closed.is_empty()
     }
 
     /// The verdict of a row whose own verdict is `plain`.

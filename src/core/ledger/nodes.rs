@@ -51,6 +51,8 @@ pub struct NodeTable {
     pub(in crate::core) labels: Vec<Labels>,
     pub(in crate::core) taints: Vec<Arc<[Taint]>>,
     pub(in crate::core) unschedulable: Vec<bool>,
+    /// Whether there is any taint at all: spares a look at the taints themselves on most nodes.
+    pub(in crate::core) tainted: Vec<bool>,
     images: Vec<Vec<Image>>,
     pub(in crate::core) allocatable_cpu: Vec<i64>,
     pub(in crate::core) allocatable_memory: Vec<i64>,
@@ -184,7 +186,7 @@ impl NodeTable {
         self.taints.push(Arc::from([]));
         self.images.push(Vec::new());
         self.ports.push(SmallVec::new());
-        for flag in [&mut self.present, &mut self.unschedulable] {
+        for flag in [&mut self.present, &mut self.unschedulable, &mut self.tainted] {
             flag.push(false);
         }
         for version in [&mut self.epoch, &mut self.version] {
@@ -270,6 +272,7 @@ impl NodeTable {
         self.uid[i] = object.uid.clone();
         self.labels[i] = object.labels.clone();
         self.taints[i] = object.taints.clone();
+        self.tainted[i] = !object.taints.is_empty();
         self.unschedulable[i] = object.unschedulable;
         self.images[i].clone_from(&object.images);
         self.set_allocatable(node, &object.allocatable, object.allocatable_pods);
@@ -297,6 +300,7 @@ impl NodeTable {
         self.uid[i] = "".into();
         self.labels[i] = Labels::none();
         self.taints[i] = Arc::from([]);
+        self.tainted[i] = false;
         self.unschedulable[i] = false;
         self.images[i] = Vec::new();
         self.set_allocatable(node, &Requests::default(), 0);

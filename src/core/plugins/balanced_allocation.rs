@@ -13,20 +13,23 @@ pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
         Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
         Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
     };
-    let mut before: SmallVec<[f64; 4]> = SmallVec::new();
-    let mut after: SmallVec<[f64; 4]> = SmallVec::new();
-    for r in &subject.balanced_resources {
+    let fractions = |r: &ScoredResource| {
         let (allocatable, used) = amounts(r);
-        if allocatable != 0 {
-            before.push(fraction(used, allocatable));
-            after.push(fraction(used.saturating_add(r.request), allocatable));
+        let of = |used: i64| (used as f64 / allocatable as f64).min(1.0);
+        (allocatable != 0).then(|| [of(used), of(used.saturating_add(r.request))])
+    };
+    let [before, after] = match &*subject.balanced_resources {
+        // The common case, cpu and memory, without a list.
+        [a, b] => match (fractions(a), fractions(b)) {
+            (Some(a), Some(b)) => [0, 1].map(|when| evenness(&[a[when], b[when]])),
+            _ => [even_percent(0.0); 2],
+        },
+        resources => {
+            let all: SmallVec<[[f64; 2]; 4]> = resources.iter().filter_map(fractions).collect();
+            [0, 1].map(|when| evenness(&all.iter().map(|f| f[when]).collect::<SmallVec<[f64; 4]>>()))
         }
-    }
-    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(&after) - evenness(&before)) / 2
-}
-
-fn fraction(used: i64, allocatable: i64) -> f64 {
-    (used as f64 / allocatable as f64).min(1.0)
+    };
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
 }
 
 /// 100 times one less the standard deviation of the fractions, cut down to an integer.
@@ -48,6 +51,10 @@ fn evenness(fractions: &[f64]) -> i64 {
         }
         _ => 0.0,
     };
+    even_percent(deviation)
+}
+
+fn even_percent(deviation: f64) -> i64 {
     ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
 }
 

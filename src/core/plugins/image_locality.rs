@@ -26,6 +26,9 @@ pub(super) fn worths(shape: &PodShape, ledger: &Ledger) -> SmallVec<[(ImageId, i
 }
 
 pub(crate) fn score(subject: &Subject, ledger: &Ledger, node: NodeId) -> i64 {
+    if subject.images.is_empty() {
+        return 0;
+    }
     let held = |(image, worth): &(ImageId, i64)| {
         if ledger.images().is_on(*image, node) { *worth } else { 0 }
     };

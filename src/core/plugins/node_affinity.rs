@@ -47,18 +47,25 @@ pub(crate) fn named(shape: &PodShape) -> Named {
 }
 
 pub(super) fn refuses(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
+    let shape = &subject.shape;
+    let pod_selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
+    if !pod_selects && profile.added_affinity.required.is_none() {
+        return None;
+    }
     let (name, labels) = (nodes.name(node), nodes.labels(node));
     if profile.added_affinity.required.as_ref().is_some_and(|added| !added.matches(name, labels)) {
         return Some(Cause::AddedAffinity);
     }
-    let shape = &subject.shape;
-    let selected = shape.node_selector.is_empty() || shape.node_selector.is_subset_of(labels);
+    let selected = shape.node_selector.is_subset_of(labels);
     let affine = shape.required_affinity.as_ref().is_none_or(|required| required.matches(name, labels));
     (!(selected && affine)).then_some(Cause::NodeAffinity)
 }
 
 /// The sum of the weights of the preferred terms that match: the pod's and the added ones.
 pub(crate) fn score(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+    if subject.shape.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
+        return 0;
+    }
     let (name, labels) = (nodes.name(node), nodes.labels(node));
     let sum = |terms: &[PreferredTerm]| {
         terms.iter().filter(|t| t.term.matches(name, labels)).map(|t| i64::from(t.weight)).sum::<i64>()

@@ -9,6 +9,9 @@ use crate::core::model::TaintEffect;
 pub(crate) const REASON: &str = "node(s) had untolerated taint(s)";
 
 pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
+    if !nodes.tainted[node.index()] {
+        return true;
+    }
     let keeps_away = |effect| matches!(effect, TaintEffect::NoSchedule | TaintEffect::NoExecute);
     nodes.taints[node.index()]
         .iter()
@@ -18,6 +21,9 @@ pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
 
 /// How many PreferNoSchedule taints the pod does not tolerate; normalised in reverse.
 pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+    if !nodes.tainted[node.index()] {
+        return 0;
+    }
     let soft = TaintEffect::PreferNoSchedule;
     let untolerated = |taint: &&crate::core::model::Taint| {
         taint.effect == soft && !subject.shape.tolerations.iter().any(|t| t.tolerates(taint))

@@ -61,8 +61,8 @@ pub struct Api {
 impl Api {
     /// A client for `server` (`https://host:port`) that trusts the certificates in the PEM file `authority`.
     pub fn new(server: &str, authority: &Path, token: &str) -> Result<Self> {
-        let pem = std::fs::read(authority)
-            .with_context(|| format!("reading the certificate {}", authority.display()))?;
+        let pem =
+            std::fs::read(authority).with_context(|| format!("reading the certificate {}", authority.display()))?;
         let trusted: Vec<Certificate<'static>> = parse_pem(&pem)
             .filter_map(|item| match item {
                 Ok(PemItem::Certificate(certificate)) => Some(certificate),
@@ -72,9 +72,7 @@ impl Api {
         if trusted.is_empty() {
             bail!("{} holds no certificate", authority.display());
         }
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::Specific(Arc::new(trusted)))
-            .build();
+        let tls = TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(trusted))).build();
         let agent = ureq::Agent::config_builder()
             .tls_config(tls)
             .proxy(None)
@@ -85,20 +83,13 @@ impl Api {
             .timeout_connect(Some(Duration::from_secs(10)))
             .build()
             .new_agent();
-        Ok(Self {
-            agent,
-            server: server.to_owned(),
-            token: token.to_owned(),
-        })
+        Ok(Self { agent, server: server.to_owned(), token: token.to_owned() })
     }
 
     /// The same server and connections with another token.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Self {
-        Self {
-            token: token.to_owned(),
-            ..self.clone()
-        }
+        Self { token: token.to_owned(), ..self.clone() }
     }
 
     /// GET; an error unless the status is 2xx.
@@ -124,11 +115,7 @@ impl Api {
     /// DELETE of one object or, at a collection's path, of all in it; an error unless the status is 2xx.
     /// `options` is a `DeleteOptions` object.
     pub fn delete(&self, path: &str, options: Option<&Value>) -> Result<Value> {
-        self.demand(
-            "DELETE",
-            path,
-            options.map(|body| ("application/json", body)),
-        )
+        self.demand("DELETE", path, options.map(|body| ("application/json", body)))
     }
 
     /// Any request with a JSON body; errors only when no answer came, so that refusals can be examined.
@@ -139,21 +126,12 @@ impl Api {
     /// GET whose body is handed out as it arrives: long lists and watches. `accept` is the media type asked for.
     /// An error unless the status is 2xx.
     pub fn stream(&self, path: &str, accept: &str) -> Result<impl Read + use<>> {
-        let request = self
-            .builder("GET", path)
-            .header("Accept", accept)
-            .body(())?;
-        let answer = self
-            .agent
-            .run(request)
-            .with_context(|| format!("GET {path}"))?;
+        let request = self.builder("GET", path).header("Accept", accept).body(())?;
+        let answer = self.agent.run(request).with_context(|| format!("GET {path}"))?;
         let status = answer.status().as_u16();
         let mut body = answer.into_body();
         if !(200..300).contains(&status) {
-            bail!(
-                "GET {path}: {status}: {}",
-                body.read_to_string().unwrap_or_default()
-            );
+            bail!("GET {path}: {status}: {}", body.read_to_string().unwrap_or_default());
         }
         Ok(body.into_with_config().limit(u64::MAX).reader())
     }
@@ -168,24 +146,17 @@ impl Api {
     }
 
     fn send(&self, method: &str, path: &str, body: Option<(&str, &Value)>) -> Result<Answer> {
-        let builder = self
-            .builder(method, path)
-            .header("Accept", "application/json");
+        let builder = self.builder(method, path).header("Accept", "application/json");
         let answer = match body {
             Some((content_type, body)) => {
                 let bytes = serde_json::to_vec(body)?;
-                self.agent
-                    .run(builder.header("Content-Type", content_type).body(bytes)?)
+                self.agent.run(builder.header("Content-Type", content_type).body(bytes)?)
             }
             None => self.agent.run(builder.body(())?),
         };
         let mut answer = answer.with_context(|| format!("{method} {path}"))?;
         let status = answer.status().as_u16();
-        let bytes = answer
-            .body_mut()
-            .with_config()
-            .limit(u64::MAX)
-            .read_to_vec()?;
+        let bytes = answer.body_mut().with_config().limit(u64::MAX).read_to_vec()?;
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
         Ok(Answer { status, body })

@@ -88,9 +88,7 @@ impl ControlPlane {
         let mut attempt = 1;
         loop {
             match Self::start_once(options, &upstream) {
-                Err(error)
-                    if attempt < START_ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) =>
-                {
+                Err(error) if attempt < START_ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
                     attempt += 1;
                 }
                 outcome => return outcome,
@@ -109,28 +107,24 @@ impl ControlPlane {
 
         let server = format!("https://127.0.0.1:{}", ports.secure);
         let authority = dir.join("certs/apiserver.crt");
-        options
-            .stop
-            .wait_for("kube-apiserver's certificate", READY_LIMIT, || {
-                fail_if_ended(&mut etcd)?;
-                fail_if_ended(&mut apiserver)?;
-                Ok(authority.exists().then_some(()))
-            })?;
+        options.stop.wait_for("kube-apiserver's certificate", READY_LIMIT, || {
+            fail_if_ended(&mut etcd)?;
+            fail_if_ended(&mut apiserver)?;
+            Ok(authority.exists().then_some(()))
+        })?;
         let api = Api::new(&server, &authority, &token)?;
         let mut last = String::new();
-        let ready = options
-            .stop
-            .wait_for("kube-apiserver to be ready", READY_LIMIT, || {
-                fail_if_ended(&mut etcd)?;
-                fail_if_ended(&mut apiserver)?;
-                Ok(match is_ready(&api) {
-                    Ok(()) => Some(()),
-                    Err(error) => {
-                        last = format!("{error:#}");
-                        None
-                    }
-                })
-            });
+        let ready = options.stop.wait_for("kube-apiserver to be ready", READY_LIMIT, || {
+            fail_if_ended(&mut etcd)?;
+            fail_if_ended(&mut apiserver)?;
+            Ok(match is_ready(&api) {
+                Ok(()) => Some(()),
+                Err(error) => {
+                    last = format!("{error:#}");
+                    None
+                }
+            })
+        });
         ready.map_err(|error| apiserver.explain(&error.context(format!("last answer: {last}"))))?;
 
         let kubeconfig = dir.join("admin.kubeconfig");
@@ -165,12 +159,7 @@ impl ControlPlane {
     }
 
     /// Waits as [`crate::wait_for`], and gives up when the options' stop flag is raised.
-    pub fn wait_for<T>(
-        &self,
-        what: &str,
-        limit: Duration,
-        condition: impl FnMut() -> Result<Option<T>>,
-    ) -> Result<T> {
+    pub fn wait_for<T>(&self, what: &str, limit: Duration, condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         self.stop.wait_for(what, limit, condition)
     }
 
@@ -189,9 +178,7 @@ impl ControlPlane {
         });
         let answer = self.api.post(&path, &request)?;
         let token = answer["status"]["token"].as_str();
-        Ok(token
-            .context("the answer to a TokenRequest holds no token")?
-            .to_owned())
+        Ok(token.context("the answer to a TokenRequest holds no token")?.to_owned())
     }
 
     /// Writes `NAME.kubeconfig` in [`Self::dir`] for the bearer of `token`.
@@ -204,58 +191,27 @@ impl ControlPlane {
     /// Leaves everything running without an owner: etcd, kube-apiserver and `others`. Returns a script that ends them
     /// and removes the directory.
     pub fn keep(self, others: Vec<Managed>) -> Result<PathBuf> {
-        let Self {
-            apiserver,
-            etcd,
-            directory,
-            _remover: remover,
-            ..
-        } = self;
+        let Self { apiserver, etcd, directory, _remover: remover, .. } = self;
         drop(remover);
-        let pids: Vec<String> = others
-            .into_iter()
-            .chain([apiserver, etcd])
-            .map(|managed| managed.detach().to_string())
-            .collect();
+        let pids: Vec<String> =
+            others.into_iter().chain([apiserver, etcd]).map(|managed| managed.detach().to_string()).collect();
         let directory = directory.keep();
         let script = directory.join("stop.sh");
-        let text = END_SCRIPT
-            .replace("PIDS", &pids.join(" "))
-            .replace("DIRECTORY", &directory.display().to_string());
+        let text = END_SCRIPT.replace("PIDS", &pids.join(" ")).replace("DIRECTORY", &directory.display().to_string());
         fs::write(&script, text)?;
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         Ok(script)
     }
 }
 
-fn start_etcd(
-    upstream: &Upstream,
-    dir: &Path,
-    ports: &Ports,
-    durability: Durability,
-) -> Result<Managed> {
+fn start_etcd(upstream: &Upstream, dir: &Path, ports: &Ports, durability: Durability) -> Result<Managed> {
     let client = format!("http://127.0.0.1:{}", ports.client);
     let peer = format!("http://127.0.0.1:{}", ports.peer);
     let mut command = Command::new(upstream.binary("etcd"));
     command.arg("--data-dir").arg(dir.join("etcd"));
-    command.args([
-        "--listen-client-urls",
-        &client,
-        "--advertise-client-urls",
-        &client,
-    ]);
-    command.args([
-        "--listen-peer-urls",
-        &peer,
-        "--initial-advertise-peer-urls",
-        &peer,
-    ]);
-    command.args([
-        "--initial-cluster",
-        &format!("default={peer}"),
-        "--log-level",
-        "warn",
-    ]);
+    command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+    command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+    command.args(["--initial-cluster", &format!("default={peer}"), "--log-level", "warn"]);
     // The default quota of 2 GB is reached by 150,000 pods.
     command.args(["--quota-backend-bytes", "8589934592"]);
     if durability == Durability::Volatile {
@@ -264,33 +220,16 @@ fn start_etcd(
     Managed::spawn("etcd", command, dir.join("etcd.log"))
 }
 
-fn start_apiserver(
-    upstream: &Upstream,
-    dir: &Path,
-    ports: &Ports,
-    further: &[String],
-) -> Result<Managed> {
+fn start_apiserver(upstream: &Upstream, dir: &Path, ports: &Ports, further: &[String]) -> Result<Managed> {
     let mut command = Command::new(upstream.binary("kube-apiserver"));
-    command.args([
-        "--etcd-servers",
-        &format!("http://127.0.0.1:{}", ports.client),
-    ]);
-    command.args([
-        "--bind-address",
-        "127.0.0.1",
-        "--advertise-address",
-        "127.0.0.1",
-    ]);
+    command.args(["--etcd-servers", &format!("http://127.0.0.1:{}", ports.client)]);
+    command.args(["--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1"]);
     command.args(["--secure-port", &ports.secure.to_string()]);
     command.arg("--cert-dir").arg(dir.join("certs"));
     command.args(["--service-cluster-ip-range", "10.0.0.0/24"]);
     command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
-    command
-        .arg("--service-account-signing-key-file")
-        .arg(dir.join("sa.key"));
-    command
-        .arg("--service-account-key-file")
-        .arg(dir.join("sa.key"));
+    command.arg("--service-account-signing-key-file").arg(dir.join("sa.key"));
+    command.arg("--service-account-key-file").arg(dir.join("sa.key"));
     command.args(["--authorization-mode", "RBAC"]);
     command.arg("--token-auth-file").arg(dir.join("tokens.csv"));
     // Without kube-controller-manager no namespace gets its default account, and this plugin would refuse every pod.
@@ -305,24 +244,14 @@ fn write_credentials(dir: &Path) -> Result<String> {
     let key = openssl(&["genrsa", "2048"])?;
     fs::write(dir.join("sa.key"), key)?;
     let token = openssl(&["rand", "-hex", "16"])?.trim().to_owned();
-    fs::write(
-        dir.join("tokens.csv"),
-        format!("{token},admin,admin,system:masters\n"),
-    )?;
+    fs::write(dir.join("tokens.csv"), format!("{token},admin,admin,system:masters\n"))?;
     Ok(token)
 }
 
 fn openssl(args: &[&str]) -> Result<String> {
-    let output = Command::new("openssl")
-        .args(args)
-        .output()
-        .context("running openssl: is it installed?")?;
+    let output = Command::new("openssl").args(args).output().context("running openssl: is it installed?")?;
     if !output.status.success() {
-        bail!(
-            "openssl {}: {}",
-            args.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("openssl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -336,22 +265,15 @@ fn write_kubeconfig(path: &Path, server: &str, authority: &Path, token: &str) ->
         "users": [{"name": "lab", "user": {"token": token}}],
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
     });
-    fs::write(path, serde_json::to_string_pretty(&config)?)
-        .with_context(|| format!("writing {}", path.display()))
+    fs::write(path, serde_json::to_string_pretty(&config)?).with_context(|| format!("writing {}", path.display()))
 }
 
 /// Ready means more than `/readyz`: the system's namespaces are made shortly after it.
 fn is_ready(api: &Api) -> Result<()> {
     let answer = api.request("GET", "/readyz", None)?;
     if !answer.is_success() {
-        let text = answer
-            .body
-            .as_str()
-            .map_or_else(|| answer.body.to_string(), str::to_owned);
-        let failing: Vec<&str> = text
-            .lines()
-            .filter(|line| line.starts_with("[-]"))
-            .collect();
+        let text = answer.body.as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
+        let failing: Vec<&str> = text.lines().filter(|line| line.starts_with("[-]")).collect();
         bail!("/readyz says {}: {}", answer.status, failing.join(", "));
     }
     for namespace in ["default", "kube-system"] {
@@ -362,9 +284,7 @@ fn is_ready(api: &Api) -> Result<()> {
 
 fn fail_if_ended(part: &mut Managed) -> Result<()> {
     match part.ended()? {
-        Some(status) => {
-            Err(part.explain(&anyhow!("{} ended while starting ({status})", part.name())))
-        }
+        Some(status) => Err(part.explain(&anyhow!("{} ended while starting ({status})", part.name()))),
         None => Ok(()),
     }
 }
@@ -373,11 +293,7 @@ fn fail_if_ended(part: &mut Managed) -> Result<()> {
 fn free_ports() -> Result<Ports> {
     let held = [listen()?, listen()?, listen()?];
     let port = |listener: &TcpListener| Ok::<u16, std::io::Error>(listener.local_addr()?.port());
-    Ok(Ports {
-        client: port(&held[0])?,
-        peer: port(&held[1])?,
-        secure: port(&held[2])?,
-    })
+    Ok(Ports { client: port(&held[0])?, peer: port(&held[1])?, secure: port(&held[2])? })
 }
 
 fn listen() -> Result<TcpListener> {

@@ -50,15 +50,9 @@ impl ControlPlane {
 
     /// `kubectl apply` of these YAML documents, whatever comes of it.
     pub fn try_apply(&self, yaml: &str) -> Result<Outcome> {
-        let mut file = tempfile::Builder::new()
-            .suffix(".yaml")
-            .tempfile_in(self.dir())?;
+        let mut file = tempfile::Builder::new().suffix(".yaml").tempfile_in(self.dir())?;
         file.write_all(yaml.as_bytes())?;
-        self.kubectl(&[
-            OsStr::new("apply"),
-            OsStr::new("-f"),
-            file.path().as_os_str(),
-        ])
+        self.kubectl(&[OsStr::new("apply"), OsStr::new("-f"), file.path().as_os_str()])
     }
 
     /// A command of upstream's with the administrator's kubeconfig and no file of the user's home. Its working directory
@@ -68,22 +62,16 @@ impl ControlPlane {
         command.current_dir(repository());
         command.env("KUBECONFIG", &self.kubeconfig);
         command.env("KUBECACHEDIR", self.dir().join("kube-cache"));
-        for (variable, folder) in [
-            ("HELM_CACHE_HOME", "helm-cache"),
-            ("HELM_CONFIG_HOME", "helm-config"),
-            ("HELM_DATA_HOME", "helm-data"),
-        ] {
+        for (variable, folder) in
+            [("HELM_CACHE_HOME", "helm-cache"), ("HELM_CONFIG_HOME", "helm-config"), ("HELM_DATA_HOME", "helm-data")]
+        {
             command.env(variable, self.dir().join(folder));
         }
         command
     }
 
     fn run<S: AsRef<OsStr>>(&self, program: &str, args: &[S]) -> Result<Outcome> {
-        let output = self
-            .command(program)
-            .args(args)
-            .output()
-            .with_context(|| format!("starting {program}"))?;
+        let output = self.command(program).args(args).output().with_context(|| format!("starting {program}"))?;
         Ok(Outcome {
             success: output.status.success(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -96,14 +84,6 @@ fn demand<S: AsRef<OsStr>>(program: &str, args: &[S], outcome: Outcome) -> Resul
     if outcome.success {
         return Ok(outcome.stdout);
     }
-    let words: Vec<_> = args
-        .iter()
-        .map(|arg| arg.as_ref().to_string_lossy())
-        .collect();
-    bail!(
-        "{program} {} failed: {}{}",
-        words.join(" "),
-        outcome.stderr.trim(),
-        outcome.stdout
-    )
+    let words: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
+    bail!("{program} {} failed: {}{}", words.join(" "), outcome.stderr.trim(), outcome.stdout)
 }

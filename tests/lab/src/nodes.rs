@@ -61,8 +61,7 @@ impl NodeSpec {
     /// The same with one more taint.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
-        self.taints
-            .push(json!({"key": key, "value": value, "effect": effect}));
+        self.taints.push(json!({"key": key, "value": value, "effect": effect}));
         self
     }
 
@@ -94,20 +93,12 @@ impl NodeSpec {
 
 impl ControlPlane {
     /// Makes `count` nodes, ready and without the `node.kubernetes.io/not-ready` taint that admission puts on each.
-    pub fn create_nodes(
-        &self,
-        count: usize,
-        spec: impl Fn(usize) -> NodeSpec + Sync,
-    ) -> Result<()> {
+    pub fn create_nodes(&self, count: usize, spec: impl Fn(usize) -> NodeSpec + Sync) -> Result<()> {
         for_each(count, WIDTH, |index| {
             let spec = spec(index);
             self.api.post("/api/v1/nodes", &spec.object())?;
             let path = format!("/api/v1/nodes/{}", spec.name);
-            self.api.patch(
-                &path,
-                Patch::Merge,
-                &json!({"spec": {"taints": spec.taints}}),
-            )?;
+            self.api.patch(&path, Patch::Merge, &json!({"spec": {"taints": spec.taints}}))?;
             Ok(())
         })
     }
@@ -120,15 +111,10 @@ impl ControlPlane {
         width: usize,
         object: impl Fn(usize) -> Value + Sync,
     ) -> Result<()> {
-        for_each(count, width, |index| {
-            self.api.post(path, &object(index)).map(drop)
-        })
+        for_each(count, width, |index| self.api.post(path, &object(index)).map(drop))
     }
 }
 
 fn map(pairs: &[(String, String)]) -> Map<String, Value> {
-    pairs
-        .iter()
-        .map(|(key, value)| (key.clone(), json!(value)))
-        .collect()
+    pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
 }

@@ -71,26 +71,19 @@ impl ControlPlane {
     pub fn start_operator(&self, options: &OperatorOptions) -> Result<Operator> {
         let (namespace, name) = &options.deployment;
         let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
-        let deployment = self
-            .api
-            .get(&path)
-            .context("reading the chart's Deployment")?;
+        let deployment = self.api.get(&path).context("reading the chart's Deployment")?;
         let spec = &deployment["spec"]["template"]["spec"];
         let container = &spec["containers"][0];
-        let account = spec["serviceAccountName"].as_str().with_context(|| {
-            format!("deployment {namespace}/{name} names no serviceAccountName")
-        })?;
+        let account = spec["serviceAccountName"]
+            .as_str()
+            .with_context(|| format!("deployment {namespace}/{name} names no serviceAccountName"))?;
         let environment = environment(container, namespace, &options.pod_name, account)?;
         let (args, http) = arguments(container, &environment, &options.args)?;
 
         let token = self.token_for(namespace, account)?;
         let kubeconfig = self.kubeconfig_for_token(&options.pod_name, &token)?;
         let mut command = Command::new(&options.binary);
-        command
-            .args(args)
-            .env_clear()
-            .envs(environment)
-            .env("KUBECONFIG", kubeconfig);
+        command.args(args).env_clear().envs(environment).env("KUBECONFIG", kubeconfig);
         command.current_dir(self.dir());
         let process = self.spawn(&options.pod_name, command)?;
         Ok(Operator { process, http })
@@ -102,27 +95,17 @@ impl ControlPlane {
             if let Some(status) = operator.process.ended()? {
                 bail!("the operator ended ({status})");
             }
-            Ok(operator
-                .page("/readyz")
-                .is_ok_and(|(status, _)| status == 200)
-                .then_some(()))
+            Ok(operator.page("/readyz").is_ok_and(|(status, _)| status == 200).then_some(()))
         });
         ready.map_err(|error| operator.process.explain(&error))
     }
 }
 
 /// The variables of the container, as a kubelet would resolve them for this pod.
-fn environment(
-    container: &Value,
-    namespace: &str,
-    pod_name: &str,
-    account: &str,
-) -> Result<BTreeMap<String, String>> {
+fn environment(container: &Value, namespace: &str, pod_name: &str, account: &str) -> Result<BTreeMap<String, String>> {
     let mut resolved = BTreeMap::new();
     for variable in container["env"].as_array().into_iter().flatten() {
-        let name = variable["name"]
-            .as_str()
-            .context("a variable of the Deployment has no name")?;
+        let name = variable["name"].as_str().context("a variable of the Deployment has no name")?;
         let value = if let Some(field) = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
             match field {
                 "metadata.name" => pod_name.to_owned(),
@@ -151,10 +134,7 @@ fn arguments(
 ) -> Result<(Vec<String>, String)> {
     let flag_of = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
     let mut overrides = overrides.to_vec();
-    if !overrides
-        .iter()
-        .any(|argument| flag_of(argument) == HTTP_FLAG)
-    {
+    if !overrides.iter().any(|argument| flag_of(argument) == HTTP_FLAG) {
         let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
         overrides.push(format!("{HTTP_FLAG}={free}"));
     }
@@ -176,11 +156,7 @@ fn arguments(
 
 /// Replaces each `$(NAME)` of a known variable, as a kubelet does; unknown ones stay.
 fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
-    variables
-        .iter()
-        .fold(text.to_owned(), |text, (name, value)| {
-            text.replace(&format!("$({name})"), value)
-        })
+    variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("$({name})"), value))
 }
 
 #[cfg(test)]
@@ -199,21 +175,12 @@ mod tests {
         });
         let environment = environment(&container, "berth-system", "berth-0", "berth").unwrap();
         assert_eq!(environment["WHO"], "me in berth-system");
-        let overrides = [
-            "--http-address=127.0.0.1:7".to_owned(),
-            "--more=1".to_owned(),
-        ];
+        let overrides = ["--http-address=127.0.0.1:7".to_owned(), "--more=1".to_owned()];
         let (args, http) = arguments(&container, &environment, &overrides).unwrap();
         assert_eq!(http, "http://127.0.0.1:7");
         assert_eq!(
             args,
-            [
-                "operator",
-                "--state-namespace=berth-system",
-                "--qps=$(NONE)",
-                "--http-address=127.0.0.1:7",
-                "--more=1"
-            ]
+            ["operator", "--state-namespace=berth-system", "--qps=$(NONE)", "--http-address=127.0.0.1:7", "--more=1"]
         );
     }
 

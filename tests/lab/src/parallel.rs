@@ -8,11 +8,7 @@ use anyhow::Result;
 
 /// Calls `work` once for each number below `count`, at most `width` at a time, in ascending order of start.
 /// After the first error no new call is started, and that error is returned.
-pub fn for_each(
-    count: usize,
-    width: usize,
-    work: impl Fn(usize) -> Result<()> + Sync,
-) -> Result<()> {
+pub fn for_each(count: usize, width: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let first_error = Mutex::new(None);
     thread::scope(|scope| {

@@ -33,10 +33,7 @@ impl ControlPlane {
         fs::write(&path, serde_json::to_string_pretty(&config)?)
             .with_context(|| format!("writing {}", path.display()))?;
         let mut command = self.command("kube-scheduler");
-        command
-            .arg("--config")
-            .arg(&path)
-            .args(["--secure-port", "0"]);
+        command.arg("--config").arg(&path).args(["--secure-port", "0"]);
         self.spawn("kube-scheduler", command)
     }
 
@@ -45,19 +42,9 @@ impl ControlPlane {
     pub fn start_controller_manager(&self, controllers: &[&str]) -> Result<Managed> {
         let mut command = self.command("kube-controller-manager");
         command.arg("--kubeconfig").arg(&self.kubeconfig);
-        command.args([
-            "--leader-elect=false",
-            "--use-service-account-credentials=false",
-        ]);
-        command
-            .arg("--service-account-private-key-file")
-            .arg(self.dir().join("sa.key"));
-        command.args([
-            "--secure-port",
-            "0",
-            "--controllers",
-            &controllers.join(","),
-        ]);
+        command.args(["--leader-elect=false", "--use-service-account-credentials=false"]);
+        command.arg("--service-account-private-key-file").arg(self.dir().join("sa.key"));
+        command.args(["--secure-port", "0", "--controllers", &controllers.join(",")]);
         self.spawn("kube-controller-manager", command)
     }
 }

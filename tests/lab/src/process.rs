@@ -41,10 +41,7 @@ impl Watchdog {
     fn start(script: &str, argument: impl AsRef<std::ffi::OsStr>) -> Result<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", script, "watchdog"]).arg(argument);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Ok(Self(command.spawn().context("starting a watchdog")?))
     }
@@ -79,25 +76,13 @@ impl Managed {
             .append(true)
             .open(&log)
             .with_context(|| format!("opening the log of {name}"))?;
-        command
-            .stdin(Stdio::null())
-            .stderr(out.try_clone()?)
-            .stdout(out);
+        command.stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let program = command.get_program().to_owned();
-        let child = command.spawn().with_context(|| {
-            format!(
-                "starting {name} ({}): does the file exist?",
-                program.display()
-            )
-        })?;
-        let mut managed = Self {
-            name: name.to_owned(),
-            child,
-            log,
-            watchdog: None,
-            detached: false,
-        };
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {name} ({}): does the file exist?", program.display()))?;
+        let mut managed = Self { name: name.to_owned(), child, log, watchdog: None, detached: false };
         managed.watchdog = Some(Watchdog::start(END_GROUP, managed.pid().to_string())?);
         Ok(managed)
     }
@@ -127,17 +112,12 @@ impl Managed {
 
     /// The error followed by the tail of this process's log, for a reader who has nothing else.
     pub fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
-        anyhow!(
-            "{error:#}\nlast lines of the log of {}:\n{}",
-            self.name,
-            self.log_tail(20)
-        )
+        anyhow!("{error:#}\nlast lines of the log of {}:\n{}", self.name, self.log_tail(20))
     }
 
     /// Sends it a signal. Fails when it has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        kill_process(pid_of(&self.child)?, signal)
-            .with_context(|| format!("sending a signal to {}", self.name))
+        kill_process(pid_of(&self.child)?, signal).with_context(|| format!("sending a signal to {}", self.name))
     }
 
     /// Its exit status if it has ended.
@@ -179,23 +159,10 @@ impl Managed {
     pub fn cpu_seconds(&self) -> Result<f64> {
         let stat = self.proc_file("stat")?;
         // The second field is the program's name in parentheses and may hold spaces: count from its end.
-        let fields: Vec<&str> = stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect();
-        let ticks = |index: usize| {
-            fields
-                .get(index)
-                .and_then(|field| field.parse::<u64>().ok())
-        };
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
         let (Some(user), Some(system)) = (ticks(11), ticks(12)) else {
-            bail!(
-                "/proc/{}/stat of {} has an unknown form",
-                self.pid(),
-                self.name
-            );
+            bail!("/proc/{}/stat of {} has an unknown form", self.pid(), self.name);
         };
         Ok((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
@@ -245,14 +212,8 @@ fn pid_of(child: &Child) -> Result<Pid> {
 
 /// Whether a process with this id exists and is more than a zombie.
 pub fn is_alive(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        !stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .starts_with('Z')
-    })
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim().starts_with('Z'))
 }
 
 #[cfg(test)]
@@ -272,17 +233,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let child = shell(directory.path(), "sleep 1000 & echo $!; wait");
         let pid = child.pid();
-        let grandchild: u32 = wait_for("the grandchild", LIMIT, || {
-            Ok(child.log_tail(1).trim().parse().ok())
-        })
-        .unwrap();
+        let grandchild: u32 = wait_for("the grandchild", LIMIT, || Ok(child.log_tail(1).trim().parse().ok())).unwrap();
         assert!(is_alive(pid) && is_alive(grandchild));
         drop(child);
         assert!(!is_alive(pid));
-        wait_for("the grandchild's end", LIMIT, || {
-            Ok((!is_alive(grandchild)).then_some(()))
-        })
-        .unwrap();
+        wait_for("the grandchild's end", LIMIT, || Ok((!is_alive(grandchild)).then_some(()))).unwrap();
     }
 
     #[test]
@@ -299,10 +254,7 @@ mod tests {
     fn figures_are_read_while_it_lives_and_refused_afterwards() {
         let directory = tempfile::tempdir().unwrap();
         let mut child = shell(directory.path(), "while :; do :; done");
-        wait_for("processor time", LIMIT, || {
-            Ok((child.cpu_seconds()? > 0.0).then_some(()))
-        })
-        .unwrap();
+        wait_for("processor time", LIMIT, || Ok((child.cpu_seconds()? > 0.0).then_some(()))).unwrap();
         assert!(child.rss_peak_kib().unwrap() > 0);
         child.signal(Signal::TERM).unwrap();
         assert!(!child.wait(LIMIT).unwrap().success());

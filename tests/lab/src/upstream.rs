@@ -34,15 +34,10 @@ impl Upstream {
         if !home.join("complete").exists() {
             let built = Command::new(&script).stdin(Stdio::null()).status()?;
             if !built.success() {
-                bail!(
-                    "{} failed ({built}); its own output says why",
-                    script.display()
-                );
+                bail!("{} failed ({built}); its own output says why", script.display());
             }
         }
-        Ok(Self {
-            home: FOUND.get_or_init(|| home).clone(),
-        })
+        Ok(Self { home: FOUND.get_or_init(|| home).clone() })
     }
 
     /// The path of one binary: `etcd`, `kube-apiserver`, `kubectl`, `kube-scheduler`, `kube-controller-manager`,

@@ -43,11 +43,7 @@ impl StopFlag {
 
 /// Calls `condition` until it gives a value, pausing between 10 ms and 250 ms. An error ends the wait at once;
 /// at `limit` the error names `what` was waited for.
-pub fn wait_for<T>(
-    what: &str,
-    limit: Duration,
-    mut condition: impl FnMut() -> Result<Option<T>>,
-) -> Result<T> {
+pub fn wait_for<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + limit;
     let mut pause = PAUSE_MIN;
     loop {
@@ -77,10 +73,7 @@ mod tests {
         let failed: Result<()> = wait_for("nothing", Duration::from_secs(10), || bail!("broken"));
         assert_eq!(failed.unwrap_err().to_string(), "broken");
         let late: Result<()> = wait_for("the moon", Duration::ZERO, || Ok(None));
-        assert_eq!(
-            late.unwrap_err().to_string(),
-            "waited 0 s in vain for the moon"
-        );
+        assert_eq!(late.unwrap_err().to_string(), "waited 0 s in vain for the moon");
     }
 
     #[test]

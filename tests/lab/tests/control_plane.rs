@@ -34,84 +34,44 @@ fn nodes_and_pods_are_seen_by_kubectl_and_nothing_stays_after_the_drop() {
     let dir = plane.dir().to_owned();
 
     plane.create_nodes(30, node).unwrap();
-    let printed = plane
-        .kubectl_ok(&["get", "nodes", "-l", "pool=batch", "-o", "name"])
-        .unwrap();
+    let printed = plane.kubectl_ok(&["get", "nodes", "-l", "pool=batch", "-o", "name"]).unwrap();
     assert_eq!(printed.lines().count(), 30);
     let seen = plane.api.get("/api/v1/nodes/node-4").unwrap();
-    assert_eq!(
-        seen["spec"]["taints"],
-        Value::Null,
-        "the not-ready taint is lifted"
-    );
+    assert_eq!(seen["spec"]["taints"], Value::Null, "the not-ready taint is lifted");
     assert_eq!(seen["status"]["allocatable"]["cpu"], "4");
-    assert_eq!(
-        seen["metadata"]["labels"]["topology.kubernetes.io/zone"],
-        "zone-1"
-    );
+    assert_eq!(seen["metadata"]["labels"]["topology.kubernetes.io/zone"], "zone-1");
 
     let collection = "/api/v1/namespaces/default/pods";
-    plane
-        .create_objects(collection, 100, 64, |index| pod(&format!("pod-{index}")))
-        .unwrap();
+    plane.create_objects(collection, 100, 64, |index| pod(&format!("pod-{index}"))).unwrap();
     let printed = plane.kubectl_ok(&["get", "pods", "-o", "name"]).unwrap();
     assert_eq!(printed.lines().count(), 100);
 
     let refused = plane.try_apply("apiVersion: v1\nkind: Pod\nmetadata: {name: Wrong_Name}\n");
     assert!(!refused.unwrap().success);
-    let answer = plane
-        .api
-        .request("GET", "/api/v1/nodes/nobody", None)
-        .unwrap();
-    assert_eq!(
-        (answer.status, &answer.body["reason"]),
-        (404, &json!("NotFound"))
-    );
+    let answer = plane.api.request("GET", "/api/v1/nodes/nobody", None).unwrap();
+    assert_eq!((answer.status, &answer.body["reason"]), (404, &json!("NotFound")));
 
     drop(plane);
-    assert!(
-        pids.iter().all(|pid| !is_alive(*pid)),
-        "a process outlived its control plane"
-    );
+    assert!(pids.iter().all(|pid| !is_alive(*pid)), "a process outlived its control plane");
     assert!(!dir.exists(), "its directory stayed");
 }
 
 #[test]
 fn accounts_parts_and_helm_work_beside_it() {
     let plane = ControlPlane::start(&Options::default()).unwrap();
-    plane
-        .kubectl_ok(&["create", "serviceaccount", "reader"])
-        .unwrap();
+    plane.kubectl_ok(&["create", "serviceaccount", "reader"]).unwrap();
     let token = plane.token_for("default", "reader").unwrap();
     let kubeconfig = plane.kubeconfig_for_token("reader", &token).unwrap();
     let kubeconfig = kubeconfig.to_str().unwrap();
-    let asked = plane
-        .kubectl(&["--kubeconfig", kubeconfig, "get", "nodes"])
-        .unwrap();
-    assert!(
-        !asked.success && asked.stderr.contains("default:reader"),
-        "{}",
-        asked.stderr
-    );
-    assert!(
-        plane
-            .helm(&["version", "--short"])
-            .unwrap()
-            .starts_with("v4.")
-    );
+    let asked = plane.kubectl(&["--kubeconfig", kubeconfig, "get", "nodes"]).unwrap();
+    assert!(!asked.success && asked.stderr.contains("default:reader"), "{}", asked.stderr);
+    assert!(plane.helm(&["version", "--short"]).unwrap().starts_with("v4."));
 
     let _kwok = plane.start_kwok().unwrap();
-    let _controllers = plane
-        .start_controller_manager(&["serviceaccount", "replicaset"])
-        .unwrap();
-    let _scheduler = plane
-        .start_kube_scheduler(&plane.kubeconfig, json!({}))
-        .unwrap();
+    let _controllers = plane.start_controller_manager(&["serviceaccount", "replicaset"]).unwrap();
+    let _scheduler = plane.start_kube_scheduler(&plane.kubeconfig, json!({})).unwrap();
     plane.create_nodes(3, node).unwrap();
-    plane
-        .api
-        .post("/api/v1/namespaces/default/pods", &pod("runs"))
-        .unwrap();
+    plane.api.post("/api/v1/namespaces/default/pods", &pod("runs")).unwrap();
     wait_for("the pod to run", LIMIT, || {
         let seen = plane.api.get("/api/v1/namespaces/default/pods/runs")?;
         Ok((seen["status"]["phase"] == "Running").then_some(()))
@@ -119,11 +79,7 @@ fn accounts_parts_and_helm_work_beside_it() {
     .unwrap();
     wait_for("the namespace's default account", LIMIT, || {
         let path = "/api/v1/namespaces/default/serviceaccounts/default";
-        Ok(plane
-            .api
-            .request("GET", path, None)?
-            .is_success()
-            .then_some(()))
+        Ok(plane.api.request("GET", path, None)?.is_success().then_some(()))
     })
     .unwrap();
 }
@@ -139,18 +95,13 @@ fn a_killed_parent_takes_its_children_and_its_directory_with_it() {
     let scratch = tempfile::tempdir().unwrap();
     let report = scratch.path().join("report.json");
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_killed_parent_takes_its_children_and_its_directory_with_it",
-        ])
+        .args(["--exact", "a_killed_parent_takes_its_children_and_its_directory_with_it"])
         .env(VICTIM, &report)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let started: Value = wait_for("the victim's report", LIMIT, || {
-        Ok(fs::read(&report)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        Ok(fs::read(&report).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     })
     .unwrap();
     let pids: Vec<u32> = serde_json::from_value(started["pids"].clone()).unwrap();
@@ -168,11 +119,7 @@ fn a_killed_parent_takes_its_children_and_its_directory_with_it() {
 fn be_the_victim(report: &Path) -> ! {
     let plane = ControlPlane::start(&Options::default()).unwrap();
     let pids = [plane.etcd().pid(), plane.apiserver().pid()];
-    fs::write(
-        report,
-        json!({"pids": pids, "dir": plane.dir()}).to_string(),
-    )
-    .unwrap();
+    fs::write(report, json!({"pids": pids, "dir": plane.dir()}).to_string()).unwrap();
     loop {
         std::thread::park();
     }

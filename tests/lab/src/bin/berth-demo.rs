@@ -19,15 +19,11 @@ const INTERRUPTED: u8 = 130;
 fn main() -> ExitCode {
     let stop = StopFlag::default();
     // Everything that was started is ended while the error comes up here.
-    let Err(error) = parse(std::env::args().skip(1), &stop).and_then(|options| run(&options))
-    else {
+    let Err(error) = parse(std::env::args().skip(1), &stop).and_then(|options| run(&options)) else {
         return ExitCode::SUCCESS;
     };
     if stop.is_raised() {
-        let _ = writeln!(
-            io::stderr(),
-            "\nberth-demo: interrupted; all processes ended"
-        );
+        let _ = writeln!(io::stderr(), "\nberth-demo: interrupted; all processes ended");
         return ExitCode::from(INTERRUPTED);
     }
     let _ = writeln!(io::stderr(), "\nberth-demo: {error:#}");
@@ -38,11 +34,7 @@ fn parse(mut args: impl Iterator<Item = String>, stop: &StopFlag) -> Result<Demo
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.shared()).context("handling signals")?;
     }
-    let mut options = DemoOptions {
-        binary: release_binary()?,
-        keep: false,
-        stop: stop.clone(),
-    };
+    let mut options = DemoOptions { binary: release_binary()?, keep: false, stop: stop.clone() };
     while let Some(argument) = args.next() {
         match argument.as_str() {
             "--keep" => options.keep = true,
@@ -59,9 +51,6 @@ fn parse(mut args: impl Iterator<Item = String>, stop: &StopFlag) -> Result<Demo
 /// `release/berth` beside the directory of this very program, wherever cargo builds.
 fn release_binary() -> Result<PathBuf> {
     let own = std::env::current_exe().context("finding this program's own path")?;
-    let target = own
-        .parent()
-        .and_then(Path::parent)
-        .context("this program is in no directory")?;
+    let target = own.parent().and_then(Path::parent).context("this program is in no directory")?;
     Ok(target.join("release/berth"))
 }

@@ -22,10 +22,7 @@ impl Screen {
 
     /// One line for a part that is done, with the time it took.
     pub(super) fn progress(&self, what: &str, began: Instant) -> Result<()> {
-        self.print(&format!(
-            "  {:>5.1} s  {what}\n",
-            began.elapsed().as_secs_f64()
-        ))
+        self.print(&format!("  {:>5.1} s  {what}\n", began.elapsed().as_secs_f64()))
     }
 
     /// The heading of a stop, and a sentence on what is to be seen there.
@@ -47,11 +44,7 @@ impl Screen {
     pub(super) fn kubectl(&self, plane: &ControlPlane, args: &[&str]) -> Result<Outcome> {
         let outcome = self.kubectl_any(plane, args)?;
         if !outcome.success {
-            bail!(
-                "kubectl {} failed: {}",
-                args.join(" "),
-                outcome.stderr.trim()
-            );
+            bail!("kubectl {} failed: {}", args.join(" "), outcome.stderr.trim());
         }
         Ok(outcome)
     }
@@ -68,10 +61,7 @@ impl Screen {
     pub(super) fn kubectl_table(&self, plane: &ControlPlane, args: &[&str]) -> Result<()> {
         self.command("kubectl", args)?;
         let output = plane.kubectl_ok(args)?;
-        let rows: Vec<Vec<String>> = output
-            .lines()
-            .map(|line| line.split('\t').map(str::to_owned).collect())
-            .collect();
+        let rows: Vec<Vec<String>> = output.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
         self.output(&table(&rows))
     }
 
@@ -112,20 +102,11 @@ fn command_line(args: &[&str]) -> String {
 /// Rows of cells in columns two spaces apart, each line indented by three.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-    };
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
+        let cells: Vec<String> = cells.map(|(cell, width)| format!("{cell:<width$}")).collect();
         format!("   {}\n", cells.join("  ").trim_end())
     };
     rows.iter().map(line).collect()
@@ -137,22 +118,13 @@ mod tests {
 
     #[test]
     fn commands_can_be_pasted_into_a_shell() {
-        assert_eq!(
-            command_line(&["get", "sprof", "-o", "wide"]),
-            "get sprof -o wide"
-        );
-        assert_eq!(
-            command_line(&["-l", "app in (a,b)", "it's"]),
-            r"-l 'app in (a,b)' 'it'\''s'"
-        );
+        assert_eq!(command_line(&["get", "sprof", "-o", "wide"]), "get sprof -o wide");
+        assert_eq!(command_line(&["-l", "app in (a,b)", "it's"]), r"-l 'app in (a,b)' 'it'\''s'");
     }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [
-            vec!["a".into(), "bbb".into()],
-            vec!["cccc".into(), "d".into()],
-        ];
+        let rows = [vec!["a".into(), "bbb".into()], vec!["cccc".into(), "d".into()]];
         assert_eq!(table(&rows), "   a     bbb\n   cccc  d\n");
     }
 }

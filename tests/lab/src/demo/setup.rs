@@ -28,11 +28,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Leaves everything running and says how to use it and how to end it.
     pub(super) fn keep(self, screen: &Screen) -> Result<()> {
-        let Self {
-            operator,
-            mut parts,
-            plane,
-        } = self;
+        let Self { operator, mut parts, plane } = self;
         let kubeconfig = plane.kubeconfig.display().to_string();
         let kubectl = plane.upstream.binary("kubectl").display().to_string();
         let http = operator.http.clone();
@@ -50,71 +46,37 @@ impl Cluster {
 /// Starts the parts one by one, each with a line that says how long it took.
 pub(super) fn bring_up(screen: &Screen, binary: &Path, stop: &StopFlag) -> Result<Cluster> {
     if !binary.exists() {
-        anyhow::bail!(
-            "{} does not exist: run `make build` first",
-            binary.display()
-        );
+        anyhow::bail!("{} does not exist: run `make build` first", binary.display());
     }
     let began = Instant::now();
-    let plane = ControlPlane::start(&Options {
-        stop: stop.clone(),
-        ..Options::default()
-    })?;
-    screen.progress(
-        &format!("etcd and kube-apiserver serve at {}", plane.server),
-        began,
-    )?;
+    let plane = ControlPlane::start(&Options { stop: stop.clone(), ..Options::default() })?;
+    screen.progress(&format!("etcd and kube-apiserver serve at {}", plane.server), began)?;
 
     let began = Instant::now();
     plane.create_nodes(NODES, node)?;
     let mut parts = vec![plane.start_kwok()?];
-    screen.progress(
-        &format!("{NODES} kwok nodes in {} zones", ZONES.len()),
-        began,
-    )?;
+    screen.progress(&format!("{NODES} kwok nodes in {} zones", ZONES.len()), began)?;
 
     let began = Instant::now();
-    let install = [
-        "install",
-        "berth",
-        "charts/berth",
-        "--namespace",
-        "berth-system",
-    ];
+    let install = ["install", "berth", "charts/berth", "--namespace", "berth-system"];
     screen.helm(&plane, &[&install[..], &["--create-namespace"]].concat())?;
     // The operator of this tour is a process on this machine; the Deployment's pod would have no image and no kubelet.
-    let scale = [
-        "scale",
-        "deployment/berth",
-        "--namespace",
-        "berth-system",
-        "--replicas",
-        "0",
-    ];
+    let scale = ["scale", "deployment/berth", "--namespace", "berth-system", "--replicas", "0"];
     plane.kubectl_ok(&scale)?;
     parts.push(plane.start_controller_manager(&CONTROLLERS)?);
     screen.progress("the chart is installed", began)?;
 
     let began = Instant::now();
-    let mut operator = plane
-        .start_operator(&OperatorOptions::new(binary.to_owned()))
-        .context("starting the operator")?;
+    let mut operator =
+        plane.start_operator(&OperatorOptions::new(binary.to_owned())).context("starting the operator")?;
     plane.wait_until_serving(&mut operator)?;
-    screen.progress(
-        "the operator runs as the chart's ServiceAccount berth-system/berth",
-        began,
-    )?;
-    Ok(Cluster {
-        operator,
-        parts,
-        plane,
-    })
+    screen.progress("the operator runs as the chart's ServiceAccount berth-system/berth", began)?;
+    Ok(Cluster { operator, parts, plane })
 }
 
 fn node(index: usize) -> NodeSpec {
     let zone = ZONES[index % ZONES.len()];
     let mut spec = NodeSpec::new(&format!("node-{index:02}"), zone, "8", "32Gi");
-    spec.annotations
-        .push(("kwok.x-k8s.io/node".to_owned(), "fake".to_owned()));
+    spec.annotations.push(("kwok.x-k8s.io/node".to_owned(), "fake".to_owned()));
     spec
 }

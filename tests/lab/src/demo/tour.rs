@@ -11,7 +11,8 @@ use crate::control_plane::ControlPlane;
 /// How long anything on the tour may take; a second is usual.
 const LIMIT: Duration = Duration::from_mins(2);
 const LIMIT_FLAG: &str = "--timeout=120s";
-const CONDITIONS: &str = r#"-o=jsonpath={range .status.conditions[*]}{.type}{"\t"}{.status}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}"#;
+const CONDITIONS: &str =
+    r#"-o=jsonpath={range .status.conditions[*]}{.type}{"\t"}{.status}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}"#;
 const POD_MESSAGE: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
 
 pub(super) fn run(screen: &Screen, plane: &ControlPlane) -> Result<()> {
@@ -25,21 +26,9 @@ pub(super) fn run(screen: &Screen, plane: &ControlPlane) -> Result<()> {
 }
 
 fn profiles(screen: &Screen, plane: &ControlPlane) -> Result<()> {
-    screen.heading(
-        "1. Profiles",
-        "A SchedulerProfile is an object; Berth runs a worker for each.",
-    )?;
+    screen.heading("1. Profiles", "A SchedulerProfile is an object; Berth runs a worker for each.")?;
     screen.kubectl(plane, &["apply", "-f", "examples/profiles"])?;
-    screen.kubectl(
-        plane,
-        &[
-            "wait",
-            "--for=condition=Ready",
-            "sprof",
-            "--all",
-            LIMIT_FLAG,
-        ],
-    )?;
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", "sprof", "--all", LIMIT_FLAG])?;
     screen.kubectl(plane, &["get", "sprof"])?;
     Ok(())
 }
@@ -55,31 +44,16 @@ fn placements(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     let batch = pods_by_node(plane, "batch")?;
     let web = pods_by_node(plane, "web")?;
     let row = |name: &str, figure: fn(&BTreeMap<String, usize>) -> usize| {
-        vec![
-            name.to_owned(),
-            figure(&batch).to_string(),
-            figure(&web).to_string(),
-        ]
+        vec![name.to_owned(), figure(&batch).to_string(), figure(&web).to_string()]
     };
     screen.print(&table(&[
-        vec![
-            String::new(),
-            "batch-binpack".to_owned(),
-            "web-default".to_owned(),
-        ],
+        vec![String::new(), "batch-binpack".to_owned(), "web-default".to_owned()],
         row("pods", |nodes| nodes.values().sum()),
         row("nodes used", BTreeMap::len),
-        row("most on one node", |nodes| {
-            nodes.values().copied().max().unwrap_or(0)
-        }),
-        row("fewest on a used node", |nodes| {
-            nodes.values().copied().min().unwrap_or(0)
-        }),
+        row("most on one node", |nodes| nodes.values().copied().max().unwrap_or(0)),
+        row("fewest on a used node", |nodes| nodes.values().copied().min().unwrap_or(0)),
     ]))?;
-    ensure!(
-        batch.len() < web.len(),
-        "bin-packing used no fewer nodes than the default profile"
-    );
+    ensure!(batch.len() < web.len(), "bin-packing used no fewer nodes than the default profile");
     Ok(())
 }
 
@@ -101,25 +75,14 @@ fn weights(screen: &Screen, plane: &ControlPlane) -> Result<()> {
 
     let zones: Vec<&String> = after.keys().collect();
     let count = |zones: &BTreeMap<String, usize>, zone: &String| *zones.get(zone).unwrap_or(&0);
-    let mut rows = vec![
-        vec![String::new()],
-        vec!["first 12".into()],
-        vec!["next 12".into()],
-    ];
+    let mut rows = vec![vec![String::new()], vec!["first 12".into()], vec!["next 12".into()]];
     for zone in zones {
         rows[0].push(zone.clone());
         rows[1].push(count(&before, zone).to_string());
-        rows[2].push(
-            count(&after, zone)
-                .saturating_sub(count(&before, zone))
-                .to_string(),
-        );
+        rows[2].push(count(&after, zone).saturating_sub(count(&before, zone)).to_string());
     }
     screen.print(&table(&rows))?;
-    ensure!(
-        before.len() == 1,
-        "the first pods did not all go to the zone that they like"
-    );
+    ensure!(before.len() == 1, "the first pods did not all go to the zone that they like");
     ensure!(after.len() > 1, "the changed weight made no difference");
     Ok(())
 }
@@ -132,10 +95,7 @@ fn refused(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     let outcome = screen.kubectl_any(plane, &["apply", "-f", "examples/demo/bad-schema.yaml"])?;
     ensure!(!outcome.success, "the API server took a weight of 0");
     let field = "spec.scores[0].weight";
-    ensure!(
-        outcome.stderr.contains(field),
-        "the refusal does not name {field}"
-    );
+    ensure!(outcome.stderr.contains(field), "the refusal does not name {field}");
     Ok(())
 }
 
@@ -146,10 +106,7 @@ fn last_good(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     )?;
     screen.kubectl(plane, &["apply", "-f", "examples/demo/bad-compile.yaml"])?;
     let not_accepted = "--for=condition=Accepted=False";
-    screen.kubectl(
-        plane,
-        &["wait", not_accepted, "sprof/batch-binpack", LIMIT_FLAG],
-    )?;
+    screen.kubectl(plane, &["wait", not_accepted, "sprof/batch-binpack", LIMIT_FLAG])?;
     screen.kubectl_table(plane, &["get", "sprof/batch-binpack", CONDITIONS])?;
     screen.kubectl(plane, &["scale", "deployment/batch", "--replicas=44"])?;
     all_run(screen, plane, "deployment/batch", 44)?;
@@ -161,29 +118,17 @@ fn last_good(screen: &Screen, plane: &ControlPlane) -> Result<()> {
 }
 
 fn too_big(screen: &Screen, plane: &ControlPlane) -> Result<()> {
-    screen.heading(
-        "6. A pod that fits nowhere",
-        "Its condition and its events say why.",
-    )?;
+    screen.heading("6. A pod that fits nowhere", "Its condition and its events say why.")?;
     screen.kubectl(plane, &["apply", "-f", "examples/demo/too-big-pod.yaml"])?;
     let unscheduled = "--for=condition=PodScheduled=False";
     screen.kubectl(plane, &["wait", unscheduled, "pod/too-big", LIMIT_FLAG])?;
     let shown = screen.kubectl(plane, &["get", "pod/too-big", POD_MESSAGE])?;
     ensure!(
-        shown
-            .stdout
-            .starts_with("0/50 nodes are available: 50 Insufficient cpu."),
+        shown.stdout.starts_with("0/50 nodes are available: 50 Insufficient cpu."),
         "the message is not the one that kube-scheduler would give"
     );
     more_events_than(plane, "too-big", 0)?;
-    screen.kubectl(
-        plane,
-        &[
-            "get",
-            "events",
-            "--field-selector=involvedObject.name=too-big",
-        ],
-    )?;
+    screen.kubectl(plane, &["get", "events", "--field-selector=involvedObject.name=too-big"])?;
     Ok(())
 }
 
@@ -198,21 +143,12 @@ fn deleted(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     // Only then has the operator seen it; pods that come earlier may still be placed.
     more_events_than(plane, "too-big", on_pod)?;
     more_events_than(plane, "web-default", on_profile)?;
-    screen.kubectl(
-        plane,
-        &[
-            "get",
-            "events",
-            "--field-selector=involvedObject.name=too-big",
-        ],
-    )?;
+    screen.kubectl(plane, &["get", "events", "--field-selector=involvedObject.name=too-big"])?;
     let profile = "--field-selector=involvedObject.name=web-default";
     screen.kubectl(plane, &["get", "events", profile])?;
     screen.kubectl(plane, &["scale", "deployment/web", "--replicas=42"])?;
     plane.wait_for("two new pods of web, pending beside too-big", LIMIT, || {
-        let pods = plane
-            .api
-            .get("/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D")?;
+        let pods = plane.api.get("/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D")?;
         Ok((pods["items"].as_array().map_or(0, Vec::len) == 3).then_some(()))
     })?;
     screen.kubectl(plane, &["get", "pods", "--field-selector=spec.nodeName="])?;
@@ -223,16 +159,12 @@ fn deleted(screen: &Screen, plane: &ControlPlane) -> Result<()> {
 /// Waits until that many pods of a Deployment run, with the command that says so.
 fn all_run(screen: &Screen, plane: &ControlPlane, deployment: &str, pods: usize) -> Result<()> {
     let ready = format!("--for=jsonpath={{.status.readyReplicas}}={pods}");
-    screen
-        .kubectl(plane, &["wait", &ready, deployment, LIMIT_FLAG])
-        .map(drop)
+    screen.kubectl(plane, &["wait", &ready, deployment, LIMIT_FLAG]).map(drop)
 }
 
 /// How many pods labelled `app=APP` each node holds.
 fn pods_by_node(plane: &ControlPlane, app: &str) -> Result<BTreeMap<String, usize>> {
-    let pods = plane.api.get(&format!(
-        "/api/v1/namespaces/default/pods?labelSelector=app%3D{app}"
-    ))?;
+    let pods = plane.api.get(&format!("/api/v1/namespaces/default/pods?labelSelector=app%3D{app}"))?;
     let mut nodes = BTreeMap::new();
     for pod in pods["items"].as_array().into_iter().flatten() {
         let Some(node) = pod["spec"]["nodeName"].as_str() else {
@@ -257,9 +189,7 @@ fn pods_by_zone(plane: &ControlPlane, app: &str) -> Result<BTreeMap<String, usiz
         .collect();
     let mut zones = BTreeMap::new();
     for (node, pods) in pods_by_node(plane, app)? {
-        let zone = zone_of
-            .get(node.as_str())
-            .with_context(|| format!("node {node} has no zone"))?;
+        let zone = zone_of.get(node.as_str()).with_context(|| format!("node {node} has no zone"))?;
         *zones.entry((*zone).to_owned()).or_insert(0) += pods;
     }
     Ok(zones)
@@ -269,16 +199,12 @@ fn pods_by_zone(plane: &ControlPlane, app: &str) -> Result<BTreeMap<String, usiz
 fn events(plane: &ControlPlane, object: &str) -> Result<usize> {
     let selector = format!("involvedObject.name%3D{object}");
     let path = format!("/api/v1/namespaces/default/events?fieldSelector={selector}");
-    Ok(plane.api.get(&path)?["items"]
-        .as_array()
-        .map_or(0, Vec::len))
+    Ok(plane.api.get(&path)?["items"].as_array().map_or(0, Vec::len))
 }
 
 /// Waits until an object has more events than `count`.
 fn more_events_than(plane: &ControlPlane, object: &str, count: usize) -> Result<()> {
-    plane.wait_for(&format!("an event on {object}"), LIMIT, || {
-        Ok((events(plane, object)? > count).then_some(()))
-    })
+    plane.wait_for(&format!("an event on {object}"), LIMIT, || Ok((events(plane, object)? > count).then_some(())))
 }
 
 /// Waits until the profile's worker runs the spec as it stands.

@@ -1,8 +1,23 @@
-//! cluster
+//! The ring that touches Kubernetes.
+//!
+//! Egress, each with connections of its own so that nothing queues ahead of binds:
+//!
+//! ```text
+//!  client      the connection, and what its errors mean
+//!  lease/      leadership, and the gate that every write asks right before it is sent
+//!  bind/       the bind lane
+//!  refusal     PodScheduled=False
+//!  events/     events, behind the binds
+//!  foreign     who else bound a pod of ours
+//!  served_crd  the definition as installed
+//!  revisions   last good specs
+//!  send        one request and its plain answer
+//! ```
 
 pub mod bind;
 pub mod client;
 pub mod events;
+pub mod foreign;
 pub mod lease;
 pub mod refusal;
 pub mod revisions;

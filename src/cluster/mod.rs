@@ -4,6 +4,7 @@ pub mod bind;
 pub mod client;
 pub mod decode;
 pub mod events;
+pub mod foreign;
 pub mod lease;
 pub mod refusal;
 pub mod revisions;

@@ -154,13 +154,14 @@ async fn lead(
 /// Unsent binds back, sent ones awaited, events and statuses written. Leadership lasts meanwhile.
 async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
+    let last = cx.engine.workers();
     cx.engine.stop_all().await;
     let left = cx.lane.shutdown(LAND_WITHIN).await;
     if left.unsettled > 0 {
         tracing::warn!(binds = left.unsettled, "sent binds whose outcome the next process will find");
     }
     cx.refusals.clear();
-    tokio::join!(cx.events.flush(EVENTS_WITHIN), reconciler.say_farewell(FAREWELL_WITHIN));
+    tokio::join!(cx.events.flush(EVENTS_WITHIN), reconciler.say_farewell(&last, FAREWELL_WITHIN));
 }
 
 /// Starts the watches of pods, nodes and namespaces; opens the gate once all were read whole, and says so.
@@ -210,7 +211,7 @@ async fn await_leadership(
     state: &mut watch::Receiver<LeaseState>,
     health: &Health,
 ) -> Result<(), OperatorError> {
-    let lease = format!("lease {}/{LEASE_NAME}", options.lease_namespace);
+    let lease = format!("{}/{LEASE_NAME}", options.lease_namespace);
     loop {
         let now = state.borrow_and_update().clone();
         cx.board.lock().lease = Some(now.clone());
@@ -219,11 +220,11 @@ async fn await_leadership(
             LeaseState::Starting { fault: Some(fault) } if fault.is_forbidden() => return Err(fault.into()),
             LeaseState::Starting { fault } => {
                 let why = fault.map_or_else(String::new, |fault| format!(": {fault}"));
-                health.fail(Check::Leadership, format!("{lease} has not been read{why}"));
+                health.fail(Check::Leadership, format!("lease {lease} has not been read{why}"));
             }
             LeaseState::Waiting { holder } => {
                 tracing::info!(holder, "waiting for the lease");
-                health.fail(Check::Leadership, format!("{lease} is held by {holder}"));
+                health.fail(Check::Leadership, format!("lease {lease} is held by {holder}"));
             }
             LeaseState::AnotherInstallation { holder } => another_installation(options, cx, health, &lease, &holder),
             LeaseState::Lost { reason } => return Err(OperatorError::LeaseLost(reason)),
@@ -238,7 +239,7 @@ async fn await_leadership(
 /// Says in the log, in readiness and on our own pod that someone else works here; metrics read the board.
 fn another_installation(options: &Options, cx: &Context, health: &Health, lease: &str, holder: &str) {
     let text = format!(
-        "AnotherInstallation: {lease} is held and renewed by {holder}: remove one of the two installations; this one waits"
+        "AnotherInstallation: lease {lease} is held and renewed by {holder}: remove one of the two installations; this one waits"
     );
     tracing::warn!(holder, lease, "another installation works in this cluster");
     health.fail(Check::Leadership, text.clone());

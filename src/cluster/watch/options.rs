@@ -59,10 +59,10 @@ impl Default for WatchOptions {
         Self {
             initial: InitialRead::StreamingList,
             page_size: 10_000,
-            call: (Duration::from_secs(300), Duration::from_secs(600)),
+            call: (Duration::from_mins(5), Duration::from_mins(10)),
             silence: Duration::from_secs(150),
             initial_silence: Duration::from_secs(10),
-            list_silence: Duration::from_secs(60),
+            list_silence: Duration::from_mins(1),
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
             resume_attempts: 5,

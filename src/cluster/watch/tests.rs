@@ -68,6 +68,7 @@ struct Bench<T> {
 
 fn quick() -> WatchOptions {
     WatchOptions {
+        initial: InitialRead::StreamingList,
         first_pause: Duration::from_millis(1),
         longest_pause: Duration::from_millis(5),
         initial_silence: Duration::from_secs(20),

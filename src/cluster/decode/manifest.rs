@@ -39,14 +39,14 @@ pub fn from_manifest(decoder: &mut Decoder, manifest: &Value) -> Vec<Result<Obje
     let Some(of) = kind.strip_suffix("List").filter(|_| text(manifest, "apiVersion") == "v1") else {
         return vec![one(decoder, manifest, text(manifest, "apiVersion"), kind)];
     };
-    let items = manifest.get("items").and_then(Value::as_array).into_iter().flatten();
+    let all = manifest.get("items").and_then(Value::as_array).into_iter().flatten();
     // The items of a typed list need not repeat its kind.
-    let named = |item: &Value| (text(item, "apiVersion").to_owned(), text(item, "kind").to_owned());
-    let decoded = items.map(|item| match named(item) {
-        (version, kind) if version.is_empty() && kind.is_empty() => one(decoder, item, "v1", of),
-        (version, kind) => one(decoder, item, &version, &kind),
+    let named = |object: &Value| (text(object, "apiVersion").to_owned(), text(object, "kind").to_owned());
+    let objects = all.map(|object| match named(object) {
+        (version, kind) if version.is_empty() && kind.is_empty() => one(decoder, object, "v1", of),
+        (version, kind) => one(decoder, object, &version, &kind),
     });
-    decoded.collect()
+    objects.collect()
 }
 
 fn text<'v>(value: &'v Value, field: &str) -> &'v str {

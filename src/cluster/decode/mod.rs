@@ -116,31 +116,32 @@ impl Decoder {
 
     /// The shared form of `text`.
     fn text(&mut self, text: &str) -> Str {
-        self.texts.get(text, |known| **known == *text, || text.into())
+        self.texts.text(text)
     }
 
     /// The shared form of a label set.
     fn labels(&mut self, pairs: &Pairs<'_, Text<'_>>) -> Labels {
-        let Self { texts, labels, .. } = self;
         let hash = pool::hash(pairs.iter().map(|(k, v)| (&**k, &**v)));
         // Equal sets come in equal order, sorted by the API server; one in another order is only not found here.
-        let same = |known: &Labels| {
+        let known = self.labels.find(hash, |known| {
             known.len() == pairs.len() && known.iter().zip(pairs.iter()).all(|(a, b)| **a.0 == *b.0 && **a.1 == *b.1)
-        };
-        labels.get_hashed(hash, same, || {
-            let mut shared = |text: &str| texts.get(text, |known| **known == *text, || text.into());
-            Labels::from_pairs(pairs.iter().map(|(k, v)| (shared(k), shared(v))))
+        });
+        known.unwrap_or_else(|| {
+            let shared = pairs.iter().map(|(k, v)| (self.texts.text(k), self.texts.text(v)));
+            self.labels.put(hash, Labels::from_pairs(shared))
         })
     }
 
     fn shape(&mut self, shape: PodShape) -> Arc<PodShape> {
         let hash = pool::hash([&shape]);
-        self.shapes.get_hashed(hash, |known| **known == shape, || Arc::new(shape.clone()))
+        let known = self.shapes.find(hash, |known| **known == shape);
+        known.unwrap_or_else(|| self.shapes.put(hash, Arc::new(shape)))
     }
 
     fn usage(&mut self, usage: Usage) -> Arc<Usage> {
         let hash = pool::hash([&usage]);
-        self.usages.get_hashed(hash, |known| **known == usage, || Arc::new(usage.clone()))
+        let known = self.usages.find(hash, |known| **known == usage);
+        known.unwrap_or_else(|| self.usages.put(hash, Arc::new(usage)))
     }
 }
 

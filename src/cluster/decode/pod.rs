@@ -14,32 +14,32 @@ type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
 
 /// A pod whose name is known to be there.
 pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts<'_>) -> Result<Pod, FieldError> {
-    let (meta, Parts { spec, status }) = (&slim.metadata, parts);
-    let namespace = decoder.text(or(&meta.namespace, "default"));
+    let (metadata, Parts { spec, status }) = (&slim.metadata, parts);
+    let namespace = decoder.text(or(&metadata.namespace, "default"));
     let bound = !spec.node_name.is_empty();
     let mut findings = Findings::default();
     let amounts = PodAmounts::read(parts)?;
-    let ports = host_ports(decoder, spec, &mut findings)?;
-    let usage = Usage { ports: ports.clone(), ..amounts.usage(decoder) };
-    let mut shape = visible(decoder, meta, spec, &namespace);
+    let held = host_ports(decoder, spec, &mut findings)?;
+    let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
+    let mut shape = visible(decoder, metadata, spec, &namespace);
     if !bound {
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
-        shape.host_ports = ports;
+        shape.host_ports = held;
         asked(decoder, spec, &mut shape, findings);
     }
     let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
     Ok(Pod {
-        key: PodKey { namespace, name: (&*meta.name).into() },
-        uid: (&*meta.uid).into(),
-        resource_version: (&*meta.resource_version).into(),
+        key: PodKey { namespace, name: (&*metadata.name).into() },
+        uid: (&*metadata.uid).into(),
+        resource_version: (&*metadata.resource_version).into(),
         scheduler_name: decoder.text(or(&spec.scheduler_name, "default-scheduler")),
         node_name: optional(decoder, &spec.node_name),
         nominated_node: optional(decoder, &status.nominated_node_name),
         priority: spec.priority.unwrap_or(0),
-        deleting: !meta.deletion_timestamp.is_empty(),
+        deleting: !metadata.deletion_timestamp.is_empty(),
         finished: status.is_finished(),
-        created_unix_us: created(meta)?,
+        created_unix_us: created(metadata)?,
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
         shape: decoder.shape(shape),
         usage: decoder.usage(usage),
@@ -63,7 +63,7 @@ fn created(meta: &SlimMeta<'_>) -> Result<i64, FieldError> {
         return Ok(0);
     }
     let time = meta.creation_timestamp.parse::<jiff::Timestamp>();
-    time.map(|t| t.as_microsecond()).map_err(|_| {
+    time.map(jiff::Timestamp::as_microsecond).map_err(|_| {
         let message = format!("{:?} is no time: write one such as 2026-01-31T12:00:00Z", &*meta.creation_timestamp);
         bad("metadata.creationTimestamp", message)
     })

@@ -1,3 +1,4 @@
+use crate::core::model::Str;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
@@ -14,21 +15,30 @@ impl<T: Clone> Pool<T> {
         Self { slots: vec![None; slots].into() }
     }
 
-    /// The stored value for `key`, made now if there is none.
-    pub(super) fn get(&mut self, key: &str, same: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> T {
-        self.get_hashed(hash([key]), same, make)
+    /// The stored value of this hash, if it is the `same`.
+    pub(super) fn find(&self, hash: u64, same: impl Fn(&T) -> bool) -> Option<T> {
+        self.slots.get(self.index(hash)).and_then(Option::as_ref).filter(|known| same(known)).cloned()
     }
 
-    /// As [`get`](Self::get) for a key that was hashed already.
-    pub(super) fn get_hashed(&mut self, hash: u64, same: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> T {
-        if self.slots.is_empty() {
-            return make();
+    /// Stores `value` under its hash, in place of what was there.
+    pub(super) fn put(&mut self, hash: u64, value: T) -> T {
+        let index = self.index(hash);
+        if let Some(slot) = self.slots.get_mut(index) {
+            *slot = Some(value.clone());
         }
-        let index = (hash % self.slots.len() as u64) as usize;
-        match &mut self.slots[index] {
-            Some(known) if same(known) => known.clone(),
-            slot => slot.insert(make()).clone(),
-        }
+        value
+    }
+
+    fn index(&self, hash: u64) -> usize {
+        (hash % self.slots.len().max(1) as u64) as usize
+    }
+}
+
+impl Pool<Str> {
+    /// The shared form of `text`.
+    pub(super) fn text(&mut self, text: &str) -> Str {
+        let hash = hash([text]);
+        self.find(hash, |known| **known == *text).unwrap_or_else(|| self.put(hash, text.into()))
     }
 }
 

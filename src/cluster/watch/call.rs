@@ -1,0 +1,163 @@
+use super::{WatchOptions, Watched};
+use futures::io::{AsyncBufRead, AsyncBufReadExt};
+use kube::Client;
+use kube::api::{ListParams, WatchParams};
+use kube::core::Request;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Why a call to the API server failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The resourceVersion to go on from is too old.
+    #[error("the resourceVersion is too old: everything is read again")]
+    Gone,
+    /// The server does not take this kind of call.
+    #[error("the API server refuses this call ({code}): {message}")]
+    Refused {
+        /// Its HTTP status.
+        code: u16,
+        /// What it says.
+        message: String,
+    },
+    /// The server answered with an error.
+    #[error("the API server answered {code} to {verb} {plural}: {message}{}", hint(*code, verb, plural))]
+    Api {
+        /// Its HTTP status.
+        code: u16,
+        /// The verb asked for, as in RBAC.
+        verb: &'static str,
+        /// The resource asked for.
+        plural: &'static str,
+        /// What it says.
+        message: String,
+    },
+    /// The connection could not be made, or broke.
+    #[error("no connection to the API server: {message}")]
+    Connection {
+        /// What happened.
+        message: String,
+    },
+    /// The answer broke off.
+    #[error("the answer broke off")]
+    Cut,
+    /// Nothing came for too long.
+    #[error("nothing came for {limit:?}")]
+    Silent {
+        /// How long was waited.
+        limit: Duration,
+    },
+}
+
+fn hint(code: u16, verb: &str, plural: &str) -> String {
+    if code == 403 { format!(" (grant {verb} on {plural} to this account)") } else { String::new() }
+}
+
+impl CallError {
+    /// The error for an HTTP status.
+    pub(super) fn from_code(code: u16, verb: &'static str, plural: &'static str, message: String) -> Self {
+        match code {
+            410 => Self::Gone,
+            400 | 405 | 406 | 415 | 422 => Self::Refused { code, message },
+            _ => Self::Api { code, verb, plural, message },
+        }
+    }
+
+    /// Whether the server is too busy to answer, or not there behind its proxy.
+    pub(super) const fn is_overload(&self) -> bool {
+        matches!(self, Self::Api { code: 429 | 502 | 503, .. })
+    }
+
+    fn from_kube(error: kube::Error, verb: &'static str, plural: &'static str) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_code(status.code, verb, plural, status.message.clone()),
+            other => Self::Connection { message: chain(&other) },
+        }
+    }
+
+    fn from_io(error: &std::io::Error) -> Self {
+        Self::Connection { message: chain(error) }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        source = inner.source();
+    }
+    text
+}
+
+/// The request for a watch from `version`; with `initial`, of everything there is first.
+pub(super) fn watch_request<W: Watched>(options: &WatchOptions, version: &str, initial: bool) -> WatchCall {
+    let params = WatchParams {
+        field_selector: W::FIELDS.map(ToOwned::to_owned),
+        timeout: Some(options.call_seconds()),
+        send_initial_events: initial,
+        ..WatchParams::default()
+    };
+    WatchCall { plural: W::PLURAL, request: Request::new(W::PATH).watch(&params, version), verb: "watch" }
+}
+
+/// The request for a list, or a page of it, without resourceVersion: a consistent read.
+pub(super) fn list_request<W: Watched>(limit: Option<u32>, token: &str) -> WatchCall {
+    let params = ListParams {
+        field_selector: W::FIELDS.map(ToOwned::to_owned),
+        limit,
+        continue_token: (!token.is_empty()).then(|| token.to_owned()),
+        ..ListParams::default()
+    };
+    WatchCall { plural: W::PLURAL, request: Request::new(W::PATH).list(&params), verb: "list" }
+}
+
+/// A call that is ready to be made.
+pub(super) struct WatchCall {
+    plural: &'static str,
+    verb: &'static str,
+    request: Result<axum::http::Request<Vec<u8>>, kube::core::request::Error>,
+}
+
+impl WatchCall {
+    /// Makes the call; an answer that does not begin within `limit` is [`CallError::Silent`].
+    pub(super) async fn open(self, client: Client, limit: Duration) -> Result<Answer<impl AsyncBufRead>, CallError> {
+        let request = self.request.map_err(|error| CallError::Connection { message: error.to_string() })?;
+        let opened = timeout(limit, client.request_stream(request)).await.map_err(|_| CallError::Silent { limit })?;
+        let body = opened.map_err(|error| CallError::from_kube(error, self.verb, self.plural))?;
+        Ok(Answer { body: Box::pin(body), line: Vec::new() })
+    }
+}
+
+/// An answer that is still coming in.
+pub(super) struct Answer<B> {
+    body: std::pin::Pin<Box<B>>,
+    line: Vec<u8>,
+}
+
+impl<B: AsyncBufRead> Answer<B> {
+    /// The next line without its end; `None` at the end of the answer. A last line without an end is [`CallError::Cut`].
+    pub(super) async fn line(&mut self, limit: Duration) -> Result<Option<&[u8]>, CallError> {
+        self.line.clear();
+        // One object is one line: what etcd takes bounds it.
+        let read = timeout(limit, self.body.read_until(b'\n', &mut self.line)).await;
+        match read.map_err(|_| CallError::Silent { limit })?.map_err(|error| CallError::from_io(&error))? {
+            0 => Ok(None),
+            _ if self.line.last() == Some(&b'\n') => Ok(Some(&self.line[..self.line.len() - 1])),
+            _ => Err(CallError::Cut),
+        }
+    }
+
+    /// Gives the next bytes to `each`; whether there were any.
+    pub(super) async fn bytes(&mut self, limit: Duration, each: impl FnOnce(&[u8])) -> Result<bool, CallError> {
+        let read = timeout(limit, self.body.fill_buf()).await;
+        let bytes = read.map_err(|_| CallError::Silent { limit })?.map_err(|error| CallError::from_io(&error))?;
+        let length = bytes.len();
+        each(bytes);
+        self.body.as_mut().consume(length);
+        Ok(length > 0)
+    }
+}

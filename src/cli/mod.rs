@@ -1,1 +1,93 @@
-//! cli
+//! The command line: one file per command, and how answers are printed.
+//!
+//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit).
+
+mod completion;
+mod crd;
+mod explain;
+mod inputs;
+mod operator;
+mod output;
+mod simulate;
+mod units;
+mod version;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The command line as it was typed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "berth",
+    version,
+    about = "Runs a kube-scheduler-equivalent worker for each SchedulerProfile, and answers what it would do",
+    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit).",
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Watch SchedulerProfiles and run a worker for each: the controller itself.
+    Operator(operator::Args),
+    /// Say where pending pods would land, with the very engine that schedules live.
+    Simulate(simulate::Args),
+    /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
+    Explain(explain::Args),
+    /// Print the custom resource definition of SchedulerProfile.
+    Crd(crd::Args),
+    /// Print the version.
+    Version(version::Args),
+    /// Print a completion script for a shell.
+    Completion(completion::Args),
+}
+
+/// The command line of this process, or the exit code where there is nothing to run: help was asked for and printed, or
+/// the usage was wrong and said so.
+pub fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|e| {
+        let _ = e.print();
+        // Not clap's 2, which is an answer here.
+        if e.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    })
+}
+
+/// Runs the command and prints what it answers; an error goes to standard error as one line.
+pub fn run(cli: Cli) -> ExitCode {
+    let result = match cli.command {
+        Command::Operator(args) => operator::run(args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Crd(args) => crd::run(&args),
+        Command::Version(args) => version::run(&args),
+        Command::Completion(args) => completion::run(&args),
+    };
+    match result {
+        Ok(answer) => answer.into(),
+        Err(error) => {
+            output::note(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How a command ended that came to an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Done, or yes.
+    Done,
+    /// The answer is no.
+    No,
+}
+
+impl From<Answer> for ExitCode {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Done => Self::SUCCESS,
+            Answer::No => Self::from(2),
+        }
+    }
+}

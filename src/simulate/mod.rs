@@ -1,1 +1,64 @@
-//! simulate
+//! An in-memory cluster and a virtual clock around the same core that schedules live.
+//!
+//! Binds take effect at once; workers step in turn by name; the clock jumps from one moment at which something is due
+//! to the next. A run ends when nothing is active, in backoff or on its way. The same inputs, profiles and seed give the
+//! same report.
+
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use report::{Fate, PodReport, Report, Summary};
+pub use run::{Outcome, run};
+
+use crate::core::ledger::Ledger;
+use crate::core::model::{Namespace, Node, Pod};
+use crate::core::profile::CompiledProfile;
+use std::sync::Arc;
+
+/// A cluster at one moment, as manifests describe it.
+#[derive(Debug, Clone, Default)]
+pub struct Cluster {
+    /// The nodes, in the order in which they joined.
+    pub nodes: Vec<Node>,
+    /// The namespaces that are known with their labels.
+    pub namespaces: Vec<Namespace>,
+    /// The pods, running (with a node) and pending.
+    pub pods: Vec<Pod>,
+}
+
+impl Cluster {
+    /// A ledger that holds this cluster.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::new();
+        for namespace in &self.namespaces {
+            ledger.apply_namespace(namespace.clone());
+        }
+        for node in &self.nodes {
+            ledger.apply_node(node);
+        }
+        for pod in &self.pods {
+            ledger.apply_pod(pod.clone());
+        }
+        ledger
+    }
+
+    /// The pods without a node, sorted by namespace and name.
+    pub fn pending(&self) -> Vec<&Pod> {
+        let mut pending: Vec<&Pod> = self.pods.iter().filter(|p| p.node_name.is_none() && !p.finished).collect();
+        pending.sort_by(|a, b| a.key.cmp(&b.key));
+        pending
+    }
+}
+
+/// The profile of `profiles` that serves `pod`.
+pub fn serving<'a>(profiles: &'a [Arc<CompiledProfile>], pod: &Pod) -> Option<&'a Arc<CompiledProfile>> {
+    profiles.iter().find(|p| p.serves(&pod.scheduler_name))
+}
+
+/// Why no profile of `profiles` serves `pod`, and which names are served.
+pub fn not_served(profiles: &[Arc<CompiledProfile>], pod: &Pod) -> String {
+    let names: Vec<&str> = profiles.iter().flat_map(|p| p.scheduler_names.iter().map(|n| &**n)).collect();
+    format!("no profile serves schedulerName {}: the profiles given serve {}", pod.scheduler_name, names.join(", "))
+}

@@ -1,0 +1,220 @@
+//! `berth explain`: what every filter and score says of each pending pod.
+
+use super::inputs::{self, InputArgs, Inputs};
+use super::output::{self, Align, Format, Table, counted};
+use super::{Answer, units};
+use crate::core::ledger::Ledger;
+use crate::core::model::{Pod, PodKey};
+use crate::explain::{self, Detail, NodeReport, PodReport, Report};
+use anyhow::bail;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Names that one line gives before it only counts.
+const NAMES_PER_LINE: usize = 3;
+
+/// Arguments of `berth explain`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Only this pending pod.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = pod_key)]
+    pod: Option<PodKey>,
+    /// Nodes to show for each pod in the text form; 0 shows all. JSON always has all.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    max_nodes: usize,
+    /// The form of the answer.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// `namespace/name`; a bare name is in the namespace `default`.
+fn pod_key(text: &str) -> Result<PodKey, String> {
+    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        return Err("write NAMESPACE/NAME, such as ci/train-7".to_owned());
+    }
+    Ok(PodKey { namespace: namespace.into(), name: name.into() })
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
+    let inputs = inputs::load(&args.inputs)?;
+    for note in &inputs.notes {
+        output::note(format_args!("note: {note}"));
+    }
+    let report = explain::explain(&inputs.cluster, &inputs.profiles, args.pod.as_ref());
+    if let Some(key) = args.pod.as_ref().filter(|_| report.pods.is_empty()) {
+        bail!("pod {key}: {}", missing(key, &inputs));
+    }
+    match args.output {
+        Format::Json => output::print_json(&report)?,
+        Format::Text => output::print(|out| write_text(out, &report, &inputs, args.max_nodes))?,
+    }
+    Ok(Answer::Done)
+}
+
+/// Why there is no pending pod by that name.
+fn missing(key: &PodKey, inputs: &Inputs) -> String {
+    match inputs.cluster.pods.iter().find(|p| p.key == *key).and_then(|p| p.node_name.as_ref()) {
+        Some(node) => format!("runs on {node} already: only pending pods are judged"),
+        None => "not among the inputs: check its namespace and name".to_owned(),
+    }
+}
+
+fn write_text(out: &mut dyn Write, report: &Report, inputs: &Inputs, max_nodes: usize) -> io::Result<()> {
+    if report.pods.is_empty() {
+        return writeln!(out, "no pending pods: a pod is pending while it has no spec.nodeName");
+    }
+    let ledger = inputs.cluster.ledger();
+    let pods: BTreeMap<&PodKey, &Pod> = inputs.cluster.pending().into_iter().map(|p| (&p.key, p)).collect();
+    for (i, report) in report.pods.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        let key = PodKey { namespace: report.namespace.clone(), name: report.name.clone() };
+        let profile = report.profile.as_deref().map_or("no profile".to_owned(), |name| format!("profile {name}"));
+        writeln!(out, "{key} · {profile}")?;
+        match (&report.nodes, pods.get(&key)) {
+            (Some(nodes), Some(pod)) => {
+                write_judged(out, report, nodes, &View { inputs, ledger: &ledger, pod, max_nodes })?;
+            }
+            _ => writeln!(out, "not judged: {}", report.reason.as_deref().unwrap_or_default())?,
+        }
+    }
+    Ok(())
+}
+
+/// What the text of one pod is made from, beside its report.
+struct View<'a> {
+    inputs: &'a Inputs,
+    ledger: &'a Ledger,
+    pod: &'a Pod,
+    max_nodes: usize,
+}
+
+fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
+    writeln!(out, "{}/{} nodes fit", report.feasible, nodes.len())?;
+    write_reasons(out, nodes, view)?;
+    write_scores(out, nodes, view)?;
+    write_refused(out, nodes, view.max_nodes)?;
+    match &report.message {
+        Some(message) => writeln!(out, "\nmessage: {message}"),
+        None => Ok(()),
+    }
+}
+
+/// Each reason with the number of nodes that gave it and the facts behind it, most frequent first.
+fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
+    let mut by_reason: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        if let NodeReport::Refused { name, plugin, reasons, .. } = node {
+            for reason in reasons {
+                by_reason.entry((plugin, reason)).or_default().push(name);
+            }
+        }
+    }
+    let mut rows: Vec<_> = by_reason.into_iter().collect();
+    rows.sort_by(|a, b| (b.1.len(), a.0).cmp(&(a.1.len(), b.0)));
+    let columns = [Align::Right, Align::Left, Align::Left].map(|align| (String::new(), align));
+    let mut table = Table::new(2, columns);
+    for ((plugin, reason), nodes) in rows {
+        let detail = explain::detail(&view.inputs.cluster, view.ledger, view.pod, plugin, reason, &nodes);
+        table.row([nodes.len().to_string(), reason.to_owned(), in_words(&detail)]);
+    }
+    table.write(out)
+}
+
+fn in_words(detail: &Detail) -> String {
+    match detail {
+        Detail::Room { resource, asked, best } => {
+            let (_, asked) = units::amount(asked, resource);
+            let best =
+                best.as_ref().map(|(node, free)| format!("; most free: {} on {node}", units::amount(free, resource).1));
+            format!("asks for {asked}{}", best.unwrap_or_default())
+        }
+        Detail::Taints(taints) => {
+            let taints: Vec<String> =
+                taints.iter().map(|(taint, nodes)| format!("{taint} ({})", counted(*nodes, "node"))).collect();
+            some_of(&taints)
+        }
+        Detail::Selector(pairs) => format!("nodeSelector {}", pairs.join(",")),
+        Detail::Ports(ports) => {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            format!("host port {}", ports.join(", "))
+        }
+        Detail::Nodes(nodes) => some_of(nodes),
+    }
+}
+
+fn some_of(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMES_PER_LINE)].join(", ");
+    if names.len() > NAMES_PER_LINE { format!("{shown} and {} more", names.len() - NAMES_PER_LINE) } else { shown }
+}
+
+/// The nodes that fit, best first, with what each score adds.
+fn write_scores(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
+    let mut rows: Vec<_> = nodes
+        .iter()
+        .filter_map(|node| match node {
+            NodeReport::Scored { name, scores, total } => Some((name, scores, *total)),
+            NodeReport::Refused { .. } => None,
+        })
+        .collect();
+    let Some((_, scores, best)) = rows.iter().max_by_key(|(_, _, total)| *total) else { return Ok(()) };
+    let (plugins, best): (Vec<&str>, i64) = (scores.keys().copied().collect(), *best);
+    rows.sort_by_key(|(name, _, total)| (std::cmp::Reverse(*total), *name));
+    let profile = crate::simulate::serving(&view.inputs.profiles, view.pod);
+    let weight = |plugin: &str| {
+        let weights = profile.iter().flat_map(|p| &p.scores);
+        weights.into_iter().find(|(score, _)| score.name() == plugin).map_or(1, |(_, weight)| *weight)
+    };
+    let mut columns = vec![("NODE".to_owned(), Align::Left), ("TOTAL".to_owned(), Align::Right)];
+    columns.extend(plugins.iter().map(|plugin| (format!("{plugin}×{}", weight(plugin)), Align::Right)));
+    let mut table = Table::new(2, columns);
+    for (name, scores, total) in shown(&rows, view.max_nodes) {
+        let parts = plugins.iter().map(|plugin| scores.get(plugin).map_or_else(|| "-".to_owned(), i64::to_string));
+        table.row([name.to_string(), total.to_string()].into_iter().chain(parts));
+    }
+    writeln!(out)?;
+    table.write(out)?;
+    write_rest(out, rows.len(), view.max_nodes)?;
+    let ties = rows.iter().filter(|(_, _, total)| *total == best).count();
+    match ties {
+        1 => Ok(()),
+        _ => writeln!(out, "  {} share the best total: one of them is drawn by lot", counted(ties, "node")),
+    }
+}
+
+/// The nodes that do not fit, by name.
+fn write_refused(out: &mut dyn Write, nodes: &[NodeReport], max_nodes: usize) -> io::Result<()> {
+    let columns = ["NODE", "REFUSED BY", "REASON"].map(|name| (name.to_owned(), Align::Left));
+    let mut table = Table::new(2, columns);
+    let refused: Vec<_> = nodes
+        .iter()
+        .filter_map(|node| match node {
+            NodeReport::Refused { name, plugin, reasons, .. } => Some((name, *plugin, reasons)),
+            NodeReport::Scored { .. } => None,
+        })
+        .collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    for (name, plugin, reasons) in shown(&refused, max_nodes) {
+        table.row([name.to_string(), (*plugin).to_owned(), reasons.join(", ")]);
+    }
+    writeln!(out)?;
+    table.write(out)?;
+    write_rest(out, refused.len(), max_nodes)
+}
+
+fn shown<T>(rows: &[T], max: usize) -> &[T] {
+    if max == 0 { rows } else { &rows[..rows.len().min(max)] }
+}
+
+fn write_rest(out: &mut dyn Write, rows: usize, max: usize) -> io::Result<()> {
+    if max == 0 || rows <= max {
+        return Ok(());
+    }
+    writeln!(out, "  … and {} (--max-nodes 0 shows all)", counted(rows - max, "more node"))
+}

@@ -1,0 +1,192 @@
+//! From texts to single objects: documents of a stream, members of `List`s, each knowing where it stood.
+
+use super::InputError;
+use super::files::Source;
+use serde_json::Value;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where an object stood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    file: Arc<str>,
+    /// Counted from 1, documents without content left out.
+    document: usize,
+    /// Index in the document's list, if it is one.
+    item: Option<usize>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, document {}", self.file, self.document)?;
+        self.item.map_or(Ok(()), |i| write!(f, ", items[{i}]"))
+    }
+}
+
+/// One object as it was written, with the kind that it has of itself or of its list.
+pub(super) struct Object {
+    pub(super) origin: Origin,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) value: Value,
+}
+
+/// Adds the objects of `source` to `objects`, members of lists one by one.
+pub(super) fn split(source: Source, objects: &mut Vec<Object>) -> Result<(), InputError> {
+    let file: Arc<str> = source.name.into();
+    for (index, document) in parse(&file, &source.text)?.into_iter().enumerate() {
+        let origin = Origin { file: file.clone(), document: index + 1, item: None };
+        flatten(origin, document, None, objects)?;
+    }
+    Ok(())
+}
+
+/// The documents of a text. JSON goes to its own reader, which is several times faster.
+fn parse(file: &str, text: &str) -> Result<Vec<Value>, InputError> {
+    if text.trim_start().starts_with(['{', '[']) {
+        let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+        match documents {
+            Ok(documents) => return Ok(documents),
+            Err(e) if Path::new(file).extension().is_some_and(|e| e == "json") => {
+                return Err(InputError::NotJson { file: file.to_owned(), problem: e.to_string() });
+            }
+            // A flow mapping of YAML starts alike.
+            Err(_) => {}
+        }
+    }
+    let mut reader = text.as_bytes();
+    let mut documents = Vec::new();
+    for document in serde_saphyr::read_with_options(&mut reader, options()) {
+        let number = documents.len() + 1;
+        documents.push(document.map_err(|e| not_yaml(file, number, &e))?);
+    }
+    Ok(documents)
+}
+
+/// The text is the user's own, so size is no reason to refuse it; what grows in memory by itself (aliases) stays bounded.
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_reader_input_bytes: None,
+            max_buffered_comment_events: 65_536,
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_documents: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_total_comment_bytes: usize::MAX,
+        },
+        emit_comments: false,
+        // YAML 1.2: a node named `n` or a zone `no` is a name, not a truth value.
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+fn not_yaml(file: &str, document: usize, error: &serde_saphyr::Error) -> InputError {
+    let problem = error.without_snippet().to_string();
+    let problem = problem.lines().next().unwrap_or_default().trim_end_matches('.').to_owned();
+    InputError::NotYaml { file: file.to_owned(), document, problem }
+}
+
+/// Adds `value` to `objects`, or its members if it is a list; `member_of` is the typed list it stands in.
+fn flatten(
+    origin: Origin,
+    mut value: Value,
+    member_of: Option<(&str, &str)>,
+    objects: &mut Vec<Object>,
+) -> Result<(), InputError> {
+    let Some(map) = value.as_object_mut() else {
+        return Err(InputError::NotAnObject { origin });
+    };
+    let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
+    let kind = text("kind").or_else(|| member_of.map(|(_, kind)| kind.to_owned()));
+    let api_version = text("apiVersion").or_else(|| member_of.map(|(version, _)| version.to_owned()));
+    let Some(kind) = kind else {
+        return Err(InputError::NoKind { origin, field: "kind" });
+    };
+    let Some(api_version) = api_version else {
+        return Err(InputError::NoKind { origin, field: "apiVersion" });
+    };
+    let member_kind = kind.strip_suffix("List").filter(|_| origin.item.is_none());
+    let (Some(member_kind), true) = (member_kind, map.get("items").is_none_or(|i| i.is_array() || i.is_null())) else {
+        objects.push(Object { origin, api_version, kind, value });
+        return Ok(());
+    };
+    // Members of a typed list, as the API server sends it, name neither kind nor version.
+    let typed = (!member_kind.is_empty()).then_some((api_version.as_str(), member_kind));
+    if let Some(Value::Array(items)) = map.remove("items") {
+        for (index, item) in items.into_iter().enumerate() {
+            flatten(Origin { item: Some(index), ..origin.clone() }, item, typed, objects)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Result<Vec<(String, String)>, InputError> {
+        let mut objects = Vec::new();
+        split(Source { name: "f.yaml".into(), text: text.into() }, &mut objects)?;
+        Ok(objects.into_iter().map(|o| (format!("{}/{}", o.api_version, o.kind), o.origin.to_string())).collect())
+    }
+
+    #[test]
+    fn documents_without_content_do_not_count() {
+        let got =
+            kinds("---\n# nothing\n---\napiVersion: v1\nkind: Pod\n---\n---\n{apiVersion: v1, kind: Node}\n").unwrap();
+        assert_eq!(
+            got,
+            [("v1/Pod".into(), "f.yaml, document 1".into()), ("v1/Node".into(), "f.yaml, document 2".into())]
+        );
+    }
+
+    #[test]
+    fn members_of_a_typed_list_have_its_kind() {
+        let got = kinds(r#"{"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {}}, {}]}"#).unwrap();
+        assert_eq!(got[1], ("v1/Pod".into(), "f.yaml, document 1, items[1]".into()));
+    }
+
+    #[test]
+    fn members_of_a_plain_list_name_their_kind() {
+        let error = kinds("{apiVersion: v1, kind: List, items: [{metadata: {}}]}").unwrap_err().to_string();
+        assert!(error.contains("items[0]") && error.contains("kind"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_list_is_no_object() {
+        assert_eq!(kinds("{apiVersion: v1, kind: List, items: []}").unwrap(), []);
+        assert_eq!(kinds("{apiVersion: v1, kind: PodList, items: null}").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_not_yaml_is_named_with_its_document() {
+        let error = kinds("kind: Pod\napiVersion: v1\n---\nkind: [\n").unwrap_err().to_string();
+        assert!(error.starts_with("f.yaml, document 2: "), "{error}");
+        let error = kinds("just words").unwrap_err().to_string();
+        assert!(error.contains("not a Kubernetes object"), "{error}");
+    }
+
+    #[test]
+    fn words_that_were_truth_values_once_are_words() {
+        let mut objects = Vec::new();
+        let text = "{apiVersion: v1, kind: Node, metadata: {name: n, labels: {zone: no, spot: \"true\"}}}";
+        split(Source { name: "f.yaml".into(), text: text.into() }, &mut objects).unwrap();
+        assert_eq!(
+            objects[0].value["metadata"],
+            serde_json::json!({"name": "n", "labels": {"zone": "no", "spot": "true"}})
+        );
+    }
+
+    #[test]
+    fn aliases_that_multiply_are_refused() {
+        let line = |i: usize| match i {
+            0 => "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned(),
+            _ => format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(", ")),
+        };
+        let bomb: String = (0..9).map(line).collect();
+        assert!(kinds(&bomb).unwrap_err().to_string().contains("not YAML"));
+    }
+}

@@ -1,0 +1,112 @@
+use super::documents::Origin;
+use std::io;
+
+/// Why inputs cannot be used: names the file, the object, the field and the fix.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// A path cannot be read.
+    #[error("{file}: {problem}", problem = unreadable(.cause))]
+    Unreadable {
+        /// The path as given.
+        file: String,
+        /// What the operating system says; not a `source`: the text holds what a user needs of it.
+        cause: io::Error,
+    },
+    /// A folder holds nothing to read.
+    #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
+    EmptyFolder {
+        /// The folder as given.
+        path: String,
+    },
+    /// A file is not text.
+    #[error("{file}: not UTF-8 text (byte {offset}): give YAML or JSON manifests")]
+    NotUtf8 {
+        /// The file.
+        file: String,
+        /// Where the first bad byte is, counted from 0.
+        offset: usize,
+    },
+    /// A document is not YAML.
+    #[error("{file}, document {document}: not YAML: {problem}: correct the syntax there")]
+    NotYaml {
+        /// The file.
+        file: String,
+        /// Which document, counted from 1.
+        document: usize,
+        /// What the parser says, with line and column.
+        problem: String,
+    },
+    /// A file is not JSON.
+    #[error("{file}: not JSON: {problem}: correct the syntax there")]
+    NotJson {
+        /// The file.
+        file: String,
+        /// What the parser says, with line and column.
+        problem: String,
+    },
+    /// A document is a list or a scalar.
+    #[error("{origin}: not a Kubernetes object: write a mapping with apiVersion, kind and metadata")]
+    NotAnObject {
+        /// Where it stands.
+        origin: Origin,
+    },
+    /// An object does not say what it is.
+    #[error(
+        "{origin}: {field} is missing: every object needs apiVersion and kind, such as apiVersion: v1 and kind: Pod"
+    )]
+    NoKind {
+        /// Where it stands.
+        origin: Origin,
+        /// The missing field.
+        field: &'static str,
+    },
+    /// An object has no name.
+    #[error("{origin}: {kind} without metadata.name: give it a name (generateName is filled in by an API server only)")]
+    NoName {
+        /// Where it stands.
+        origin: Origin,
+        /// Its kind.
+        kind: String,
+    },
+    /// An object cannot be used.
+    #[error("{origin}: {object}: {problem}")]
+    Bad {
+        /// Where it stands.
+        origin: Origin,
+        /// Kind and name.
+        object: String,
+        /// The field, what is wrong with it and the fix.
+        problem: String,
+    },
+    /// Two objects have one name.
+    #[error("{second}: {object} was already given in {first}: remove or rename one of them")]
+    Duplicate {
+        /// Kind and name.
+        object: String,
+        /// Where the first stands.
+        first: Origin,
+        /// Where the second stands.
+        second: Origin,
+    },
+    /// `--profile` names a file without a profile.
+    #[error(
+        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile"
+    )]
+    NoProfile {
+        /// The files as given.
+        files: String,
+        /// The version this program reads.
+        api_version: String,
+    },
+    /// The custom resource definition is unusable: an error of this program.
+    #[error("the custom resource definition of SchedulerProfile: {0}")]
+    Crd(#[from] crate::api::CrdError),
+}
+
+fn unreadable(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::NotFound => "no such file or folder: check the path (`-` reads standard input)".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied: allow this user to read it".to_owned(),
+        _ => cause.to_string(),
+    }
+}

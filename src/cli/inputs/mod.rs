@@ -1,0 +1,76 @@
+//! What `-f` and `--profile` name, read into a cluster and the profiles that serve it.
+//!
+//! Accepted is what `kubectl get … -o yaml|json` prints: single objects, lists, streams of documents, folders, `-`.
+//! Kinds that do not matter are skipped and counted in a note.
+
+mod documents;
+mod error;
+mod files;
+mod objects;
+mod profiles;
+mod schema;
+
+pub(crate) use error::InputError;
+
+use super::output::counted as count;
+use crate::core::profile::CompiledProfile;
+use crate::simulate::Cluster;
+use documents::Object;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a command's inputs come from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
+    ///
+    /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
+    /// namespaces and SchedulerProfiles count, other kinds are skipped. A pod with spec.nodeName is running, one
+    /// without is pending.
+    #[arg(short, long = "filename", value_name = "PATH", required = true)]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// A file with SchedulerProfiles; those among the manifests are then left aside.
+    ///
+    /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Vec<PathBuf>,
+}
+
+/// Inputs, read and checked.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    /// Nodes, namespaces and pods.
+    pub(crate) cluster: Cluster,
+    /// The profiles that serve the pods, sorted by name; at least one.
+    pub(crate) profiles: Vec<Arc<CompiledProfile>>,
+    /// What a user should know of the reading: things skipped or left aside.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads everything that `args` name.
+pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
+    let mut notes = Vec::new();
+    let mut objects = objects::sort(read(&args.filename)?, &mut notes)?;
+    if !args.profile.is_empty() {
+        let own = profiles::only(read(&args.profile)?, &args.profile)?;
+        let aside = std::mem::replace(&mut objects.profiles, own);
+        if !aside.is_empty() {
+            notes.push(format!(
+                "--profile is given: {} among the manifests left aside",
+                count(aside.len(), "SchedulerProfile")
+            ));
+        }
+    }
+    let cluster = objects::decode(objects.cluster, &mut notes)?;
+    let profiles = profiles::resolve(objects.profiles, &cluster, &mut notes)?;
+    Ok(Inputs { cluster, profiles, notes })
+}
+
+fn read(paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {
+    let mut objects = Vec::new();
+    for source in files::read_all(paths)? {
+        documents::split(source, &mut objects)?;
+    }
+    Ok(objects)
+}

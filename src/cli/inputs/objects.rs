@@ -1,0 +1,181 @@
+//! From objects as written to the cluster that they describe.
+
+use super::documents::{Object, Origin};
+use super::{InputError, count};
+use crate::api;
+use crate::cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
+use crate::simulate::Cluster;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Objects by what becomes of them.
+pub(super) struct Sorted {
+    /// Nodes, namespaces and pods, in the order read.
+    pub(super) cluster: Vec<(ClusterKind, Object)>,
+    /// Profiles.
+    pub(super) profiles: Vec<Object>,
+}
+
+/// A kind that makes up a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ClusterKind {
+    Node,
+    Namespace,
+    Pod,
+}
+
+/// Sorts objects by kind; those that do not matter are skipped and counted in a note.
+pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sorted, InputError> {
+    let mut sorted = Sorted { cluster: Vec::new(), profiles: Vec::new() };
+    let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
+    for object in objects {
+        match (object.api_version.as_str(), object.kind.as_str()) {
+            ("v1", "Node") => sorted.cluster.push((ClusterKind::Node, object)),
+            ("v1", "Namespace") => sorted.cluster.push((ClusterKind::Namespace, object)),
+            ("v1", "Pod") => sorted.cluster.push((ClusterKind::Pod, object)),
+            _ if is_profile(&object) => sorted.profiles.push(object),
+            _ => {
+                refuse_foreign_profile(&object)?;
+                *skipped.entry(object.kind).or_default() += 1;
+            }
+        }
+    }
+    if !skipped.is_empty() {
+        let total = skipped.values().sum();
+        let kinds: Vec<String> = skipped.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+        notes.push(format!(
+            "{} of kinds that do not matter here skipped: {}",
+            count(total, "object"),
+            kinds.join(", ")
+        ));
+    }
+    Ok(sorted)
+}
+
+/// Whether `object` is a profile; of which version, [`super::profiles`] checks.
+pub(super) fn is_profile(object: &Object) -> bool {
+    object.kind == "SchedulerProfile" && object.api_version.split('/').next() == Some(api::GROUP)
+}
+
+/// Scheduler configurations of other forms: silence would let the Default preset answer in their place.
+pub(super) fn refuse_foreign_profile(object: &Object) -> Result<(), InputError> {
+    let scheduler_configuration = object.api_version.starts_with("kubescheduler.config.k8s.io/");
+    let policy = object.api_version == "v1" && object.kind == "Policy";
+    if !scheduler_configuration && !policy {
+        return Ok(());
+    }
+    Err(InputError::Bad {
+        origin: object.origin.clone(),
+        object: object.kind.clone(),
+        problem: format!(
+            "not read by this version: write its profiles as SchedulerProfiles (apiVersion: {}/{})",
+            api::GROUP,
+            api::VERSION
+        ),
+    })
+}
+
+/// Decodes nodes, namespaces and pods. Pods that have ended take nothing and are left out.
+pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String>) -> Result<Cluster, InputError> {
+    let mut cluster = Cluster::default();
+    let mut names = Names::default();
+    let mut decoder = Decoder::new();
+    for (kind, mut object) in objects {
+        let label = names.claim(kind, &mut object)?;
+        let Object { origin, api_version, kind: kind_name, mut value } = object;
+        let bad = |problem: String| InputError::Bad { origin: origin.clone(), object: label.clone(), problem };
+        if let Some(map) = value.as_object_mut() {
+            // Members of a typed list name neither.
+            map.insert("apiVersion".to_owned(), api_version.into());
+            map.insert("kind".to_owned(), kind_name.into());
+        }
+        if kind == ClusterKind::Node {
+            default_allocatable(&mut value).map_err(bad)?;
+        }
+        for decoded in from_manifest(&mut decoder, &value) {
+            match decoded.map_err(|e| bad(problem(e)))? {
+                Decoded::Node(node) => cluster.nodes.push(*node),
+                Decoded::Namespace(namespace) => cluster.namespaces.push(namespace),
+                Decoded::Pod(pod) if pod.finished => {}
+                Decoded::Pod(pod) => cluster.pods.push(*pod),
+            }
+        }
+    }
+    note_lost_pods(&cluster, notes);
+    Ok(cluster)
+}
+
+/// The field and what is wrong with it; the object is named already.
+fn problem(error: ManifestError) -> String {
+    match error {
+        ManifestError::Decode(e) if e.field.is_empty() => e.message,
+        ManifestError::Decode(e) => format!("{}: {}", e.field, e.message),
+        ManifestError::Kind { .. } => error.to_string(),
+    }
+}
+
+/// The names taken so far.
+#[derive(Default)]
+struct Names(BTreeMap<(ClusterKind, String), Origin>);
+
+impl Names {
+    /// Fills in what only an API server sets (namespace, uid), checks that the name is new, and returns `pod ns/name`.
+    fn claim(&mut self, kind: ClusterKind, object: &mut Object) -> Result<String, InputError> {
+        let metadata = object.value.as_object_mut().map(|o| o.entry("metadata").or_insert_with(|| json!({})));
+        let metadata = metadata.and_then(Value::as_object_mut);
+        if let Some(other) = metadata.as_ref().and_then(|m| m.get("name")).filter(|n| !n.is_string() && !n.is_null()) {
+            return Err(InputError::Bad {
+                origin: object.origin.clone(),
+                object: object.kind.to_lowercase(),
+                problem: format!("metadata.name: {other} is not text: put it in quotes"),
+            });
+        }
+        let name = metadata.as_ref().and_then(|m| m.get("name")).and_then(Value::as_str).filter(|n| !n.is_empty());
+        let (Some(name), Some(metadata)) = (name.map(str::to_owned), metadata) else {
+            return Err(InputError::NoName { origin: object.origin.clone(), kind: object.kind.clone() });
+        };
+        let full_name = match kind {
+            ClusterKind::Pod => format!("{}/{name}", default_text(metadata, "namespace", "default")),
+            _ => name,
+        };
+        let label = format!("{} {full_name}", object.kind.to_lowercase());
+        default_text(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-")));
+        match self.0.insert((kind, full_name), object.origin.clone()) {
+            None => Ok(label),
+            Some(first) => Err(InputError::Duplicate { object: label, first, second: object.origin.clone() }),
+        }
+    }
+}
+
+/// The text at `key`, put there if it is missing or empty.
+fn default_text(map: &mut Map<String, Value>, key: &str, default: &str) -> String {
+    if let Some(text) = map.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()) {
+        return text.to_owned();
+    }
+    map.insert(key.to_owned(), Value::from(default));
+    default.to_owned()
+}
+
+/// A node without allocatable offers its capacity, as the API server would fill it in. One that says nothing of its room
+/// is a mistake in a manifest: it would silently take no pod.
+fn default_allocatable(node: &mut Value) -> Result<(), String> {
+    let given = |field: &str| node["status"][field].as_object().filter(|m| !m.is_empty()).cloned();
+    match (given("allocatable"), given("capacity")) {
+        (Some(_), _) => Ok(()),
+        (None, Some(capacity)) => {
+            node["status"]["allocatable"] = Value::Object(capacity);
+            Ok(())
+        }
+        (None, None) => Err("status.allocatable is missing: without it the node would take no pod: write it, such as \
+             {cpu: \"4\", memory: 16Gi, pods: \"110\"}, or copy it from kubectl get node -o yaml"
+            .to_owned()),
+    }
+}
+
+fn note_lost_pods(cluster: &Cluster, notes: &mut Vec<String>) {
+    let known: BTreeSet<&str> = cluster.nodes.iter().map(|n| &*n.name).collect();
+    let lost = cluster.pods.iter().filter(|p| p.node_name.as_deref().is_some_and(|n| !known.contains(n))).count();
+    if lost > 0 {
+        notes.push(format!("{} on nodes that are not among the inputs: they take no room", count(lost, "running pod")));
+    }
+}

@@ -1,0 +1,124 @@
+//! From profiles as written to those that serve the pods.
+
+use super::InputError;
+use super::documents::{Object, Origin};
+use super::objects::{is_profile, refuse_foreign_profile};
+use super::schema::violation;
+use crate::api::{self, SchedulerProfile};
+use crate::core::profile::CompiledProfile;
+use crate::profile::compile;
+use crate::simulate::Cluster;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The name of the profile that serves every pod where none is given.
+const DEFAULT_NAME: &str = "default";
+
+/// Longest name of a profile; the API server holds it with a rule of the CRD.
+const NAME_MAX: usize = 63;
+
+/// The objects of the files behind `--profile`, which hold at least one profile; other kinds in there are skipped.
+pub(super) fn only(objects: Vec<Object>, paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {
+    for object in &objects {
+        refuse_foreign_profile(object)?;
+    }
+    let profiles: Vec<Object> = objects.into_iter().filter(is_profile).collect();
+    if profiles.is_empty() {
+        let files: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+        let api_version = format!("{}/{}", api::GROUP, api::VERSION);
+        return Err(InputError::NoProfile { files: files.join(", "), api_version });
+    }
+    Ok(profiles)
+}
+
+/// Compiles `objects` into profiles sorted by name; without any, the Default preset serves every pod of `cluster`.
+pub(super) fn resolve(
+    objects: Vec<Object>,
+    cluster: &Cluster,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
+    if objects.is_empty() {
+        let names: BTreeSet<_> = cluster.pods.iter().map(|p| p.scheduler_name.clone()).collect();
+        let mut profile = CompiledProfile::default_preset(DEFAULT_NAME);
+        profile.scheduler_names = names.into_iter().collect();
+        return Ok(vec![Arc::new(profile)]);
+    }
+    let mut compiled = Vec::new();
+    let mut names: BTreeMap<String, Origin> = BTreeMap::new();
+    for object in objects {
+        let (created, profile) = read(&object)?;
+        let first = names.insert(profile.name.to_string(), object.origin.clone());
+        if let Some(first) = first {
+            let object_name = format!("SchedulerProfile {}", profile.name);
+            return Err(InputError::Duplicate { object: object_name, first, second: object.origin });
+        }
+        compiled.push((created, profile));
+    }
+    // Who is older serves a name that two claim; manifests that were never applied have no age.
+    compiled.sort_by(|a, b| (&a.0, &a.1.name).cmp(&(&b.0, &b.1.name)));
+    let mut profiles: Vec<CompiledProfile> = compiled.into_iter().map(|(_, profile)| profile).collect();
+    settle_names(&mut profiles, notes);
+    profiles.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(profiles.into_iter().map(Arc::new).collect())
+}
+
+/// Checks and compiles one profile; with it comes its creation time as text, which sorts by age.
+fn read(object: &Object) -> Result<(String, CompiledProfile), InputError> {
+    let name = object.value["metadata"]["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Err(InputError::NoName { origin: object.origin.clone(), kind: object.kind.clone() });
+    }
+    let bad = |problem: String| InputError::Bad {
+        origin: object.origin.clone(),
+        object: format!("SchedulerProfile {name}"),
+        problem,
+    };
+    if name.len() > NAME_MAX {
+        return Err(bad(format!(
+            "metadata.name: {} characters are too many, since the name serves as a label's value: \
+             choose one of at most {NAME_MAX} characters",
+            name.len()
+        )));
+    }
+    let served = format!("{}/{}", api::GROUP, api::VERSION);
+    if object.api_version != served {
+        return Err(bad(format!("apiVersion: {} is not known: write {served}", object.api_version)));
+    }
+    if let Some(field) = api::unknown_fields(&object.value)?.first() {
+        return Err(bad(format!("{field}: unknown field: correct its spelling or remove it")));
+    }
+    let crd = api::crd_json()?;
+    let spec_schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    if let Some(problem) = violation(&object.value["spec"], spec_schema, "spec") {
+        return Err(bad(problem));
+    }
+    let mut value = object.value.clone();
+    // What the operator said about it elsewhere counts for nothing here.
+    value.as_object_mut().map(|o| o.remove("status"));
+    if value["spec"].is_null() {
+        value["spec"] = Value::Object(serde_json::Map::new());
+    }
+    let created = value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+    let profile: SchedulerProfile = serde_json::from_value(value).map_err(|e| bad(format!("spec: {e}: correct it")))?;
+    let compiled = compile(name, &profile.spec).map_err(|e| bad(e.to_string()))?;
+    Ok((created, compiled))
+}
+
+/// Leaves each scheduler name to the first of `profiles` that claims it.
+fn settle_names(profiles: &mut [CompiledProfile], notes: &mut Vec<String>) {
+    let mut taken: BTreeMap<_, _> = BTreeMap::new();
+    for profile in profiles {
+        let own = profile.name.clone();
+        profile.scheduler_names.retain(|name| {
+            let server = taken.entry(name.clone()).or_insert_with(|| own.clone());
+            if *server != own {
+                notes.push(format!(
+                    "schedulerName {name} is claimed by SchedulerProfiles {server} and {own}: {server} serves it, as the older or first by name"
+                ));
+            }
+            *server == own
+        });
+    }
+}

@@ -1,0 +1,150 @@
+//! `berth simulate`: where pending pods would land.
+
+use super::inputs::{self, InputArgs};
+use super::output::{self, Align, Format, Table, counted};
+use super::{Answer, units};
+use crate::core::ledger::NodeTable;
+use crate::simulate::{self, Fate, Outcome, PodReport};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// Pods that one line names before it only counts.
+const NAMES_PER_LINE: usize = 4;
+
+/// Arguments of `berth simulate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code 2: some pod does not fit. Pods that wait for scheduling gates do not count.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Fixes how ties between equally good nodes are broken.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+    /// The form of the answer.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
+    let inputs = inputs::load(&args.inputs)?;
+    for note in &inputs.notes {
+        output::note(format_args!("note: {note}"));
+    }
+    let started = Instant::now();
+    let outcome = simulate::run(&inputs.cluster, &inputs.profiles, args.seed);
+    let took = started.elapsed();
+    match args.output {
+        Format::Json => output::print_json(&outcome.report)?,
+        Format::Text => output::print(|out| write_text(out, &outcome, args, took))?,
+    }
+    Ok(if outcome.report.summary.unschedulable > 0 { Answer::No } else { Answer::Done })
+}
+
+fn write_text(out: &mut dyn Write, outcome: &Outcome, args: &Args, took: Duration) -> io::Result<()> {
+    let nodes = outcome.ledger.nodes();
+    writeln!(out, "{}", headline(outcome, nodes.len()))?;
+    write_nodes(out, &outcome.report.pods, nodes)?;
+    write_unplaced(out, &outcome.report.pods)?;
+    if let Some(hint) = hint(outcome, args) {
+        writeln!(out, "\nhint: {hint}")?;
+    }
+    let attempts = outcome.report.summary.attempts;
+    let millis = took.as_secs_f64() * 1e3;
+    writeln!(out, "\n{} in {millis:.1} ms, seed {}", counted(attempts as usize, "attempt"), args.seed)
+}
+
+/// How many pods met which fate.
+fn headline(outcome: &Outcome, nodes: usize) -> String {
+    let pods = &outcome.report.pods;
+    if pods.is_empty() {
+        return "no pending pods: a pod is pending while it has no spec.nodeName".to_owned();
+    }
+    let summary = outcome.report.summary;
+    let mut line = format!(
+        "{}: {} placed on {} of {}",
+        counted(pods.len(), "pending pod"),
+        summary.scheduled,
+        summary.nodes_used,
+        counted(nodes, "node")
+    );
+    for (fate, words) in
+        [(Fate::Unschedulable, "without a node that fits"), (Fate::Gated, "gated"), (Fate::Held, "held")]
+    {
+        let count = pods.iter().filter(|p| p.fate == fate).count();
+        if count > 0 {
+            line.extend([", ", &count.to_string(), " ", words]);
+        }
+    }
+    line
+}
+
+/// The nodes that pods were placed on, with what they now carry.
+fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io::Result<()> {
+    let mut placed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for pod in pods {
+        if let Some(node) = &pod.node {
+            placed.entry(node).or_default().push(pod.key().to_string());
+        }
+    }
+    if placed.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        ("NODE", Align::Left),
+        ("PODS", Align::Right),
+        ("CPU", Align::Right),
+        ("MEMORY", Align::Right),
+        ("PLACED HERE", Align::Left),
+    ];
+    let mut table = Table::new(0, columns.map(|(name, align)| (name.to_owned(), align)));
+    for (name, pods) in placed {
+        let Some(node) = nodes.find(name) else { continue };
+        let (allocatable, used) = nodes.amounts(node);
+        let share = |used: i64, of: i64, text: fn(i64) -> String| format!("{}/{}", text(used), text(of));
+        table.row([
+            name.to_owned(),
+            nodes.pods_on(node).to_string(),
+            share(used.milli_cpu, allocatable.milli_cpu, units::cpu),
+            share(used.memory, allocatable.memory, units::bytes),
+            some_of(&pods),
+        ]);
+    }
+    writeln!(out)?;
+    table.write(out)
+}
+
+/// The pods without a node, those alike together.
+fn write_unplaced(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
+    let mut groups: BTreeMap<(Fate, &str, &str, &str), Vec<String>> = BTreeMap::new();
+    for pod in pods.iter().filter(|p| p.node.is_none()) {
+        let profile = pod.profile.as_deref().unwrap_or("no profile");
+        let (reason, message) = (pod.reason.as_deref().unwrap_or_default(), pod.message.as_deref().unwrap_or_default());
+        groups.entry((pod.fate, reason, profile, message)).or_default().push(pod.key().to_string());
+    }
+    for ((_, reason, profile, message), pods) in groups {
+        writeln!(out, "\n{reason} ({profile}): {}\n  {message}", some_of(&pods))?;
+    }
+    Ok(())
+}
+
+/// The first few names, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMES_PER_LINE)].join(", ");
+    if names.len() > NAMES_PER_LINE { format!("{shown} and {} more", names.len() - NAMES_PER_LINE) } else { shown }
+}
+
+/// The command that says more, if there is more to say.
+fn hint(outcome: &Outcome, args: &Args) -> Option<String> {
+    if outcome.ledger.nodes().is_empty() {
+        return Some(
+            "there are no nodes among the inputs: add them, such as from `kubectl get nodes -o yaml`".to_owned(),
+        );
+    }
+    let pod = outcome.report.pods.iter().find(|p| p.fate == Fate::Unschedulable)?;
+    let mut command = vec!["berth explain".to_owned()];
+    command.extend(args.inputs.filename.iter().map(|path| format!("-f {}", path.display())));
+    command.extend(args.inputs.profile.iter().map(|path| format!("--profile {}", path.display())));
+    command.push(format!("--pod {}", pod.key()));
+    Some(format!("`{}` says why, node by node", command.join(" ")))
+}

@@ -1,0 +1,48 @@
+//! Amounts as people write them.
+
+use crate::core::model::Requests;
+
+/// Thousandths of a core as `500m` or `2`.
+pub(super) fn cpu(milli: i64) -> String {
+    if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
+}
+
+/// Bytes in the largest binary unit that leaves at least 1, one decimal at most, as `1.5Gi`.
+pub(super) fn bytes(amount: i64) -> String {
+    const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let exponent = (0..6).rev().find(|e| amount >> (10 * (e + 1)) > 0);
+    let Some(exponent) = exponent else { return amount.to_string() };
+    let unit = 1_i64 << (10 * (exponent + 1));
+    // Rounded down: free room is never made larger than it is.
+    match (amount / unit, i128::from(amount % unit) * 10 / i128::from(unit)) {
+        (whole, 0) => format!("{whole}{}", UNITS[exponent]),
+        (whole, tenth) => format!("{whole}.{tenth}{}", UNITS[exponent]),
+    }
+}
+
+/// The amount of the resource `name` in `of` with its unit's spelling, and as a number to compare by.
+pub(super) fn amount(of: &Requests, name: &str) -> (i64, String) {
+    match name {
+        "cpu" => (of.milli_cpu, cpu(of.milli_cpu)),
+        "memory" => (of.memory, bytes(of.memory)),
+        "ephemeral-storage" => (of.ephemeral_storage, bytes(of.ephemeral_storage)),
+        scalar => {
+            let n = of.scalar(scalar).unwrap_or(0);
+            (n, if scalar.starts_with("hugepages-") { bytes(n) } else { n.to_string() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_short() {
+        assert_eq!((cpu(500).as_str(), cpu(2000).as_str(), cpu(0).as_str()), ("500m", "2", "0"));
+        let table = [(0, "0"), (512, "512"), (1024, "1Ki"), (1536, "1.5Ki"), (8 << 30, "8Gi"), (i64::MAX, "7.9Ei")];
+        for (amount, want) in table {
+            assert_eq!(bytes(amount), want);
+        }
+    }
+}

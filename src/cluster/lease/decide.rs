@@ -1,0 +1,183 @@
+//! What to do about the Lease, from what was seen of it and when. Pure: no clock, no I/O.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The times of leadership. `renew_deadline` < `duration`, `retry` < `renew_deadline`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long others wait, after the last change that they saw, before they take over.
+    pub duration: Duration,
+    /// How long after its last renewal the holder goes on; nothing is written later.
+    pub renew_deadline: Duration,
+    /// How often to renew, and to look whether it is free.
+    pub retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What a Lease object says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Who holds it; empty after a release.
+    pub holder: String,
+    /// How long it is held after a renewal, as its holder says.
+    pub duration: Duration,
+    /// How often it changed hands.
+    pub transitions: i32,
+    /// The resourceVersion: a change of anything is a sign of life.
+    pub version: String,
+}
+
+/// The Lease as this process saw it, by its own monotonic clock: the holder's times are not compared with ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// What it said, `None` if there is none.
+    pub record: Option<Record>,
+    /// When this process first saw it say so.
+    pub since: Instant,
+    /// When this process first saw its present holder, and that it has renewed since.
+    pub holder_since: Instant,
+    /// Whether the present holder renewed while this process looked on.
+    pub renewed: bool,
+}
+
+impl Observed {
+    /// The first look.
+    pub fn first(record: Option<Record>, now: Instant) -> Self {
+        Self { record, since: now, holder_since: now, renewed: false }
+    }
+
+    /// A later look: what is unchanged keeps its age.
+    #[must_use]
+    pub fn next(self, record: Option<Record>, now: Instant) -> Self {
+        match (&self.record, &record) {
+            (Some(old), Some(new)) if old.version == new.version => self,
+            (Some(old), Some(new)) if old.holder == new.holder => {
+                Self { record, since: now, holder_since: self.holder_since, renewed: true }
+            }
+            (None, None) => self,
+            _ => Self::first(record, now),
+        }
+    }
+
+    /// The other identity that has renewed for longer than one lease duration while we looked on: it lives.
+    pub fn other_installation(&self, me: &str) -> Option<&str> {
+        let record = self.record.as_ref().filter(|r| r.holder != me && !r.holder.is_empty())?;
+        (self.renewed && self.since.duration_since(self.holder_since) > record.duration).then_some(&*record.holder)
+    }
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// There is no Lease: create it with us as holder.
+    Create,
+    /// It is free, expired, or ours from before a restart: replace it with us as holder.
+    Acquire,
+    /// It is ours: replace it with a new renew time.
+    Renew,
+    /// Look again after that long.
+    Wait(Duration),
+    /// It was ours and is not any more, or could not be renewed in time: stop.
+    Lost,
+}
+
+/// Decides. `leading_since_renewal` is when our last successful renewal was *sent*, `None` if we do not lead.
+pub fn decide(
+    seen: &Observed,
+    me: &str,
+    leading_since_renewal: Option<Instant>,
+    now: Instant,
+    timing: &Timing,
+) -> Decision {
+    if let Some(renewed) = leading_since_renewal {
+        let ours = seen.record.as_ref().is_none_or(|r| r.holder == me);
+        if !ours || now.duration_since(renewed) >= timing.renew_deadline {
+            return Decision::Lost;
+        }
+        return if seen.record.is_some() { Decision::Renew } else { Decision::Create };
+    }
+    let Some(record) = &seen.record else { return Decision::Create };
+    if record.holder == me || record.holder.is_empty() {
+        return Decision::Acquire;
+    }
+    let held_until = seen.since + record.duration;
+    if now >= held_until { Decision::Acquire } else { Decision::Wait(timing.retry.min(held_until - now)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(holder: &str, version: &str) -> Record {
+        Record { holder: holder.into(), duration: Duration::from_secs(15), transitions: 0, version: version.into() }
+    }
+
+    fn secs(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    #[tokio::test]
+    async fn table() {
+        let (start, timing) = (Instant::now(), Timing::default());
+        let other = Some(record("other", "1"));
+        let ours = Some(record("me", "1"));
+        let free = Some(record("", "1"));
+        let rows = [
+            ("no lease", None, None, 0, Decision::Create),
+            ("released", free, None, 0, Decision::Acquire),
+            ("ours from before a restart", ours.clone(), None, 0, Decision::Acquire),
+            ("another's, just seen", other.clone(), None, 0, Decision::Wait(secs(2))),
+            ("another's, nearly over", other.clone(), None, 14, Decision::Wait(secs(1))),
+            ("another's, over by our clock", other.clone(), None, 15, Decision::Acquire),
+            ("ours, in time", ours.clone(), Some(0), 9, Decision::Renew),
+            ("ours, too late", ours.clone(), Some(0), 10, Decision::Lost),
+            ("taken from us", other, Some(0), 1, Decision::Lost),
+            ("deleted while we lead", None, Some(0), 1, Decision::Create),
+            ("deleted, too late", None, Some(0), 10, Decision::Lost),
+        ];
+        for (name, record, renewed, after, want) in rows {
+            let seen = Observed::first(record, start);
+            let renewed = renewed.map(|s: u64| start + secs(s));
+            assert_eq!(decide(&seen, "me", renewed, start + secs(after), &timing), want, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn expiry_counts_from_the_last_change_seen_not_from_times_in_the_record() {
+        let (start, timing) = (Instant::now(), Timing::default());
+        let seen =
+            Observed::first(Some(record("other", "1")), start).next(Some(record("other", "2")), start + secs(14));
+        assert_eq!(decide(&seen, "me", None, start + secs(16), &timing), Decision::Wait(secs(2)));
+        let seen = seen.next(Some(record("other", "2")), start + secs(28));
+        assert_eq!(decide(&seen, "me", None, start + secs(29), &timing), Decision::Acquire);
+    }
+
+    #[tokio::test]
+    async fn another_installation_is_one_that_renews_for_longer_than_a_lease_duration() {
+        let start = Instant::now();
+        let mut seen = Observed::first(Some(record("other", "0")), start);
+        for s in 1..=15 {
+            seen = seen.next(Some(record("other", &s.to_string())), start + secs(s));
+            assert_eq!(seen.other_installation("me"), None, "after {s} s");
+        }
+        seen = seen.next(Some(record("other", "16")), start + secs(16));
+        assert_eq!(seen.other_installation("me"), Some("other"));
+        assert_eq!(seen.other_installation("other"), None);
+        seen = seen.next(Some(record("third", "17")), start + secs(17));
+        assert_eq!(seen.other_installation("me"), None, "a new holder is watched from the beginning");
+
+        let dead =
+            Observed::first(Some(record("other", "0")), start).next(Some(record("other", "0")), start + secs(60));
+        assert_eq!(dead.other_installation("me"), None, "one that does not renew is no installation");
+    }
+}

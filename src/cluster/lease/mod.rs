@@ -1,0 +1,13 @@
+//! Leadership: one operator works at a time, by a Lease of one fixed name.
+//!
+//! [`decide`] is pure; [`elect`] reads and writes as it says and moves the [`Gate`], which every write that needs
+//! leadership asks right before it is sent. The Lease is not fencing: a request that was sent before leadership ended
+//! may still land, which is why every request's time limit is shorter than what is left until a successor may start.
+
+mod decide;
+mod gate;
+mod shell;
+
+pub use decide::{Decision, Observed, Record, Timing, decide};
+pub use gate::Gate;
+pub use shell::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect};

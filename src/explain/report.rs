@@ -1,0 +1,82 @@
+use crate::core::model::{Pod, Str};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Explanations of pending pods, sorted by namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// One entry for each pod.
+    pub pods: Vec<PodReport>,
+}
+
+/// What is to say of one pending pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PodReport {
+    /// Its namespace.
+    pub namespace: Str,
+    /// Its name.
+    pub name: Str,
+    /// The profile that judged it; none where no profile serves it.
+    pub profile: Option<Str>,
+    /// How many nodes fit; 0 for a pod that was not judged.
+    pub feasible: usize,
+    /// Where nothing fits: upstream's text, without its preemption part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Why it was not judged: gated, or held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Every candidate node, sorted by name; none for a pod that was not judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeReport>>,
+}
+
+impl PodReport {
+    /// A pod that was not judged.
+    pub(super) fn held(pod: &Pod, profile: Option<Str>, reason: String) -> Self {
+        Self {
+            namespace: pod.key.namespace.clone(),
+            name: pod.key.name.clone(),
+            profile,
+            feasible: 0,
+            message: None,
+            reason: Some(reason),
+            nodes: None,
+        }
+    }
+}
+
+/// What one node means to one pod: refused by the first plugin to do so, or scored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum NodeReport {
+    /// It does not fit.
+    Refused {
+        /// The node.
+        name: Str,
+        /// The first plugin that refused it.
+        plugin: &'static str,
+        /// `Unschedulable` or `UnschedulableAndUnresolvable`.
+        code: &'static str,
+        /// What the plugin says, one or more.
+        reasons: Vec<String>,
+    },
+    /// It fits.
+    Scored {
+        /// The node.
+        name: Str,
+        /// Of each score, what enters the sum: normalised and weighted.
+        scores: BTreeMap<&'static str, i64>,
+        /// Their sum.
+        total: i64,
+    },
+}
+
+impl NodeReport {
+    /// The node's name.
+    pub fn name(&self) -> &Str {
+        match self {
+            Self::Refused { name, .. } | Self::Scored { name, .. } => name,
+        }
+    }
+}

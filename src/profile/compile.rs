@@ -1,0 +1,231 @@
+use super::error::CompileError;
+use super::names::{is_dns1123_subdomain, is_namespace_name};
+use super::{args, preset, selectors};
+use crate::api;
+use crate::core::model::Str;
+use crate::core::profile::{
+    CompiledProfile, Filter, Mode, NamespaceAccess, QueueTimes, Sampling, Score, UnknownFields,
+};
+use std::time::Duration;
+
+/// The largest weight of a score.
+const MAX_WEIGHT: i64 = 1_000_000;
+
+/// What a plugin's score can be at most, after normalisation.
+const MAX_SCORE: i64 = 100;
+
+// A node's weighted sum must fit an i64 whatever the weights: with the bound above it does.
+const _: () = assert!(MAX_WEIGHT.checked_mul(MAX_SCORE * Score::ALL.len() as i64).is_some());
+
+/// Resolves the spec of the profile `name` into what a worker runs, or says which field stands in the way.
+///
+/// Names that other profiles claim, and `default-scheduler`, are not looked at: that takes the cluster, and the
+/// operator's options.
+pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledProfile, CompileError> {
+    let mut profile = preset::base(spec.preset, name);
+    profile.scheduler_names = scheduler_names(name, &spec.scheduler_names)?;
+    profile.mode = match spec.mode {
+        api::Mode::Active => Mode::Active,
+        api::Mode::Paused => Mode::Paused,
+    };
+    profile.unknown_fields = match spec.unknown_fields {
+        api::UnknownFields::Warn => UnknownFields::Warn,
+        api::UnknownFields::Hold => UnknownFields::Hold,
+    };
+    filters(spec, &mut profile)?;
+    scores(spec, &mut profile)?;
+    plugin_args(spec, &mut profile)?;
+    nodes(&spec.nodes, &mut profile)?;
+    profile.namespaces = namespaces(&spec.namespaces)?;
+    profile.queue = queue(&spec.queue)?;
+    Ok(profile)
+}
+
+fn scheduler_names(name: &str, listed: &[String]) -> Result<Vec<Str>, CompileError> {
+    let fix = "use lower-case letters, digits, - and . between them, at most 253, such as batch-binpack";
+    for (i, listed) in listed.iter().enumerate() {
+        if !is_dns1123_subdomain(listed) {
+            let message = format!("{listed:?} is not a DNS-1123 subdomain, as scheduler names must be");
+            return Err(CompileError::args(format!("spec.schedulerNames[{i}]"), message, fix));
+        }
+    }
+    if !is_dns1123_subdomain(name) {
+        let message = format!("{name:?} is not a DNS-1123 subdomain");
+        return Err(CompileError::args("metadata.name", message, fix));
+    }
+    let mut names: Vec<Str> = match listed {
+        [] => vec![name.into()],
+        listed => listed.iter().map(|n| n.as_str().into()).collect(),
+    };
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn filters(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
+    for (i, config) in spec.filters.iter().enumerate() {
+        if config.state == api::PluginState::Enabled {
+            continue;
+        }
+        if config.name.is_safety() && spec.allow_unsafe == api::AllowUnsafe::None {
+            return Err(CompileError::args(
+                format!("spec.filters[{i}]"),
+                format!("disabling {} can place pods where they cannot run", config.name),
+                "remove the entry, or set spec.allowUnsafe: Acknowledged",
+            ));
+        }
+        profile.filters = profile.filters.without(filter(config.name));
+    }
+    Ok(())
+}
+
+fn scores(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
+    for (i, config) in spec.scores.iter().enumerate() {
+        let score = score(config.name);
+        let present = profile.weight(score);
+        profile.scores.retain(|(s, _)| *s != score);
+        if config.state == api::PluginState::Disabled {
+            continue;
+        }
+        let weight = config.weight.map(i64::from).or(present).unwrap_or_else(|| preset::default_weight(score));
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            return Err(CompileError::args(
+                format!("spec.scores[{i}].weight"),
+                format!("{weight} for {} is out of range", config.name),
+                "use 1 to 1,000,000, or state: Disabled",
+            ));
+        }
+        profile.scores.push((score, weight));
+    }
+    profile.scores.sort_by_key(|(score, _)| *score);
+    Ok(())
+}
+
+fn plugin_args(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
+    if let Some(fit) = &spec.plugin_args.node_resources_fit {
+        args::fit(fit, &mut profile.fit)?;
+        let ignores = !(fit.ignored_resources.is_empty() && fit.ignored_resource_groups.is_empty());
+        if ignores && spec.allow_unsafe == api::AllowUnsafe::None {
+            return Err(CompileError::args(
+                "spec.pluginArgs.nodeResourcesFit",
+                "ignored resources can be overbooked",
+                "empty ignoredResources and ignoredResourceGroups, or set spec.allowUnsafe: Acknowledged",
+            ));
+        }
+    }
+    if let Some(balanced) = &spec.plugin_args.node_resources_balanced_allocation {
+        profile.balanced = args::balanced(balanced, std::mem::take(&mut profile.balanced))?;
+    }
+    let affinity = spec.plugin_args.node_affinity.as_ref().and_then(|a| a.added_affinity.as_ref());
+    if let Some(affinity) = affinity {
+        profile.added_affinity = selectors::added_affinity(affinity, "spec.pluginArgs.nodeAffinity.addedAffinity")?;
+    }
+    Ok(())
+}
+
+fn nodes(nodes: &api::Nodes, profile: &mut CompiledProfile) -> Result<(), CompileError> {
+    if let Some(selector) = &nodes.selector {
+        let selector = selectors::label_selector(selector, "spec.nodes.selector")?;
+        profile.node_selector = (!selector.requirements.is_empty()).then_some(selector);
+    }
+    let percentage = u8::try_from(nodes.percentage_to_score).ok().filter(|p| *p <= 100).ok_or_else(|| {
+        let message = format!("{} is not a percentage", nodes.percentage_to_score);
+        CompileError::args(
+            "spec.nodes.percentageToScore",
+            message,
+            "use 1 to 100, or 0 to adapt to the number of nodes",
+        )
+    })?;
+    let min_feasible =
+        u32::try_from(nodes.min_feasible).ok().filter(|n| (1..=100_000).contains(n)).ok_or_else(|| {
+            let message = format!("{} is out of range", nodes.min_feasible);
+            CompileError::args("spec.nodes.minFeasible", message, "use 1 to 100,000")
+        })?;
+    profile.sampling = Sampling { percentage, min_feasible };
+    Ok(())
+}
+
+fn namespaces(namespaces: &api::Namespaces) -> Result<NamespaceAccess, CompileError> {
+    let named = !(namespaces.names.is_empty() && namespaces.match_labels.is_empty());
+    match (namespaces.access, named) {
+        (api::NamespaceAccess::All, false) => return Ok(NamespaceAccess::All),
+        (api::NamespaceAccess::All, true) => {
+            return Err(CompileError::args(
+                "spec.namespaces.access",
+                "All does not read names and matchLabels",
+                "remove them, or set access: Restricted",
+            ));
+        }
+        (api::NamespaceAccess::Restricted, false) => {
+            return Err(CompileError::args(
+                "spec.namespaces.access",
+                "Restricted without names or matchLabels lets no pod use the profile",
+                "give names or matchLabels, or set access: All",
+            ));
+        }
+        (api::NamespaceAccess::Restricted, true) => {}
+    }
+    if let Some((i, name)) = namespaces.names.iter().enumerate().find(|(_, name)| !is_namespace_name(name)) {
+        return Err(CompileError::selector(
+            format!("spec.namespaces.names[{i}]"),
+            format!("{name:?} is not a namespace's name"),
+            "use at most 63 lower-case letters, digits and -",
+        ));
+    }
+    Ok(NamespaceAccess::Restricted {
+        names: namespaces.names.iter().map(|name| name.as_str().into()).collect(),
+        match_labels: selectors::labels(&namespaces.match_labels, "spec.namespaces.matchLabels")?,
+    })
+}
+
+fn queue(queue: &api::Queue) -> Result<QueueTimes, CompileError> {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let times = QueueTimes {
+        initial_backoff: queue.initial_backoff.get(),
+        max_backoff: queue.max_backoff.get(),
+        max_unschedulable: queue.max_unschedulable_duration.get(),
+    };
+    let refuse = |field: &str, value: api::Duration, message: &str, fix: &str| {
+        Err(CompileError::args(format!("spec.queue.{field}"), format!("{value} {message}"), fix))
+    };
+    if times.initial_backoff.is_zero() {
+        return refuse("initialBackoff", queue.initial_backoff, "is no wait", "use more than 0s, such as 1s");
+    }
+    if times.max_backoff < times.initial_backoff {
+        let fix = "raise maxBackoff, or lower initialBackoff";
+        return refuse("maxBackoff", queue.max_backoff, "is shorter than initialBackoff", fix);
+    }
+    if times.max_backoff > HOUR {
+        return refuse("maxBackoff", queue.max_backoff, "is too long", "use at most 1h");
+    }
+    if !(Duration::from_secs(30)..=HOUR * 24).contains(&times.max_unschedulable) {
+        let fix = "use 30s to 24h, such as 5m";
+        return refuse("maxUnschedulableDuration", queue.max_unschedulable_duration, "is out of range", fix);
+    }
+    Ok(times)
+}
+
+const fn filter(name: api::FilterName) -> Filter {
+    match name {
+        api::FilterName::NodeUnschedulable => Filter::NodeUnschedulable,
+        api::FilterName::NodeName => Filter::NodeName,
+        api::FilterName::TaintToleration => Filter::TaintToleration,
+        api::FilterName::NodeAffinity => Filter::NodeAffinity,
+        api::FilterName::NodePorts => Filter::NodePorts,
+        api::FilterName::NodeResourcesFit => Filter::NodeResourcesFit,
+    }
+}
+
+const fn score(name: api::ScoreName) -> Score {
+    match name {
+        api::ScoreName::TaintToleration => Score::TaintToleration,
+        api::ScoreName::NodeAffinity => Score::NodeAffinity,
+        api::ScoreName::NodeResourcesFit => Score::NodeResourcesFit,
+        api::ScoreName::NodeResourcesBalancedAllocation => Score::NodeResourcesBalancedAllocation,
+        api::ScoreName::ImageLocality => Score::ImageLocality,
+    }
+}
+
+#[cfg(test)]
+#[path = "compile_tests.rs"]
+mod tests;

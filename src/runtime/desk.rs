@@ -1,0 +1,225 @@
+//! The binds that one incarnation of a worker is waiting for.
+
+use super::mailbox::Mailbox;
+use super::stats::{BindStats, Ended};
+use crate::cluster::bind::{BindRequest, WorkerId};
+use crate::core::io::{AttemptId, BindOutcome, Input};
+use crate::core::model::{Pod, Str};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A bind that was handed over and has not ended.
+#[derive(Debug)]
+struct Open {
+    pod: Arc<Pod>,
+    node: Str,
+    since: Instant,
+    /// Whether its first answer is there: then it counts no more against the window.
+    acknowledged: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: FxHashMap<AttemptId, Open>,
+    /// Binds that certainly did not take place, and which the worker has not digested yet: uids of their pods.
+    undone: FxHashMap<AttemptId, Str>,
+    left: bool,
+}
+
+/// One incarnation of a worker as the bind lane sees it. It outlives the worker until its last bind has ended, so that a
+/// late refusal still gives the room back.
+#[derive(Debug)]
+pub(super) struct Desk {
+    /// Its number at the lane, used once: an answer for an earlier incarnation never reaches a later one.
+    pub(super) id: WorkerId,
+    mailbox: Arc<Mailbox>,
+    stats: Arc<BindStats>,
+    state: Mutex<State>,
+}
+
+/// What is left to do after an outcome.
+#[derive(Debug)]
+pub(super) enum Aftermath {
+    /// Nothing: the worker was told, or evidence comes by the watch.
+    Nothing,
+    /// The pod is bound to the node.
+    Announce(Arc<Pod>, Str),
+    /// The worker is gone: the assumption of the pod with this uid is to be undone.
+    Forget(Str),
+}
+
+impl Desk {
+    pub(super) fn new(id: WorkerId, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
+        Self { id, mailbox, stats, state: Mutex::default() }
+    }
+
+    /// Notes a bind that is about to be handed over.
+    pub(super) fn opened(&self, request: &BindRequest) {
+        let open =
+            Open { pod: request.pod.clone(), node: request.node.clone(), since: Instant::now(), acknowledged: false };
+        self.lock().open.insert(request.attempt, open);
+    }
+
+    /// Takes back [`Desk::opened`]: the handing over failed.
+    pub(super) fn never_opened(&self, attempt: AttemptId) {
+        self.lock().open.remove(&attempt);
+    }
+
+    /// Binds handed over whose first answer is still to come.
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.lock().open.values().filter(|open| !open.acknowledged).count()
+    }
+
+    /// Binds handed over that wait because their namespace is held.
+    pub(super) fn held(&self, holds: impl Fn(&str) -> bool) -> usize {
+        self.lock().open.values().filter(|open| !open.acknowledged && holds(&open.pod.key.namespace)).count()
+    }
+
+    /// Notes that the lane gave binds back unsent. The worker is to be told.
+    pub(super) fn revoked(&self, attempts: &[AttemptId]) {
+        let mut state = self.lock();
+        for attempt in attempts {
+            self.stats.count(Ended::Revoked);
+            if let Some(open) = state.open.remove(attempt) {
+                state.undone.insert(*attempt, open.pod.uid.clone());
+            }
+        }
+    }
+
+    /// Notes that the worker has taken in these outcomes.
+    pub(super) fn digested(&self, attempts: &[AttemptId]) {
+        if attempts.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        for attempt in attempts {
+            state.undone.remove(attempt);
+        }
+    }
+
+    /// The worker is gone. Returns the uids of pods whose assumption nobody will undo but the caller.
+    pub(super) fn leave(&self) -> Vec<Str> {
+        let mut state = self.lock();
+        state.left = true;
+        let mut uids: Vec<Str> = state.undone.drain().map(|(_, uid)| uid).collect();
+        uids.sort_unstable();
+        uids
+    }
+
+    /// Whether the worker is gone and its last bind has ended.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.lock();
+        state.left && state.open.is_empty()
+    }
+
+    /// Takes in what the lane says, and says what is left for the caller to do.
+    pub(super) fn deliver(&self, input: Input) -> Aftermath {
+        let mut state = self.lock();
+        let (attempt, aftermath) = self.settle(&mut state, &input);
+        if state.left {
+            return aftermath;
+        }
+        let aftermath = match aftermath {
+            Aftermath::Forget(uid) => {
+                state.undone.insert(attempt, uid);
+                Aftermath::Nothing
+            }
+            other => other,
+        };
+        // Under the lock: nothing may reach the mailbox once the worker has left, since its successor reads it too.
+        self.mailbox.post(input);
+        aftermath
+    }
+
+    /// Counts the outcome. [`Aftermath::Forget`] is for the worker as long as it is there.
+    fn settle(&self, state: &mut State, input: &Input) -> (AttemptId, Aftermath) {
+        let (attempt, outcome) = match input {
+            Input::BindRevoked { attempt } => {
+                self.stats.count(Ended::Revoked);
+                let open = state.open.remove(attempt);
+                return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
+            }
+            Input::BindEnded { attempt, outcome } => (*attempt, outcome),
+        };
+        self.stats.count(outcome.into());
+        if matches!(outcome, BindOutcome::Unknown) {
+            if let Some(open) = state.open.get_mut(&attempt) {
+                open.acknowledged = true;
+            }
+            return (attempt, Aftermath::Nothing);
+        }
+        let Some(open) = state.open.remove(&attempt) else { return (attempt, Aftermath::Nothing) };
+        self.stats.answered_after(open.since.elapsed());
+        let aftermath = match outcome {
+            BindOutcome::Bound => Aftermath::Announce(open.pod, open.node),
+            BindOutcome::Refused { .. } => Aftermath::Forget(open.pod.uid.clone()),
+            BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } | BindOutcome::Unknown => Aftermath::Nothing,
+        };
+        (attempt, aftermath)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::testing;
+
+    fn open(desk: &Desk, attempt: u64, uid: &str) {
+        let pod = Arc::new(testing::pod(uid, testing::shape()));
+        desk.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() });
+    }
+
+    fn desk() -> (Desk, Arc<Mailbox>) {
+        let mailbox = Arc::new(Mailbox::default());
+        (Desk::new(WorkerId(1), mailbox.clone(), Arc::default()), mailbox)
+    }
+
+    fn ended(attempt: u64, outcome: BindOutcome) -> Input {
+        Input::BindEnded { attempt: AttemptId(attempt), outcome }
+    }
+
+    fn refused(attempt: u64) -> Input {
+        ended(attempt, BindOutcome::Refused { message: "no".into() })
+    }
+
+    #[test]
+    fn an_unknown_outcome_frees_the_window_and_ends_later() {
+        let (desk, _) = desk();
+        open(&desk, 1, "u1");
+        assert_eq!((desk.unacknowledged(), desk.held(|ns| ns == "default")), (1, 1));
+        desk.deliver(ended(1, BindOutcome::Unknown));
+        assert_eq!(desk.unacknowledged(), 0);
+        desk.leave();
+        assert!(!desk.is_done(), "its outcome is still to come");
+        assert!(matches!(desk.deliver(ended(1, BindOutcome::Bound)), Aftermath::Announce(..)));
+        assert!(desk.is_done());
+    }
+
+    #[test]
+    fn a_refusal_after_the_worker_left_is_for_the_ledger() {
+        let (desk, mailbox) = desk();
+        open(&desk, 1, "u1");
+        desk.leave();
+        assert!(matches!(desk.deliver(refused(1)), Aftermath::Forget(uid) if &*uid == "u1"));
+        assert!(mailbox.take(Some(Instant::now())).inputs.is_empty(), "its successor must not read it");
+    }
+
+    #[test]
+    fn what_a_worker_did_not_digest_is_for_the_ledger() {
+        let (desk, mailbox) = desk();
+        for (attempt, uid) in [(1, "u1"), (2, "u2"), (3, "u3")] {
+            open(&desk, attempt, uid);
+        }
+        desk.deliver(refused(1));
+        desk.deliver(refused(2));
+        desk.revoked(&[AttemptId(3)]);
+        assert_eq!(mailbox.take(None).inputs.len(), 2);
+        desk.digested(&[AttemptId(1)]);
+        assert_eq!(desk.leave(), ["u2".into(), "u3".into()]);
+    }
+}

@@ -1,0 +1,251 @@
+use super::access::SharedLedger;
+use super::clock::Clock;
+use super::desk::{Aftermath, Desk};
+use super::handle::{Post, WorkerState, WorkerView};
+use super::mailbox::Order;
+use super::outlets::Outlets;
+use super::seat;
+use super::shares::Shares;
+use crate::cluster::bind::{Deliver, WorkerId};
+use crate::core::io::{AttemptId, Input};
+use crate::core::ledger::{Ledger, LedgerAccess};
+use crate::core::model::Str;
+use crate::core::profile::CompiledProfile;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{oneshot, watch};
+
+/// Why a worker cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The system gives no thread.
+    #[error("profile {profile}: no thread for its worker: {source}; raise the process's limit of threads")]
+    Thread {
+        /// The profile.
+        profile: Str,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The ledger and the worker threads. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("workers", &self.0.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// What the engine and the worker threads share.
+pub(super) struct Shared {
+    pub(super) ledger: SharedLedger,
+    pub(super) clock: Clock,
+    pub(super) shares: Shares,
+    pub(super) outlets: Box<dyn Outlets>,
+    workers: Mutex<BTreeMap<Str, Running>>,
+    desks: Mutex<FxHashMap<WorkerId, Arc<Desk>>>,
+    next_desk: AtomicU64,
+    dead: watch::Sender<Option<String>>,
+    seeds: RandomState,
+}
+
+struct Running {
+    post: Arc<Post>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Engine {
+    /// An engine with an empty ledger and no workers. `connect` is given the way in for outcomes of binds, and makes the
+    /// way out for effects.
+    pub fn new<O: Outlets>(connect: impl FnOnce(Deliver) -> O) -> Self {
+        Self(Arc::new_cyclic(|shared: &Weak<Shared>| {
+            let shared = shared.clone();
+            let deliver: Deliver = Arc::new(move |worker, input| {
+                if let Some(shared) = shared.upgrade() {
+                    shared.deliver(worker, input);
+                }
+            });
+            Shared {
+                ledger: SharedLedger::default(),
+                clock: Clock::start(),
+                shares: Shares::default(),
+                outlets: Box::new(connect(deliver)),
+                workers: Mutex::default(),
+                desks: Mutex::default(),
+                next_desk: AtomicU64::new(1),
+                dead: watch::Sender::new(None),
+                seeds: RandomState::new(),
+            }
+        }))
+    }
+
+    /// The engine's clock.
+    pub fn clock(&self) -> Clock {
+        self.0.clock
+    }
+
+    /// Reads the ledger.
+    pub fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
+        self.0.ledger.read(f)
+    }
+
+    /// Changes the ledger by what was seen in the cluster, and tells every worker.
+    pub fn apply<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
+        let result = self.0.ledger.write(f);
+        self.0.wake_all();
+        result
+    }
+
+    /// Wakes every worker: something that it asks about may be different now.
+    pub fn wake_all(&self) {
+        self.0.wake_all();
+    }
+
+    /// Starts a worker for the profile, or gives the profile to the worker that it has already.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn run(&self, profile: Arc<CompiledProfile>) -> Result<(), EngineError> {
+        let mut workers = self.0.lock();
+        if let Some(running) = workers.get(&profile.name) {
+            if running.post.profile() != profile {
+                running.post.mailbox.order(Order::Swap(profile));
+            }
+            return Ok(());
+        }
+        let name = profile.name.clone();
+        let post = Arc::new(Post::new(profile, self.0.clock.now()));
+        let (end, ended) = oneshot::channel::<()>();
+        let (shared, own) = (self.0.clone(), post.clone());
+        let thread = std::thread::Builder::new().name(format!("berth-{name}")).spawn(move || {
+            // Dropped when the thread ends, in whatever way.
+            let _end = end;
+            seat::supervise(&shared, &own);
+        });
+        thread.map_err(|source| EngineError::Thread { profile: name.clone(), source })?;
+        workers.insert(name, Running { post, ended });
+        Ok(())
+    }
+
+    /// Stops the profile's worker: unsent binds go back, sent ones end by evidence. Resolves when its thread has ended.
+    pub fn stop(&self, profile: &str) -> impl Future<Output = ()> + Send + use<> {
+        let running = self.0.lock().remove(profile);
+        if let Some(running) = &running {
+            running.post.mailbox.order(Order::Stop);
+        }
+        async move {
+            if let Some(running) = running {
+                // An error is the sender's drop: the thread's end.
+                let _ended = running.ended.await;
+            }
+        }
+    }
+
+    /// Stops every worker.
+    pub async fn stop_all(&self) {
+        let names: Vec<Str> = self.0.lock().keys().cloned().collect();
+        let stops: Vec<_> = names.iter().map(|name| self.stop(name)).collect();
+        for stop in stops {
+            stop.await;
+        }
+    }
+
+    /// The profile's worker, if it has one.
+    pub fn worker(&self, profile: &str) -> Option<WorkerView> {
+        self.0.lock().get(profile).map(|running| running.post.view())
+    }
+
+    /// Every worker by its profile's name.
+    pub fn workers(&self) -> BTreeMap<Str, WorkerView> {
+        self.0.lock().iter().map(|(name, running)| (name.clone(), running.post.view())).collect()
+    }
+
+    /// Why the process cannot go on, once that is so.
+    pub fn dead(&self) -> watch::Receiver<Option<String>> {
+        self.0.dead.subscribe()
+    }
+}
+
+impl Shared {
+    /// Where ties between equally good nodes begin: different for each profile and process.
+    pub(super) fn seed(&self, profile: &str) -> u64 {
+        self.seeds.hash_one(profile)
+    }
+
+    pub(super) fn wake_all(&self) {
+        for running in self.lock().values() {
+            running.post.mailbox.wake();
+        }
+    }
+
+    /// The process cannot go on.
+    pub(super) fn die(&self, reason: String) {
+        self.dead.send_replace(Some(reason));
+    }
+
+    pub(super) fn open_desk(&self, post: &Post) -> Arc<Desk> {
+        let id = WorkerId(self.next_desk.fetch_add(1, Ordering::Relaxed));
+        let desk = Arc::new(Desk::new(id, post.mailbox.clone(), post.binds.clone()));
+        self.desks().insert(id, desk.clone());
+        desk
+    }
+
+    /// Takes back the worker's unsent binds; it is to be told.
+    pub(super) fn revoke(&self, desk: &Desk) -> Vec<AttemptId> {
+        let attempts = self.outlets.revoke(desk.id);
+        desk.revoked(&attempts);
+        attempts
+    }
+
+    /// The worker is gone: what was not sent goes back to the ledger, and so do the pods `abandoned`, which it had assumed
+    /// and not handed over.
+    pub(super) fn close_desk(&self, desk: &Desk, abandoned: &[Str]) {
+        self.revoke(desk);
+        let undone = desk.leave();
+        if desk.is_done() {
+            self.desks().remove(&desk.id);
+        }
+        self.ledger.write(|ledger| {
+            for uid in undone.iter().chain(abandoned) {
+                ledger.forget(uid);
+            }
+        });
+        self.wake_all();
+    }
+
+    fn deliver(&self, worker: WorkerId, input: Input) {
+        let Some(desk) = self.desks().get(&worker).cloned() else { return };
+        match desk.deliver(input) {
+            Aftermath::Nothing => {}
+            Aftermath::Announce(pod, node) => self.outlets.bound(pod, node),
+            Aftermath::Forget(uid) => {
+                self.ledger.write(|ledger| ledger.forget(&uid));
+                self.wake_all();
+            }
+        }
+        if desk.is_done() {
+            self.desks().remove(&worker);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Running>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn desks(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<Desk>>> {
+        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WorkerView {
+    /// Whether its thread works.
+    pub fn is_running(&self) -> bool {
+        self.state == WorkerState::Running
+    }
+}

@@ -1,0 +1,197 @@
+//! From what a watch saw to the ledger: one write for a batch, and the sweep at the end of a re-read.
+
+use super::engine::Engine;
+use crate::core::ledger::Ledger;
+use crate::core::model::{Namespace, Node, Pod, Str};
+use rustc_hash::FxHashSet;
+use std::marker::PhantomData;
+
+/// A kind of object that the ledger keeps.
+pub trait Tracked: Sized + Send + Sync + 'static {
+    /// What tells objects of this kind apart for good: the uid of a pod, the name of a node or namespace.
+    fn identity(&self) -> Str;
+
+    /// The same from an object's name and uid.
+    fn identity_of(name: &str, uid: &str) -> Str;
+
+    /// Takes one up as seen.
+    fn apply(self, ledger: &mut Ledger);
+
+    /// Drops one.
+    fn delete(identity: &str, ledger: &mut Ledger);
+
+    /// Drops all others: the end of a re-read.
+    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger);
+}
+
+impl Tracked for Pod {
+    fn identity(&self) -> Str {
+        self.uid.clone()
+    }
+
+    fn identity_of(_name: &str, uid: &str) -> Str {
+        uid.into()
+    }
+
+    fn apply(self, ledger: &mut Ledger) {
+        ledger.apply_pod(self);
+    }
+
+    fn delete(identity: &str, ledger: &mut Ledger) {
+        ledger.delete_pod(identity);
+    }
+
+    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+        ledger.retain_pods(seen);
+    }
+}
+
+impl Tracked for Node {
+    fn identity(&self) -> Str {
+        self.name.clone()
+    }
+
+    fn identity_of(name: &str, _uid: &str) -> Str {
+        name.into()
+    }
+
+    fn apply(self, ledger: &mut Ledger) {
+        ledger.apply_node(&self);
+    }
+
+    fn delete(identity: &str, ledger: &mut Ledger) {
+        ledger.delete_node(identity);
+    }
+
+    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+        ledger.retain_nodes(seen);
+    }
+}
+
+impl Tracked for Namespace {
+    fn identity(&self) -> Str {
+        self.name.clone()
+    }
+
+    fn identity_of(name: &str, _uid: &str) -> Str {
+        name.into()
+    }
+
+    fn apply(self, ledger: &mut Ledger) {
+        ledger.apply_namespace(self);
+    }
+
+    fn delete(identity: &str, ledger: &mut Ledger) {
+        ledger.delete_namespace(identity);
+    }
+
+    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+        ledger.retain_namespaces(seen);
+    }
+}
+
+/// What a watch says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen<T> {
+    /// A re-read begins: whatever is not seen before [`Seen::Synced`] is gone.
+    Begin,
+    /// An object as it is now.
+    Object(T),
+    /// The object with this identity is there, but cannot be read: it is kept as it was.
+    Unreadable(Str),
+    /// The object with this identity is gone.
+    Gone(Str),
+    /// The re-read is complete.
+    Synced,
+}
+
+/// Applies what one watch says to the engine's ledger.
+#[derive(Debug)]
+pub struct Feed<T> {
+    engine: Engine,
+    sweep: Option<FxHashSet<Str>>,
+    kind: PhantomData<fn(T)>,
+}
+
+impl<T: Tracked> Feed<T> {
+    /// A feed into `engine`.
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, sweep: None, kind: PhantomData }
+    }
+
+    /// Applies a batch under one write lock, in order, and wakes the workers. Says whether a re-read was completed.
+    pub fn apply(&mut self, batch: impl IntoIterator<Item = Seen<T>>) -> bool {
+        let sweep = &mut self.sweep;
+        self.engine.apply(|ledger| {
+            let mut synced = false;
+            for seen in batch {
+                synced |= Self::apply_one(sweep, seen, ledger);
+            }
+            synced
+        })
+    }
+
+    fn apply_one(sweep: &mut Option<FxHashSet<Str>>, seen: Seen<T>, ledger: &mut Ledger) -> bool {
+        match seen {
+            Seen::Begin => *sweep = Some(FxHashSet::default()),
+            Seen::Object(object) => {
+                if let Some(seen) = sweep {
+                    seen.insert(object.identity());
+                }
+                object.apply(ledger);
+            }
+            Seen::Unreadable(identity) => {
+                if let Some(seen) = sweep {
+                    seen.insert(identity);
+                }
+            }
+            Seen::Gone(identity) => {
+                if let Some(seen) = sweep {
+                    seen.remove(&identity);
+                }
+                T::delete(&identity, ledger);
+            }
+            Seen::Synced => {
+                if let Some(seen) = sweep.take() {
+                    T::retain(&seen, ledger);
+                }
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::model::Labels;
+    use crate::runtime::tests::Nowhere;
+
+    fn namespace(name: &str) -> Seen<Namespace> {
+        Seen::Object(Namespace { name: name.into(), labels: Labels::none() })
+    }
+
+    fn known(engine: &Engine, name: &str) -> bool {
+        engine.read(|ledger| ledger.namespace(name).is_some())
+    }
+
+    #[test]
+    fn a_re_read_drops_what_it_did_not_see() {
+        let engine = Engine::new(|_| Nowhere);
+        let mut feed = Feed::new(engine.clone());
+        assert!(feed.apply([Seen::Begin, namespace("a"), namespace("b"), namespace("c"), Seen::Synced]));
+        assert!(!feed.apply([Seen::Begin, namespace("a"), Seen::Unreadable("c".into())]));
+        assert!(known(&engine, "b"), "nothing is dropped before the end");
+        assert!(feed.apply([Seen::Synced]));
+        assert!(known(&engine, "a") && !known(&engine, "b") && known(&engine, "c"));
+    }
+
+    #[test]
+    fn deletes_are_applied() {
+        let engine = Engine::new(|_| Nowhere);
+        let mut feed = Feed::new(engine.clone());
+        feed.apply([namespace("a"), Seen::Gone("a".into())]);
+        assert!(!known(&engine, "a"));
+    }
+}

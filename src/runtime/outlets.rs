@@ -1,0 +1,40 @@
+use crate::cluster::bind::{BindRequest, WorkerId};
+use crate::core::io::{AttemptId, RefusalReason, RefusalText};
+use crate::core::model::{Pod, Str};
+use std::sync::Arc;
+
+/// What a pod's owner is to be told.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The profile that says it.
+    pub profile: Str,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The condition's reason.
+    pub reason: RefusalReason,
+    /// The condition's message and the event's note.
+    pub text: RefusalText,
+    /// Whether an attempt failed; otherwise the pod is held without one, and there is no event.
+    pub attempted: bool,
+}
+
+/// Where workers' effects go. Called from worker threads: nothing here may block.
+pub trait Outlets: Send + Sync + 'static {
+    /// Queues a bind. Its outcome is delivered to the engine.
+    fn bind(&self, worker: WorkerId, request: BindRequest);
+
+    /// Takes back a worker's binds that were not sent; nothing else is delivered for them.
+    fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
+
+    /// Each worker's part of the lane while `busy` of them have something to bind, at least 1.
+    fn share(&self, busy: usize) -> usize;
+
+    /// Whether binds of this namespace wait for the outcome of earlier ones.
+    fn holds(&self, namespace: &str) -> bool;
+
+    /// A pod of ours is bound: says so to its owner.
+    fn bound(&self, pod: Arc<Pod>, node: Str);
+
+    /// Tells a pod's owner why it is not placed.
+    fn refuse(&self, refusal: Refusal);
+}

@@ -1,0 +1,207 @@
+//! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
+
+use super::desk::Desk;
+use super::engine::Shared;
+use super::handle::{Post, WorkerState};
+use super::mailbox::{Mail, Order};
+use super::outlets::Refusal;
+use super::shares::Share;
+use crate::cluster::bind::BindRequest;
+use crate::core::io::{AttemptId, BindOutcome, Effect, Input};
+use crate::core::ledger::LedgerAccess;
+use crate::core::model::Str;
+use crate::core::worker::{Next, Worker};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often a worker's numbers are published at most: people and scrapes look at them, nothing decides by them.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+
+/// First pause before a worker that panicked is started again; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest pause: what makes it panic may go away, and a minute of that is bearable.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A worker that lived this long starts with the first pause again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(600);
+
+/// A worker's life: runs it until it is stopped, and again after each panic.
+pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<Post>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let desk = shared.open_desk(post);
+        let began = Instant::now();
+        let mut seat = Seat::new(shared.clone(), post.clone(), desk.clone());
+        let ended = catch_unwind(AssertUnwindSafe(|| seat.run()));
+        let abandoned = seat.undispatched();
+        drop(seat);
+        shared.close_desk(&desk, &abandoned);
+        let Err(panic) = ended else {
+            post.set_state(WorkerState::Stopped);
+            return;
+        };
+        let message = panic_message(&*panic);
+        if shared.ledger.is_broken() {
+            shared.die(format!("worker of profile {} panicked while it wrote the ledger: {message}", post.name));
+            return;
+        }
+        if began.elapsed() > HEALTHY_AFTER {
+            pause = FIRST_PAUSE;
+        }
+        tracing::error!(profile = %post.name, message, pause_s = pause.as_secs(), "worker panicked");
+        let again_at = shared.clock.now() + pause;
+        post.set_state(WorkerState::Failed { message, again_at });
+        if wait_or_stop(post, shared.clock.instant(again_at)) {
+            post.set_state(WorkerState::Stopped);
+            return;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        post.count_restart();
+        post.set_state(WorkerState::Running);
+    }
+}
+
+/// Waits until `until`, or for an order: says whether it was to stop. A new profile is tried at once.
+fn wait_or_stop(post: &Post, until: Instant) -> bool {
+    while Instant::now() < until {
+        match post.mailbox.take(Some(until)).order {
+            Some(Order::Stop) => return true,
+            Some(Order::Swap(profile)) => {
+                post.set_profile(profile);
+                return false;
+            }
+            None => {}
+        }
+    }
+    false
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}
+
+/// One incarnation of a worker.
+struct Seat {
+    shared: Arc<Shared>,
+    post: Arc<Post>,
+    desk: Arc<Desk>,
+    worker: Worker,
+    share: Share,
+    inputs: Vec<Input>,
+    effects: Vec<Effect>,
+    published: Option<Instant>,
+}
+
+impl Seat {
+    fn new(shared: Arc<Shared>, post: Arc<Post>, desk: Arc<Desk>) -> Self {
+        let worker = Worker::new(post.profile(), shared.seed(&post.name));
+        let share = shared.shares.join();
+        Self { shared, post, desk, worker, share, inputs: Vec::new(), effects: Vec::new(), published: None }
+    }
+
+    /// Uids of pods that were assumed in a step that did not end, so that nobody binds them.
+    fn undispatched(&self) -> Vec<Str> {
+        let mut uids = Vec::new();
+        for effect in &self.effects {
+            if let Effect::Bind { attempt, pod, .. } = effect {
+                self.desk.never_opened(*attempt);
+                uids.push(pod.uid.clone());
+            }
+        }
+        uids
+    }
+
+    fn run(&mut self) {
+        let mut until = Some(Instant::now());
+        loop {
+            let Mail { inputs, order } = self.post.mailbox.take(until);
+            self.inputs.extend(inputs);
+            match order {
+                Some(Order::Stop) => return,
+                Some(Order::Swap(profile)) => {
+                    let revoked = self.shared.revoke(&self.desk);
+                    self.inputs.extend(revoked.into_iter().map(|attempt| Input::BindRevoked { attempt }));
+                    self.post.set_profile(profile.clone());
+                    self.worker.swap(self.shared.clock.now(), profile);
+                }
+                None => {}
+            }
+            until = self.step();
+        }
+    }
+
+    /// One step; returns until when to wait if nothing comes.
+    fn step(&mut self) -> Option<Instant> {
+        let undone: Vec<AttemptId> = self.inputs.iter().filter_map(gives_back).collect();
+        self.worker.set_bind_window(self.window());
+        let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
+        self.desk.digested(&undone);
+        self.dispatch();
+        if !undone.is_empty() {
+            // Room came back: others may have waited for it.
+            self.shared.wake_all();
+        }
+        let unacknowledged = self.desk.unacknowledged();
+        self.post.set_unacknowledged(unacknowledged);
+        self.share.set_busy(unacknowledged > 0 || matches!(next, Next::Now));
+        let publish_at = self.publish();
+        match next {
+            Next::Now => Some(Instant::now()),
+            Next::At(time) => {
+                let at = self.shared.clock.instant(time);
+                Some(publish_at.map_or(at, |publish| publish.min(at)))
+            }
+            Next::Idle => publish_at,
+        }
+    }
+
+    /// How many unacknowledged binds this worker may have: twice its share, and what only waits for its namespace.
+    fn window(&self) -> usize {
+        let outlets = &self.shared.outlets;
+        2 * outlets.share(self.shared.shares.busy()) + self.desk.held(|namespace| outlets.holds(namespace))
+    }
+
+    /// Hands over the effects in order; what was handed over is gone from the list even if the next one panics.
+    fn dispatch(&mut self) {
+        self.effects.reverse();
+        while let Some(effect) = self.effects.last().cloned() {
+            match effect {
+                Effect::Bind { attempt, pod, node } => {
+                    let request = BindRequest { attempt, pod, node };
+                    self.desk.opened(&request);
+                    self.shared.outlets.bind(self.desk.id, request);
+                }
+                Effect::Refuse { pod, reason, text, attempted } => {
+                    let profile = self.post.name.clone();
+                    self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted });
+                }
+            }
+            self.effects.pop();
+        }
+    }
+
+    /// Publishes if it is time; otherwise says when it will be.
+    fn publish(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        if let Some(due) = self.published.map(|last| last + PUBLISH_EVERY).filter(|due| *due > now) {
+            return Some(due);
+        }
+        let snapshot = self.shared.ledger.read(|ledger| self.worker.snapshot(ledger));
+        self.post.publish(snapshot);
+        self.published = Some(now);
+        None
+    }
+}
+
+/// The attempt whose room an outcome gives back.
+fn gives_back(input: &Input) -> Option<AttemptId> {
+    match input {
+        Input::BindRevoked { attempt } => Some(*attempt),
+        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } => None,
+        Input::BindEnded { attempt, .. } => Some(*attempt),
+    }
+}

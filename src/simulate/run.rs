@@ -1,0 +1,203 @@
+use super::{Cluster, Fate, PodReport, Report, not_served, serving};
+use crate::core::io::{BindOutcome, Effect, Input};
+use crate::core::ledger::Ledger;
+use crate::core::model::{Pod, Str, Time};
+use crate::core::profile::{CompiledProfile, Mode};
+use crate::core::worker::{Next, Worker};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The sweep of long unschedulable pods does not run here: without an event, trying again changes nothing.
+const NO_SWEEP: Duration = Duration::from_secs(1 << 32);
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What became of each pending pod.
+    pub report: Report,
+    /// The cluster as it is in the end.
+    pub ledger: Ledger,
+    /// How much virtual time passed.
+    pub elapsed: Duration,
+}
+
+/// What is known of one pending pod while the run goes on.
+#[derive(Debug, Default)]
+struct Progress {
+    node: Option<Str>,
+    attempts: u32,
+    refusal: Option<Refusal>,
+}
+
+/// The last that was said of a pod without a node.
+#[derive(Debug)]
+struct Refusal {
+    reason: String,
+    message: String,
+    attempted: bool,
+}
+
+/// A profile's worker and what it has not been told yet.
+struct Seat {
+    worker: Worker,
+    inputs: Vec<Input>,
+}
+
+/// Lets `profiles` place the pending pods of `cluster` until nothing more happens.
+///
+/// `seed` fixes how ties between equally good nodes are broken.
+pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> Outcome {
+    let mut sorted: Vec<&Arc<CompiledProfile>> = profiles.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let seats = sorted.iter().enumerate().map(|(i, profile)| {
+        let mut profile = CompiledProfile::clone(profile);
+        profile.queue.max_unschedulable = NO_SWEEP;
+        Seat { worker: Worker::new(Arc::new(profile), seed.wrapping_add(i as u64)), inputs: Vec::new() }
+    });
+    let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
+    let mut run = Run {
+        ledger: RefCell::new(cluster.ledger()),
+        seats: seats.collect(),
+        now: Time::ZERO,
+        placed_at: Time::ZERO,
+        // Backoff ends on whole seconds, so one lasts a second more at most.
+        patience: longest_backoff + Duration::from_secs(2),
+        progress: BTreeMap::new(),
+    };
+    run.until_quiet();
+    let report = run.report(cluster, profiles);
+    Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner() }
+}
+
+struct Run {
+    ledger: RefCell<Ledger>,
+    seats: Vec<Seat>,
+    now: Time,
+    /// When the last pod was placed.
+    placed_at: Time,
+    /// For how long pods are tried again after the last placement: once each, since nothing else changes here.
+    patience: Duration,
+    /// By uid.
+    progress: BTreeMap<Str, Progress>,
+}
+
+impl Run {
+    fn until_quiet(&mut self) {
+        loop {
+            let (acted, next) = self.round();
+            if acted {
+                continue;
+            }
+            let Some(next) = next.filter(|_| self.has_work()) else { return };
+            if next > self.placed_at + self.patience {
+                return;
+            }
+            self.now = next.max(self.now);
+        }
+    }
+
+    /// Lets each worker step once. Returns whether one is not done with this moment, and when one wants to go on.
+    fn round(&mut self) -> (bool, Option<Time>) {
+        let mut acted = false;
+        let mut earliest: Option<Time> = None;
+        let mut effects = Vec::new();
+        for i in 0..self.seats.len() {
+            let seat = &mut self.seats[i];
+            match seat.worker.step(self.now, &mut seat.inputs, &self.ledger, &mut effects) {
+                Next::Now => acted = true,
+                Next::At(at) => earliest = Some(earliest.map_or(at, |e| e.min(at))),
+                Next::Idle => {}
+            }
+            for effect in effects.drain(..) {
+                acted |= self.perform(i, effect);
+            }
+        }
+        (acted, earliest)
+    }
+
+    /// Does what a worker wants done; returns whether that may give workers something to do.
+    fn perform(&mut self, seat: usize, effect: Effect) -> bool {
+        match effect {
+            Effect::Bind { attempt, pod, node } => {
+                let progress = self.progress.entry(pod.uid.clone()).or_default();
+                progress.attempts += 1;
+                progress.node = Some(node.clone());
+                progress.refusal = None;
+                self.placed_at = self.now;
+                let bound = Pod { node_name: Some(node), nominated_node: None, ..Pod::clone(&pod) };
+                self.ledger.borrow_mut().apply_pod(bound);
+                self.seats[seat].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+                true
+            }
+            Effect::Refuse { pod, reason, text, attempted } => {
+                let progress = self.progress.entry(pod.uid.clone()).or_default();
+                progress.attempts += u32::from(attempted);
+                let reason = reason.as_str().to_owned();
+                progress.refusal = Some(Refusal { reason, message: text.to_string(), attempted });
+                false
+            }
+        }
+    }
+
+    /// Whether some pod is still to be tried without an event from outside.
+    fn has_work(&self) -> bool {
+        self.seats.iter().any(|seat| !seat.worker.is_quiet())
+    }
+
+    fn report(&mut self, cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Report {
+        let pods = cluster.pending().into_iter().map(|pod| {
+            let progress = self.progress.remove(&pod.uid).unwrap_or_default();
+            let profile = serving(profiles, pod);
+            let (fate, said) = fate(pod, profile, profiles, progress.node.is_some(), progress.refusal);
+            PodReport {
+                namespace: pod.key.namespace.clone(),
+                name: pod.key.name.clone(),
+                node: progress.node,
+                nominated_node: pod.nominated_node.clone().filter(|_| fate != Fate::Placed),
+                victims: Vec::new(),
+                attempts: progress.attempts,
+                reason: said.as_ref().map(|(reason, _)| reason.clone()),
+                message: said.map(|(_, message)| message),
+                fate,
+                profile: profile.map(|p| p.name.clone()),
+            }
+        });
+        Report::new(pods.collect())
+    }
+}
+
+/// What became of `pod`, and reason and message where it has no node.
+fn fate(
+    pod: &Pod,
+    profile: Option<&Arc<CompiledProfile>>,
+    profiles: &[Arc<CompiledProfile>],
+    placed: bool,
+    refusal: Option<Refusal>,
+) -> (Fate, Option<(String, String)>) {
+    let said = |reason: &str, message: String| Some((reason.to_owned(), message));
+    if placed {
+        return (Fate::Placed, None);
+    }
+    let Some(profile) = profile else { return (Fate::Held, said("NoProfile", not_served(profiles, pod))) };
+    if !pod.gates.is_empty() {
+        return (
+            Fate::Gated,
+            said("SchedulingGated", format!("waiting for scheduling gates: [{}]", pod.gates.join(" "))),
+        );
+    }
+    if let Some(refusal) = refusal {
+        let fate = if refusal.attempted { Fate::Unschedulable } else { Fate::Held };
+        return (fate, Some((refusal.reason, refusal.message)));
+    }
+    if pod.deleting {
+        return (Fate::Held, said("Deleting", "the pod is being deleted".to_owned()));
+    }
+    match profile.mode {
+        Mode::Paused => {
+            (Fate::Held, said("Paused", format!("SchedulerProfile {} is paused (spec.mode)", profile.name)))
+        }
+        Mode::Active => (Fate::Held, said("NotTried", format!("SchedulerProfile {} did not come to it", profile.name))),
+    }
+}

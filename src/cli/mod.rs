@@ -6,6 +6,7 @@ mod completion;
 mod crd;
 mod explain;
 mod inputs;
+mod operator;
 mod output;
 mod simulate;
 mod units;
@@ -30,6 +31,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Watch SchedulerProfiles and run a worker for each: the controller itself.
+    Operator(operator::Args),
     /// Say where pending pods would land, with the very engine that schedules live.
     Simulate(simulate::Args),
     /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
@@ -55,6 +58,7 @@ pub fn parse() -> Result<Cli, ExitCode> {
 /// Runs the command and prints what it answers; an error goes to standard error as one line.
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
+        Command::Operator(args) => operator::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Crd(args) => crd::run(&args),

@@ -1,9 +1,32 @@
-//! What touches Kubernetes.
+//! The ring that touches Kubernetes.
+//!
+//! Egress, each with connections of its own so that nothing queues ahead of binds:
+//!
+//! ```text
+//!  client      the connection, and what its errors mean
+//!  lease/      leadership, and the gate that every write asks right before it is sent
+//!  bind/       the bind lane
+//!  refusal     PodScheduled=False
+//!  events/     events, behind the binds
+//!  foreign     who else bound a pod of ours
+//!  served_crd  the definition as installed
+//!  revisions   last good specs
+//!  send        one request and its plain answer
+//! ```
+//!
+//! Ingress, from bytes to the core's model at one border:
+//!
+//! ```text
+//!  slim/       just the fields that scheduling reads, never failing as a whole
+//!  decode/     the only border: validated, normalised, interned
+//!  watch/      one kind, read whole and consistently, then followed
+//! ```
 
 pub mod bind;
 pub mod client;
 pub mod decode;
 pub mod events;
+pub mod foreign;
 pub mod lease;
 pub mod refusal;
 pub mod revisions;

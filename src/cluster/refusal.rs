@@ -316,7 +316,7 @@ mod tests {
 
     fn open() -> Gate {
         let gate = Gate::new();
-        gate.hold_until(Instant::now() + Duration::from_secs(3_600));
+        gate.hold_until(Instant::now() + Duration::from_hours(1));
         gate.admit();
         gate
     }
@@ -352,8 +352,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_refusal_wins_and_a_bind_takes_it_back() {
-        let hold = Arc::new(AtomicBool::new(true));
-        let held = hold.clone();
+        let shut = Arc::new(AtomicBool::new(true));
+        let held = shut.clone();
         let server = Scripted::start(move |_| {
             let held = held.clone();
             async move {
@@ -373,7 +373,7 @@ mod tests {
         writer.write(Arc::new(pod("ns", "bound")), NO, say("late"));
         writer.cancel("uid-bound");
         assert_eq!(writer.queued(), 1);
-        hold.store(false, Ordering::Relaxed);
+        shut.store(false, Ordering::Relaxed);
         until("written", || writer.counters().written == 5).await;
         assert_eq!(writer.counters().overtaken, 2);
         let asked = server.requests();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long after the last refusal a permission counts as missing. Above the longest pause of every loop of ours, so
-/// that a condition does not come and go with the retries.
+/// How long after the last refusal a permission counts as missing. Above the time between two reviews, so that a condition
+/// does not come and go between them.
 const REMEMBERED: Duration = Duration::from_secs(90);
 
 /// A permission that is missing.
@@ -21,7 +21,11 @@ pub(super) struct Permission {
 impl Permission {
     /// Whether nothing can be scheduled without it.
     pub(super) fn is_essential(self) -> bool {
-        matches!(self.resource, "pods" | "nodes" | "namespaces" | "pods/binding")
+        let resource = matches!(
+            self.resource,
+            "pods" | "nodes" | "namespaces" | "pods/binding" | "schedulerprofiles.scheduling.berth.dev"
+        );
+        resource && self.verb != "get"
     }
 }
 
@@ -56,9 +60,11 @@ impl Denials {
         }
     }
 
-    /// The permission works.
-    pub(super) fn clear(&self, resource: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|permission, _| permission.resource != resource);
+    /// The permission is there.
+    pub(super) fn clear(&self, permission: Permission) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&permission).is_some() {
+            tracing::info!(verb = permission.verb, resource = permission.resource, "permission granted");
+        }
     }
 
     /// What is missing at present, what is essential first.
@@ -85,7 +91,7 @@ mod tests {
         assert!(denials.note(bind, start));
         assert_eq!(denials.present(start + Duration::from_secs(1)), [bind, events]);
         assert_eq!(denials.present(start + Duration::from_secs(100)), [events]);
-        denials.clear("events.events.k8s.io");
+        denials.clear(events);
         assert!(denials.present(start + Duration::from_secs(1)).iter().all(|p| *p == bind));
     }
 

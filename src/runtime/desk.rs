@@ -2,7 +2,7 @@
 
 use super::mailbox::Mailbox;
 use super::stats::{BindStats, Ended};
-use crate::cluster::bind::WorkerId;
+use crate::cluster::bind::{BindRequest, WorkerId};
 use crate::core::io::{AttemptId, BindOutcome, Input};
 use crate::core::model::{Pod, Str};
 use rustc_hash::FxHashMap;
@@ -12,8 +12,8 @@ use std::time::Instant;
 /// A bind that was handed over and has not ended.
 #[derive(Debug)]
 struct Open {
-    uid: Str,
-    namespace: Str,
+    pod: Arc<Pod>,
+    node: Str,
     since: Instant,
     /// Whether its first answer is there: then it counts no more against the window.
     acknowledged: bool,
@@ -38,20 +38,27 @@ pub(super) struct Desk {
     state: Mutex<State>,
 }
 
+/// What is left to do after an outcome.
+#[derive(Debug)]
+pub(super) enum Aftermath {
+    /// Nothing: the worker was told, or evidence comes by the watch.
+    Nothing,
+    /// The pod is bound to the node.
+    Announce(Arc<Pod>, Str),
+    /// The worker is gone: the assumption of the pod with this uid is to be undone.
+    Forget(Str),
+}
+
 impl Desk {
     pub(super) fn new(id: WorkerId, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
         Self { id, mailbox, stats, state: Mutex::default() }
     }
 
     /// Notes a bind that is about to be handed over.
-    pub(super) fn opened(&self, attempt: AttemptId, pod: &Pod) {
-        let open = Open {
-            uid: pod.uid.clone(),
-            namespace: pod.key.namespace.clone(),
-            since: Instant::now(),
-            acknowledged: false,
-        };
-        self.lock().open.insert(attempt, open);
+    pub(super) fn opened(&self, request: &BindRequest) {
+        let open =
+            Open { pod: request.pod.clone(), node: request.node.clone(), since: Instant::now(), acknowledged: false };
+        self.lock().open.insert(request.attempt, open);
     }
 
     /// Takes back [`Desk::opened`]: the handing over failed.
@@ -66,7 +73,7 @@ impl Desk {
 
     /// Binds handed over that wait because their namespace is held.
     pub(super) fn held(&self, holds: impl Fn(&str) -> bool) -> usize {
-        self.lock().open.values().filter(|open| !open.acknowledged && holds(&open.namespace)).count()
+        self.lock().open.values().filter(|open| !open.acknowledged && holds(&open.pod.key.namespace)).count()
     }
 
     /// Notes that the lane gave binds back unsent. The worker is to be told.
@@ -75,7 +82,7 @@ impl Desk {
         for attempt in attempts {
             self.stats.count(Ended::Revoked);
             if let Some(open) = state.open.remove(attempt) {
-                state.undone.insert(*attempt, open.uid);
+                state.undone.insert(*attempt, open.pod.uid.clone());
             }
         }
     }
@@ -106,40 +113,50 @@ impl Desk {
         state.left && state.open.is_empty()
     }
 
-    /// Takes in what the lane says. Where the worker is gone, returns the uid of the pod whose assumption is to be undone.
-    pub(super) fn deliver(&self, input: Input) -> Option<Str> {
+    /// Takes in what the lane says, and says what is left for the caller to do.
+    pub(super) fn deliver(&self, input: Input) -> Aftermath {
         let mut state = self.lock();
-        let undone = self.settle(&mut state, &input);
+        let (attempt, aftermath) = self.settle(&mut state, &input);
         if state.left {
-            return undone.map(|(_, uid)| uid);
+            return aftermath;
         }
-        state.undone.extend(undone);
+        let aftermath = match aftermath {
+            Aftermath::Forget(uid) => {
+                state.undone.insert(attempt, uid);
+                Aftermath::Nothing
+            }
+            other => other,
+        };
         // Under the lock: nothing may reach the mailbox once the worker has left, since its successor reads it too.
         self.mailbox.post(input);
-        None
+        aftermath
     }
 
-    /// Counts the outcome; returns the attempt and its pod's uid if the bind certainly did not take place.
-    fn settle(&self, state: &mut State, input: &Input) -> Option<(AttemptId, Str)> {
-        match input {
+    /// Counts the outcome. [`Aftermath::Forget`] is for the worker as long as it is there.
+    fn settle(&self, state: &mut State, input: &Input) -> (AttemptId, Aftermath) {
+        let (attempt, outcome) = match input {
             Input::BindRevoked { attempt } => {
                 self.stats.count(Ended::Revoked);
-                state.open.remove(attempt).map(|open| (*attempt, open.uid))
+                let open = state.open.remove(attempt);
+                return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
             }
-            Input::BindEnded { attempt, outcome: outcome @ BindOutcome::Unknown } => {
-                self.stats.count(outcome.into());
-                if let Some(open) = state.open.get_mut(attempt) {
-                    open.acknowledged = true;
-                }
-                None
+            Input::BindEnded { attempt, outcome } => (*attempt, outcome),
+        };
+        self.stats.count(outcome.into());
+        if matches!(outcome, BindOutcome::Unknown) {
+            if let Some(open) = state.open.get_mut(&attempt) {
+                open.acknowledged = true;
             }
-            Input::BindEnded { attempt, outcome } => {
-                self.stats.count(outcome.into());
-                let open = state.open.remove(attempt)?;
-                self.stats.answered_after(open.since.elapsed());
-                matches!(outcome, BindOutcome::Refused { .. }).then_some((*attempt, open.uid))
-            }
+            return (attempt, Aftermath::Nothing);
         }
+        let Some(open) = state.open.remove(&attempt) else { return (attempt, Aftermath::Nothing) };
+        self.stats.answered_after(open.since.elapsed());
+        let aftermath = match outcome {
+            BindOutcome::Bound => Aftermath::Announce(open.pod, open.node),
+            BindOutcome::Refused { .. } => Aftermath::Forget(open.pod.uid.clone()),
+            BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } | BindOutcome::Unknown => Aftermath::Nothing,
+        };
+        (attempt, aftermath)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -152,8 +169,9 @@ mod tests {
     use super::*;
     use crate::core::testing;
 
-    fn pod(uid: &str) -> Pod {
-        testing::pod(uid, testing::shape())
+    fn open(desk: &Desk, attempt: u64, uid: &str) {
+        let pod = Arc::new(testing::pod(uid, testing::shape()));
+        desk.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() });
     }
 
     fn desk() -> (Desk, Arc<Mailbox>) {
@@ -172,22 +190,22 @@ mod tests {
     #[test]
     fn an_unknown_outcome_frees_the_window_and_ends_later() {
         let (desk, _) = desk();
-        desk.opened(AttemptId(1), &pod("u1"));
+        open(&desk, 1, "u1");
         assert_eq!((desk.unacknowledged(), desk.held(|ns| ns == "default")), (1, 1));
         desk.deliver(ended(1, BindOutcome::Unknown));
         assert_eq!(desk.unacknowledged(), 0);
         desk.leave();
         assert!(!desk.is_done(), "its outcome is still to come");
-        assert_eq!(desk.deliver(ended(1, BindOutcome::Bound)), None);
+        assert!(matches!(desk.deliver(ended(1, BindOutcome::Bound)), Aftermath::Announce(..)));
         assert!(desk.is_done());
     }
 
     #[test]
     fn a_refusal_after_the_worker_left_is_for_the_ledger() {
         let (desk, mailbox) = desk();
-        desk.opened(AttemptId(1), &pod("u1"));
+        open(&desk, 1, "u1");
         desk.leave();
-        assert_eq!(desk.deliver(refused(1)), Some("u1".into()));
+        assert!(matches!(desk.deliver(refused(1)), Aftermath::Forget(uid) if &*uid == "u1"));
         assert!(mailbox.take(Some(Instant::now())).inputs.is_empty(), "its successor must not read it");
     }
 
@@ -195,7 +213,7 @@ mod tests {
     fn what_a_worker_did_not_digest_is_for_the_ledger() {
         let (desk, mailbox) = desk();
         for (attempt, uid) in [(1, "u1"), (2, "u2"), (3, "u3")] {
-            desk.opened(AttemptId(attempt), &pod(uid));
+            open(&desk, attempt, uid);
         }
         desk.deliver(refused(1));
         desk.deliver(refused(2));

@@ -1,6 +1,6 @@
 use super::access::SharedLedger;
 use super::clock::Clock;
-use super::desk::Desk;
+use super::desk::{Aftermath, Desk};
 use super::handle::{Post, WorkerState, WorkerView};
 use super::mailbox::Order;
 use super::outlets::Outlets;
@@ -221,9 +221,13 @@ impl Shared {
 
     fn deliver(&self, worker: WorkerId, input: Input) {
         let Some(desk) = self.desks().get(&worker).cloned() else { return };
-        if let Some(uid) = desk.deliver(input) {
-            self.ledger.write(|ledger| ledger.forget(&uid));
-            self.wake_all();
+        match desk.deliver(input) {
+            Aftermath::Nothing => {}
+            Aftermath::Announce(pod, node) => self.outlets.bound(pod, node),
+            Aftermath::Forget(uid) => {
+                self.ledger.write(|ledger| ledger.forget(&uid));
+                self.wake_all();
+            }
         }
         if desk.is_done() {
             self.desks().remove(&worker);

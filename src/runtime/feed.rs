@@ -7,9 +7,12 @@ use rustc_hash::FxHashSet;
 use std::marker::PhantomData;
 
 /// A kind of object that the ledger keeps.
-pub trait Tracked: Sized + Send + 'static {
+pub trait Tracked: Sized + Send + Sync + 'static {
     /// What tells objects of this kind apart for good: the uid of a pod, the name of a node or namespace.
     fn identity(&self) -> Str;
+
+    /// The same from an object's name and uid.
+    fn identity_of(name: &str, uid: &str) -> Str;
 
     /// Takes one up as seen.
     fn apply(self, ledger: &mut Ledger);
@@ -24,6 +27,10 @@ pub trait Tracked: Sized + Send + 'static {
 impl Tracked for Pod {
     fn identity(&self) -> Str {
         self.uid.clone()
+    }
+
+    fn identity_of(_name: &str, uid: &str) -> Str {
+        uid.into()
     }
 
     fn apply(self, ledger: &mut Ledger) {
@@ -44,6 +51,10 @@ impl Tracked for Node {
         self.name.clone()
     }
 
+    fn identity_of(name: &str, _uid: &str) -> Str {
+        name.into()
+    }
+
     fn apply(self, ledger: &mut Ledger) {
         ledger.apply_node(&self);
     }
@@ -60,6 +71,10 @@ impl Tracked for Node {
 impl Tracked for Namespace {
     fn identity(&self) -> Str {
         self.name.clone()
+    }
+
+    fn identity_of(name: &str, _uid: &str) -> Str {
+        name.into()
     }
 
     fn apply(self, ledger: &mut Ledger) {

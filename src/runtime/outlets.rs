@@ -21,7 +21,7 @@ pub struct Refusal {
 /// Where workers' effects go. Called from worker threads: nothing here may block.
 pub trait Outlets: Send + Sync + 'static {
     /// Queues a bind. Its outcome is delivered to the engine.
-    fn bind(&self, profile: &Str, worker: WorkerId, request: BindRequest);
+    fn bind(&self, worker: WorkerId, request: BindRequest);
 
     /// Takes back a worker's binds that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
@@ -31,6 +31,9 @@ pub trait Outlets: Send + Sync + 'static {
 
     /// Whether binds of this namespace wait for the outcome of earlier ones.
     fn holds(&self, namespace: &str) -> bool;
+
+    /// A pod of ours is bound: says so to its owner.
+    fn bound(&self, pod: Arc<Pod>, node: Str);
 
     /// Tells a pod's owner why it is not placed.
     fn refuse(&self, refusal: Refusal);

@@ -171,8 +171,9 @@ impl Seat {
         while let Some(effect) = self.effects.last().cloned() {
             match effect {
                 Effect::Bind { attempt, pod, node } => {
-                    self.desk.opened(attempt, &pod);
-                    self.shared.outlets.bind(&self.post.name, self.desk.id, BindRequest { attempt, pod, node });
+                    let request = BindRequest { attempt, pod, node };
+                    self.desk.opened(&request);
+                    self.shared.outlets.bind(self.desk.id, request);
                 }
                 Effect::Refuse { pod, reason, text, attempted } => {
                     let profile = self.post.name.clone();

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Nowhere;
 
 impl Outlets for Nowhere {
-    fn bind(&self, _: &Str, _: WorkerId, _: BindRequest) {}
+    fn bind(&self, _: WorkerId, _: BindRequest) {}
+    fn bound(&self, _: Arc<Pod>, _: Str) {}
     fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
         Vec::new()
     }
@@ -33,11 +34,15 @@ struct Hand {
     deliver: Deliver,
     queued: Arc<Mutex<Vec<(WorkerId, BindRequest)>>>,
     refused: Arc<Mutex<Vec<Refusal>>>,
+    bound: Arc<Mutex<Vec<Str>>>,
     panics: Arc<Mutex<u32>>,
 }
 
 impl Outlets for Hand {
-    fn bind(&self, _: &Str, worker: WorkerId, request: BindRequest) {
+    fn bound(&self, pod: Arc<Pod>, _: Str) {
+        self.bound.lock().unwrap().push(pod.uid.clone());
+    }
+    fn bind(&self, worker: WorkerId, request: BindRequest) {
         let mut panics = self.panics.lock().unwrap();
         if *panics > 0 {
             *panics -= 1;
@@ -73,7 +78,13 @@ impl Bench {
     fn new() -> Self {
         let mut hand = None;
         let engine = Engine::new(|deliver| {
-            let made = Hand { deliver, queued: Arc::default(), refused: Arc::default(), panics: Arc::default() };
+            let made = Hand {
+                deliver,
+                queued: Arc::default(),
+                refused: Arc::default(),
+                bound: Arc::default(),
+                panics: Arc::default(),
+            };
             hand = Some(made.clone());
             made
         });
@@ -138,6 +149,7 @@ async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes() {
     let sent = bench.send();
     bench.answer(&sent, BindOutcome::Bound);
     wait("the next", || bench.queued() == 16);
+    assert_eq!(*bench.hand.bound.lock().unwrap(), [sent.1.pod.uid.clone()]);
     let unknown = bench.send();
     bench.answer(&unknown, BindOutcome::Unknown);
     wait("the last", || bench.queued() == 16);

@@ -44,7 +44,7 @@ macro_rules! metrics {
 
 metrics! {
     ScheduleAttempts: Counter, "scheduler_schedule_attempts_total",
-        "Attempts to place a pod, by result: scheduled, unschedulable";
+        "Attempts to place a pod, by result: scheduled, unschedulable, error";
     PendingPods: Gauge, "scheduler_pending_pods",
         "Pods without a node, by the part of the queue they wait in";
     UnschedulablePods: Gauge, "scheduler_unschedulable_pods",
@@ -67,7 +67,7 @@ metrics! {
         "Time from a decision to the API server's answer to its bind";
     BindConflicts: Counter, "schedulerprofile_bind_conflicts_total",
         "Decisions taken back because someone was faster: own is another worker, foreign another scheduler";
-    UnsentBinds: Gauge, "schedulerprofile_unacknowledged_binds",
+    UnacknowledgedBinds: Gauge, "schedulerprofile_unacknowledged_binds",
         "Binds decided and not yet answered";
     StatusWrites: Counter, "schedulerprofile_status_writes_total",
         "Writes of profile status, by result";

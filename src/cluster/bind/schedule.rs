@@ -286,7 +286,7 @@ mod tests {
         assert!(matches!(s.next(now, |_| false), Next::At(t) if t == now + Duration::from_secs(1)));
         let later = now + Duration::from_secs(1);
         assert_eq!(sent(&mut s, later), Some(0));
-        s.throttled(later, Duration::from_secs(3600));
+        s.throttled(later, Duration::from_hours(1));
         assert_eq!(s.limit(), 16);
         assert!(s.pause(later).unwrap() <= later + LONGEST_PAUSE);
         for _ in 0..100_000 {

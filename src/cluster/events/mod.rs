@@ -4,6 +4,7 @@
 //! longer than a second, so that the last events follow the last bind closely.
 
 mod body;
+mod pace;
 mod series;
 mod sink;
 

@@ -33,7 +33,7 @@ struct Series {
 pub(super) struct Count {
     pub(super) namespace: String,
     pub(super) name: String,
-    pub(super) count: u32,
+    pub(super) times: u32,
     pub(super) last_unix_us: i64,
 }
 
@@ -127,7 +127,7 @@ impl Series {
         Count {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            count: self.count,
+            times: self.count,
             last_unix_us: self.last_unix_us,
         }
     }
@@ -146,12 +146,12 @@ mod tests {
         let at = |cache: &mut SeriesCache, s: u64| cache.observe(1, "ns", "p.1", start + Duration::from_secs(s), 9);
         assert_eq!(at(&mut cache, 0), Seen::New);
         let Seen::Write(first) = at(&mut cache, 10) else { panic!("not written") };
-        assert_eq!((first.count, &*first.name), (2, "p.1"));
+        assert_eq!((first.times, &*first.name), (2, "p.1"));
         assert_eq!(at(&mut cache, 20), Seen::Counted);
         assert_eq!(at(&mut cache, 30), Seen::Counted);
         assert!(cache.due(start + Duration::from_secs(60)).is_empty());
         let due = cache.due(start + Duration::from_secs(30) + IDLE);
-        assert_eq!(due.iter().map(|c| c.count).collect::<Vec<_>>(), [4]);
+        assert_eq!(due.iter().map(|c| c.times).collect::<Vec<_>>(), [4]);
         assert_eq!(at(&mut cache, 400), Seen::New, "the series was over");
     }
 

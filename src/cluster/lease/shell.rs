@@ -277,10 +277,11 @@ impl Elector {
             let written = self.api.replace(LEASE_NAME, &PostParams::default(), &lease).await;
             written.map(|_| ()).map_err(|e| Fault::of("update", RESOURCE, &e))
         };
-        match tokio::time::timeout(self.options.timing.retry, given).await {
+        let retry = self.options.timing.retry;
+        match tokio::time::timeout(retry, given).await {
             Ok(Ok(())) => tracing::info!(lease = LEASE_NAME, "lease released"),
             Ok(Err(fault)) => {
-                tracing::warn!(lease = LEASE_NAME, %fault, "lease not released, a successor waits it out")
+                tracing::warn!(lease = LEASE_NAME, %fault, "lease not released, a successor waits it out");
             }
             Err(_) => tracing::warn!(lease = LEASE_NAME, "lease not released in time, a successor waits it out"),
         }

@@ -1,0 +1,175 @@
+//! `berth operator`: the controller and its workers.
+
+use super::Answer;
+use crate::operator::{self, Options, OwnPod};
+use crate::telemetry::{LogFormat, init_logs};
+use anyhow::Context;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Arguments of `berth operator`. Each can be given by an environment variable too.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The kubeconfig to use. Without it: KUBECONFIG, ~/.kube/config, then the pod's service account.
+    #[arg(long, value_name = "FILE", env = "BERTH_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Where /livez, /readyz and /metrics are served; port 0 is any free one, which the log names.
+    #[arg(long, value_name = "ADDRESS", env = "BERTH_HTTP_ADDRESS", default_value = "127.0.0.1:8080")]
+    http_address: SocketAddr,
+
+    /// The namespace of the Lease. All installations of a cluster must agree on it: it keeps two from working at once.
+    #[arg(long, value_name = "NAMESPACE", env = "BERTH_LEASE_NAMESPACE", default_value = "kube-system")]
+    lease_namespace: String,
+
+    /// The namespace for last good specs (ControllerRevisions). Without it: the pod's own, or that of the Lease.
+    #[arg(long, value_name = "NAMESPACE", env = "BERTH_STATE_NAMESPACE")]
+    state_namespace: Option<String>,
+
+    /// Let profiles serve default-scheduler: for clusters that run no kube-scheduler.
+    #[arg(long, env = "BERTH_SERVE_DEFAULT_SCHEDULER")]
+    serve_default_scheduler: bool,
+
+    /// Binds in flight at once.
+    #[arg(long, value_name = "N", env = "BERTH_BIND_CONCURRENCY", default_value_t = 64,
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    bind_concurrency: u16,
+
+    /// Binds a second at most; 0 is no cap.
+    #[arg(long, value_name = "RATE", env = "BERTH_BIND_QPS", default_value_t = 0.0, value_parser = rate)]
+    bind_qps: f64,
+
+    /// Whether events about pods (Scheduled, FailedScheduling) are written.
+    #[arg(long, value_name = "BOOL", env = "BERTH_EVENTS", default_value_t = true,
+        action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    events: bool,
+
+    /// The form of the log on standard error.
+    #[arg(long, value_enum, env = "BERTH_LOG_FORMAT", default_value_t)]
+    log_format: LogFormat,
+
+    /// How much is logged: error, warn, info, debug, trace, or directives such as info,berth=debug.
+    #[arg(long, value_name = "LEVEL", env = "BERTH_LOG_LEVEL", default_value = "info")]
+    log_level: String,
+
+    /// The pod that the operator runs in (downward API): its name is the identity in the Lease.
+    #[arg(long, env = "POD_NAME", hide = true)]
+    pod_name: Option<String>,
+
+    /// That pod's namespace.
+    #[arg(long, env = "POD_NAMESPACE", hide = true)]
+    pod_namespace: Option<String>,
+
+    /// That pod's uid.
+    #[arg(long, env = "POD_UID", hide = true, default_value = "")]
+    pod_uid: String,
+}
+
+/// Binds a second: not negative, and a number.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| "not a rate: write a number of binds a second, such as 200, or 0 for no cap".to_owned())
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
+    init_logs(args.log_format, &args.log_level)?;
+    let options = options(args);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("no threads for the operator: raise the process's limit of threads")?;
+    let result = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        stop_on_signals(&stop)?;
+        operator::run(options, stop).await.map_err(anyhow::Error::from)
+    });
+    // Tasks that wait for the network are not worth waiting for.
+    runtime.shutdown_background();
+    result.map(|()| Answer::Done)
+}
+
+fn options(args: Args) -> Options {
+    let pod = args.pod_name.filter(|name| !name.is_empty()).map(|name| OwnPod {
+        namespace: args.pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
+        name,
+        uid: args.pod_uid,
+    });
+    let own_namespace = pod.as_ref().map(|pod| pod.namespace.clone());
+    Options {
+        kubeconfig: args.kubeconfig,
+        http_address: args.http_address,
+        state_namespace: args.state_namespace.or(own_namespace).unwrap_or_else(|| args.lease_namespace.clone()),
+        lease_namespace: args.lease_namespace,
+        serve_default_scheduler: args.serve_default_scheduler,
+        bind_concurrency: usize::from(args.bind_concurrency),
+        bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
+        events: args.events,
+        identity: pod.as_ref().map_or_else(outside_a_pod, |pod| pod.name.clone()),
+        pod,
+    }
+}
+
+/// Who we are where there is no pod: the machine, so that a restart goes on at once.
+fn outside_a_pod() -> String {
+    let name = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| "berth".to_owned())
+}
+
+/// The first SIGTERM or SIGINT ends in order; a second one ends at once.
+fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
+    let listen = |kind| signal(kind).context("signals cannot be listened for");
+    let (mut term, mut int) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        loop {
+            let name = tokio::select! {
+                _ = term.recv() => "SIGTERM",
+                _ = int.recv() => "SIGINT",
+            };
+            if stop.is_cancelled() {
+                tracing::warn!(signal = name, "second signal: ending at once");
+                std::process::abort();
+            }
+            tracing::info!(signal = name, "ending in order");
+            stop.cancel();
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Options, clap::Error> {
+        let all = std::iter::once("operator").chain(args.iter().copied());
+        Command::try_parse_from(all).map(|command| options(command.args))
+    }
+
+    #[test]
+    fn the_defaults_and_what_the_chart_gives() {
+        let options = parse(&["--pod-name", "berth-0", "--pod-namespace", "berth", "--bind-qps=0"]).unwrap();
+        assert_eq!((&*options.identity, &*options.state_namespace), ("berth-0", "berth"));
+        assert_eq!((&*options.lease_namespace, options.bind_qps, options.events), ("kube-system", None, true));
+        assert_eq!(options.http_address.to_string(), "127.0.0.1:8080");
+        let options = parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
+        assert_eq!((options.events, options.bind_qps, options.bind_concurrency), (false, Some(200.0), 8));
+    }
+
+    #[test]
+    fn bad_values_are_refused() {
+        for bad in ["--bind-qps=-1", "--bind-qps=NaN", "--bind-concurrency=0", "--http-address=here", "--log-format=xml"] {
+            assert!(parse(&[bad]).is_err(), "{bad}");
+        }
+    }
+}

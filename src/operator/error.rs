@@ -1,0 +1,36 @@
+use super::denials::Permission;
+use crate::cluster::client::{ConnectError, Fault};
+use crate::cluster::served_crd::ServedCrdError;
+use crate::telemetry::ServeError;
+
+/// Why the operator ended. Each text names the object and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// There is no connection to an API server.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Profiles cannot be read.
+    #[error(transparent)]
+    Crd(#[from] ServedCrdError),
+    /// A permission is missing without which nothing can be scheduled.
+    #[error("the API server forbids what the operator needs: {0}")]
+    Forbidden(Box<str>),
+    /// The Lease or last good specs cannot be read or written.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The endpoints cannot be served.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Another process leads by now.
+    #[error("leadership lost: {0}; a restart waits for the Lease again")]
+    LeaseLost(String),
+    /// The process cannot vouch for its state.
+    #[error("{0}; a restart reads everything anew")]
+    Dead(String),
+}
+
+impl OperatorError {
+    pub(super) fn forbidden(permission: Permission) -> Self {
+        Self::Forbidden(permission.to_string().into())
+    }
+}

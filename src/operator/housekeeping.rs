@@ -1,0 +1,57 @@
+//! What is looked at now and then: permissions, and whether the installed definition is the present one.
+
+use super::context::Context;
+use super::permissions;
+use crate::api::{crd_json, missing_fields};
+use crate::cluster::served_crd::{ServedCrdError, served_crd};
+use kube::Client;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// How often everything is looked at without a reason.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// How soon after one look the next one may be, with a reason.
+const AT_MOST_EVERY: Duration = Duration::from_secs(5);
+
+/// Fields that the installed definition lacks.
+pub(super) async fn lacking(client: &Client) -> Result<Vec<String>, ServedCrdError> {
+    // Our own definition is a constant; that it can be written as JSON is a test of the api module.
+    let own = crd_json().unwrap_or(Value::Null);
+    served_crd(client, |served| missing_fields(served, &own)).await
+}
+
+/// Looks until `stop`; `evidence` is a reason to look at once.
+pub(super) async fn run(cx: Context, state_namespace: String, evidence: Arc<Notify>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(AT_MOST_EVERY) => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = evidence.notified() => {}
+            () = refused_reads(&cx) => {}
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        permissions::review(&cx.clients.rest, &state_namespace, &cx.denials).await;
+        match lacking(&cx.clients.rest).await {
+            Ok(lacks) => cx.board.lock().crd_lacks = lacks,
+            Err(error) => tracing::warn!(%error, "custom resource definition not compared"),
+        }
+    }
+}
+
+/// Returns when a watch was answered with an error.
+async fn refused_reads(cx: &Context) {
+    let errors = |cx: &Context| -> u64 {
+        cx.board.lock().watches.iter().map(|(_, fed)| fed.stats.errors().api + fed.stats.errors().refused).sum()
+    };
+    let before = errors(cx);
+    while errors(cx) == before {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

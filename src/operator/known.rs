@@ -1,0 +1,173 @@
+//! A profile as the API server has it, and what its spec amounts to.
+
+use super::claims::Claim;
+use crate::api::conditions::Accepted;
+use crate::api::{Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus};
+use crate::cluster::revisions::Revision;
+use crate::core::model::Str;
+use crate::core::profile::CompiledProfile;
+use crate::profile::{CompileError, compile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+
+/// A profile as last seen.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) name: Str,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) generation: i64,
+    pub(super) created_unix_s: i64,
+    pub(super) deleting: bool,
+    /// The spec, or why it cannot be read.
+    pub(super) spec: Result<Box<SchedulerProfileSpec>, String>,
+    pub(super) status: Option<SchedulerProfileStatus>,
+}
+
+impl Known {
+    /// Reads what the watch gave; nothing of an object without a name.
+    pub(super) fn read(object: DeserializeGuard<SchedulerProfile>) -> Option<Self> {
+        match object.0 {
+            Ok(profile) => Self::of(profile.metadata, Ok(Box::new(profile.spec)), profile.status),
+            Err(invalid) => Self::of(invalid.metadata, Err(invalid.error), None),
+        }
+    }
+
+    /// Notes the resourceVersion that a write of ours made, unless the watch has shown a newer one already.
+    pub(super) fn advance_to(&mut self, version: String) {
+        let number = |version: &str| version.parse::<u64>().ok();
+        if number(&version).is_none_or(|new| number(&self.resource_version).is_none_or(|old| old < new)) {
+            self.resource_version = version;
+        }
+    }
+
+    fn of(
+        metadata: ObjectMeta,
+        spec: Result<Box<SchedulerProfileSpec>, String>,
+        status: Option<SchedulerProfileStatus>,
+    ) -> Option<Self> {
+        Some(Self {
+            name: metadata.name?.into(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            created_unix_s: metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
+            deleting: metadata.deletion_timestamp.is_some(),
+            spec,
+            status,
+        })
+    }
+}
+
+/// What serves a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Served {
+    pub(super) compiled: CompiledProfile,
+    pub(super) preset: Preset,
+    pub(super) generation: i64,
+    pub(super) last_good: bool,
+}
+
+/// What a profile's spec amounts to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Verdict {
+    /// Why the present spec cannot serve.
+    pub(super) refused: Option<CompileError>,
+    /// What serves: the present spec, or else the last good one.
+    pub(super) served: Option<Served>,
+}
+
+impl Verdict {
+    /// Compiles the present spec, and the last good one where that is needed.
+    pub(super) fn of(known: &Known, last_good: Option<&Revision>) -> Self {
+        let compiled = match &known.spec {
+            Ok(spec) => compile(&known.name, spec).map(|compiled| (compiled, spec.preset)),
+            Err(error) => Err(unreadable(error)),
+        };
+        match compiled {
+            Ok((compiled, preset)) => {
+                let served = Served { compiled, preset, generation: known.generation, last_good: false };
+                Self { refused: None, served: Some(served) }
+            }
+            Err(error) => Self {
+                refused: Some(error),
+                served: last_good.and_then(|r| revive(&known.name, &r.spec, r.generation)),
+            },
+        }
+    }
+
+    /// What it asks for, in the order of preference between profiles.
+    pub(super) fn claim(&self, known: &Known) -> Option<Claim> {
+        let served = self.served.as_ref().filter(|_| !known.deleting)?;
+        Some(Claim {
+            profile: known.name.clone(),
+            created_unix_s: known.created_unix_s,
+            names: served.compiled.scheduler_names.clone(),
+        })
+    }
+}
+
+/// A kept spec that this version cannot read or compile serves nobody; the profile's own conditions say what is wrong.
+fn revive(name: &str, spec: &serde_json::Value, generation: i64) -> Option<Served> {
+    let spec: SchedulerProfileSpec = serde_json::from_value(spec.clone()).ok()?;
+    let compiled = compile(name, &spec).ok()?;
+    Some(Served { compiled, preset: spec.preset, generation, last_good: true })
+}
+
+fn unreadable(error: &str) -> CompileError {
+    CompileError {
+        reason: Accepted::InvalidArgs,
+        field: "spec".to_owned(),
+        message: format!("cannot be read: {error}"),
+        fix: "apply it again under the present custom resource definition".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn known(spec: serde_json::Value) -> Known {
+        let object = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "spec": spec,
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 3}});
+        Known::read(serde_json::from_value(object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_spec_that_does_not_compile_leaves_the_last_good_one_serving() {
+        let bad = known(json!({"nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}}));
+        let verdict = Verdict::of(&bad, None);
+        assert_eq!(verdict.refused.as_ref().unwrap().reason, Accepted::InvalidSelector);
+        assert_eq!((verdict.served.clone(), verdict.claim(&bad)), (None, None));
+        let served = revive("a", &json!({"preset": "BinPack", "schedulerNames": ["x"]}), 2).unwrap();
+        assert_eq!((served.preset, served.generation, served.last_good), (Preset::BinPack, 2, true));
+        assert_eq!(revive("a", &json!({"preset": "FromTheFuture"}), 2), None);
+    }
+
+    #[test]
+    fn a_spec_that_cannot_be_read_is_a_refused_one() {
+        let bad = known(json!({"preset": "FromTheFuture"}));
+        let error = Verdict::of(&bad, None).refused.unwrap();
+        assert!(error.to_string().contains("FromTheFuture"), "{error}");
+        assert_eq!(error.field, "spec");
+    }
+
+    #[test]
+    fn a_deleted_profile_claims_nothing() {
+        let mut good = known(json!({}));
+        let verdict = Verdict::of(&good, None);
+        assert_eq!(verdict.claim(&good).unwrap().names, ["a".into()]);
+        good.deleting = true;
+        assert_eq!(verdict.claim(&good), None);
+    }
+
+    #[test]
+    fn a_late_answer_never_turns_the_version_back() {
+        let mut known = known(json!({}));
+        known.advance_to("6".to_owned());
+        assert_eq!(known.resource_version, "7");
+        known.advance_to("10".to_owned());
+        assert_eq!(known.resource_version, "10");
+    }
+}

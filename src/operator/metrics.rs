@@ -1,0 +1,104 @@
+//! What a scrape is told: read at that moment from the engine, the lanes and the board.
+
+use super::context::Context;
+use crate::cluster::lease::LeaseState;
+use crate::runtime::{Ended, WorkerView};
+use crate::telemetry::{Exposition, Metric, Samples};
+use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// The exposition of everything that `cx` knows.
+pub(super) fn exposition(cx: Context) -> Exposition {
+    Exposition::new(move |samples| {
+        process(&cx, samples);
+        board(&cx, samples);
+        for (name, view) in cx.engine.workers() {
+            worker(&name, &view, samples);
+        }
+    })
+}
+
+fn process(cx: &Context, samples: &mut Samples) {
+    samples.gauge(Metric::BuildInfo, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    let writes = &cx.writes;
+    for (result, counter) in [("written", &writes.written), ("conflict", &writes.overtaken), ("failed", &writes.failed)]
+    {
+        samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
+    }
+    let events = cx.events.counters();
+    samples.counter(Metric::Events, &[("result", "written")], events.written);
+    samples.counter(Metric::Events, &[("result", "dropped")], events.dropped + events.failed);
+}
+
+fn board(cx: &Context, samples: &mut Samples) {
+    let board = cx.board.lock();
+    let leads = board.lease == Some(LeaseState::Leading);
+    samples.gauge(Metric::Leader, &[], f64::from(u8::from(leads)));
+    if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {
+        samples.gauge(Metric::AnotherInstallation, &[("holder", holder)], 1.0);
+    }
+    for (resource, fed) in &board.watches {
+        let labels = [("resource", *resource)];
+        if let Some(age) = fed.stats.age_of_last_frame() {
+            samples.gauge(Metric::SnapshotAge, &labels, age.as_secs_f64());
+        }
+        samples.counter(Metric::UndecodableObjects, &labels, fed.stats.bad_objects());
+    }
+    for (name, status) in &board.profiles {
+        let up = cx.engine.worker(name).is_some_and(|view| view.is_running());
+        samples.gauge(Metric::WorkerUp, &[("profile", name)], f64::from(u8::from(up)));
+        for c in &status.conditions {
+            let labels = [("profile", &**name), ("type", &c.type_), ("status", &c.status), ("reason", &c.reason)];
+            samples.gauge(Metric::ProfileCondition, &labels, 1.0);
+        }
+        if let (Some(mode), Some(generation)) = (status.mode, status.observed_generation) {
+            let (mode, generation) = (format!("{mode:?}"), generation.to_string());
+            let labels = [("profile", &**name), ("mode", &*mode), ("generation", &*generation)];
+            samples.gauge(Metric::ProfileInfo, &labels, 1.0);
+        }
+    }
+}
+
+fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
+    let profile = ("profile", name);
+    samples.counter(Metric::WorkerRestarts, &[profile], view.restarts);
+    samples.gauge(Metric::UnacknowledgedBinds, &[profile], view.unacknowledged as f64);
+    for ended in Ended::ALL {
+        samples.counter(Metric::BindOutcomes, &[profile, ("outcome", ended.label())], view.binds.ended(ended));
+    }
+    samples.histogram(Metric::BindDuration, &[profile], view.binds.duration());
+    let Some(snapshot) = &view.snapshot else { return };
+    let totals = snapshot.totals;
+    for (result, count) in
+        [("scheduled", totals.scheduled), ("unschedulable", totals.unschedulable), ("error", totals.errors)]
+    {
+        samples.counter(Metric::ScheduleAttempts, &[("result", result), profile], count);
+    }
+    samples.counter(Metric::BindConflicts, &[profile, ("kind", "own")], totals.conflicts);
+    let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
+    samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
+    let c = &snapshot.counts;
+    for (queue, count) in [
+        ("active", c.active),
+        ("backoff", c.backoff),
+        ("unschedulable", c.unschedulable),
+        ("gated", c.gated),
+        ("held", c.held),
+    ] {
+        samples.gauge(Metric::PendingPods, &[("queue", queue), profile], count as f64);
+    }
+    for (state, count) in [("matched", snapshot.nodes_matched), ("schedulable", snapshot.nodes_schedulable)] {
+        samples.gauge(Metric::Nodes, &[profile, ("state", state)], count as f64);
+    }
+    let mut plugins: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in &snapshot.top_reasons {
+        *plugins.entry(reason.plugin).or_default() += reason.pods;
+    }
+    for (plugin, pods) in plugins {
+        samples.gauge(Metric::UnschedulablePods, &[("plugin", plugin), profile], pods as f64);
+    }
+    let now = Timestamp::now().as_microsecond();
+    let waited = snapshot.oldest_pending_unix_us.map_or(0.0, |since| (now - since).max(0) as f64 / 1e6);
+    samples.gauge(Metric::OldestPending, &[profile], waited);
+}

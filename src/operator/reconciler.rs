@@ -1,0 +1,338 @@
+//! From profiles to workers, and from workers to status: one task, one state, no locks.
+
+use super::claims::{Grant, grant};
+use super::context::Context;
+use super::drain;
+use super::entry::{Around, Entry, abandoned_names};
+use super::known::{Known, Verdict};
+use super::writer::{self, Written};
+use crate::api::SchedulerProfile;
+use crate::cluster::client::Fault;
+use crate::cluster::foreign::ForeignBinds;
+use crate::cluster::revisions::Revisions;
+use crate::core::model::{PodKey, Str};
+use futures::StreamExt;
+use kube::Api;
+use kube::core::DeserializeGuard;
+use kube::runtime::{WatchStreamExt, watcher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How often workers are looked at: conditions follow within this time.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Longest wait for one write of a last good spec: profiles wait for it in turn.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Guarded = DeserializeGuard<SchedulerProfile>;
+
+/// How the reconciler was set up.
+pub(super) struct Setup {
+    pub(super) serve_default: bool,
+    pub(super) identity: String,
+    /// Before then a foreign bind may still be our predecessor's.
+    pub(super) rivals_from: Instant,
+}
+
+/// The state of the one task.
+pub(super) struct Reconciler {
+    cx: Context,
+    setup: Setup,
+    revisions: Revisions,
+    profiles: BTreeMap<Str, Entry>,
+    grants: BTreeMap<Str, Grant>,
+    /// Names seen in a whole read that is under way.
+    sweep: Option<BTreeSet<Str>>,
+    /// Whether profiles were read whole: before that an older one may be missing.
+    listed: bool,
+    warming: Option<String>,
+    writes: JoinSet<(Str, String, Written)>,
+    binders: Arc<ForeignBinds>,
+    found: (mpsc::UnboundedSender<(Str, PodKey, Str)>, mpsc::UnboundedReceiver<(Str, PodKey, Str)>),
+    save_after: Instant,
+}
+
+impl Reconciler {
+    /// A reconciler that has seen nothing yet; last good specs were read.
+    pub(super) fn new(cx: Context, setup: Setup, revisions: Revisions) -> Self {
+        let binders = Arc::new(ForeignBinds::new(cx.clients.rest.clone(), &setup.identity));
+        Self {
+            cx,
+            setup,
+            revisions,
+            profiles: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            sweep: None,
+            listed: false,
+            warming: Some("pods and nodes are being read".to_owned()),
+            writes: JoinSet::new(),
+            binders,
+            found: mpsc::unbounded_channel(),
+            save_after: Instant::now(),
+        }
+    }
+
+    /// Runs until `stop`. `warm` says when pods and nodes have been read; workers start then.
+    pub(super) async fn run(
+        &mut self,
+        mut warm: tokio::sync::watch::Receiver<bool>,
+        health: &crate::telemetry::Health,
+        stop: &CancellationToken,
+    ) {
+        let api: Api<Guarded> = Api::all(self.cx.clients.rest.clone());
+        let mut stream = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                Some(event) = stream.next() => self.take(event),
+                Some(done) = self.writes.join_next(), if !self.writes.is_empty() => self.end_write(done),
+                Some((profile, pod, by)) = self.found.1.recv() => self.identify(&profile, &pod, by),
+                _ = warm.wait_for(|warm| *warm), if self.warming.is_some() => {
+                    self.warming = None;
+                    self.reconcile();
+                }
+                _ = tick.tick() => {}
+            }
+            if self.listed {
+                health.pass(crate::telemetry::Check::Profiles);
+                self.save_good().await;
+                self.look(false);
+            }
+        }
+    }
+
+    fn take(&mut self, event: Result<watcher::Event<Guarded>, watcher::Error>) {
+        match event {
+            Ok(watcher::Event::Init) => self.sweep = Some(BTreeSet::new()),
+            Ok(watcher::Event::InitApply(object)) => self.see(object),
+            Ok(watcher::Event::InitDone) => {
+                if let Some(seen) = self.sweep.take() {
+                    let gone: Vec<Str> = self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+                    gone.iter().for_each(|name| self.remove(name));
+                }
+                self.listed = true;
+                self.reconcile();
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                self.see(object);
+                self.reconcile();
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                if let Some(known) = Known::read(object) {
+                    self.remove(&known.name);
+                }
+            }
+            Err(error) => {
+                if let watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) = &error {
+                    self.cx.denials.note_fault(&Fault::of("list", "schedulerprofiles.scheduling.berth.dev", error));
+                }
+                tracing::warn!(%error, resource = "schedulerprofiles", "watch interrupted");
+            }
+        }
+    }
+
+    fn see(&mut self, object: Guarded) {
+        let Some(known) = Known::read(object) else { return };
+        if let Some(seen) = &mut self.sweep {
+            seen.insert(known.name.clone());
+        }
+        if let Some(entry) = self.profiles.get_mut(&known.name)
+            && entry.known.uid == known.uid
+        {
+            let same_spec = entry.known.generation == known.generation;
+            entry.known = known;
+            if same_spec {
+                return;
+            }
+            let last_good = self.revisions.newest(&entry.known.name, &entry.known.uid);
+            entry.verdict = Verdict::of(&entry.known, last_good);
+            entry.unsaved = entry.verdict.refused.is_none();
+            log(entry, "profile changed");
+            return;
+        }
+        let verdict = Verdict::of(&known, self.revisions.newest(&known.name, &known.uid));
+        let entry = Entry::new(known, verdict);
+        log(&entry, "profile found");
+        self.profiles.insert(entry.known.name.clone(), entry);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(gone) = self.profiles.remove(name) else { return };
+        self.cx.board.lock().profiles.remove(name);
+        self.reconcile();
+        let served: Vec<Str> = self.grants.values().flat_map(Grant::served).collect();
+        drain::announce(&self.cx, &gone.known, &abandoned_names(&gone.verdict, &served));
+    }
+
+    /// Brings names and workers in line with the profiles.
+    fn reconcile(&mut self) {
+        if !self.listed {
+            return;
+        }
+        let claims = self.profiles.values().filter_map(|entry| entry.verdict.claim(&entry.known)).collect();
+        self.grants = grant(claims, self.setup.serve_default);
+        if self.warming.is_some() {
+            return;
+        }
+        let none = Grant::Names(Vec::new());
+        let running = self.cx.engine.workers();
+        for name in running.keys() {
+            let wanted = self.profiles.get(name).and_then(|e| e.wanted(self.grants.get(name).unwrap_or(&none)));
+            if wanted.is_none() {
+                tracing::info!(profile = &**name, "worker stops");
+                // Its thread ends by itself; nobody needs to wait.
+                drop(self.cx.engine.stop(name));
+            }
+        }
+        for (name, entry) in &self.profiles {
+            let Some(wanted) = entry.wanted(self.grants.get(name).unwrap_or(&none)) else { continue };
+            match running.get(name) {
+                None => tracing::info!(profile = &**name, generation = entry.known.generation, "worker starts"),
+                Some(view) if view.profile != wanted => {
+                    tracing::info!(profile = &**name, generation = entry.known.generation, "worker swaps");
+                }
+                Some(_) => {}
+            }
+            if let Err(error) = self.cx.engine.run(wanted) {
+                tracing::error!(profile = &**name, %error, "worker not started");
+            }
+        }
+    }
+
+    /// Keeps good specs that are not kept yet; one that cannot be kept is tried again later.
+    async fn save_good(&mut self) {
+        if Instant::now() < self.save_after {
+            return;
+        }
+        for entry in self.profiles.values_mut().filter(|entry| entry.unsaved) {
+            let Ok(spec) = &entry.known.spec else { continue };
+            let Ok(spec) = serde_json::to_value(spec) else { continue };
+            let save = self.revisions.save(&entry.known.name, &entry.known.uid, entry.known.generation, &spec);
+            match tokio::time::timeout(SAVE_TIMEOUT, save).await {
+                Ok(Ok(_)) => entry.unsaved = false,
+                Ok(Err(fault)) => {
+                    tracing::warn!(profile = &*entry.known.name, error = %fault, "last good spec not kept");
+                    self.cx.denials.note_fault(&fault);
+                    self.save_after = Instant::now() + Duration::from_secs(30);
+                    return;
+                }
+                Err(_) => {
+                    tracing::warn!(profile = &*entry.known.name, "last good spec not kept in time");
+                    self.save_after = Instant::now() + Duration::from_secs(30);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks at every worker and writes each status that is due.
+    fn look(&mut self, ended: bool) {
+        let now = Instant::now();
+        let denied = self.cx.denials.present(now);
+        let (crd_lacks, stale) = {
+            let board = self.cx.board.lock();
+            (board.crd_lacks.clone(), super::health::stale(&board.watches))
+        };
+        let workers = self.cx.engine.workers();
+        let around = Around {
+            clock: self.cx.engine.clock(),
+            holder: &self.setup.identity,
+            denied: &denied,
+            crd_lacks: &crd_lacks,
+            stale: stale.as_deref(),
+            warming: self.warming.as_deref(),
+            ended,
+        };
+        let none = Grant::Names(Vec::new());
+        for (name, entry) in &mut self.profiles {
+            let view = workers.get(name);
+            let foreign = view.and_then(|view| view.snapshot.as_ref()?.foreign.clone());
+            if let Some(seen) = foreign
+                && entry.rival.note(&seen, now, self.setup.rivals_from)
+            {
+                let (binders, found, name) = (self.binders.clone(), self.found.0.clone(), name.clone());
+                tokio::spawn(async move {
+                    if let Some(binder) = binders.who(&seen.pod).await {
+                        // The reconciler may have ended meanwhile.
+                        let _ = found.send((name, seen.pod.key.clone(), binder.to_string().into()));
+                    }
+                });
+            }
+            let status = entry.status(self.grants.get(name).unwrap_or(&none), view, &around, now);
+            self.cx.board.lock().profiles.insert(name.clone(), status.clone());
+            if !entry.is_due(&status, now) {
+                continue;
+            }
+            entry.writing = true;
+            entry.written = Some((status.clone(), now));
+            let (client, name, known) = (self.cx.clients.rest.clone(), name.clone(), &entry.known);
+            let (uid, version) = (known.uid.clone(), known.resource_version.clone());
+            self.writes.spawn(async move {
+                let written = writer::write(client, name.clone(), uid.clone(), version, status).await;
+                (name, uid, written)
+            });
+        }
+    }
+
+    fn end_write(&mut self, done: Result<(Str, String, Written), tokio::task::JoinError>) {
+        let Ok((name, uid, written)) = done else { return };
+        self.cx.writes.count(&written);
+        let Some(entry) = self.profiles.get_mut(&name).filter(|entry| entry.known.uid == uid) else { return };
+        entry.writing = false;
+        match written {
+            Written::Done(version) => entry.known.advance_to(version),
+            Written::Overtaken => {
+                // The watch brings the newer object; a moment later it is written with that one's resourceVersion.
+                entry.written = None;
+                entry.not_before = Some(Instant::now() + TICK);
+            }
+            Written::Gone => {}
+            Written::Failed(fault) => {
+                tracing::warn!(profile = &*name, error = %fault, "status not written");
+                self.cx.denials.note_fault(&fault);
+                entry.written = None;
+                entry.hold_off(Instant::now());
+            }
+        }
+    }
+
+    fn identify(&mut self, profile: &str, pod: &PodKey, by: Str) {
+        if let Some(entry) = self.profiles.get_mut(profile) {
+            entry.rival.identify(pod, by);
+        }
+    }
+
+    /// Says on every profile that nobody leads any more; takes at most `limit`.
+    pub(super) async fn say_farewell(&mut self, limit: Duration) {
+        let writes = async {
+            while let Some(done) = self.writes.join_next().await {
+                self.end_write(done);
+            }
+            if self.listed {
+                self.look(true);
+            }
+            while let Some(done) = self.writes.join_next().await {
+                self.end_write(done);
+            }
+        };
+        if tokio::time::timeout(limit, writes).await.is_err() {
+            tracing::warn!("not every status was written before the end");
+        }
+    }
+}
+
+fn log(entry: &Entry, what: &'static str) {
+    let (profile, generation) = (&*entry.known.name, entry.known.generation);
+    match &entry.verdict.refused {
+        None => tracing::info!(profile, generation, "{what}: spec accepted"),
+        Some(error) => {
+            let serving = entry.verdict.served.as_ref().map(|served| served.generation);
+            tracing::warn!(profile, generation, %error, serving, "{what}: spec refused");
+        }
+    }
+}

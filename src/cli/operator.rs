@@ -162,13 +162,16 @@ mod tests {
         assert_eq!((&*options.identity, &*options.state_namespace), ("berth-0", "berth"));
         assert_eq!((&*options.lease_namespace, options.bind_qps, options.events), ("kube-system", None, true));
         assert_eq!(options.http_address.to_string(), "127.0.0.1:8080");
-        let options = parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
+        let options =
+            parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
         assert_eq!((options.events, options.bind_qps, options.bind_concurrency), (false, Some(200.0), 8));
     }
 
     #[test]
     fn bad_values_are_refused() {
-        for bad in ["--bind-qps=-1", "--bind-qps=NaN", "--bind-concurrency=0", "--http-address=here", "--log-format=xml"] {
+        for bad in
+            ["--bind-qps=-1", "--bind-qps=NaN", "--bind-concurrency=0", "--http-address=here", "--log-format=xml"]
+        {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }
     }

@@ -52,9 +52,12 @@ pub(super) struct Reconciler {
     warming: Option<String>,
     writes: JoinSet<(Str, String, Written)>,
     binders: Arc<ForeignBinds>,
-    found: (mpsc::UnboundedSender<(Str, PodKey, Str)>, mpsc::UnboundedReceiver<(Str, PodKey, Str)>),
+    found: (mpsc::UnboundedSender<Found>, mpsc::UnboundedReceiver<Found>),
     save_after: Instant,
 }
+
+/// Who bound a pod of a profile: the profile, the pod, the binder.
+type Found = (Str, PodKey, Str);
 
 impl Reconciler {
     /// A reconciler that has seen nothing yet; last good specs were read.
@@ -113,7 +116,9 @@ impl Reconciler {
             Ok(watcher::Event::InitDone) => {
                 if let Some(seen) = self.sweep.take() {
                     let gone: Vec<Str> = self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-                    gone.iter().for_each(|name| self.remove(name));
+                    for name in &gone {
+                        self.remove(name);
+                    }
                 }
                 self.listed = true;
                 self.reconcile();

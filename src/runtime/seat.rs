@@ -200,8 +200,7 @@ impl Seat {
 /// The attempt whose room an outcome gives back.
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
-        Input::BindRevoked { attempt } => Some(*attempt),
         Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } => None,
-        Input::BindEnded { attempt, .. } => Some(*attempt),
+        Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
     }
 }

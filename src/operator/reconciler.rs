@@ -63,6 +63,9 @@ pub(super) struct Reconciler {
     save_after: Instant,
 }
 
+/// Who bound a pod of a profile: the profile, the pod, the binder.
+type Found = (Str, PodKey, Str);
+
 impl Reconciler {
     /// A reconciler that has seen nothing yet; last good specs were read.
     pub(super) fn new(cx: Context, setup: Setup, revisions: Revisions) -> Self {

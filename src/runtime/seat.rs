@@ -201,6 +201,6 @@ impl Seat {
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
         Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } => None,
-        Input::BindRevoked { attempt } | Input::BindEnded { attempt, .. } => Some(*attempt),
+        Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
     }
 }

@@ -32,9 +32,6 @@ const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a last good spec could not be written or dropped.
 const SAVE_PAUSE: Duration = Duration::from_secs(30);
 
-/// Who bound a pod of the profile: profile, pod, binder.
-type Found = (Str, PodKey, Str);
-
 type Guarded = DeserializeGuard<SchedulerProfile>;
 
 /// How the reconciler was set up.

@@ -7,7 +7,7 @@ use super::options::Options;
 use super::reconciler::{Reconciler, Setup};
 use super::wiring::{Fed, Wiring, feed, watch_for_denials};
 use super::{health, housekeeping, metrics, permissions};
-use crate::cluster::bind::{self, BindLane};
+use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
@@ -16,7 +16,7 @@ use crate::cluster::revisions::Revisions;
 use crate::cluster::watch::{Namespaces, Nodes, Pods};
 use crate::runtime::Engine;
 use crate::telemetry::{Check, Endpoints, Health, serve};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -79,22 +79,29 @@ fn lease_options(options: &Options) -> LeaseOptions {
 fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, evidence: &Arc<Notify>) -> Context {
     let lane_options =
         bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
-    let mut parts = None;
+    // The lane needs the engine's way in, and the engine the lane: what comes before both are there has no sender yet.
+    let engines: Arc<OnceLock<Deliver>> = Arc::default();
+    let way_in = engines.clone();
+    let deliver: Deliver = Arc::new(move |worker, input| {
+        if let Some(deliver) = way_in.get() {
+            deliver(worker, input);
+        }
+    });
+    let deliver = watch_for_denials(deliver, evidence.clone());
+    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
+    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
+    let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
+    let wiring = Wiring {
+        held: lane.held(),
+        lane: lane.clone(),
+        refusals: refusals.clone(),
+        events: options.events.then(|| events.clone()),
+    };
     let engine = Engine::new(|deliver| {
-        let deliver = watch_for_denials(deliver, evidence.clone());
-        let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
-        let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
-        let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
-        let wiring = Wiring {
-            held: lane.held(),
-            lane: lane.clone(),
-            refusals: refusals.clone(),
-            events: options.events.then(|| events.clone()),
-        };
-        parts = Some((lane, refusals, events));
+        // Set once, right here.
+        let _ = engines.set(deliver);
         wiring
     });
-    let (lane, refusals, events) = parts.unwrap_or_else(|| unreachable!("the engine connects its outlets"));
     let writes = Arc::default();
     Context { clients, engine, lane, refusals, events, denials, writes, board: Board::default() }
 }

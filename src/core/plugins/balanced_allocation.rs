@@ -6,33 +6,36 @@ use crate::core::ledger::{NodeId, NodeTable};
 use smallvec::SmallVec;
 
 pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
-    let i = node.index();
-    let amounts = |r: &ScoredResource| match r.resource {
-        Resource::Cpu => (nodes.allocatable_cpu[i], nodes.used_cpu[i]),
-        Resource::Memory => (nodes.allocatable_memory[i], nodes.used_memory[i]),
-        Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
-        Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
-    };
-    let fractions = |r: &ScoredResource| {
-        let (allocatable, used) = amounts(r);
-        let of = |used: i64| (used as f64 / allocatable as f64).min(1.0);
-        (allocatable != 0).then(|| [of(used), of(used.saturating_add(r.request))])
-    };
     let [before, after] = match &*subject.balanced_resources {
         // The common case, cpu and memory, without a list.
-        [a, b] => match (fractions(a), fractions(b)) {
-            (Some(a), Some(b)) => [0, 1].map(|when| evenness(&[a[when], b[when]])),
-            _ => [even_percent(0.0); 2],
+        [a, b] => match (fractions(a, nodes, node), fractions(b, nodes, node)) {
+            (Some(a), Some(b)) => [evenness(&[a[0], b[0]]), evenness(&[a[1], b[1]])],
+            _ => [MAX_NODE_SCORE; 2],
         },
         resources => {
-            let all: SmallVec<[[f64; 2]; 4]> = resources.iter().filter_map(fractions).collect();
+            let all: SmallVec<[[f64; 2]; 4]> = resources.iter().filter_map(|r| fractions(r, nodes, node)).collect();
             [0, 1].map(|when| evenness(&all.iter().map(|f| f[when]).collect::<SmallVec<[f64; 4]>>()))
         }
     };
     MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
 }
 
+/// How full the node is of a resource, without the pod and with it; none where it offers nothing.
+#[inline]
+fn fractions(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> Option<[f64; 2]> {
+    let i = node.index();
+    let (allocatable, used) = match r.resource {
+        Resource::Cpu => (nodes.allocatable_cpu[i], nodes.used_cpu[i]),
+        Resource::Memory => (nodes.allocatable_memory[i], nodes.used_memory[i]),
+        Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
+        Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
+    };
+    let of = |used: i64| (used as f64 / allocatable as f64).min(1.0);
+    (allocatable != 0).then(|| [of(used), of(used.saturating_add(r.request))])
+}
+
 /// 100 times one less the standard deviation of the fractions, cut down to an integer.
+#[inline]
 fn evenness(fractions: &[f64]) -> i64 {
     let deviation = match fractions {
         [a, b] => ((a - b) / 2.0).abs(),
@@ -51,10 +54,6 @@ fn evenness(fractions: &[f64]) -> i64 {
         }
         _ => 0.0,
     };
-    even_percent(deviation)
-}
-
-fn even_percent(deviation: f64) -> i64 {
     ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn score(args: &FitArgs, subject: &Subject, nodes: &NodeTable, node: 
 }
 
 /// What the node offers of a resource, and what would be requested of it with the pod there.
+#[inline]
 fn amounts(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> (i64, i64) {
     let i = node.index();
     let (allocatable, used) = match r.resource {
@@ -63,6 +64,7 @@ fn amounts(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> (i64, i64) {
     (allocatable, used.saturating_add(r.request))
 }
 
+#[inline]
 fn mean(resources: &[ScoredResource], nodes: &NodeTable, node: NodeId, of: impl Fn(i64, i64) -> i64) -> i64 {
     let (mut sum, mut weights) = (0, 0);
     for r in resources {
@@ -72,22 +74,30 @@ fn mean(resources: &[ScoredResource], nodes: &NodeTable, node: NodeId, of: impl 
             weights += r.weight;
         }
     }
-    if weights == 0 { 0 } else { sum / weights }
+    // Weights are at most 100 for at most a few hundred resources: exact as doubles, for the reason given at `percent`.
+    if weights == 0 { 0 } else { (sum as f64 / weights as f64) as i64 }
 }
 
+#[inline]
 fn least(allocatable: i64, requested: i64) -> i64 {
     if requested > allocatable { 0 } else { percent(allocatable - requested, allocatable) }
 }
 
+#[inline]
 fn most(allocatable: i64, requested: i64) -> i64 {
     percent(requested.min(allocatable), allocatable)
 }
 
-/// `part · 100 div whole` without overflow.
+/// `part · 100 div whole` for 0 ≤ part ≤ whole, exactly.
+///
+/// Below 2⁴⁶ the numerator is below 2⁵³ and the quotient at most 100, so that a division of doubles, cut down, is the
+/// integer division: a test compares them. It is several times faster where rows are looked at by the hundred.
+#[inline]
 fn percent(part: i64, whole: i64) -> i64 {
-    match part.checked_mul(MAX_NODE_SCORE) {
-        Some(scaled) => scaled / whole,
-        None => (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64,
+    if whole < 1 << 46 {
+        ((part * MAX_NODE_SCORE) as f64 / whole as f64) as i64
+    } else {
+        (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64
     }
 }
 
@@ -131,6 +141,27 @@ mod tests {
         assert_eq!((least(4000, 1500), least(8 * GIB, 3 * GIB)), (62, 62));
         assert_eq!((most(4000, 1500), most(8 * GIB, 3 * GIB)), (37, 37));
         assert_eq!((least(100, 101), most(100, 101)), (0, 100));
+    }
+
+    #[test]
+    fn a_division_of_doubles_is_the_integer_division() {
+        let mut rng = crate::core::cycle::Rng::seeded(46);
+        for _ in 0..200_000 {
+            let whole = 1 + (rng.next() >> (18 + rng.below(40))) as i64;
+            let part = rng.below(whole as u64 + 1) as i64;
+            let exact = (i128::from(part) * 100 / i128::from(whole)) as i64;
+            assert_eq!(percent(part, whole), exact, "{part} of {whole}");
+            // The hardest cases lie next to a whole quotient.
+            let edge = whole / 100 * (rng.below(100) as i64);
+            for near in [edge - 1, edge, edge + 1] {
+                let near = near.clamp(0, whole);
+                assert_eq!(
+                    percent(near, whole),
+                    (i128::from(near) * 100 / i128::from(whole)) as i64,
+                    "{near} of {whole}"
+                );
+            }
+        }
     }
 
     #[test]

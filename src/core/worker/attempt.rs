@@ -3,7 +3,7 @@ use crate::core::cycle::{Decision, NoFit, Scheduler};
 use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
 use crate::core::ledger::{Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
-use crate::core::model::Time;
+use crate::core::model::{Pod, Time};
 use crate::core::queue::Ticket;
 use std::sync::Arc;
 
@@ -80,6 +80,11 @@ impl Worker {
             attempted: true,
         });
         self.queue.failed(ticket, now);
+    }
+
+    /// Whether a pod whose attempt is over belongs in this worker's queue: a swap may have given its name away meanwhile.
+    pub(super) fn keeps(&self, pod: &Pod) -> bool {
+        !pod.deleting && self.profile().serves(&pod.scheduler_name)
     }
 
     /// Ends an attempt without an outcome: the pod as the ledger has it now stands where it stood, if it is still there.

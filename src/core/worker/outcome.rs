@@ -81,8 +81,11 @@ impl Worker {
     fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
         self.totals.errors += 1;
         ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
-        let still_pending = ledger.read(|l| matches!(l.pod(&ticket.pod().uid), Some(PodState::Pending(_))));
-        if still_pending {
+        let stays = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
+            Some(PodState::Pending(pod)) => self.keeps(pod),
+            _ => false,
+        });
+        if stays {
             self.queue.failed(ticket, now);
         } else {
             self.queue.done(ticket);

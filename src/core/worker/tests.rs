@@ -190,6 +190,26 @@ fn a_swap_decides_anew_what_was_unschedulable_and_takes_no_sent_bind_twice() {
 }
 
 #[test]
+fn a_pod_whose_name_was_given_away_during_its_bind_does_not_come_back() {
+    let both = |name: &str, names: &[&str]| CompiledProfile {
+        scheduler_names: names.iter().map(|n| (*n).into()).collect(),
+        ..CompiledProfile::default_preset(name)
+    };
+    let mut bench = Bench::new(vec![both("p0", &["p0", "test"]), both("p1", &["p1"])]);
+    bench.node(&node("a", 1000, GIB, 10));
+    bench.pod(pod("p", shape_of(600, 0)));
+    bench.settle(0);
+    bench.workers[0].swap(Time::ZERO, Arc::new(both("p0", &["p0"])));
+    bench.workers[1].swap(Time::ZERO, Arc::new(both("p1", &["p1", "test"])));
+    bench.settle(1);
+    bench.end(0, BindOutcome::Refused { message: "no".into() });
+    bench.settle(0);
+    assert_eq!(bench.counts(0), crate::core::queue::Counts::default(), "it is no longer ours");
+    bench.settle(1);
+    assert_eq!((bench.binds.len(), bench.binds[0].0), (1, 1), "the other profile serves it");
+}
+
+#[test]
 fn a_paused_profile_keeps_its_pods_and_starts_no_cycle() {
     let paused = CompiledProfile { mode: Mode::Paused, ..CompiledProfile::default_preset("test") };
     let mut bench = Bench::new(vec![paused.clone()]);

@@ -38,9 +38,9 @@ upstream: prerequisites ## build the real control plane once (Kubernetes, etcd, 
 bench: prerequisites ## measure the engine alone
 	cargo bench --locked
 
-bench-e2e: prerequisites upstream ## measure Berth beside kube-scheduler on one control plane
+bench-e2e: prerequisites upstream ## measure Berth beside kube-scheduler on one control plane; ARGS="--nodes 200 …"
 	cargo build --release --locked --bin berth
-	cargo run --release --quiet --locked -p berth-lab --bin berth-bench-e2e
+	@cargo run --release --quiet --locked -p berth-lab --bin berth-bench-e2e -- $(ARGS)
 
 crds: prerequisites ## write the CRD from the Rust types, for kubectl and for the chart
 	@mkdir -p $(dir $(CRD))

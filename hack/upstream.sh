@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
-#   hack/upstream.sh              build what is missing; one line on stderr per part
-#   hack/upstream.sh --print-bin  print the directory of the binaries (built or not) and do nothing else
+#   hack/upstream.sh                   build what is missing; one line on stderr per part
+#   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
+#   hack/upstream.sh --null-scheduler  build all that and the benchmarks' null scheduler; print the latter's path
 #
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
@@ -50,17 +51,33 @@ hash=$({
 home=$cache/$hash
 bin=$home/bin
 
+# The null scheduler is our own source: it has a hash of its own, so that a change to it rebuilds nothing else.
+null_hash=$(cat "$pins"/nullscheduler/{go.mod,go.sum,main.go} | sha256sum | cut -c1-16)
+null_scheduler=$bin/null-scheduler-$null_hash
+
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "upstream: $*"; exit 1; }
 
+want=
 case ${1:-} in
   --print-bin) printf '%s\n' "$bin"; exit 0 ;;
+  --null-scheduler) want=$null_scheduler ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin | --null-scheduler]" ;;
 esac
 
-ready() { say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are built in $bin"; exit 0; }
-[ -e "$home/complete" ] && ready
+# Ends the script if nothing is left to build.
+exit_if_ready() {
+  [ -e "$home/complete" ] || return 0
+  if [ -z "$want" ]; then
+    say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are built in $bin"
+    exit 0
+  fi
+  [ -x "$want" ] || return 0
+  printf '%s\n' "$want"
+  exit 0
+}
+exit_if_ready
 
 command -v go >/dev/null || fail "go is missing; install Go 1.26 or newer from https://go.dev/dl"
 command -v flock >/dev/null || fail "flock is missing; install util-linux"
@@ -70,7 +87,7 @@ if ! flock --nonblock 9; then
   say "upstream: another build is under way, waiting for it"
   flock 9
 fi
-[ -e "$home/complete" ] && ready
+exit_if_ready
 
 scratch=$(mktemp -d "$home/build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
@@ -87,7 +104,7 @@ build() {
   local number=$1 family package name version ldflags began=$SECONDS
   IFS='|' read -r family package name version ldflags <<<"$2"
   [ -x "$bin/$name" ] && return
-  printf '[%d/%d] %s %s … ' "$number" "${#parts[@]}" "$name" "$version" >&2
+  printf '[%s] %s %s … ' "$number" "$name" "$version" >&2
   if ! go_in "$family" build -trimpath -ldflags "$ldflags" -o "$scratch/$name" "$package" >"$scratch/log" 2>&1; then
     say "failed after $((SECONDS - began)) s:"
     tail -n 30 "$scratch/log" >&2
@@ -97,14 +114,22 @@ build() {
   say "built in $((SECONDS - began)) s"
 }
 
-say "upstream: building ${#parts[@]} parts into $bin (about eight minutes on two cores, once)"
-for i in "${!parts[@]}"; do build "$((i + 1))" "${parts[i]}"; done
+build_parts() {
+  local i source stage
+  say "upstream: building ${#parts[@]} parts into $bin (about eight minutes on two cores, once)"
+  for i in "${!parts[@]}"; do build "$((i + 1))/${#parts[@]}" "${parts[i]}"; done
+  source=$(go_in kwok list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
+  for stage in "${stages[@]}"; do
+    printf -- '---\n'
+    cat "$source/$stage"
+  done >"$scratch/stages"
+  mv "$scratch/stages" "$home/kwok-stages.yaml"
+  touch "$home/complete"
+  say "upstream: all parts built in $SECONDS s"
+}
 
-source=$(go_in kwok list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
-for stage in "${stages[@]}"; do
-  printf -- '---\n'
-  cat "$source/$stage"
-done >"$scratch/stages"
-mv "$scratch/stages" "$home/kwok-stages.yaml"
-touch "$home/complete"
-say "upstream: all parts built in $SECONDS s"
+[ -e "$home/complete" ] || build_parts
+if [ -n "$want" ]; then
+  build 1/1 "nullscheduler|.|${want##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" || exit 1
+  printf '%s\n' "$want"
+fi

@@ -9,6 +9,7 @@
 //! operator        the berth binary, run as the chart's Deployment says
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
 //! demo            the guided tour of `make demo`
+//! bench           the side-by-side benchmark of `make bench-e2e`
 //! ```
 //!
 //! Nothing here outlives its owner: a value that is dropped ends its process, and a test process that is killed
@@ -17,6 +18,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
+pub mod bench;
 mod control_plane;
 pub mod demo;
 mod kubectl;

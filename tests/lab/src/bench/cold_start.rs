@@ -1,0 +1,69 @@
+//! A start in a cluster with many bound pods: time to the first bind, and memory.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use super::Bench;
+use super::cluster::BOUND;
+use super::contestant::Contestant;
+use super::figures::Figures;
+use super::pods::bound;
+use super::progress::progress;
+use crate::parallel::for_each;
+
+/// Pods that wait for the contestant when it starts.
+pub(super) const BACKLOG: usize = 200;
+const CREATORS: usize = 64;
+/// Bound pods between two progress lines.
+const STEP: usize = 10_000;
+const BUFFER: usize = 1 << 18;
+
+impl Bench {
+    /// Creates the bound pods, straight onto their nodes.
+    pub(super) fn fill(&mut self) -> Result<()> {
+        let (count, nodes) = (self.options.bound, self.options.nodes);
+        let path = format!("/api/v1/namespaces/{BOUND}/pods");
+        let made = AtomicUsize::new(0);
+        let began = Instant::now();
+        for_each(count, CREATORS, |index| {
+            if self.options.stop.is_raised() {
+                bail!("interrupted");
+            }
+            self.cluster.plane.api.post(&path, &bound(index, nodes))?;
+            match made.fetch_add(1, Ordering::Relaxed) + 1 {
+                done if done % STEP == 0 || done == count => {
+                    progress(&format!("{done} of {count} bound pods made in {} s", began.elapsed().as_secs()))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Reads the list of all pods once, as JSON over one connection, and throws it away: what no start can do without.
+    pub(super) fn read_bare_list(&mut self) -> Result<()> {
+        self.calm()?;
+        let began = Instant::now();
+        let mut list = self.cluster.plane.api.stream("/api/v1/pods", "application/json")?;
+        let mut buffer = vec![0; BUFFER];
+        let mut bytes = 0;
+        loop {
+            match list.read(&mut buffer)? {
+                0 => break,
+                read => bytes += read,
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let each = bytes / self.options.bound.max(1);
+        progress(&format!("the bare list: {:.1} MB read in {seconds:.2} s, {each} bytes per pod", bytes as f64 / 1e6))?;
+        self.bare_lists.push((seconds, each));
+        Ok(())
+    }
+
+    /// One start with a small backlog.
+    pub(super) fn cold_start(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        self.backlog(contestant, prefix, BACKLOG)
+    }
+}

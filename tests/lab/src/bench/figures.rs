@@ -1,0 +1,50 @@
+//! What one run gives.
+
+use super::contestant::Contestant;
+use super::options::Workload;
+
+/// The figures of one run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    /// Pods per second: of a race from the first creation, of a backlog from the first bind seen, to the last bind seen.
+    pub(super) pods_per_second: f64,
+    /// Seconds from the contestant's start (of a race: from the first creation) to the first bind seen.
+    pub(super) first_bind: f64,
+    /// Seconds from the same moment to the last bind seen.
+    pub(super) last_bind: f64,
+    /// The contestant's processor time in seconds, user and system, until five seconds after the last bind.
+    pub(super) cpu: f64,
+    /// The same in milliseconds per pod.
+    pub(super) cpu_per_pod: f64,
+    /// Milliseconds per pod of kube-apiserver and etcd together, the creation of the pods included in a race only.
+    pub(super) server_cpu_per_pod: f64,
+    /// The contestant's highest resident set in MiB.
+    pub(super) rss: f64,
+    /// Percent of the pods that had their `Scheduled` event five seconds after the last bind.
+    pub(super) events: f64,
+}
+
+impl Figures {
+    /// One line for the progress of the benchmark.
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{:.0} pods/s, first bind after {:.2} s, last after {:.2} s, {:.2} ms CPU per pod (API server and etcd {:.2}), \
+             {:.0} MiB, events {:.1} %",
+            self.pods_per_second,
+            self.first_bind,
+            self.last_bind,
+            self.cpu_per_pod,
+            self.server_cpu_per_pod,
+            self.rss,
+            self.events
+        )
+    }
+}
+
+/// One run and its figures. The bare reading of the list is no run of a contestant and not among them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    pub(super) workload: Workload,
+    pub(super) contestant: Contestant,
+    pub(super) figures: Figures,
+}

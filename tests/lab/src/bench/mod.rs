@@ -1,0 +1,135 @@
+//! The side-by-side benchmark of `make bench-e2e`: schedulers in turn on one control plane.
+//!
+//! ```text
+//! options      what to run, from the command line
+//! cluster      the control plane, its nodes, the chart, and an account with equal rights of way per contestant
+//! contestant   what competes, and how each is started
+//! watcher      stamps when each pod was seen bound
+//! placing      race and backlog: pods per second, CPU per pod, peak RSS, events
+//! cold_start   the start with many bound pods: time to the first bind, peak RSS
+//! cleanup      between two runs: nothing left, the API server calm
+//! report       medians as Markdown (stats, machine)
+//! ```
+
+mod cleanup;
+mod cluster;
+mod cold_start;
+mod contestant;
+mod figures;
+mod machine;
+mod options;
+mod placing;
+mod pods;
+mod progress;
+mod report;
+mod stats;
+mod watcher;
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, bail};
+
+use cluster::Cluster;
+pub use contestant::Contestant;
+use figures::Record;
+pub use options::{BenchOptions, USAGE, Workload};
+use progress::progress;
+use watcher::BindWatcher;
+
+/// Everything that a run needs, and what the runs so far have given.
+struct Bench {
+    watcher: BindWatcher,
+    cluster: Cluster,
+    options: BenchOptions,
+    records: Vec<Record>,
+    /// Runs that gave no figures, with the reason.
+    failures: Vec<String>,
+    /// Each reading of the bare list: seconds, and bytes per pod.
+    bare_lists: Vec<(f64, usize)>,
+}
+
+/// Runs the whole benchmark, ends all that it started, and prints the tables; what was measured before an error or
+/// Ctrl-C is printed too. An error when a run failed.
+pub fn run(options: &BenchOptions) -> Result<()> {
+    let cluster = Cluster::start(options)?;
+    let watcher = BindWatcher::start(&cluster.plane.api)?;
+    let version = cluster.version()?;
+    let mut bench = Bench {
+        watcher,
+        cluster,
+        options: options.clone(),
+        records: Vec::new(),
+        failures: Vec::new(),
+        bare_lists: Vec::new(),
+    };
+    let outcome = bench.measure();
+    let Bench { watcher, cluster, records, failures, bare_lists, .. } = bench;
+    drop((watcher, cluster));
+    if !records.is_empty() {
+        let text = report::markdown(options, &records, &bare_lists, &failures, &version)?;
+        io::stdout().write_all(text.as_bytes())?;
+        if let Some(path) = &options.out {
+            std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    outcome?;
+    if !failures.is_empty() {
+        bail!("{} runs gave no figures", failures.len());
+    }
+    Ok(())
+}
+
+impl Bench {
+    fn measure(&mut self) -> Result<()> {
+        let mut order = stats::Shuffle::new(self.options.seed);
+        for repeat in 1..=self.options.repeats {
+            for workload in [Workload::Race, Workload::Backlog] {
+                if !self.options.workloads.contains(&workload) {
+                    continue;
+                }
+                let mut contestants = self.options.contestants.clone();
+                order.shuffle(&mut contestants);
+                for contestant in contestants {
+                    self.one(workload, contestant, repeat)?;
+                }
+            }
+        }
+        if self.options.runs_cold_start() {
+            self.fill()?;
+            for repeat in 1..=self.options.repeats {
+                self.read_bare_list()?;
+                let mut contestants: Vec<_> = self.options.cold_start_contestants().collect();
+                order.shuffle(&mut contestants);
+                for contestant in contestants {
+                    self.one(Workload::ColdStart, contestant, repeat)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One run, recorded whatever comes of it. An error when it makes no sense to go on.
+    fn one(&mut self, workload: Workload, contestant: Contestant, repeat: usize) -> Result<()> {
+        let name = format!("{} {repeat}/{}, {}", workload.name(), self.options.repeats, contestant.name());
+        self.calm()?;
+        let prefix = format!("{}-{repeat}-{}-", workload.key(), contestant.key());
+        let outcome = match workload {
+            Workload::Race => self.race(contestant, &prefix),
+            Workload::Backlog => self.backlog(contestant, &prefix, self.options.pods),
+            Workload::ColdStart => self.cold_start(contestant, &prefix),
+        };
+        match outcome {
+            Ok(figures) => {
+                progress(&format!("{name}: {}", figures.line()))?;
+                self.records.push(Record { workload, contestant, figures });
+            }
+            Err(error) if self.options.stop.is_raised() => return Err(error),
+            Err(error) => {
+                progress(&format!("{name}: failed: {error:#}"))?;
+                let reason = format!("{error:#}");
+                self.failures.push(format!("{name}: {}", reason.lines().next().unwrap_or_default()));
+            }
+        }
+        self.clean()
+    }
+}

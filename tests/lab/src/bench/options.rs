@@ -1,0 +1,218 @@
+//! What to run, from the command line.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use super::contestant::Contestant;
+use crate::wait::StopFlag;
+
+/// How `berth-bench-e2e` is used.
+pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
+  --nodes N         nodes of the cluster (default 5000)
+  --pods N          pods of a race and of a backlog (default 8000)
+  --repeats N       runs of each contestant in each workload (default 3)
+  --contestants L   of berth,kube-scheduler,null (default all)
+  --workloads L     of race,backlog,cold-start (default all)
+  --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
+  --seed N          decides in which order the contestants take turns (default 1)
+  --out FILE.md     write the tables there too
+  --berth PATH      the operator's binary (default: target/release/berth)";
+
+/// Pods that a node takes.
+pub(super) const PODS_PER_NODE: usize = 110;
+
+/// One way to ask pods of a contestant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Pods are created while the contestant is running.
+    Race,
+    /// All pods are there before the contestant starts.
+    Backlog,
+    /// A small backlog in a cluster with many bound pods.
+    ColdStart,
+}
+
+impl Workload {
+    /// All of them, in the order in which they run.
+    pub const ALL: [Self; 3] = [Self::Race, Self::Backlog, Self::ColdStart];
+
+    /// What progress lines and tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Race => "race",
+            Self::Backlog => "backlog",
+            Self::ColdStart => "cold start",
+        }
+    }
+
+    /// What the command line and the names of pods call it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Race => "race",
+            Self::Backlog => "backlog",
+            Self::ColdStart => "cold-start",
+        }
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// The `berth` binary.
+    pub binary: PathBuf,
+    /// Nodes of the cluster.
+    pub nodes: usize,
+    /// Pods of a race and of a backlog.
+    pub pods: usize,
+    /// Runs of each contestant in each workload.
+    pub repeats: usize,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+    /// What they are asked to do.
+    pub workloads: Vec<Workload>,
+    /// Pods already bound at a cold start.
+    pub bound: usize,
+    /// Decides in which order the contestants take turns.
+    pub seed: u64,
+    /// Where to write the tables, beside stdout.
+    pub out: Option<PathBuf>,
+    /// Raised to end the benchmark early.
+    pub stop: StopFlag,
+}
+
+impl BenchOptions {
+    /// The options of a command line without the program's name. `binary` is what `--berth` replaces. An error names
+    /// the option and what it takes.
+    pub fn parse(args: impl Iterator<Item = String>, binary: PathBuf, stop: StopFlag) -> Result<Self> {
+        let mut args = args;
+        let mut options = Self {
+            binary,
+            nodes: 5000,
+            pods: 8000,
+            repeats: 3,
+            contestants: Contestant::ALL.to_vec(),
+            workloads: Workload::ALL.to_vec(),
+            bound: 150_000,
+            seed: 1,
+            out: None,
+            stop,
+        };
+        while let Some(option) = args.next() {
+            let mut value = || args.next().with_context(|| format!("{option} needs a value\n{USAGE}"));
+            match option.as_str() {
+                "--nodes" => options.nodes = number(&option, &value()?, 1)?,
+                "--pods" => options.pods = number(&option, &value()?, 1)?,
+                "--repeats" => options.repeats = number(&option, &value()?, 1)?,
+                "--bound" => options.bound = number(&option, &value()?, 0)?,
+                "--seed" => options.seed = number(&option, &value()?, 0)? as u64,
+                "--contestants" => {
+                    let known = Contestant::ALL.map(|contestant| (contestant.key(), contestant));
+                    options.contestants = choices(&option, &value()?, &known)?;
+                }
+                "--workloads" => {
+                    let known = Workload::ALL.map(|workload| (workload.key(), workload));
+                    options.workloads = choices(&option, &value()?, &known)?;
+                }
+                "--out" => options.out = Some(PathBuf::from(value()?)),
+                "--berth" => options.binary = PathBuf::from(value()?),
+                _ => bail!("unknown argument {option}\n{USAGE}"),
+            }
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<()> {
+        let room = self.nodes * PODS_PER_NODE;
+        let bound = if self.runs_cold_start() { self.bound } else { 0 };
+        let most = self.pods.max(bound + super::cold_start::BACKLOG);
+        if most > room {
+            bail!(
+                "--nodes {}: these take {room} pods, {most} were asked for; give more nodes or fewer pods",
+                self.nodes
+            );
+        }
+        Ok(())
+    }
+
+    /// Who takes part in cold starts: the null scheduler reads no bound pods and so has none.
+    pub(super) fn cold_start_contestants(&self) -> impl Iterator<Item = Contestant> {
+        self.contestants.iter().copied().filter(|contestant| *contestant != Contestant::Null)
+    }
+
+    /// Whether there is a cold start to run.
+    pub(super) fn runs_cold_start(&self) -> bool {
+        self.bound > 0
+            && self.workloads.contains(&Workload::ColdStart)
+            && self.cold_start_contestants().next().is_some()
+    }
+
+    /// The command that repeats this benchmark, with every default written out.
+    pub(super) fn command_line(&self) -> String {
+        let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
+        let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
+        format!(
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
+            self.nodes,
+            self.pods,
+            self.repeats,
+            contestants.join(","),
+            workloads.join(","),
+            self.bound,
+            self.seed
+        )
+    }
+}
+
+fn number(option: &str, value: &str, least: usize) -> Result<usize> {
+    match value.parse() {
+        Ok(number) if number >= least => Ok(number),
+        _ => bail!("{option} takes a whole number from {least}, not '{value}'"),
+    }
+}
+
+/// The values of a comma-separated list of known words, each once, in the order of `known`.
+fn choices<T: Copy>(option: &str, value: &str, known: &[(&str, T)]) -> Result<Vec<T>> {
+    let words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    if words.is_empty() || words.iter().any(|word| !names.contains(word)) {
+        bail!("{option} takes a comma-separated list of {}, not '{value}'", names.join(", "));
+    }
+    Ok(known.iter().filter(|(name, _)| words.contains(name)).map(|(_, value)| *value).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<BenchOptions> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        BenchOptions::parse(args.into_iter(), PathBuf::from("berth"), StopFlag::default())
+    }
+
+    #[test]
+    fn the_command_line_that_a_report_shows_gives_the_same_options() {
+        let options = parse("--nodes 200 --pods 300 --contestants null,berth --bound 0 --seed 7").unwrap();
+        assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);
+        assert!(!options.runs_cold_start());
+        let line = options.command_line();
+        let args = line.trim_start_matches("make bench-e2e ARGS=\"").trim_end_matches('"');
+        assert_eq!(parse(args).unwrap().command_line(), line);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_with_the_option_named() {
+        for (line, part) in [
+            ("--nodes 0", "--nodes takes a whole number from 1"),
+            ("--pods many", "not 'many'"),
+            ("--contestants berth,volcano", "berth, kube-scheduler, null"),
+            ("--workloads", "--workloads needs a value"),
+            ("--fast", "unknown argument --fast"),
+            ("--nodes 10 --pods 2000 --bound 0", "take 1100 pods, 2000 were asked for"),
+        ] {
+            let error = parse(line).unwrap_err().to_string();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Race and backlog: how fast pods are bound, and at what price.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::Bench;
+use super::cluster::PODS;
+use super::contestant::{Contestant, Running};
+use super::figures::Figures;
+use super::pods::waiting;
+use super::progress::progress;
+use super::watcher::Binds;
+use crate::parallel::for_each;
+
+/// Creations in flight at a time.
+const CREATORS: usize = 64;
+/// When a run is given up: this long without one more bind. A start with 150,000 bound pods needs its time.
+const STALL_LIMIT: Duration = Duration::from_mins(3);
+/// How long after the last bind events are counted and figures read.
+const EVENTS_LIMIT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(50);
+
+/// Processor time, in seconds, that counts as used before a run.
+struct Before {
+    contestant: f64,
+    server: f64,
+}
+
+impl Bench {
+    /// Pods are created while the contestant is running: it has proved so by binding one.
+    pub(super) fn race(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        let mut running = self.cluster.start_contestant(contestant)?;
+        let outcome = self.race_with(contestant, &mut running, prefix);
+        outcome.map_err(|error| running.process.explain(&error))
+    }
+
+    fn race_with(&self, contestant: Contestant, running: &mut Running, prefix: &str) -> Result<Figures> {
+        let probe = format!("probe-{prefix}");
+        self.watcher.follow(&probe);
+        self.create(contestant, &probe, 1)?;
+        self.wait_for_binds(running, 1)?;
+        self.calm()?;
+        self.watcher.follow(prefix);
+        let before = Before { contestant: running.process.cpu_seconds()?, server: self.server_cpu_seconds()? };
+        let began = Instant::now();
+        let pods = self.options.pods;
+        self.create(contestant, prefix, pods)?;
+        let binds = self.wait_for_binds(running, pods)?;
+        let rate = pods as f64 / seconds(began, binds.last);
+        self.figures(running, prefix, &binds, began, &before, rate)
+    }
+
+    /// All pods are there before the contestant starts.
+    pub(super) fn backlog(&self, contestant: Contestant, prefix: &str, pods: usize) -> Result<Figures> {
+        self.watcher.follow(prefix);
+        self.create(contestant, prefix, pods)?;
+        self.calm()?;
+        let server = self.server_cpu_seconds()?;
+        let mut running = self.cluster.start_contestant(contestant)?;
+        let outcome = self.wait_for_binds(&mut running, pods).and_then(|binds| {
+            let rate = pods as f64 / seconds(binds.first, binds.last);
+            let before = Before { contestant: 0.0, server };
+            self.figures(&running, prefix, &binds, running.started, &before, rate)
+        });
+        outcome.map_err(|error| running.process.explain(&error))
+    }
+
+    fn create(&self, contestant: Contestant, prefix: &str, count: usize) -> Result<()> {
+        let path = format!("/api/v1/namespaces/{PODS}/pods");
+        for_each(count, CREATORS, |index| {
+            if self.options.stop.is_raised() {
+                bail!("interrupted");
+            }
+            let pod = waiting(&format!("{prefix}{index:06}"), contestant.scheduler_name());
+            self.cluster.plane.api.post(&path, &pod).map(drop)
+        })
+    }
+
+    /// Waits until so many pods were seen bound. An error when the contestant ends or makes no progress.
+    fn wait_for_binds(&self, running: &mut Running, count: usize) -> Result<Binds> {
+        let mut progressed = (0, Instant::now());
+        loop {
+            let seen = self.watcher.count();
+            if seen >= count {
+                if self.watcher.gaps() > 0 {
+                    progress("the driver's own watch had a gap in this run: its stamps may be late")?;
+                }
+                return self.watcher.binds().context("no pod to wait for");
+            }
+            if let Some(status) = running.process.ended()? {
+                bail!("{} ended ({status}) with {seen} of {count} pods bound", running.process.name());
+            }
+            if seen > progressed.0 {
+                progressed = (seen, Instant::now());
+            } else if progressed.1.elapsed() > STALL_LIMIT {
+                bail!("no pod was bound for {} s, {seen} of {count} are", STALL_LIMIT.as_secs());
+            }
+            self.pause(POLL)?;
+        }
+    }
+
+    /// Waits for the events' five seconds and reads everything off.
+    fn figures(
+        &self,
+        running: &Running,
+        prefix: &str,
+        binds: &Binds,
+        began: Instant,
+        before: &Before,
+        pods_per_second: f64,
+    ) -> Result<Figures> {
+        self.pause(EVENTS_LIMIT.saturating_sub(binds.last.elapsed()))?;
+        let cpu = running.process.cpu_seconds()? - before.contestant;
+        let server = self.server_cpu_seconds()? - before.server;
+        let rss = running.process.rss_peak_kib()? as f64 / 1024.0;
+        let events = self.count_events(prefix)?;
+        let pods = binds.count as f64;
+        Ok(Figures {
+            pods_per_second,
+            first_bind: seconds(began, binds.first),
+            last_bind: seconds(began, binds.last),
+            cpu,
+            cpu_per_pod: cpu * 1000.0 / pods,
+            server_cpu_per_pod: server * 1000.0 / pods,
+            rss,
+            events: events as f64 * 100.0 / pods,
+        })
+    }
+
+    /// How many of the run's pods have a `Scheduled` event. Only the contestant binds them, so it is the contestant's.
+    fn count_events(&self, prefix: &str) -> Result<usize> {
+        let path = format!("/api/v1/namespaces/{PODS}/events?fieldSelector=reason%3DScheduled");
+        let list = self.cluster.plane.api.get(&path)?;
+        let names = list["items"].as_array().into_iter().flatten();
+        let names: HashSet<&str> = names.filter_map(|event| event["involvedObject"]["name"].as_str()).collect();
+        Ok(names.into_iter().filter(|name| name.starts_with(prefix)).count())
+    }
+}
+
+/// Seconds from one moment to a later one; a tick rather than nothing, since rates divide by it.
+fn seconds(from: Instant, to: Instant) -> f64 {
+    to.saturating_duration_since(from).as_secs_f64().max(1e-3)
+}

@@ -1,0 +1,41 @@
+//! The pods of the benchmark.
+
+use serde_json::{Value, json};
+
+use super::cluster::{BOUND, PODS, node_name};
+
+const IMAGE: &str = "registry.k8s.io/pause:3.10";
+
+/// A pod of 100m and 200Mi that waits for the scheduler of this name.
+pub(super) fn waiting(name: &str, scheduler_name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": PODS, "labels": {"app": "bench"}},
+        "spec": {"schedulerName": scheduler_name, "containers": [container()]},
+    })
+}
+
+/// The `index`-th pod that is bound already, spread evenly over `nodes`. Its name and labels are
+/// those of a Deployment's pod; the API server lists it in about 1.7 KB.
+pub(super) fn bound(index: usize, nodes: usize) -> Value {
+    let service = format!("service-{:04}", index / 50);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("{service}-7c9d8b5f6b-{index:06}"),
+            "namespace": BOUND,
+            "labels": {"app.kubernetes.io/name": service, "pod-template-hash": "7c9d8b5f6b"},
+        },
+        "spec": {"nodeName": node_name(index % nodes), "containers": [container()]},
+    })
+}
+
+fn container() -> Value {
+    json!({
+        "name": "main",
+        "image": IMAGE,
+        "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}},
+    })
+}

@@ -1,0 +1,181 @@
+//! The tables, as Markdown.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+
+use super::contestant::Contestant;
+use super::figures::{Figures, Record};
+use super::machine;
+use super::options::{BenchOptions, Workload};
+use super::stats::Summary;
+
+type Read = fn(&Figures) -> f64;
+
+/// One column of a table.
+enum Column {
+    /// Median, and least to most, with so many decimals.
+    Figure(&'static str, Read, usize),
+    /// This contestant's median over another's.
+    Ratio(&'static str, Read, Contestant),
+}
+
+use Column::{Figure, Ratio};
+
+const RACE: &[Column] = &[
+    Figure("pods/s", |figures| figures.pods_per_second, 0),
+    Ratio("÷ null", |figures| figures.pods_per_second, Contestant::Null),
+    Ratio("÷ kube-scheduler", |figures| figures.pods_per_second, Contestant::KubeScheduler),
+    Figure("CPU per pod, ms", |figures| figures.cpu_per_pod, 2),
+    Ratio("÷ kube-scheduler", |figures| figures.cpu_per_pod, Contestant::KubeScheduler),
+    Figure("peak RSS, MiB", |figures| figures.rss, 0),
+    Ratio("÷ kube-scheduler", |figures| figures.rss, Contestant::KubeScheduler),
+    Figure("events after 5 s, %", |figures| figures.events, 1),
+    Figure("API server and etcd, CPU per pod, ms", |figures| figures.server_cpu_per_pod, 2),
+];
+
+const BACKLOG_MORE: &[Column] = &[
+    Figure("start to first bind, s", |figures| figures.first_bind, 2),
+    Figure("start to last bind, s", |figures| figures.last_bind, 2),
+];
+
+const COLD_START: &[Column] = &[
+    Figure("start to first bind, s", |figures| figures.first_bind, 2),
+    Ratio("÷ kube-scheduler", |figures| figures.first_bind, Contestant::KubeScheduler),
+    Figure("start to last bind, s", |figures| figures.last_bind, 2),
+    Figure("peak RSS, MiB", |figures| figures.rss, 0),
+    Ratio("÷ kube-scheduler", |figures| figures.rss, Contestant::KubeScheduler),
+    Figure("CPU, s", |figures| figures.cpu, 1),
+];
+
+/// All that was measured, with the machine and the command.
+pub(super) fn markdown(
+    options: &BenchOptions,
+    records: &[Record],
+    bare_lists: &[(f64, usize)],
+    failures: &[String],
+    version: &str,
+) -> Result<String> {
+    let mut text = String::new();
+    writeln!(text, "Machine: {}.\n", machine::describe()?)?;
+    writeln!(text, "Cluster: API server {version}, etcd with fsync, {} nodes, no kwok.\n", options.nodes)?;
+    writeln!(text, "Command: `{}`\n", options.command_line())?;
+    writeln!(text, "Each figure is a median, with (least–most) of the runs.\n")?;
+    section(&mut text, &format!("Race, {} pods", options.pods), records, Workload::Race, &[RACE])?;
+    let title = format!("Backlog, {} pods", options.pods);
+    section(&mut text, &title, records, Workload::Backlog, &[RACE, BACKLOG_MORE])?;
+    let title = format!("Cold start with {} bound pods, {} waiting", options.bound, super::cold_start::BACKLOG);
+    section(&mut text, &title, records, Workload::ColdStart, &[COLD_START])?;
+    if let Some(bare) = Summary::of(bare_lists.iter().map(|(seconds, _)| *seconds)) {
+        let bytes = bare_lists.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        writeln!(
+            text,
+            "The bare reading of that list, as JSON over one connection and thrown away: {} s; {bytes} bytes per pod.\n",
+            cell(&bare, bare_lists.len(), 2)
+        )?;
+    }
+    if !failures.is_empty() {
+        writeln!(text, "Runs without figures:\n")?;
+        for failure in failures {
+            writeln!(text, "- {failure}")?;
+        }
+    }
+    Ok(text)
+}
+
+/// One table, or nothing when no run of the workload gave figures.
+fn section(
+    text: &mut String,
+    title: &str,
+    records: &[Record],
+    workload: Workload,
+    columns: &[&[Column]],
+) -> Result<()> {
+    let runs = |contestant| {
+        let chosen =
+            records.iter().filter(move |record| record.workload == workload && record.contestant == contestant);
+        chosen.map(|record| &record.figures)
+    };
+    let present: Vec<Contestant> =
+        Contestant::ALL.into_iter().filter(|contestant| runs(*contestant).next().is_some()).collect();
+    if present.is_empty() {
+        return Ok(());
+    }
+    let columns = || columns.iter().copied().flatten();
+    let titles: Vec<&str> = columns()
+        .map(|column| match column {
+            Figure(title, ..) | Ratio(title, ..) => *title,
+        })
+        .collect();
+    writeln!(text, "### {title}\n")?;
+    writeln!(text, "| contestant | runs | {} |", titles.join(" | "))?;
+    writeln!(text, "|---|{}", "--:|".repeat(titles.len() + 1))?;
+    for contestant in present {
+        let count = runs(contestant).count();
+        let cells: Vec<String> = columns()
+            .map(|column| match column {
+                Figure(_, read, digits) => {
+                    Summary::of(runs(contestant).map(read)).map(|summary| cell(&summary, count, *digits))
+                }
+                Ratio(_, read, against) => ratio(
+                    Summary::of(runs(contestant).map(read)),
+                    Summary::of(runs(*against).map(read)).filter(|_| *against != contestant),
+                ),
+            })
+            .map(|cell| cell.unwrap_or_else(|| "–".to_owned()))
+            .collect();
+        writeln!(text, "| {} | {count} | {} |", contestant.name(), cells.join(" | "))?;
+    }
+    writeln!(text)?;
+    Ok(())
+}
+
+fn cell(summary: &Summary, runs: usize, digits: usize) -> String {
+    let Summary { median, min, max } = summary;
+    match runs {
+        1 => format!("{median:.digits$}"),
+        _ => format!("{median:.digits$} ({min:.digits$}–{max:.digits$})"),
+    }
+}
+
+/// Two decimals, three below a tenth.
+fn ratio(own: Option<Summary>, other: Option<Summary>) -> Option<String> {
+    let ratio = own?.median / other.filter(|other| other.median > 0.0)?.median;
+    Some(if ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(contestant: Contestant, pods_per_second: f64) -> Record {
+        let figures = Figures {
+            pods_per_second,
+            first_bind: 0.1,
+            last_bind: 10.0,
+            cpu: 1.0,
+            cpu_per_pod: 0.125,
+            server_cpu_per_pod: 1.5,
+            rss: 40.0,
+            events: 100.0,
+        };
+        Record { workload: Workload::Race, contestant, figures }
+    }
+
+    #[test]
+    fn a_table_holds_medians_and_ratios_and_only_who_took_part() {
+        let records = [
+            record(Contestant::Berth, 600.0),
+            record(Contestant::Null, 700.0),
+            record(Contestant::Berth, 570.0),
+            record(Contestant::Berth, 630.0),
+        ];
+        let mut text = String::new();
+        section(&mut text, "Race", &records, Workload::Race, &[&RACE[..3]]).unwrap();
+        let rows: Vec<&str> = text.lines().skip(4).collect();
+        assert_eq!(rows, ["| Berth | 3 | 600 (570–630) | 0.86 | – |", "| null scheduler | 1 | 700 | – | – |", ""]);
+        let mut none = String::new();
+        section(&mut none, "Backlog", &records, Workload::Backlog, &[RACE]).unwrap();
+        assert_eq!(none, "");
+    }
+}

@@ -20,6 +20,9 @@ pub const SCALAR_COLUMNS: usize = 512;
 /// Bytes of class results that one worker keeps: a few hundred shapes on 5,000 nodes.
 pub const CLASS_CACHE_BYTES: usize = 24 << 20;
 
+/// Shapes remembered after one look: one that comes back within so many others gets a table of its own.
+pub const SHAPES_REMEMBERED: usize = 64;
+
 /// Reasons that a profile's status names.
 pub const TOP_REASONS: usize = 10;
 

@@ -1,5 +1,5 @@
 use crate::core::ledger::{Ledger, NodeId, NodeTable};
-use crate::core::limits::CLASS_CACHE_BYTES;
+use crate::core::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::core::model::PodShape;
 use crate::core::plugins::{
     Overlay, Subject, Verdict, balanced_allocation, filter, image_locality, node_affinity, node_resources_fit,
@@ -7,6 +7,7 @@ use crate::core::plugins::{
 };
 use crate::core::profile::{CompiledProfile, Score};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The raw scores of a row that are normalised over the feasible nodes.
@@ -120,8 +121,11 @@ pub(super) fn fixed_score(
 
 /// Class results by shape, bounded; the least recently used goes and leaves its columns to the next.
 ///
-/// Shapes are interned by the ledger: equal ones have one address, and a class keeps its shape alive, so that an address
-/// stands for one shape as long as it is a key here. Addresses are compared, never followed.
+/// A shape gets a class of its own when it comes back soon. Until then it is looked at in one scratch class, whose columns
+/// stay warm in the processor's cache: a thousand different pods would otherwise write a thousand cold tables for nothing.
+///
+/// Shapes are interned by the ledger: equal ones have one address, and whoever keeps an address here keeps its shape
+/// alive, so that it stands for one shape. Addresses are compared, never followed.
 #[derive(Debug, Default)]
 pub(super) struct ClassCache {
     slots: FxHashMap<*const PodShape, usize>,
@@ -129,19 +133,28 @@ pub(super) struct ClassCache {
     /// By slot: when the class was last used.
     last_used: Vec<u64>,
     uses: u64,
+    scratch: Option<Class>,
+    /// Shapes that were looked at in the scratch class, newest last.
+    recent: VecDeque<Arc<PodShape>>,
 }
 
 impl ClassCache {
     /// The class of `shape`, resolved against the ledger as it is now.
     pub(super) fn get(&mut self, profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> &mut Class {
         self.uses += 1;
-        let known = self.slots.get(&Arc::as_ptr(shape)).copied();
-        let slot = known.unwrap_or_else(|| self.insert(Subject::new(profile, ledger, shape), ledger));
-        self.last_used[slot] = self.uses;
-        let class = &mut self.classes[slot];
-        if class.subject.refresh(profile, ledger) {
-            class.columns.clear();
-        }
+        let class = match self.slots.get(&Arc::as_ptr(shape)).copied() {
+            Some(slot) => self.known(slot, profile, ledger),
+            None if self.came_back(shape) => {
+                let slot = self.insert(Subject::new(profile, ledger, shape), ledger);
+                self.known(slot, profile, ledger)
+            }
+            None => {
+                let columns = self.scratch.take().map(|class| class.columns).unwrap_or_default();
+                let class = self.scratch.insert(Class { subject: Subject::new(profile, ledger, shape), columns });
+                class.columns.clear();
+                class
+            }
+        };
         class.columns.fit_to(ledger.nodes().rows());
         class
     }
@@ -149,6 +162,28 @@ impl ClassCache {
     /// Forgets everything: the profile changed.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    fn known(&mut self, slot: usize, profile: &CompiledProfile, ledger: &Ledger) -> &mut Class {
+        self.last_used[slot] = self.uses;
+        let class = &mut self.classes[slot];
+        if class.subject.refresh(profile, ledger) {
+            class.columns.clear();
+        }
+        class
+    }
+
+    /// Whether the shape was looked at not long ago; notes that it is now.
+    fn came_back(&mut self, shape: &Arc<PodShape>) -> bool {
+        if let Some(at) = self.recent.iter().position(|known| Arc::ptr_eq(known, shape)) {
+            self.recent.remove(at);
+            return true;
+        }
+        if self.recent.len() == SHAPES_REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(shape.clone());
+        false
     }
 
     fn insert(&mut self, subject: Subject, ledger: &Ledger) -> usize {

@@ -42,10 +42,11 @@ bench-e2e: prerequisites upstream ## measure Berth beside kube-scheduler on one 
 	cargo build --release --locked --bin berth
 	cargo run --release --quiet --locked -p berth-lab --bin berth-bench-e2e
 
-crds: prerequisites ## write the CRD from the Rust types
+crds: prerequisites ## write the CRD from the Rust types, for kubectl and for the chart
 	@mkdir -p $(dir $(CRD))
 	cargo run --quiet --locked -- crd > $(CRD).new
 	@mv $(CRD).new $(CRD)
+	@cp $(CRD) charts/berth/files/crd.yaml
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

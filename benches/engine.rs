@@ -125,7 +125,9 @@ fn profile(workload: Workload) -> Arc<CompiledProfile> {
 /// Places every pod through a worker; gives the time from the first step to the last bind's outcome.
 fn place_all(workload: Workload, pods: &[Pod]) -> Duration {
     let ledger = RefCell::new(cluster());
-    pods.iter().for_each(|pod| ledger.borrow_mut().apply_pod(pod.clone()));
+    for pod in pods {
+        ledger.borrow_mut().apply_pod(pod.clone());
+    }
     let mut worker = Worker::new(profile(workload), 1);
     let (mut inputs, mut effects) = (Vec::new(), Vec::new());
     let mut bound = 0;

@@ -198,8 +198,8 @@ fn tolerations_and_values_from_the_future() {
         {"key": "a", "operator": "Gt", "value": "1"}, {"key": "a", "operator": "Near"}, {"key": "a", "effect": "NoThinking"},
     ]}));
     let operators: Vec<_> = pod.shape.tolerations.iter().map(|t| t.operator).collect();
-    use TolerationOperator::{Equal, Exists, Never};
-    assert_eq!(operators, [Exists, Equal, Never, Never, Never]);
+    let never = TolerationOperator::Never;
+    assert_eq!(operators, [TolerationOperator::Exists, TolerationOperator::Equal, never, never, never]);
     assert_eq!(pod.shape.tolerations[1].effect, Some(TaintEffect::NoExecute));
     let holds: Vec<String> = pod.shape.holds.iter().map(ToString::to_string).collect();
     assert_eq!(

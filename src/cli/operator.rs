@@ -74,7 +74,7 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
-    init_logs(args.log_format, &args.log_level)?;
+    init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
     let options = options(args);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -83,7 +83,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     let result = runtime.block_on(async {
         let stop = CancellationToken::new();
         stop_on_signals(&stop)?;
-        operator::run(options, stop).await.map_err(anyhow::Error::from)
+        // Its text says it all, sources included.
+        operator::run(options, stop).await.map_err(|error| anyhow::anyhow!("{error}"))
     });
     // Tasks that wait for the network are not worth waiting for.
     runtime.shutdown_background();
@@ -162,13 +163,16 @@ mod tests {
         assert_eq!((&*options.identity, &*options.state_namespace), ("berth-0", "berth"));
         assert_eq!((&*options.lease_namespace, options.bind_qps, options.events), ("kube-system", None, true));
         assert_eq!(options.http_address.to_string(), "127.0.0.1:8080");
-        let options = parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
+        let options =
+            parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
         assert_eq!((options.events, options.bind_qps, options.bind_concurrency), (false, Some(200.0), 8));
     }
 
     #[test]
     fn bad_values_are_refused() {
-        for bad in ["--bind-qps=-1", "--bind-qps=NaN", "--bind-concurrency=0", "--http-address=here", "--log-format=xml"] {
+        for bad in
+            ["--bind-qps=-1", "--bind-qps=NaN", "--bind-concurrency=0", "--http-address=here", "--log-format=xml"]
+        {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }
     }

@@ -46,6 +46,13 @@ pub struct Revision {
     name: String,
 }
 
+impl Revision {
+    /// The name of the ControllerRevision that holds it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// Reads and writes revisions. Remembers what is kept, so that an unchanged spec costs no request.
 #[derive(Debug)]
 pub struct Revisions {

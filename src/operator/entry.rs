@@ -46,12 +46,13 @@ impl Entry {
         (!names.is_empty()).then(|| Arc::new(CompiledProfile { scheduler_names: names, ..served.compiled.clone() }))
     }
 
-    /// What the status is to say.
+    /// What the status is to say; `kept` names the revision with its last good spec.
     pub(super) fn status(
         &self,
         grant: &Grant,
         view: Option<&WorkerView>,
         around: &Around<'_>,
+        kept: Option<&str>,
         now: Instant,
     ) -> SchedulerProfileStatus {
         let served = self.verdict.served.as_ref().filter(|_| !grant.served().is_empty());
@@ -72,7 +73,7 @@ impl Entry {
             crd_lacks: around.crd_lacks,
             rival: self.rival.told(now),
             stale: around.stale,
-            last_good_revision: None,
+            last_good_revision: kept,
         };
         let before = self.written.as_ref().map(|(status, _)| status).or(self.known.status.as_ref());
         status(&facts, before, Timestamp::now())

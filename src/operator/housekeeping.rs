@@ -7,12 +7,15 @@ use crate::cluster::served_crd::{ServedCrdError, served_crd};
 use kube::Client;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// How often everything is looked at without a reason.
-const EVERY: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_mins(1);
+
+/// How often while a permission is missing: whoever grants it waits to see it work.
+const EVERY_WHILE_DENIED: Duration = Duration::from_secs(10);
 
 /// How soon after one look the next one may be, with a reason.
 const AT_MOST_EVERY: Duration = Duration::from_secs(5);
@@ -31,11 +34,13 @@ pub(super) async fn run(cx: Context, state_namespace: String, evidence: Arc<Noti
             () = stop.cancelled() => return,
             () = tokio::time::sleep(AT_MOST_EVERY) => {}
         }
+        let denied = !cx.denials.present(Instant::now()).is_empty();
+        let pause = if denied { EVERY_WHILE_DENIED } else { EVERY };
         tokio::select! {
             () = stop.cancelled() => return,
             () = evidence.notified() => {}
             () = refused_reads(&cx) => {}
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(pause) => {}
         }
         permissions::review(&cx.clients.rest, &state_namespace, &cx.denials).await;
         match lacking(&cx.clients.rest).await {

@@ -7,7 +7,7 @@ use super::options::Options;
 use super::reconciler::{Reconciler, Setup};
 use super::wiring::{Fed, Wiring, feed, watch_for_denials};
 use super::{health, housekeeping, metrics, permissions};
-use crate::cluster::bind::{self, BindLane};
+use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
@@ -16,7 +16,7 @@ use crate::cluster::revisions::Revisions;
 use crate::cluster::watch::{Namespaces, Nodes, Pods};
 use crate::runtime::Engine;
 use crate::telemetry::{Check, Endpoints, Health, serve};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -79,22 +79,29 @@ fn lease_options(options: &Options) -> LeaseOptions {
 fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, evidence: &Arc<Notify>) -> Context {
     let lane_options =
         bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
-    let mut parts = None;
+    // The lane needs the engine's way in, and the engine the lane: what comes before both are there has no sender yet.
+    let engines: Arc<OnceLock<Deliver>> = Arc::default();
+    let way_in = engines.clone();
+    let deliver: Deliver = Arc::new(move |worker, input| {
+        if let Some(deliver) = way_in.get() {
+            deliver(worker, input);
+        }
+    });
+    let deliver = watch_for_denials(deliver, evidence.clone());
+    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
+    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
+    let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
+    let wiring = Wiring {
+        held: lane.held(),
+        lane: lane.clone(),
+        refusals: refusals.clone(),
+        events: options.events.then(|| events.clone()),
+    };
     let engine = Engine::new(|deliver| {
-        let deliver = watch_for_denials(deliver, evidence.clone());
-        let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
-        let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
-        let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
-        let wiring = Wiring {
-            held: lane.held(),
-            lane: lane.clone(),
-            refusals: refusals.clone(),
-            events: options.events.then(|| events.clone()),
-        };
-        parts = Some((lane, refusals, events));
+        // Set once, right here.
+        let _ = engines.set(deliver);
         wiring
     });
-    let (lane, refusals, events) = parts.unwrap_or_else(|| unreachable!("the engine connects its outlets"));
     let writes = Arc::default();
     Context { clients, engine, lane, refusals, events, denials, writes, board: Board::default() }
 }
@@ -154,13 +161,14 @@ async fn lead(
 /// Unsent binds back, sent ones awaited, events and statuses written. Leadership lasts meanwhile.
 async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
+    let last = cx.engine.workers();
     cx.engine.stop_all().await;
     let left = cx.lane.shutdown(LAND_WITHIN).await;
     if left.unsettled > 0 {
         tracing::warn!(binds = left.unsettled, "sent binds whose outcome the next process will find");
     }
     cx.refusals.clear();
-    tokio::join!(cx.events.flush(EVENTS_WITHIN), reconciler.say_farewell(FAREWELL_WITHIN));
+    tokio::join!(cx.events.flush(EVENTS_WITHIN), reconciler.say_farewell(&last, FAREWELL_WITHIN));
 }
 
 /// Starts the watches of pods, nodes and namespaces; opens the gate once all were read whole, and says so.
@@ -210,7 +218,7 @@ async fn await_leadership(
     state: &mut watch::Receiver<LeaseState>,
     health: &Health,
 ) -> Result<(), OperatorError> {
-    let lease = format!("lease {}/{LEASE_NAME}", options.lease_namespace);
+    let lease = format!("{}/{LEASE_NAME}", options.lease_namespace);
     loop {
         let now = state.borrow_and_update().clone();
         cx.board.lock().lease = Some(now.clone());
@@ -219,11 +227,11 @@ async fn await_leadership(
             LeaseState::Starting { fault: Some(fault) } if fault.is_forbidden() => return Err(fault.into()),
             LeaseState::Starting { fault } => {
                 let why = fault.map_or_else(String::new, |fault| format!(": {fault}"));
-                health.fail(Check::Leadership, format!("{lease} has not been read{why}"));
+                health.fail(Check::Leadership, format!("lease {lease} has not been read{why}"));
             }
             LeaseState::Waiting { holder } => {
                 tracing::info!(holder, "waiting for the lease");
-                health.fail(Check::Leadership, format!("{lease} is held by {holder}"));
+                health.fail(Check::Leadership, format!("lease {lease} is held by {holder}"));
             }
             LeaseState::AnotherInstallation { holder } => another_installation(options, cx, health, &lease, &holder),
             LeaseState::Lost { reason } => return Err(OperatorError::LeaseLost(reason)),
@@ -238,7 +246,7 @@ async fn await_leadership(
 /// Says in the log, in readiness and on our own pod that someone else works here; metrics read the board.
 fn another_installation(options: &Options, cx: &Context, health: &Health, lease: &str, holder: &str) {
     let text = format!(
-        "AnotherInstallation: {lease} is held and renewed by {holder}: remove one of the two installations; this one waits"
+        "AnotherInstallation: lease {lease} is held and renewed by {holder}: remove one of the two installations; this one waits"
     );
     tracing::warn!(holder, lease, "another installation works in this cluster");
     health.fail(Check::Leadership, text.clone());

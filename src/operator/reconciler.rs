@@ -9,8 +9,9 @@ use super::writer::{self, Written};
 use crate::api::SchedulerProfile;
 use crate::cluster::client::Fault;
 use crate::cluster::foreign::ForeignBinds;
-use crate::cluster::revisions::Revisions;
+use crate::cluster::revisions::{Revision, Revisions};
 use crate::core::model::{PodKey, Str};
+use crate::runtime::WorkerView;
 use futures::StreamExt;
 use kube::Api;
 use kube::core::DeserializeGuard;
@@ -27,6 +28,9 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Longest wait for one write of a last good spec: profiles wait for it in turn.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause after a last good spec could not be written or dropped.
+const SAVE_PAUSE: Duration = Duration::from_secs(30);
 
 type Guarded = DeserializeGuard<SchedulerProfile>;
 
@@ -52,9 +56,12 @@ pub(super) struct Reconciler {
     warming: Option<String>,
     writes: JoinSet<(Str, String, Written)>,
     binders: Arc<ForeignBinds>,
-    found: (mpsc::UnboundedSender<(Str, PodKey, Str)>, mpsc::UnboundedReceiver<(Str, PodKey, Str)>),
+    found: (mpsc::UnboundedSender<Found>, mpsc::UnboundedReceiver<Found>),
     save_after: Instant,
 }
+
+/// Who bound a pod of a profile: the profile, the pod, the binder.
+type Found = (Str, PodKey, Str);
 
 impl Reconciler {
     /// A reconciler that has seen nothing yet; last good specs were read.
@@ -101,7 +108,7 @@ impl Reconciler {
             if self.listed {
                 health.pass(crate::telemetry::Check::Profiles);
                 self.save_good().await;
-                self.look(false);
+                self.look(None);
             }
         }
     }
@@ -113,7 +120,9 @@ impl Reconciler {
             Ok(watcher::Event::InitDone) => {
                 if let Some(seen) = self.sweep.take() {
                     let gone: Vec<Str> = self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-                    gone.iter().for_each(|name| self.remove(name));
+                    for name in &gone {
+                        self.remove(name);
+                    }
                 }
                 self.listed = true;
                 self.reconcile();
@@ -204,9 +213,14 @@ impl Reconciler {
         }
     }
 
-    /// Keeps good specs that are not kept yet; one that cannot be kept is tried again later.
+    /// Keeps good specs that are not kept yet, and drops those of profiles that are gone. What fails is tried again later.
     async fn save_good(&mut self) {
         if Instant::now() < self.save_after {
+            return;
+        }
+        if let Some(trouble) = self.drop_orphans().await {
+            tracing::warn!(error = trouble, "spec of a deleted profile not dropped");
+            self.save_after = Instant::now() + SAVE_PAUSE;
             return;
         }
         for entry in self.profiles.values_mut().filter(|entry| entry.unsaved) {
@@ -218,27 +232,50 @@ impl Reconciler {
                 Ok(Err(fault)) => {
                     tracing::warn!(profile = &*entry.known.name, error = %fault, "last good spec not kept");
                     self.cx.denials.note_fault(&fault);
-                    self.save_after = Instant::now() + Duration::from_secs(30);
+                    self.save_after = Instant::now() + SAVE_PAUSE;
                     return;
                 }
                 Err(_) => {
                     tracing::warn!(profile = &*entry.known.name, "last good spec not kept in time");
-                    self.save_after = Instant::now() + Duration::from_secs(30);
+                    self.save_after = Instant::now() + SAVE_PAUSE;
                     return;
                 }
             }
         }
     }
 
-    /// Looks at every worker and writes each status that is due.
-    fn look(&mut self, ended: bool) {
+    /// Drops kept specs of profiles that are gone, also of those that went while nobody led. Returns what went wrong.
+    async fn drop_orphans(&mut self) -> Option<String> {
+        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|entry| entry.known.uid == uid);
+        let orphans: Vec<String> = self
+            .revisions
+            .profiles()
+            .filter(|(name, uid)| !lives(name, uid))
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        for name in orphans {
+            match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.delete(&name)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(fault)) => {
+                    self.cx.denials.note_fault(&fault);
+                    return Some(fault.to_string());
+                }
+                Err(_) => return Some(format!("{name}: no answer in time")),
+            }
+        }
+        None
+    }
+
+    /// Looks at every worker and writes each status that is due. With `last`, the process ends, and these are the workers as
+    /// they were.
+    fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
         let now = Instant::now();
         let denied = self.cx.denials.present(now);
         let (crd_lacks, stale) = {
             let board = self.cx.board.lock();
             (board.crd_lacks.clone(), super::health::stale(&board.watches))
         };
-        let workers = self.cx.engine.workers();
+        let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
         let around = Around {
             clock: self.cx.engine.clock(),
             holder: &self.setup.identity,
@@ -246,7 +283,7 @@ impl Reconciler {
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),
             warming: self.warming.as_deref(),
-            ended,
+            ended: last.is_some(),
         };
         let none = Grant::Names(Vec::new());
         for (name, entry) in &mut self.profiles {
@@ -263,7 +300,8 @@ impl Reconciler {
                     }
                 });
             }
-            let status = entry.status(self.grants.get(name).unwrap_or(&none), view, &around, now);
+            let kept = self.revisions.newest(name, &entry.known.uid).map(Revision::name);
+            let status = entry.status(self.grants.get(name).unwrap_or(&none), view, &around, kept, now);
             self.cx.board.lock().profiles.insert(name.clone(), status.clone());
             if !entry.is_due(&status, now) {
                 continue;
@@ -307,14 +345,15 @@ impl Reconciler {
         }
     }
 
-    /// Says on every profile that nobody leads any more; takes at most `limit`.
-    pub(super) async fn say_farewell(&mut self, limit: Duration) {
+    /// Says on every profile that nobody leads any more, with the numbers of the workers as they were `last`; takes at most
+    /// `limit`.
+    pub(super) async fn say_farewell(&mut self, last: &BTreeMap<Str, WorkerView>, limit: Duration) {
         let writes = async {
             while let Some(done) = self.writes.join_next().await {
                 self.end_write(done);
             }
             if self.listed {
-                self.look(true);
+                self.look(Some(last));
             }
             while let Some(done) = self.writes.join_next().await {
                 self.end_write(done);

@@ -5,7 +5,7 @@ use crate::core::worker::ForeignBind;
 use std::time::{Duration, Instant};
 
 /// How long one foreign bind is told: without another the two do not serve the same name any more.
-const TOLD_FOR: Duration = Duration::from_secs(600);
+const TOLD_FOR: Duration = Duration::from_mins(10);
 
 /// A pod that another scheduler bound.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -50,7 +50,7 @@ impl Outlets for Wiring {
 
     fn refuse(&self, refusal: Refusal) {
         let Refusal { profile, pod, reason, text, attempted } = refusal;
-        tracing::info!(profile = &*profile, pod = %pod.key, reason = reason.as_str(), message = %text, "pod not placed");
+        tracing::info!(profile = &*profile, pod = %pod.key, reason = reason.as_str(), %text, "pod not placed");
         if let Some(events) = self.events.as_ref().filter(|_| attempted) {
             events.send(Event::failed(pod.clone(), text.clone()));
         }

@@ -65,7 +65,8 @@ fn weights(resources: &[api::ResourceWeight], field: &str) -> Result<Vec<Resourc
     for (i, resource) in resources.iter().enumerate() {
         let name = resource.name.as_str();
         let native = matches!(name, "cpu" | "memory" | "ephemeral-storage");
-        if !native && !(is_qualified_name(name) && is_scalar_resource(name)) {
+        let scalar = is_qualified_name(name) && is_scalar_resource(name);
+        if !(native || scalar) {
             return Err(CompileError::args(
                 format!("{field}[{i}].name"),
                 format!("{name:?} is not a resource that nodes have"),

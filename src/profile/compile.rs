@@ -179,7 +179,7 @@ fn namespaces(namespaces: &api::Namespaces) -> Result<NamespaceAccess, CompileEr
 }
 
 fn queue(queue: &api::Queue) -> Result<QueueTimes, CompileError> {
-    const HOUR: Duration = Duration::from_secs(3_600);
+    const HOUR: Duration = Duration::from_hours(1);
     let times = QueueTimes {
         initial_backoff: queue.initial_backoff.get(),
         max_backoff: queue.max_backoff.get(),

@@ -117,7 +117,7 @@ mod tests {
         let mailbox = Arc::new(Mailbox::default());
         let waker = mailbox.clone();
         let thread = std::thread::spawn(move || waker.wake());
-        mailbox.take(Some(Instant::now() + Duration::from_secs(60)));
+        mailbox.take(Some(Instant::now() + Duration::from_mins(1)));
         thread.join().unwrap();
     }
 }

@@ -23,10 +23,10 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest pause: what makes it panic may go away, and a minute of that is bearable.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// A worker that lived this long starts with the first pause again.
-const HEALTHY_AFTER: Duration = Duration::from_secs(600);
+const HEALTHY_AFTER: Duration = Duration::from_mins(10);
 
 /// A worker's life: runs it until it is stopped, and again after each panic.
 pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<Post>) {
@@ -200,8 +200,7 @@ impl Seat {
 /// The attempt whose room an outcome gives back.
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
-        Input::BindRevoked { attempt } => Some(*attempt),
         Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } => None,
-        Input::BindEnded { attempt, .. } => Some(*attempt),
+        Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
     }
 }

@@ -88,7 +88,7 @@ impl Bench {
             hand = Some(made.clone());
             made
         });
-        engine.apply(|ledger| drop(ledger.apply_node(&testing::node("n", 2_000, 64 << 30, 110))));
+        engine.apply(|ledger| ledger.apply_node(&testing::node("n", 2_000, 64 << 30, 110)));
         Self { engine, hand: hand.unwrap() }
     }
 
@@ -149,7 +149,7 @@ async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes() {
     let sent = bench.send();
     bench.answer(&sent, BindOutcome::Bound);
     wait("the next", || bench.queued() == 16);
-    assert_eq!(*bench.hand.bound.lock().unwrap(), [sent.1.pod.uid.clone()]);
+    assert_eq!(*bench.hand.bound.lock().unwrap(), std::slice::from_ref(&sent.1.pod.uid));
     let unknown = bench.send();
     bench.answer(&unknown, BindOutcome::Unknown);
     wait("the last", || bench.queued() == 16);

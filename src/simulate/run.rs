@@ -37,6 +37,8 @@ struct Refusal {
     reason: String,
     message: String,
     attempted: bool,
+    /// How many pods had been placed by then.
+    placed: usize,
 }
 
 /// A profile's worker and what it has not been told yet.
@@ -61,6 +63,7 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
         ledger: RefCell::new(cluster.ledger()),
         seats: seats.collect(),
         now: Time::ZERO,
+        placed: 0,
         placed_at: Time::ZERO,
         // Backoff ends on whole seconds, so one lasts a second more at most.
         patience: longest_backoff + Duration::from_secs(2),
@@ -75,6 +78,8 @@ struct Run {
     ledger: RefCell<Ledger>,
     seats: Vec<Seat>,
     now: Time,
+    /// How many pods have been placed.
+    placed: usize,
     /// When the last pod was placed.
     placed_at: Time,
     /// For how long pods are tried again after the last placement: once each, since nothing else changes here.
@@ -125,6 +130,7 @@ impl Run {
                 progress.attempts += 1;
                 progress.node = Some(node.clone());
                 progress.refusal = None;
+                self.placed += 1;
                 self.placed_at = self.now;
                 let bound = Pod { node_name: Some(node), nominated_node: None, ..Pod::clone(&pod) };
                 self.ledger.borrow_mut().apply_pod(bound);
@@ -135,15 +141,17 @@ impl Run {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
                 let reason = reason.as_str().to_owned();
-                progress.refusal = Some(Refusal { reason, message: text.to_string(), attempted });
+                progress.refusal = Some(Refusal { reason, message: text.to_string(), attempted, placed: self.placed });
                 false
             }
         }
     }
 
-    /// Whether some pod is still to be tried without an event from outside.
+    /// Whether some pod waits to be tried again, and something changed since it was refused.
     fn has_work(&self) -> bool {
+        let stale = |refusal: &Refusal| refusal.attempted && refusal.placed < self.placed;
         self.seats.iter().any(|seat| !seat.worker.is_quiet())
+            && self.progress.values().any(|p| p.node.is_none() && p.refusal.as_ref().is_none_or(stale))
     }
 
     fn report(&mut self, cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Report {

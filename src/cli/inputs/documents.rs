@@ -109,16 +109,20 @@ fn flatten(
         return Err(InputError::NoKind { origin, field: "apiVersion" });
     };
     let member_kind = kind.strip_suffix("List").filter(|_| origin.item.is_none());
-    let (Some(member_kind), true) = (member_kind, map.get("items").is_none_or(|i| i.is_array() || i.is_null())) else {
-        objects.push(Object { origin, api_version, kind, value });
-        return Ok(());
+    let items = match (member_kind, map.remove("items")) {
+        (Some(_), Some(Value::Array(items))) => items,
+        (Some("" | "Pod" | "Node" | "Namespace" | "SchedulerProfile"), None | Some(Value::Null)) => return Ok(()),
+        (Some(""), Some(_)) => return Err(InputError::BadList { origin }),
+        // A kind of its own whose name happens to end so.
+        _ => {
+            objects.push(Object { origin, api_version, kind, value });
+            return Ok(());
+        }
     };
     // Members of a typed list, as the API server sends it, name neither kind nor version.
-    let typed = (!member_kind.is_empty()).then_some((api_version.as_str(), member_kind));
-    if let Some(Value::Array(items)) = map.remove("items") {
-        for (index, item) in items.into_iter().enumerate() {
-            flatten(Origin { item: Some(index), ..origin.clone() }, item, typed, objects)?;
-        }
+    let typed = member_kind.filter(|kind| !kind.is_empty()).map(|kind| (api_version.as_str(), kind));
+    for (index, item) in items.into_iter().enumerate() {
+        flatten(Origin { item: Some(index), ..origin.clone() }, item, typed, objects)?;
     }
     Ok(())
 }
@@ -159,6 +163,14 @@ mod tests {
     fn an_empty_list_is_no_object() {
         assert_eq!(kinds("{apiVersion: v1, kind: List, items: []}").unwrap(), []);
         assert_eq!(kinds("{apiVersion: v1, kind: PodList, items: null}").unwrap(), []);
+    }
+
+    #[test]
+    fn a_list_whose_items_are_none_is_refused_and_other_kinds_may_end_in_list() {
+        let error = kinds("{apiVersion: v1, kind: List, items: {a: b}}").unwrap_err().to_string();
+        assert!(error.contains("items is not a list"), "{error}");
+        let got = kinds("{apiVersion: example.com/v1, kind: AllowList, spec: {}}").unwrap();
+        assert_eq!(got[0].0, "example.com/v1/AllowList");
     }
 
     #[test]

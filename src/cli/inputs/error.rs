@@ -50,6 +50,12 @@ pub(crate) enum InputError {
         /// Where it stands.
         origin: Origin,
     },
+    /// A `List` holds something else than items.
+    #[error("{origin}: List: items is not a list: write one object an entry")]
+    BadList {
+        /// Where it stands.
+        origin: Origin,
+    },
     /// An object does not say what it is.
     #[error(
         "{origin}: {field} is missing: every object needs apiVersion and kind, such as apiVersion: v1 and kind: Pod"

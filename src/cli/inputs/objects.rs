@@ -5,7 +5,7 @@ use super::{InputError, count};
 use crate::api;
 use crate::cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
 use crate::simulate::Cluster;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects by what becomes of them.
@@ -89,6 +89,7 @@ pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String
             map.insert("apiVersion".to_owned(), api_version.into());
             map.insert("kind".to_owned(), kind_name.into());
         }
+        check_shape(kind, &value).map_err(bad)?;
         if kind == ClusterKind::Node {
             default_allocatable(&mut value).map_err(bad)?;
         }
@@ -121,39 +122,54 @@ struct Names(BTreeMap<(ClusterKind, String), Origin>);
 impl Names {
     /// Fills in what only an API server sets (namespace, uid), checks that the name is new, and returns `pod ns/name`.
     fn claim(&mut self, kind: ClusterKind, object: &mut Object) -> Result<String, InputError> {
-        let metadata = object.value.as_object_mut().map(|o| o.entry("metadata").or_insert_with(|| json!({})));
-        let metadata = metadata.and_then(Value::as_object_mut);
-        if let Some(other) = metadata.as_ref().and_then(|m| m.get("name")).filter(|n| !n.is_string() && !n.is_null()) {
-            return Err(InputError::Bad {
-                origin: object.origin.clone(),
-                object: object.kind.to_lowercase(),
-                problem: format!("metadata.name: {other} is not text: put it in quotes"),
-            });
+        let Object { origin, kind: kind_name, value, .. } = object;
+        let bad = |problem: String| InputError::Bad {
+            origin: origin.clone(),
+            object: kind_name.to_lowercase(),
+            problem: format!("metadata.{problem}"),
+        };
+        let nameless = || InputError::NoName { origin: origin.clone(), kind: kind_name.clone() };
+        let metadata = value.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(nameless)?;
+        let name = text_or(metadata, "name", "").map_err(bad)?;
+        if name.is_empty() {
+            return Err(nameless());
         }
-        let name = metadata.as_ref().and_then(|m| m.get("name")).and_then(Value::as_str).filter(|n| !n.is_empty());
-        let (Some(name), Some(metadata)) = (name.map(str::to_owned), metadata) else {
-            return Err(InputError::NoName { origin: object.origin.clone(), kind: object.kind.clone() });
-        };
         let full_name = match kind {
-            ClusterKind::Pod => format!("{}/{name}", default_text(metadata, "namespace", "default")),
-            _ => name,
+            ClusterKind::Pod => format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?),
+            ClusterKind::Node | ClusterKind::Namespace => name,
         };
-        let label = format!("{} {full_name}", object.kind.to_lowercase());
-        default_text(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-")));
-        match self.0.insert((kind, full_name), object.origin.clone()) {
+        let label = format!("{} {full_name}", kind_name.to_lowercase());
+        text_or(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-"))).map_err(bad)?;
+        match self.0.insert((kind, full_name), origin.clone()) {
             None => Ok(label),
-            Some(first) => Err(InputError::Duplicate { object: label, first, second: object.origin.clone() }),
+            Some(first) => Err(InputError::Duplicate { object: label, first, second: origin.clone() }),
         }
     }
 }
 
 /// The text at `key`, put there if it is missing or empty.
-fn default_text(map: &mut Map<String, Value>, key: &str, default: &str) -> String {
-    if let Some(text) = map.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()) {
-        return text.to_owned();
+fn text_or(map: &mut Map<String, Value>, key: &str, default: &str) -> Result<String, String> {
+    match map.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => return Ok(text.clone()),
+        None | Some(Value::Null | Value::String(_)) => {}
+        Some(other) => return Err(format!("{key}: {other} is not text: put it in quotes")),
     }
     map.insert(key.to_owned(), Value::from(default));
-    default.to_owned()
+    Ok(default.to_owned())
+}
+
+/// What a schema would refuse before anything of the object is looked at.
+fn check_shape(kind: ClusterKind, object: &Value) -> Result<(), String> {
+    for part in ["spec", "status"] {
+        if !object[part].is_object() && !object[part].is_null() {
+            return Err(format!("{part} is not a mapping: write its fields below it"));
+        }
+    }
+    let containers = || object["spec"]["containers"].as_array().is_some_and(|c| !c.is_empty());
+    if kind == ClusterKind::Pod && !containers() {
+        return Err("spec.containers is missing: write at least one container, such as [{name: app}]".to_owned());
+    }
+    Ok(())
 }
 
 /// A node without allocatable offers its capacity, as the API server would fill it in. One that says nothing of its room

@@ -148,6 +148,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
 
+    #[allow(clippy::unnecessary_wraps, reason = "stands for what a request gives")]
     fn answer(code: u16, retry: Option<u64>, body: &serde_json::Value) -> Result<Answer, NoAnswer> {
         Ok(Answer { code, retry_after: retry.map(Duration::from_secs), body: body.to_string().into() })
     }

@@ -28,8 +28,15 @@ impl Rig {
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
+        Self::with_gate(options, Gate::new(), script).await
+    }
+
+    async fn with_gate<F, R>(options: Options, gate: Gate, script: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
         let server = Scripted::start(script).await;
-        let gate = Gate::new();
         gate.hold_until(tokio::time::Instant::now() + Duration::from_hours(1));
         gate.admit();
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -246,6 +253,25 @@ async fn nothing_is_sent_through_a_shut_gate() {
     rig.gate.admit();
     assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
     assert_eq!(rig.told()[0].0, W2);
+}
+
+#[tokio::test]
+async fn leadership_lost_while_a_pod_is_read_back_stops_the_repeat() {
+    let gate = Gate::new();
+    let shut = gate.clone();
+    let rig = Rig::with_gate(quick(), gate, move |asked| {
+        if !is_bind(&asked) {
+            shut.shut();
+        }
+        async move { if is_bind(&asked) { Reply::status(500, "oops") } else { seen("p1", None) } }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    until("read back", || rig.server.count("GET", "/p1") == 1).await;
+    // Time for the repeat that must not come: several times its pause.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(rig.server.count("POST", "/binding"), 1);
+    assert_eq!(rig.lane.counters().unsettled, 1, "it stays assumed");
 }
 
 #[tokio::test]

@@ -42,11 +42,11 @@ pub fn from_manifest(decoder: &mut Decoder, manifest: &Value) -> Vec<Result<Obje
     let all = manifest.get("items").and_then(Value::as_array).into_iter().flatten();
     // The items of a typed list need not repeat its kind.
     let named = |object: &Value| (text(object, "apiVersion").to_owned(), text(object, "kind").to_owned());
-    let decoded = all.map(|object| match named(object) {
+    let objects = all.map(|object| match named(object) {
         (version, kind) if version.is_empty() && kind.is_empty() => one(decoder, object, "v1", of),
         (version, kind) => one(decoder, object, &version, &kind),
     });
-    decoded.collect()
+    objects.collect()
 }
 
 fn text<'v>(value: &'v Value, field: &str) -> &'v str {

@@ -19,13 +19,13 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     let bound = !spec.node_name.is_empty();
     let mut findings = Findings::default();
     let amounts = PodAmounts::read(parts)?;
-    let ports = host_ports(decoder, spec, &mut findings)?;
-    let usage = Usage { ports: ports.clone(), ..amounts.usage(decoder) };
+    let held = host_ports(decoder, spec, &mut findings)?;
+    let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
     let mut shape = visible(decoder, metadata, spec, &namespace);
     if !bound {
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
-        shape.host_ports = ports;
+        shape.host_ports = held;
         asked(decoder, spec, &mut shape, findings);
     }
     let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));

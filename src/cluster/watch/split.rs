@@ -164,7 +164,7 @@ mod tests {
     fn items_come_whole_however_the_body_is_cut() {
         let list = json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "t", "items": []}, "items": tricky()});
         for body in [list.to_string(), serde_json::to_string_pretty(&list).unwrap()] {
-            for size in 1..body.len() + 1 {
+            for size in 1..=body.len() {
                 let (items, meta) = split(body.as_bytes(), size);
                 assert_eq!(items, tricky(), "chunks of {size}");
                 assert_eq!(meta, Some(ListMeta { resource_version: "7".to_owned(), token: "t".to_owned() }));

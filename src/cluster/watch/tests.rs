@@ -68,6 +68,7 @@ struct Bench<T> {
 
 fn quick() -> WatchOptions {
     WatchOptions {
+        initial: InitialRead::StreamingList,
         first_pause: Duration::from_millis(1),
         longest_pause: Duration::from_millis(5),
         initial_silence: Duration::from_secs(20),
@@ -216,6 +217,22 @@ async fn a_silent_streaming_list_falls_back_too() {
         start::<Pods>(options, vec![Answer::Hang(vec![added("a", 1)]), Answer::Send(vec![list(&["a"], 7, "")])]).await;
     assert_eq!(bench.next(5).await, ["begin", "item a", "begin", "item a", "synced true"]);
     assert_eq!(bench.stats.errors().silent, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_remembered_and_a_silence_is_not() {
+    let lists = || Answer::Send(vec![list(&["a"], 7, "")]);
+    let answers = vec![Answer::Refuse(400), lists(), Answer::Refuse(410), lists()];
+    let mut bench = start::<Pods>(quick(), answers).await;
+    let said = bench.next(7).await;
+    assert_eq!(said, ["begin", "begin", "item a", "synced true", "begin", "item a", "synced true"]);
+
+    let options = WatchOptions { initial_silence: Duration::from_millis(300), ..quick() };
+    let streamed = Answer::Hang(vec![added("b", 8), initial_end(9)]);
+    let answers = vec![Answer::Hang(Vec::new()), lists(), Answer::Refuse(410), streamed];
+    let mut bench = start::<Pods>(options, answers).await;
+    let said = bench.next(7).await;
+    assert_eq!(said, ["begin", "begin", "item a", "synced true", "begin", "item b", "synced true"]);
 }
 
 #[tokio::test]

@@ -23,7 +23,6 @@ pub(super) struct Relative {
 pub(super) struct Class {
     pub(super) subject: Subject,
     columns: Columns,
-    last_used: u64,
 }
 
 #[derive(Debug, Default)]
@@ -82,9 +81,11 @@ impl Class {
         if !verdict.fits() {
             return;
         }
+        let relative = subject.has_preferences(profile) || ledger.nodes().has_soft_taints();
         let mut fixed = 0;
         for (score, weight) in &profile.scores {
             match score {
+                Score::TaintToleration | Score::NodeAffinity if !relative => {}
                 Score::TaintToleration => {
                     self.columns.relative[i].soft_taints = taint_toleration::score(subject, ledger.nodes(), node);
                 }
@@ -118,61 +119,54 @@ pub(super) fn fixed_score(
 }
 
 /// Class results by shape, bounded; the least recently used goes and leaves its columns to the next.
+///
+/// Shapes are interned by the ledger: equal ones have one address, and a class keeps its shape alive, so that an address
+/// stands for one shape as long as it is a key here. Addresses are compared, never followed.
 #[derive(Debug, Default)]
 pub(super) struct ClassCache {
-    by_shape: FxHashMap<*const PodShape, Class>,
+    slots: FxHashMap<*const PodShape, usize>,
+    classes: Vec<Class>,
+    /// By slot: when the class was last used.
+    last_used: Vec<u64>,
     uses: u64,
 }
 
-// The keys are addresses of shapes that the classes themselves keep alive; they are compared, never followed.
 impl ClassCache {
     /// The class of `shape`, resolved against the ledger as it is now.
-    ///
-    /// Shapes are interned by the ledger: equal ones have one address.
     pub(super) fn get(&mut self, profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> &mut Class {
         self.uses += 1;
-        let rows = ledger.nodes().rows();
-        let key = Arc::as_ptr(shape);
-        if !self.by_shape.contains_key(&key) {
-            let columns = self.recycle(rows);
-            let class = Class { subject: Subject::new(profile, ledger, shape), columns, last_used: 0 };
-            self.by_shape.insert(key, class);
-        }
-        let uses = self.uses;
-        let class = self.by_shape.entry(key).or_insert_with(|| Class {
-            subject: Subject::new(profile, ledger, shape),
-            columns: Columns::default(),
-            last_used: 0,
-        });
-        class.last_used = uses;
+        let known = self.slots.get(&Arc::as_ptr(shape)).copied();
+        let slot = known.unwrap_or_else(|| self.insert(Subject::new(profile, ledger, shape), ledger));
+        self.last_used[slot] = self.uses;
+        let class = &mut self.classes[slot];
         if class.subject.refresh(profile, ledger) {
             class.columns.clear();
         }
-        class.columns.fit_to(rows);
+        class.columns.fit_to(ledger.nodes().rows());
         class
     }
 
     /// Forgets everything: the profile changed.
     pub(super) fn clear(&mut self) {
-        self.by_shape.clear();
+        *self = Self::default();
     }
 
-    /// Columns for one more class: those of the least recently used where the bound is reached.
-    fn recycle(&mut self, rows: usize) -> Columns {
-        let bound = (CLASS_CACHE_BYTES / (Columns::BYTES_PER_ROW * rows.max(1))).max(1);
-        let mut columns = Columns::default();
-        while self.by_shape.len() >= bound {
-            #[allow(
-                clippy::iter_over_hash_type,
-                reason = "the least value of unique counters does not depend on order"
-            )]
-            let oldest = self.by_shape.iter().min_by_key(|(_, class)| class.last_used).map(|(key, _)| *key);
-            let Some(class) = oldest.and_then(|key| self.by_shape.remove(&key)) else {
-                break;
-            };
-            columns = class.columns;
-            columns.clear();
-        }
-        columns
+    fn insert(&mut self, subject: Subject, ledger: &Ledger) -> usize {
+        let shape = Arc::as_ptr(&subject.shape);
+        let bound = (CLASS_CACHE_BYTES / (Columns::BYTES_PER_ROW * ledger.nodes().rows().max(1))).max(1);
+        let slot = if self.classes.len() < bound {
+            self.classes.push(Class { subject, columns: Columns::default() });
+            self.last_used.push(0);
+            self.classes.len() - 1
+        } else {
+            let oldest = (0..self.last_used.len()).min_by_key(|slot| self.last_used[*slot]).unwrap_or(0);
+            let class = &mut self.classes[oldest];
+            self.slots.remove(&Arc::as_ptr(&class.subject.shape));
+            class.subject = subject;
+            class.columns.clear();
+            oldest
+        };
+        self.slots.insert(shape, slot);
+        slot
     }
 }

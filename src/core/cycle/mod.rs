@@ -16,6 +16,8 @@ mod explain;
 mod rng;
 mod search;
 mod special;
+#[cfg(test)]
+mod tests;
 
 pub use diagnosis::{Diagnosis, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};

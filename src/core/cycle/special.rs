@@ -13,18 +13,21 @@ pub(super) struct Special {
     /// Nodes promised to pods of at least this pod's priority, with what those pods add.
     promised: FxHashMap<NodeId, Overlay>,
     /// Domains closed by the required anti-affinity of placed pods.
-    closed: Arc<FxHashSet<(Str, Str)>>,
+    closed: Domains,
 }
 
-/// Closed domains by shape, good for one version of the terms.
+/// Labels (key and value) that close a node.
+type Domains = Arc<FxHashSet<(Str, Str)>>;
+
+/// Closed domains by shape, good for one version of the terms. Each entry keeps the shape whose address is its key.
 #[derive(Debug, Default)]
 pub(super) struct ClosedDomains {
     version: u64,
-    by_shape: FxHashMap<*const PodShape, (Arc<PodShape>, Arc<FxHashSet<(Str, Str)>>)>,
+    by_shape: FxHashMap<*const PodShape, (Arc<PodShape>, Domains)>,
 }
 
 impl ClosedDomains {
-    fn get(&mut self, ledger: &Ledger, shape: &Arc<PodShape>) -> Arc<FxHashSet<(Str, Str)>> {
+    fn get(&mut self, ledger: &Ledger, shape: &Arc<PodShape>) -> Domains {
         if ledger.terms().is_empty() {
             return Arc::default();
         }

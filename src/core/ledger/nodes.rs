@@ -131,6 +131,7 @@ impl NodeTable {
             ephemeral_storage: self.used_storage[i],
             ..Requests::default()
         };
+        #[allow(clippy::iter_over_hash_type, reason = "`set_scalar` sorts by name")]
         for (name, id) in &self.scalar_ids {
             let column = &self.scalars[id.0 as usize];
             for (of, amount) in [(&mut allocatable, column.allocatable[i]), (&mut used, column.used[i])] {

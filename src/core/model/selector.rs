@@ -114,8 +114,8 @@ pub struct NodeSelectorTerm {
 impl NodeSelectorTerm {
     /// Whether the node `name` with `labels` matches.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
-        !self.broken
-            && !(self.expressions.is_empty() && self.names.is_empty())
+        let says_nothing = self.expressions.is_empty() && self.names.is_empty();
+        !(self.broken || says_nothing)
             && self.expressions.iter().all(|t| t.matches(labels))
             && self.names.iter().all(|(wanted, n)| (&**n == name) == *wanted)
     }

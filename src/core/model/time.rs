@@ -26,6 +26,7 @@ impl Time {
     }
 
     /// This moment cut down to a whole second since the origin.
+    #[must_use]
     pub const fn floor_to_second(self) -> Self {
         Self(self.0 / 1_000_000_000 * 1_000_000_000)
     }

@@ -1,7 +1,7 @@
 use super::{image_locality, node_unschedulable};
 use crate::core::ledger::{ImageId, Ledger, ScalarId};
 use crate::core::model::{PodShape, Requests, Str};
-use crate::core::profile::{CompiledProfile, ResourceWeight, Score};
+use crate::core::profile::{CompiledProfile, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -40,11 +40,12 @@ pub(crate) struct Subject {
     pub(crate) tolerates_cordon: bool,
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
     pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
-    /// Empty where the balanced score skips the pod.
+    /// What the balanced score evens out; it skips pods that request none of it.
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
     /// Images of the pod that some node holds, with what each adds to the sum.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
     scalar_count: usize,
+    soft_taints: bool,
 }
 
 impl Subject {
@@ -57,6 +58,7 @@ impl Subject {
             balanced_resources: SmallVec::new(),
             images: SmallVec::new(),
             scalar_count: 0,
+            soft_taints: false,
         };
         subject.resolve(profile, ledger);
         subject
@@ -64,10 +66,13 @@ impl Subject {
 
     /// Resolves what the ledger may have learnt since; says whether any answer may differ now.
     ///
-    /// Scalar columns appear as names do, and an image's worth follows how far it has spread.
+    /// Scalar columns appear as names do, an image's worth follows how far it has spread, and soft taints are looked at
+    /// only while there are any.
     pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
         let images = image_locality::worths(&self.shape, ledger);
-        let stale = self.scalar_count != ledger.nodes().scalar_count() || images != self.images;
+        let stale = self.scalar_count != ledger.nodes().scalar_count()
+            || self.soft_taints != ledger.nodes().has_soft_taints()
+            || images != self.images;
         if stale {
             self.resolve(profile, ledger);
         }
@@ -78,27 +83,28 @@ impl Subject {
         let nodes = ledger.nodes();
         let requests = &self.shape.requests;
         self.scalar_count = nodes.scalar_count();
+        self.soft_taints = nodes.has_soft_taints();
         self.scalars = (requests.scalars.iter().zip(super::Verdict::SCALARS..))
             .filter(|((name, amount), _)| *amount > 0 && !super::node_resources_fit::is_ignored(&profile.fit, name))
             .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
             .collect();
-        self.fit_resources = scored(&profile.fit.resources, &self.shape.score_requests, |n| nodes.scalar(n));
-        let even: Vec<ResourceWeight> =
-            profile.balanced.iter().map(|name| ResourceWeight { name: name.clone(), weight: 1 }).collect();
-        let skips = even.iter().all(|r| amount(requests, &r.name) == 0);
-        self.balanced_resources = if skips { SmallVec::new() } else { scored(&even, requests, |n| nodes.scalar(n)) };
+        let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
+        self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
+        let even = profile.balanced.iter().map(|name| (name, 1));
+        self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
         self.images = image_locality::worths(&self.shape, ledger);
+    }
+
+    /// Whether the pod, or the profile for it, prefers some nodes by label.
+    pub(crate) fn has_preferences(&self, profile: &CompiledProfile) -> bool {
+        !self.shape.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
     }
 
     /// Whether the score says anything of this pod; a skipped one contributes nothing at all.
     pub(crate) fn is_scored_by(&self, profile: &CompiledProfile, score: Score) -> bool {
         match score {
-            Score::NodeAffinity => {
-                !self.shape.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
-            }
-            Score::NodeResourcesBalancedAllocation => {
-                profile.balanced.iter().any(|name| amount(&self.shape.requests, name) != 0)
-            }
+            Score::NodeAffinity => self.has_preferences(profile),
+            Score::NodeResourcesBalancedAllocation => self.balanced_resources.iter().any(|r| r.request != 0),
             Score::TaintToleration | Score::NodeResourcesFit | Score::ImageLocality => true,
         }
     }
@@ -107,23 +113,23 @@ impl Subject {
 /// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.
 ///
 /// After `calculateNodeAllocatableRequest` in `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`.
-fn scored(
-    weights: &[ResourceWeight],
+fn scored<'a>(
+    weights: impl Iterator<Item = (&'a Str, i64)>,
     requests: &Requests,
     scalar: impl Fn(&Str) -> Option<ScalarId>,
 ) -> SmallVec<[ScoredResource; 2]> {
-    let resolve = |r: &ResourceWeight| {
-        let request = amount(requests, &r.name);
-        let resource = match &*r.name {
+    let resolve = |(name, weight): (&Str, i64)| {
+        let request = amount(requests, name);
+        let resource = match &**name {
             "cpu" => Resource::Cpu,
             "memory" => Resource::Memory,
             "ephemeral-storage" => Resource::Storage,
             _ if request == 0 => return None,
-            _ => Resource::Scalar(scalar(&r.name)?),
+            _ => Resource::Scalar(scalar(name)?),
         };
-        Some(ScoredResource { resource, request, weight: r.weight })
+        Some(ScoredResource { resource, request, weight })
     };
-    weights.iter().filter_map(resolve).collect()
+    weights.filter_map(resolve).collect()
 }
 
 fn amount(requests: &Requests, name: &str) -> i64 {

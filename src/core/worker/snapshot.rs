@@ -76,7 +76,8 @@ impl Worker {
     /// The worker's state as of now. O(queued pods).
     pub fn snapshot(&mut self, ledger: &Ledger) -> WorkerSnapshot {
         let (nodes_matched, nodes_schedulable) = self.count_nodes(ledger);
-        let waiting = self.queue.entries().filter(|entry| entry.pod().gates.is_empty()).map(|entry| entry.pod());
+        let waiting =
+            self.queue.entries().filter(|entry| entry.pod().gates.is_empty()).map(crate::core::queue::Entry::pod);
         let binding = self.binding.values().map(|binding| binding.ticket.pod());
         WorkerSnapshot {
             counts: self.queue.counts(),
@@ -103,7 +104,7 @@ impl Worker {
         }
         let mut all: Vec<TopReason> =
             counted.into_iter().map(|((plugin, reason), pods)| TopReason { plugin, reason, pods }).collect();
-        all.sort_by(|a, b| b.pods.cmp(&a.pods));
+        all.sort_by_key(|top| std::cmp::Reverse(top.pods));
         all.truncate(TOP_REASONS);
         all
     }

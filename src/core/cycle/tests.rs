@@ -1,0 +1,239 @@
+//! The cached way of deciding against the one from nothing, on random clusters that change under it.
+
+use super::*;
+use crate::core::ledger::{Ledger, PodState};
+use crate::core::model::{
+    AffinityTerm, HostPort, Image, LabelSelector, NamespaceScope, Node, NodeSelector, NodeSelectorTerm, NodeTest,
+    NodeTestOperator, Pod, PodShape, PreferredTerm, Protocol, Requirement, RequirementOperator, Str, Taint,
+    TaintEffect, Toleration, TolerationOperator,
+};
+use crate::core::profile::{CompiledProfile, FitStrategy, Sampling, ShapePoint};
+use crate::core::testing::{node, pod, shape_of};
+use std::sync::Arc;
+
+const MIB: i64 = 1 << 20;
+
+/// Draws clusters; every choice comes from one seed.
+struct Draw(Rng);
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn taint(&mut self) -> Taint {
+        let effects = [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
+        let effect = effects[self.below(3) as usize];
+        Taint { key: self.pick(&["k1", "k2"]).into(), value: self.pick(&["", "v"]).into(), effect }
+    }
+
+    fn node(&mut self, i: u64) -> Node {
+        let name = format!("n{i}");
+        let mut drawn = node(&name, 500 + 250 * self.below(12) as i64, (512 * self.below(8) as i64) * MIB, 6);
+        let zone = self.pick(&["a", "b", "c"]);
+        let disk = self.pick(&["ssd", "hdd"]);
+        drawn.labels = [("kubernetes.io/hostname", &*name), ("topology.kubernetes.io/zone", zone), ("disk", disk)]
+            .into_iter()
+            .collect();
+        drawn.unschedulable = self.one_in(8);
+        drawn.taints = (0..self.below(3)).map(|_| self.taint()).collect();
+        if self.one_in(2) {
+            drawn.allocatable.set_scalar("example.com/gpu".into(), self.below(4) as i64);
+        }
+        if self.one_in(2) {
+            drawn.images = vec![Image { names: vec![self.pick(&["app:1", "db:1"]).into()], size_bytes: 400 * MIB }];
+        }
+        drawn
+    }
+
+    fn term(&mut self) -> NodeSelectorTerm {
+        let operators = [NodeTestOperator::In, NodeTestOperator::NotIn, NodeTestOperator::Exists];
+        let operator = operators[self.below(3) as usize];
+        let values =
+            if operator == NodeTestOperator::Exists { Vec::new() } else { vec![self.pick(&["a", "b", "ssd"]).into()] };
+        let key = self.pick(&["topology.kubernetes.io/zone", "disk", "absent"]).into();
+        let names = if self.one_in(5) { vec![(true, self.pick(&["n1", "n2", "gone"]).into())] } else { Vec::new() };
+        NodeSelectorTerm { expressions: vec![NodeTest { key, operator, values }], names, broken: false }
+    }
+
+    fn shape(&mut self) -> PodShape {
+        let mut drawn = shape_of(100 * self.below(12) as i64, 128 * self.below(8) as i64 * MIB);
+        drawn.labels = [("app", self.pick(&["web", "db"]))].into_iter().collect();
+        if self.one_in(4) {
+            drawn
+                .requests
+                .set_scalar(self.pick(&["example.com/gpu", "example.com/unknown"]).into(), self.below(3) as i64);
+        }
+        if self.one_in(4) {
+            drawn.node_selector = [("disk", self.pick(&["ssd", "hdd"]))].into_iter().collect();
+        }
+        if self.one_in(4) {
+            drawn.required_affinity = Some(NodeSelector { terms: (0..=self.below(2)).map(|_| self.term()).collect() });
+        }
+        if self.one_in(3) {
+            let weight = 1 + self.below(100) as i32;
+            drawn.preferred_affinity = vec![PreferredTerm { weight, term: self.term() }];
+        }
+        if self.one_in(2) {
+            drawn.tolerations = vec![Toleration {
+                key: self.pick(&["k1", "k2", ""]).into(),
+                operator: TolerationOperator::Exists,
+                value: "".into(),
+                effect: None,
+            }];
+        }
+        if self.one_in(4) {
+            let port = 80 + self.below(2) as u16;
+            drawn.host_ports = vec![HostPort { protocol: Protocol::Tcp, port, ip: "0.0.0.0".into() }];
+        }
+        if self.one_in(2) {
+            drawn.images = vec![self.pick(&["app:1", "db:1", "none:1"]).into()];
+        }
+        if self.one_in(6) {
+            drawn.anti_affinity = vec![self.anti_affinity()];
+        }
+        drawn
+    }
+
+    fn anti_affinity(&mut self) -> AffinityTerm {
+        let values = vec![self.pick(&["web", "db"]).into()];
+        let requirement = Requirement { key: "app".into(), operator: RequirementOperator::In, values };
+        AffinityTerm {
+            selector: Some(LabelSelector { requirements: vec![requirement] }),
+            namespaces: NamespaceScope { names: vec!["default".into()], selector: None },
+            topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone"]).into(),
+        }
+    }
+
+    fn pod(&mut self, name: &str) -> Pod {
+        let mut drawn = pod(name, self.shape());
+        drawn.priority = self.below(3) as i32;
+        if self.one_in(5) {
+            drawn.nominated_node = Some(self.pick(&["n0", "n1", "gone"]).into());
+        }
+        drawn
+    }
+
+    fn profile(&mut self) -> CompiledProfile {
+        let mut drawn = CompiledProfile::default_preset("test");
+        drawn.sampling = Sampling { percentage: 100, min_feasible: 100 };
+        drawn.fit.strategy = match self.below(3) {
+            0 => FitStrategy::LeastAllocated,
+            1 => FitStrategy::MostAllocated,
+            _ => FitStrategy::RequestedToCapacityRatio(vec![
+                ShapePoint { utilization: 0, score: 0 },
+                ShapePoint { utilization: 70, score: 100 },
+                ShapePoint { utilization: 100, score: 50 },
+            ]),
+        };
+        if self.one_in(4) {
+            drawn.node_selector = Some(LabelSelector {
+                requirements: vec![Requirement {
+                    key: "disk".into(),
+                    operator: RequirementOperator::In,
+                    values: vec!["ssd".into()],
+                }],
+            });
+        }
+        drawn
+    }
+
+    /// One change of the cluster.
+    fn change(&mut self, ledger: &mut Ledger, serial: &mut u64) {
+        match self.below(10) {
+            0..=2 => {
+                let i = self.below(8);
+                ledger.apply_node(&self.node(i));
+            }
+            3 => ledger.delete_node(&format!("n{}", self.below(8))),
+            4..=6 => {
+                *serial += 1;
+                ledger.apply_pod(self.pod(&format!("p{serial}")));
+            }
+            7 | 8 => {
+                *serial += 1;
+                let on: Str = format!("n{}", self.below(8)).into();
+                ledger.apply_pod(Pod { node_name: Some(on), ..self.pod(&format!("b{serial}")) });
+            }
+            _ => {
+                let kind = self.pick(&["p", "b"]);
+                let uid = format!("{kind}{}", self.below(*serial + 1));
+                ledger.delete_pod(&uid);
+            }
+        }
+    }
+}
+
+/// The names of the nodes with the highest total, and why there are none.
+fn best(explained: &Explanation) -> (Vec<Str>, Option<String>) {
+    let Explanation::Judged(judgement) = explained else { panic!("neither gated nor held") };
+    let totals = judgement.nodes.iter().filter_map(|(name, answer)| match answer {
+        NodeAnswer::Fits { total, .. } => Some((name.clone(), *total)),
+        NodeAnswer::Refused { .. } => None,
+    });
+    let totals: Vec<(Str, i64)> = totals.collect();
+    let highest = totals.iter().map(|(_, total)| *total).max();
+    let names = totals.into_iter().filter(|(_, total)| Some(*total) == highest).map(|(name, _)| name).collect();
+    (names, judgement.diagnosis.as_ref().map(ToString::to_string))
+}
+
+fn compare(scheduler: &mut Scheduler, ledger: &Ledger, pending: &Arc<Pod>, context: &str) {
+    let explained = explain(scheduler.profile(), ledger, pending);
+    let (names, why) = best(&explained);
+    match scheduler.decide(ledger, pending) {
+        Decision::Place(proposal) => {
+            let name = ledger.nodes().name(proposal.node);
+            if pending.nominated_node.as_ref() == Some(name) {
+                let Explanation::Judged(judgement) = &explained else { panic!("judged") };
+                let fits = |(n, a): &(Str, NodeAnswer)| n == name && matches!(a, NodeAnswer::Fits { .. });
+                assert!(judgement.nodes.iter().any(fits), "{context}: nominated {name} does not fit");
+            } else {
+                assert!(names.contains(name), "{context}: chose {name}, the best are {names:?}");
+            }
+        }
+        Decision::NoFit(no_fit) => {
+            assert!(names.is_empty(), "{context}: chose none, the best are {names:?}");
+            assert_eq!(Some(no_fit.diagnosis.to_string()), why, "{context}");
+        }
+        Decision::NoNodes => assert!(names.is_empty() && why.is_none(), "{context}"),
+    }
+}
+
+/// 300 sequences of 60 changes: after each, every pending pod gets the answer that a fresh look gives.
+#[test]
+fn the_cached_answer_is_the_fresh_one() {
+    for seed in 0..300 {
+        let mut draw = Draw(Rng::seeded(seed));
+        let mut ledger = Ledger::new();
+        let mut scheduler = Scheduler::new(Arc::new(draw.profile()), seed);
+        let mut serial = 0;
+        for step in 0..60 {
+            draw.change(&mut ledger, &mut serial);
+            for pending in ledger.pending_pods() {
+                compare(&mut scheduler, &ledger, &pending, &format!("seed {seed}, step {step}, pod {}", pending.key));
+            }
+            if draw.one_in(3) {
+                place_one(&mut scheduler, &mut ledger);
+            }
+        }
+        ledger.audit().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+    }
+}
+
+fn place_one(scheduler: &mut Scheduler, ledger: &mut Ledger) {
+    let Some(first) = ledger.pending_pods().into_iter().next() else { return };
+    if let Decision::Place(proposal) = scheduler.decide(ledger, &first) {
+        let profile = scheduler.profile().clone();
+        let fits = |l: &Ledger| Scheduler::refits(&profile, l, &first, proposal.node);
+        ledger.commit(&proposal, fits).expect("nothing came between");
+        assert!(matches!(ledger.pod(&first.uid), Some(PodState::Assumed { .. })));
+    }
+}

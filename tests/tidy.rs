@@ -1,0 +1,138 @@
+//! What the house rules say that a linter does not: rings, sizes, and pages that must follow the code.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which rooms each room may use. Arrows point inwards; nothing points at `cli`.
+const MAY_USE: [(&str, &[&str]); 10] = [
+    ("core", &[]),
+    ("api", &[]),
+    ("telemetry", &[]),
+    ("profile", &["api", "core"]),
+    ("cluster", &["core"]),
+    ("runtime", &["core", "cluster", "telemetry"]),
+    ("simulate", &["core"]),
+    ("explain", &["core", "simulate"]),
+    ("operator", &["api", "core", "profile", "cluster", "runtime", "telemetry"]),
+    ("cli", &["api", "core", "profile", "cluster", "operator", "simulate", "explain", "telemetry"]),
+];
+
+/// What the deciding ring may take from outside.
+const CORE_CRATES: [&str; 5] = ["std", "crate", "super", "rustc_hash", "smallvec"];
+
+/// Doors to the outside world that `std` has.
+const WORLD: [&str; 8] = [
+    "std::fs",
+    "std::net",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "std::io",
+    "std::time::Instant",
+    "std::time::SystemTime",
+];
+
+fn sources(dir: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push((path.clone(), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_test(path: &Path) -> bool {
+    path.file_stem().and_then(|s| s.to_str()).is_some_and(|s| s.ends_with("tests") || s == "testing" || s == "scripted")
+}
+
+/// The code of a file above its inline tests.
+fn code(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text)
+}
+
+#[test]
+fn arrows_between_rooms_point_inwards() {
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        MAY_USE.iter().map(|(room, uses)| (*room, uses.iter().copied().collect())).collect();
+    for (room, uses) in &allowed {
+        for (path, text) in sources(&format!("src/{room}")) {
+            if is_test(&path) {
+                continue;
+            }
+            for other in allowed.keys().filter(|other| *other != room && !uses.contains(*other)) {
+                let arrow = format!("crate::{other}::");
+                assert!(!code(&text).contains(&arrow), "{}: {room} must not use {other}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_core_takes_nothing_from_the_world() {
+    for (path, text) in sources("src/core") {
+        if is_test(&path) {
+            continue;
+        }
+        let text = code(&text);
+        for door in WORLD {
+            assert!(!text.contains(door), "{}: the core must not use {door}", path.display());
+        }
+        for line in text.lines().filter_map(|l| l.trim_start().strip_prefix("use ")) {
+            let first = line.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+            let local = first.starts_with(|c: char| c.is_uppercase()) || text.contains(&format!("mod {first};"));
+            assert!(local || CORE_CRATES.contains(&first), "{}: the core must not use {first}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_is_too_full() {
+    let lab = sources("tests");
+    for (path, text) in sources("src").into_iter().chain(lab) {
+        let lines = text.lines().count();
+        assert!(lines <= 600, "{}: {lines} lines; 600 are the most a room may hold", path.display());
+    }
+}
+
+#[test]
+fn no_function_is_too_long() {
+    for (path, text) in sources("src") {
+        let mut start: Option<(usize, usize)> = None;
+        for (number, line) in text.lines().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let opens = ["fn ", "pub fn ", "pub(", "const fn ", "async fn ", "pub const fn ", "pub async fn "];
+            if start.is_none()
+                && line.contains("fn ")
+                && line.contains('(')
+                && opens.iter().any(|o| line.trim_start().starts_with(o))
+            {
+                start = Some((number, indent));
+            }
+            if let Some((from, depth)) = start
+                && line.trim_end() == format!("{}}}", " ".repeat(depth))
+            {
+                assert!(number - from <= 75, "{}:{}: {} lines", path.display(), from + 1, number - from);
+                start = None;
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_to_do_later() {
+    for (path, text) in sources("src") {
+        for word in ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!("] {
+            assert!(!text.contains(word), "{}: {word}", path.display());
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What really happened: every change of the pods as a watch shows it, every bind as the API server's audit log has it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ impl Recorder {
 }
 
 fn record(api: &Api, path: &str, mut version: String, into: &Recorded) {
-    let mut bound: HashMap<String, ()> = HashMap::new();
+    let mut bound: HashSet<String> = HashSet::new();
     while !into.stop.load(Ordering::Relaxed) {
         let query = format!("{path}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}");
         let Ok(stream) = api.stream(&query, "application/json") else { continue };
@@ -97,7 +97,7 @@ fn record(api: &Api, path: &str, mut version: String, into: &Recorded) {
                 node: object["spec"]["nodeName"].as_str().map(str::to_owned),
                 cpu: milli_of(object),
             };
-            if change.node.is_some() && bound.insert(change.uid.clone(), ()).is_none() {
+            if change.node.is_some() && bound.insert(change.uid.clone()) {
                 into.bound.fetch_add(1, Ordering::Relaxed);
             }
             into.changes.lock().unwrap().push(change);

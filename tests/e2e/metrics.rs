@@ -45,7 +45,11 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
             && counted("schedulerprofile_worker_up{", &[], 1.0)
             && counted("schedulerprofile_nodes{", &["state=\"matched\""], 1.0)
             && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)
-            && counted("schedulerprofile_condition{", &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""], 1.0);
+            && counted(
+                "schedulerprofile_condition{",
+                &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""],
+                1.0,
+            );
         Ok(all.then_some(page))
     });
     let page = page.unwrap();
@@ -57,11 +61,8 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
         let mut lines = page.lines().filter(|line| {
             line.strip_prefix(&*series).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
         });
-        let served = if *has_profile {
-            lines.any(|line| line.contains("profile=\"measured\""))
-        } else {
-            lines.next().is_some()
-        };
+        let served =
+            if *has_profile { lines.any(|line| line.contains("profile=\"measured\"")) } else { lines.next().is_some() };
         assert!(served, "{name} is not served{}", if *has_profile { " for the profile" } else { "" });
     }
     let known: BTreeSet<&str> = documented.iter().map(|(name, ..)| name.trim_end_matches("_total")).collect();

@@ -67,7 +67,7 @@ fn two_profiles_on_one_nearly_full_set_of_nodes_overbook_none() {
     }
     let recorder = Recorder::start(&plane, "contended");
     let began = Instant::now();
-    let object = |i: usize| pod("contended", &format!("p{i}"), if i % 2 == 0 { "one" } else { "other" }, "100m");
+    let object = |i: usize| pod("contended", &format!("p{i}"), if i.is_multiple_of(2) { "one" } else { "other" }, "100m");
     plane.create_objects(&pod_path("contended", ""), PODS, 32, object).unwrap();
     let (bound, refused) = wait_settled(&plane, "contended");
     let took = began.elapsed();
@@ -120,7 +120,7 @@ fn beside_a_foreign_scheduler_nothing_lands_on_a_node_that_the_watch_had_shown_f
     let recorder = Recorder::start(&plane, "shared-nodes");
     let began = Instant::now();
     // As many at a time as both can take: pods are young when they are placed, and the check above is sharp.
-    let object = |i: usize| pod("shared-nodes", &format!("p{i}"), if i % 2 == 0 { OURS } else { THEIRS }, "100m");
+    let object = |i: usize| pod("shared-nodes", &format!("p{i}"), if i.is_multiple_of(2) { OURS } else { THEIRS }, "100m");
     plane.create_objects(&pod_path("shared-nodes", ""), PODS, 4, object).unwrap();
     wait_settled(&plane, "shared-nodes");
     let took = began.elapsed();
@@ -128,7 +128,8 @@ fn beside_a_foreign_scheduler_nothing_lands_on_a_node_that_the_watch_had_shown_f
     add_fillers(&mut history);
     let (wrong, informed) = history.against_better_knowledge(OURS, ROOM);
     let (used, _) = summed(&plane);
-    let in_history: BTreeMap<String, u64> = history.used().into_iter().map(|(node, used)| (node.to_owned(), used)).collect();
+    let in_history: BTreeMap<String, u64> =
+        history.used().into_iter().map(|(node, used)| (node.to_owned(), used)).collect();
     assert_eq!(in_history, used, "the recording and the API server agree");
     let binds = audit.binds();
     println!(
@@ -141,7 +142,10 @@ fn beside_a_foreign_scheduler_nothing_lands_on_a_node_that_the_watch_had_shown_f
     for scheduler in [OURS, THEIRS] {
         println!("  {}", windows(&history, &binds, scheduler));
     }
-    println!("  {informed} pods of ours were placed when some node was known to be full; against better knowledge: {}", wrong.len());
+    println!(
+        "  {informed} pods of ours were placed when some node was known to be full; against better knowledge: {}",
+        wrong.len()
+    );
     assert!(wrong.is_empty(), "placed on a node that the watch had shown full: {wrong:#?}");
 }
 

@@ -103,8 +103,7 @@ fn who_fits_nowhere_is_told_in_the_words_of_upstream_and_events_say_it_too() {
     world.node("g", "1", |node| node);
     world.settle("g");
     world.pod("waits", "2", |_| {});
-    let message =
-        "0/7 nodes are available: 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s), 4 Insufficient cpu.";
+    let message = "0/7 nodes are available: 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s), 4 Insufficient cpu.";
     world.says("waits", message);
     let failed = wait_event_that(world.plane, "words", "FailedScheduling", |event| event["note"] == message);
     assert_eq!((&failed["regarding"]["name"], &failed["type"]), (&json!("waits"), &json!("Warning")));
@@ -153,7 +152,9 @@ fn hard_features_not_built_yet_hold_the_pod_and_name_themselves() {
     for (name, feature) in rows {
         assert_eq!(
             world.held(name),
-            format!("the pod uses {feature}, which this version of Berth does not implement; it is held, not placed wrongly")
+            format!(
+                "the pod uses {feature}, which this version of Berth does not implement; it is held, not placed wrongly"
+            )
         );
     }
     // Nothing of that stands in the way of others.

@@ -49,7 +49,10 @@ fn a_weight_changed_on_a_live_profile_moves_the_next_pods() {
 #[test]
 fn a_change_lets_every_unschedulable_pod_try_again() {
     let world = World::with("widened", &json!({}), 1);
-    world.plane.create_nodes(1, |_| berth_lab::NodeSpec::new("widened-annex", "zone-b", "8", "8Gi").label("annex", "yes")).unwrap();
+    world
+        .plane
+        .create_nodes(1, |_| berth_lab::NodeSpec::new("widened-annex", "zone-b", "8", "8Gi").label("annex", "yes"))
+        .unwrap();
     world.pod("big", "6", |_| {});
     world.says("big", "0/1 nodes are available: 1 Insufficient cpu.");
     world.change(&json!({"nodes": {"selector": {"matchLabels": {"annex": "yes", "world": null}}}}));

@@ -54,7 +54,10 @@ fn a_kubeconfig_that_points_nowhere_is_named() {
 fn what_the_api_server_refuses_is_named_with_verb_and_resource() {
     let plane = ControlPlane::start(&Options::default()).unwrap();
     let admin = ["--kubeconfig", plane.kubeconfig.to_str().unwrap(), "--http-address=127.0.0.1:0"];
-    fails_with(&operator(&admin), &["schedulerprofiles.scheduling.berth.dev", "not installed", "berth crd | kubectl apply"]);
+    fails_with(
+        &operator(&admin),
+        &["schedulerprofiles.scheduling.berth.dev", "not installed", "berth crd | kubectl apply"],
+    );
 
     install_chart(&plane);
     namespace(&plane, "refused");
@@ -117,7 +120,12 @@ fn nothing_starts_without_what_scheduling_needs(plane: &ControlPlane) {
         (CLUSTER_ROLE, "list", "nodes", "may not list nodes"),
         (CLUSTER_ROLE, "create", "pods/binding", "may not create pods/binding"),
         (CLUSTER_ROLE, "list", "schedulerprofiles", "may not list schedulerprofiles.scheduling.berth.dev"),
-        (CLUSTER_ROLE, "get", "customresourcedefinitions", "may not get customresourcedefinitions.apiextensions.k8s.io"),
+        (
+            CLUSTER_ROLE,
+            "get",
+            "customresourcedefinitions",
+            "may not get customresourcedefinitions.apiextensions.k8s.io",
+        ),
         (LEASE_ROLE, "get", "leases", "may not get leases.coordination.k8s.io"),
     ];
     for (role, verb, resource, says) in rows {
@@ -136,7 +144,8 @@ fn nothing_starts_without_what_scheduling_needs(plane: &ControlPlane) {
 fn make_older(plane: &ControlPlane) -> Value {
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     // A default may not name a field that is not there.
-    let paths = ["queue", "nodes/properties/minFeasible", "nodes/default/minFeasible"].map(|path| format!("{spec}/{path}"));
+    let paths =
+        ["queue", "nodes/properties/minFeasible", "nodes/default/minFeasible"].map(|path| format!("{spec}/{path}"));
     let crd = plane.api.get(CRD).unwrap();
     let back: Vec<Value> =
         paths.iter().map(|path| json!({"op": "add", "path": path, "value": crd.pointer(path).unwrap()})).collect();

@@ -42,7 +42,9 @@ impl World {
     /// run pods: nodes come in one stream, in order, and a pod that only `node` can run is bound.
     pub(crate) fn settle(&self, node: &str) {
         let name = format!("settle-{node}");
-        self.pod(&name, "0", |pod| pod["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": self.node_name(node)}));
+        self.pod(&name, "0", |pod| {
+            pod["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": self.node_name(node)});
+        });
         self.bound(&name);
         self.delete(&name);
     }

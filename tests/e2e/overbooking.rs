@@ -67,7 +67,8 @@ fn two_profiles_on_one_nearly_full_set_of_nodes_overbook_none() {
     }
     let recorder = Recorder::start(&plane, "contended");
     let began = Instant::now();
-    let object = |i: usize| pod("contended", &format!("p{i}"), if i.is_multiple_of(2) { "one" } else { "other" }, "100m");
+    let object =
+        |i: usize| pod("contended", &format!("p{i}"), if i.is_multiple_of(2) { "one" } else { "other" }, "100m");
     plane.create_objects(&pod_path("contended", ""), PODS, 32, object).unwrap();
     let (bound, refused) = wait_settled(&plane, "contended");
     let took = began.elapsed();
@@ -120,7 +121,8 @@ fn beside_a_foreign_scheduler_nothing_lands_on_a_node_that_the_watch_had_shown_f
     let recorder = Recorder::start(&plane, "shared-nodes");
     let began = Instant::now();
     // As many at a time as both can take: pods are young when they are placed, and the check above is sharp.
-    let object = |i: usize| pod("shared-nodes", &format!("p{i}"), if i.is_multiple_of(2) { OURS } else { THEIRS }, "100m");
+    let object =
+        |i: usize| pod("shared-nodes", &format!("p{i}"), if i.is_multiple_of(2) { OURS } else { THEIRS }, "100m");
     plane.create_objects(&pod_path("shared-nodes", ""), PODS, 4, object).unwrap();
     wait_settled(&plane, "shared-nodes");
     let took = began.elapsed();

@@ -1,0 +1,79 @@
+//! A control plane with the chart installed, and the one whose operator the themes share.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use berth_lab::{ControlPlane, Operator, OperatorOptions, Options};
+use serde_json::json;
+
+/// Namespace of the release.
+pub(crate) const HOME: &str = "berth-system";
+
+/// Path of the Lease.
+pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/berth.scheduling.berth.dev";
+
+/// The binary under test.
+pub(crate) fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_berth"))
+}
+
+/// Installs the chart as a user does and waits until profiles can be made.
+pub(crate) fn install_chart(plane: &ControlPlane) {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
+    let args = ["install", "berth", chart.to_str().unwrap(), "--namespace", HOME, "--create-namespace"];
+    plane.helm(&args).unwrap();
+    let crd = "crd/schedulerprofiles.scheduling.berth.dev";
+    plane.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"]).unwrap();
+}
+
+/// A control plane of one's own with the chart installed; no operator runs.
+pub(crate) fn own_plane(apiserver_args: Vec<String>) -> ControlPlane {
+    let plane = ControlPlane::start(&Options { apiserver_args, ..Options::default() }).unwrap();
+    install_chart(&plane);
+    plane
+}
+
+/// Starts an operator that plays the pod `pod_name`; does not wait.
+pub(crate) fn start(plane: &ControlPlane, pod_name: &str, args: &[&str]) -> Operator {
+    let mut options = OperatorOptions::new(binary());
+    pod_name.clone_into(&mut options.pod_name);
+    options.args = args.iter().map(ToString::to_string).collect();
+    plane.start_operator(&options).unwrap()
+}
+
+/// Starts an operator and waits until it serves.
+pub(crate) fn serving(plane: &ControlPlane, pod_name: &str, args: &[&str]) -> Operator {
+    let mut operator = start(plane, pod_name, args);
+    plane.wait_until_serving(&mut operator).unwrap();
+    operator
+}
+
+/// Sends SIGTERM, as a kubelet does.
+pub(crate) fn terminate(operator: &Operator) {
+    let pid = operator.process.pid().to_string();
+    assert!(Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &pid]).status().unwrap().success());
+}
+
+/// Makes a namespace.
+pub(crate) fn namespace(plane: &ControlPlane, name: &str) {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    plane.api.post("/api/v1/namespaces", &object).unwrap();
+}
+
+/// The shared control plane with its operator. It is never dropped: the processes' watchdogs end them when the test
+/// binary ends.
+pub(crate) struct Shared {
+    pub(crate) operator: Operator,
+    pub(crate) plane: ControlPlane,
+}
+
+/// The shared one; the first caller starts it.
+pub(crate) fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let plane = own_plane(Vec::new());
+        let operator = serving(&plane, "berth-shared", &[]);
+        Shared { operator, plane }
+    })
+}

@@ -1,0 +1,82 @@
+//! Killed again and again in the middle of the work: nothing is lost, nothing is done twice.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use berth_lab::NodeSpec;
+use serde_json::json;
+
+use crate::cluster::{namespace, own_plane, serving, start};
+use crate::history::{Audit, Recorder, summed};
+use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
+
+const PODS: usize = 5_000;
+const NODES: usize = 200;
+const KILLS: usize = 10;
+/// Milli-CPU of a node: 30 pods, 6,000 in all.
+const ROOM: u64 = 3_000;
+/// Longest run: minutes where the machine is shared.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// The classes of `reliability-anchors` §3.1 (pod lost), §3.3 (bind that succeeded unknown to its sender) and F8.
+#[test]
+fn ten_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_no_node() {
+    let audit = Audit::new("crash");
+    let plane = own_plane(audit.flags());
+    namespace(&plane, "crash");
+    plane.create_nodes(NODES, |i| NodeSpec::new(&format!("n{i}"), "zone-a", "3", "64Gi")).unwrap();
+    let mut operator = serving(&plane, "berth-0", &[]);
+    // Nodes filled one after the other: each fill is a chance to overbook.
+    plane.api.post(PROFILES, &profile("crash", &json!({"preset": "BinPack"}))).unwrap();
+    wait_reason(&plane, "crash", "Ready", "Serving");
+    let recorder = Recorder::start(&plane, "crash");
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let made = scope.spawn(|| {
+            plane.create_objects(&pod_path("crash", ""), PODS, 16, |i| pod("crash", &format!("p{i}"), "crash", "100m"))
+        });
+        for kill in 1..=KILLS {
+            let reached = kill * PODS / (KILLS + 1);
+            plane
+                .wait_for(&format!("{reached} pods bound"), LIMIT, || {
+                    assert!(operator.process.ended().unwrap().is_none(), "{}", operator.process.log_tail(30));
+                    Ok((recorder.bound() >= reached).then_some(()))
+                })
+                .unwrap_or_else(|error| panic!("{error}\n{}", operator.process.log_tail(30)));
+            operator.process.kill().unwrap();
+            operator = start(&plane, "berth-0", &[]);
+        }
+        made.join().unwrap().unwrap();
+    });
+    plane
+        .wait_for("all pods bound", LIMIT, || Ok((recorder.bound() == PODS).then_some(())))
+        .unwrap_or_else(|error| panic!("{error}: {} are\n{}", recorder.bound(), operator.process.log_tail(30)));
+    let took = began.elapsed();
+    let history = recorder.finish(&plane);
+    drop(operator);
+
+    assert_eq!(history.moved, Vec::<String>::new(), "a pod's node changed");
+    assert_eq!(history.landings.len(), PODS);
+    let (used, waiting) = summed(&plane);
+    assert_eq!(waiting, 1, "only the end of the recording has no node");
+    let over: BTreeMap<_, _> = used.iter().filter(|(_, used)| **used > ROOM).collect();
+    assert!(over.is_empty(), "overbooked: {over:?}");
+    assert_eq!(used.values().sum::<u64>(), PODS as u64 * 100);
+
+    // An answer to a process that was killed meanwhile is not a success in the audit log: such a bind landed unheard.
+    let mut successes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut codes: BTreeMap<u64, usize> = BTreeMap::new();
+    for bind in audit.binds() {
+        *codes.entry(bind.code).or_default() += 1;
+        *successes.entry(bind.pod).or_default() += usize::from(bind.code == 201);
+    }
+    assert_eq!(successes.len(), PODS, "a pod without a bind request");
+    let twice: Vec<_> = successes.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "bound more than once: {twice:?}");
+    let unheard = successes.values().filter(|count| **count == 0).count();
+    println!(
+        "crash: {PODS} pods, {KILLS} kills, {:.1} s; binds by the API server's code: {codes:?}, landed unheard: {unheard}",
+        took.as_secs_f64()
+    );
+}

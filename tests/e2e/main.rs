@@ -1,0 +1,38 @@
+//! The whole thing: the real `berth operator` as the chart's own account, on a real API server, with pods that wait.
+//!
+//! Themes that share one operator run side by side, each with nodes, a namespace and a profile of its own (`world`).
+//! Themes that kill operators, take their rights away or need the machine's whole attention start a control plane of
+//! their own. Nothing sleeps for luck: what is waited for is a condition, with a generous limit.
+//!
+//! ```text
+//! cluster      a control plane with the chart installed; the one that themes share
+//! world        one theme's corner of the shared one
+//! objects      pods, profiles, what they say about themselves
+//! history      every change of the pods as a watch shows it, every bind as the audit log has it
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod bad_input;
+mod cluster;
+mod crash;
+mod foreign;
+mod history;
+mod last_good;
+mod leadership;
+mod metrics;
+mod objects;
+mod overbooking;
+mod placing;
+mod profiles;
+mod refused;
+mod resize;
+mod world;
+
+use std::time::Duration;
+
+/// Longest wait for anything that takes no time on an idle machine: tests share theirs with compilers.
+const SOON: Duration = Duration::from_mins(1);
+
+/// Longest wait for what the operator does only now and then: counters each 30 s, permissions each 60 s.
+const LATER: Duration = Duration::from_mins(3);

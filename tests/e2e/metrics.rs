@@ -1,0 +1,80 @@
+//! `/metrics`, `/livez` and `/readyz` of a running operator.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::SOON;
+use crate::world::World;
+
+/// Served only while there is something to tell: its test is in `leadership`.
+const ONLY_SOMETIMES: &str = "schedulerprofile_another_installation";
+
+/// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.
+fn documented() -> Vec<(String, String, bool)> {
+    let page = include_str!("../../docs/metrics.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        (cells[0].trim_matches('`').to_owned(), cells[1].to_owned(), cells[2].contains("`profile`"))
+    })
+    .collect()
+}
+
+#[test]
+fn every_documented_metric_is_served_with_its_labels_and_no_other() {
+    let world = World::with("measured", &json!({}), 1);
+    world.pod("fits", "100m", |_| {});
+    world.pod("too-big", "64", |_| {});
+    world.bound("fits");
+    world.unschedulable("too-big");
+    let documented = documented();
+    assert!(documented.len() >= 20, "the page was not understood: {documented:?}");
+    let page = world.plane.wait_for("the counters of both pods", SOON, || {
+        let (status, page) = world.operator.page("/metrics")?;
+        assert_eq!(status, 200);
+        let counted = |series: &str, labels: &[&str], value: f64| {
+            page.lines().any(|line| {
+                line.starts_with(series)
+                    && line.contains("profile=\"measured\"")
+                    && labels.iter().all(|label| line.contains(label))
+                    && line.rsplit(' ').next().and_then(|text| text.parse().ok()) == Some(value)
+            })
+        };
+        let all = counted("scheduler_unschedulable_pods{", &["plugin=\"NodeResourcesFit\""], 1.0)
+            && counted("schedulerprofile_worker_up{", &[], 1.0)
+            && counted("schedulerprofile_nodes{", &["state=\"matched\""], 1.0)
+            && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)
+            && counted(
+                "schedulerprofile_condition{",
+                &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""],
+                1.0,
+            );
+        Ok(all.then_some(page))
+    });
+    let page = page.unwrap();
+    for (name, kind, has_profile) in documented.iter().filter(|(name, ..)| name != ONLY_SOMETIMES) {
+        let base = name.trim_end_matches("_total");
+        assert!(page.contains(&format!("# HELP {base} ")), "{name}: no help");
+        assert!(page.contains(&format!("# TYPE {base} {kind}")), "{name}: not a {kind}");
+        let series = if kind == "histogram" { format!("{name}_count") } else { name.clone() };
+        let mut lines = page.lines().filter(|line| {
+            line.strip_prefix(&*series).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
+        });
+        let served =
+            if *has_profile { lines.any(|line| line.contains("profile=\"measured\"")) } else { lines.next().is_some() };
+        assert!(served, "{name} is not served{}", if *has_profile { " for the profile" } else { "" });
+    }
+    let known: BTreeSet<&str> = documented.iter().map(|(name, ..)| name.trim_end_matches("_total")).collect();
+    let served = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let unknown: Vec<&str> = served.filter(|name| !known.contains(name)).collect();
+    assert_eq!(unknown, Vec::<&str>::new(), "not in docs/metrics.md");
+}
+
+#[test]
+fn a_working_operator_is_live_and_ready() {
+    let shared = crate::cluster::shared();
+    assert_eq!(shared.operator.page("/livez").unwrap(), (200, "ok\n".to_owned()));
+    assert_eq!(shared.operator.page("/readyz").unwrap(), (200, "ok\n".to_owned()));
+    assert_eq!(shared.operator.page("/debug/pprof").unwrap().0, 404);
+}

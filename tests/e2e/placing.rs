@@ -1,0 +1,265 @@
+//! The main job: pods land where filters (predicates) and scores (priorities) say, and whoever waits is told why.
+
+use berth_lab::{Api, Patch};
+use serde_json::{Value, json};
+
+use crate::LATER;
+use crate::objects::{condition, events, pod_path, wait_event, wait_event_that};
+use crate::world::World;
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+#[test]
+fn a_profile_becomes_ready_and_its_columns_tell_how_it_goes() {
+    let world = World::with("columns", &json!({"preset": "BinPack"}), 3);
+    let ready = ["wait", "--for=condition=Ready", "sprof/columns", "--timeout=60s"];
+    world.plane.kubectl_ok(&ready).unwrap();
+    world.pod("fits", "100m", |_| {});
+    world.pod("too-big", "64", |_| {});
+    assert!(["0", "1", "2"].contains(&&*world.bound("fits")));
+    world.unschedulable("too-big");
+    // Counters are written at most every 30 seconds.
+    let row = world.plane.wait_for("the counters in the table", LATER, || {
+        let table = world.plane.kubectl_ok(&["get", "sprof", "columns"])?;
+        let mut lines = table.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        assert_eq!(header, ["NAME", "MODE", "READY", "NODES", "PENDING", "UNSCHED", "OLDEST", "AGE"]);
+        let row = lines.next().unwrap();
+        Ok((row.get(5).is_some_and(|cell| cell == "1")).then_some(row))
+    });
+    let row = row.unwrap();
+    assert_eq!(row[..6], ["columns", "Active", "True", "3", "1", "1"]);
+
+    let status = &world.profile_now()["status"];
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(status["schedulerNames"], json!([{"name": "columns", "state": "Serving"}]));
+    assert_eq!(status["effective"]["preset"], "BinPack");
+    assert_eq!(status["effective"]["scores"], json!(["TaintToleration=3", "NodeAffinity=2", "NodeResourcesFit=5"]));
+    assert_eq!((&status["worker"]["state"], &status["worker"]["holder"]), (&json!("Running"), &json!("berth-shared")));
+    assert_eq!(status["totals"]["scheduled"], 2, "this one and the one that settled: {}", status["totals"]);
+    assert_eq!(status["topReasons"][0]["reason"], "Insufficient cpu");
+    let (healthy, reason, _) = condition(&world.profile_now(), "SchedulingHealthy").unwrap();
+    assert_eq!((&*healthy, &*reason), ("False", "Backlog"));
+    // A backlog is not the profile's fault.
+    assert_eq!(condition(&world.profile_now(), "Ready").unwrap().0, "True");
+}
+
+#[test]
+fn pods_land_only_where_every_filter_allows() {
+    let world = World::new("filters");
+    world.node("ssd", "2", |node| node.label("disk", "ssd"));
+    world.node("tainted", "2", |node| node.taint("dedicated", "gpu", "NoSchedule"));
+    world.node("small", "1", |node| node.label("disk", "ssd"));
+    world.node("cordoned", "8", |node| node.label("disk", "ssd"));
+    let path = format!("/api/v1/nodes/{}", world.node_name("cordoned"));
+    world.plane.api.patch(&path, Patch::Merge, &json!({"spec": {"unschedulable": true}})).unwrap();
+    world.node("plain", "2", |node| node);
+    world.profile("filters", &json!({"nodes": {"percentageToScore": 100}}));
+    world.settle("plain");
+
+    world.pod("selector", "1500m", |pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"}));
+    assert_eq!(world.bound("selector"), "ssd");
+    world.pod("tolerates", "1500m", |pod| {
+        pod["spec"]["tolerations"] = json!([{"key": "dedicated", "operator": "Exists"}]);
+        pod["spec"]["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]}});
+        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
+    });
+    let first = world.bound("tolerates");
+    assert!(["plain", "tainted"].contains(&&*first), "{first}");
+    // The same port cannot be given twice on one node.
+    let host_port = |pod: &mut Value| {
+        pod["spec"]["tolerations"] = json!([{"key": "dedicated", "operator": "Exists"}]);
+        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
+    };
+    for name in ["port-a", "port-b", "port-c"] {
+        world.pod(name, "100m", host_port);
+    }
+    let mut taken: Vec<String> = ["port-a", "port-b", "port-c"].map(|name| world.bound(name)).to_vec();
+    taken.push(first);
+    taken.sort();
+    assert_eq!(taken, ["plain", "small", "ssd", "tainted"]);
+    world.pod("port-d", "100m", host_port);
+    world.says(
+        "port-d",
+        "0/5 nodes are available: 1 node(s) were unschedulable, 4 node(s) didn't have free ports for the requested pod ports.",
+    );
+}
+
+#[test]
+fn who_fits_nowhere_is_told_in_the_words_of_upstream_and_events_say_it_too() {
+    let world = World::new("words");
+    for node in ["a", "b"] {
+        world.node(node, "4", |node| node.taint("dedicated", "gpu", "NoSchedule"));
+    }
+    for node in ["c", "d", "e"] {
+        world.node(node, "1", |node| node);
+    }
+    world.node("f", "4", |node| node);
+    world.profile("words", &json!({}));
+    let path = format!("/api/v1/nodes/{}", world.node_name("f"));
+    world.plane.api.patch(&path, Patch::Merge, &json!({"spec": {"unschedulable": true}})).unwrap();
+    world.node("g", "1", |node| node);
+    world.settle("g");
+    world.pod("waits", "2", |_| {});
+    let message = "0/7 nodes are available: 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s), 4 Insufficient cpu.";
+    world.says("waits", message);
+    let failed = wait_event_that(world.plane, "words", "FailedScheduling", |event| event["note"] == message);
+    assert_eq!((&failed["regarding"]["name"], &failed["type"]), (&json!("waits"), &json!("Warning")));
+    assert_eq!((&failed["action"], &failed["reportingController"]), (&json!("Scheduling"), &json!("words")));
+    assert_eq!(failed["reportingInstance"], "words-berth-shared");
+
+    // Capacity frees: the waiting pod is woken, and the second event follows the bind.
+    world.plane.api.patch(&path, Patch::Merge, &json!({"spec": {"unschedulable": null}})).unwrap();
+    assert_eq!(world.bound("waits"), "f");
+    let scheduled = wait_event(world.plane, "words", "waits", "Scheduled");
+    assert_eq!(scheduled["note"], "Successfully assigned words/waits to words-f");
+    assert_eq!((&scheduled["type"], &scheduled["action"]), (&json!("Normal"), &json!("Binding")));
+    assert_eq!(scheduled["regarding"]["uid"], world.get("waits")["metadata"]["uid"]);
+    // The API server says so on binding, and a late refusal must not cover it.
+    assert_eq!(condition(&world.get("waits"), "PodScheduled").unwrap().0, "True");
+}
+
+#[test]
+fn hard_features_not_built_yet_hold_the_pod_and_name_themselves() {
+    let world = World::with("held", &json!({}), 2);
+    let term = json!([{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}]);
+    world.pod("affinity", "100m", |pod| {
+        pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = term.clone();
+    });
+    world.pod("anti-affinity", "100m", |pod| {
+        pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = term.clone();
+    });
+    world.pod("spread", "100m", |pod| {
+        pod["spec"]["topologySpreadConstraints"] =
+            json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]);
+    });
+    world.pod("claim", "100m", |pod| {
+        pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    });
+    world.pod("ephemeral", "100m", |pod| {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        pod["spec"]["volumes"] = json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]);
+    });
+    let rows = [
+        ("affinity", "required pod affinity"),
+        ("anti-affinity", "required pod anti-affinity"),
+        ("spread", "topology spread constraints with DoNotSchedule"),
+        ("claim", "persistent volume claims"),
+        ("ephemeral", "generic ephemeral volumes"),
+    ];
+    for (name, feature) in rows {
+        assert_eq!(
+            world.held(name),
+            format!(
+                "the pod uses {feature}, which this version of Berth does not implement; it is held, not placed wrongly"
+            )
+        );
+    }
+    // Nothing of that stands in the way of others.
+    world.pod("plain", "100m", |_| {});
+    world.bound("plain");
+}
+
+#[test]
+fn soft_features_not_built_yet_are_placed_and_named_in_the_status() {
+    let world = World::with("soft", &json!({}), 2);
+    world.pod("prefers", "100m", |pod| {
+        pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([{
+            "weight": 10,
+            "podAffinityTerm": {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE},
+        }]);
+        pod["spec"]["topologySpreadConstraints"] =
+            json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]);
+    });
+    world.bound("prefers");
+    let named = world.plane.wait_for("the status to name what was not scored", LATER, || {
+        let names = world.profile_now()["status"]["unscoredFeatures"].clone();
+        Ok(names.as_array().is_some_and(|all| all.len() == 2).then_some(names))
+    });
+    let named = named.unwrap().to_string();
+    assert!(named.contains("preferred pod affinity") && named.contains("ScheduleAnyway"), "{named}");
+}
+
+fn nominate(api: &Api, path: &str, node: &str) {
+    api.patch(&format!("{path}/status"), Patch::Merge, &json!({"status": {"nominatedNodeName": node}})).unwrap();
+}
+
+#[test]
+fn a_node_nominated_from_outside_is_tried_first() {
+    let world = World::new("nominated");
+    world.node("small", "1", |node| node);
+    world.node("large", "16", |node| node);
+    // Both would go to the larger node, and one of them cannot go where it is nominated.
+    for (pod, cpu) in [("fits", "800m"), ("does-not-fit", "2")] {
+        world.pod(pod, cpu, |_| {});
+        nominate(&world.plane.api, &pod_path("nominated", pod), "nominated-small");
+    }
+    world.profile("nominated", &json!({}));
+    assert_eq!(world.bound("fits"), "small");
+    assert_eq!(world.bound("does-not-fit"), "large");
+}
+
+#[test]
+fn anti_affinity_of_pods_that_run_keeps_others_away() {
+    let world = World::new("excluded");
+    world.node("large", "16", |node| node);
+    world.node("small", "1", |node| node);
+    // It runs there already, whoever placed it, and wants no web pod beside it.
+    world.pod("lonely", "100m", |pod| {
+        pod["spec"]["nodeName"] = json!("excluded-large");
+        pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+            json!([{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}]);
+    });
+    world.profile("excluded", &json!({}));
+    world.settle("small");
+    let web = |pod: &mut Value| pod["metadata"]["labels"] = json!({"app": "web"});
+    world.pod("web-1", "600m", web);
+    assert_eq!(world.bound("web-1"), "small");
+    world.pod("web-2", "600m", web);
+    world.says(
+        "web-2",
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy existing pods anti-affinity rules.",
+    );
+    world.pod("other", "600m", |_| {});
+    assert_eq!(world.bound("other"), "large");
+    // Its end is an event that wakes who waited for it.
+    world.delete("lonely");
+    assert_eq!(world.bound("web-2"), "large");
+}
+
+#[test]
+fn a_gated_pod_is_left_alone_until_its_last_gate_goes() {
+    let world = World::with("gated", &json!({}), 1);
+    world.pod("waits", "100m", |pod| pod["spec"]["schedulingGates"] = json!([{"name": "example.com/quota"}]));
+    world.pod("after", "100m", |_| {});
+    world.bound("after");
+    let pod = world.get("waits");
+    assert!(pod["spec"]["nodeName"].is_null());
+    assert_eq!(condition(&pod, "PodScheduled").unwrap().1, "SchedulingGated", "the API server's word stands");
+    let open = json!([{"op": "remove", "path": "/spec/schedulingGates"}]);
+    world.plane.api.patch(&pod_path("gated", "waits"), Patch::Json, &open).unwrap();
+    assert_eq!(world.bound("waits"), "0");
+    assert!(events(&world.plane.api, "gated", "FailedScheduling").is_empty());
+}
+
+/// The class of `reliability-anchors` §3.3: a node that comes back under its name is another node.
+#[test]
+fn a_node_recreated_under_its_name_has_its_own_capacity() {
+    let world = World::new("recreated");
+    world.node("n", "8", |node| node);
+    world.profile("recreated", &json!({}));
+    world.settle("n");
+    world.pod("before", "2", |_| {});
+    assert_eq!(world.bound("before"), "n");
+    let node = format!("/api/v1/nodes/{}", world.node_name("n"));
+    world.plane.api.delete(&node, None).unwrap();
+    world.pod("between", "2", |_| {});
+    world.unschedulable("between");
+    world.node("n", "3", |node| node);
+    // The pod on the old node still counts on the new one: 2 of 3 CPUs are taken.
+    world.pod("after", "1", |_| {});
+    assert_eq!(world.bound("after"), "n");
+    world.says("between", "0/1 nodes are available: 1 Insufficient cpu.");
+}

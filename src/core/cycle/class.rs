@@ -93,6 +93,7 @@ impl Class {
                 Score::NodeAffinity => {
                     self.columns.relative[i].preferred = node_affinity::score(profile, subject, ledger.nodes(), node);
                 }
+                Score::ImageLocality if subject.images.is_empty() => {}
                 other => fixed += weight * fixed_score(*other, profile, subject, ledger, node),
             }
         }
@@ -101,6 +102,7 @@ impl Class {
 }
 
 /// A score that is not normalised, 0 to 100; 0 where the plugin skips the pod.
+#[inline]
 pub(super) fn fixed_score(
     score: Score,
     profile: &CompiledProfile,
@@ -111,9 +113,7 @@ pub(super) fn fixed_score(
     let nodes: &NodeTable = ledger.nodes();
     match score {
         Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, subject, nodes, node),
-        Score::NodeResourcesBalancedAllocation if subject.is_scored_by(profile, score) => {
-            balanced_allocation::score(subject, nodes, node)
-        }
+        Score::NodeResourcesBalancedAllocation if subject.balances => balanced_allocation::score(subject, nodes, node),
         Score::ImageLocality => image_locality::score(subject, ledger, node),
         Score::NodeResourcesBalancedAllocation | Score::TaintToleration | Score::NodeAffinity => 0,
     }

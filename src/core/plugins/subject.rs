@@ -40,8 +40,10 @@ pub(crate) struct Subject {
     pub(crate) tolerates_cordon: bool,
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
     pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
-    /// What the balanced score evens out; it skips pods that request none of it.
+    /// What the balanced score evens out.
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
+    /// Whether the pod requests any of it: the balanced score skips those that do not.
+    pub(crate) balances: bool,
     /// Images of the pod that some node holds, with what each adds to the sum.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
     scalar_count: usize,
@@ -56,6 +58,7 @@ impl Subject {
             scalars: SmallVec::new(),
             fit_resources: SmallVec::new(),
             balanced_resources: SmallVec::new(),
+            balances: false,
             images: SmallVec::new(),
             scalar_count: 0,
             soft_taints: false,
@@ -92,6 +95,7 @@ impl Subject {
         self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
         let even = profile.balanced.iter().map(|name| (name, 1));
         self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
+        self.balances = self.balanced_resources.iter().any(|r| r.request != 0);
         self.images = image_locality::worths(&self.shape, ledger);
     }
 
@@ -104,7 +108,7 @@ impl Subject {
     pub(crate) fn is_scored_by(&self, profile: &CompiledProfile, score: Score) -> bool {
         match score {
             Score::NodeAffinity => self.has_preferences(profile),
-            Score::NodeResourcesBalancedAllocation => self.balanced_resources.iter().any(|r| r.request != 0),
+            Score::NodeResourcesBalancedAllocation => self.balances,
             Score::TaintToleration | Score::NodeResourcesFit | Score::ImageLocality => true,
         }
     }

@@ -29,7 +29,7 @@ const bindAttempts = 5
 
 // eventBacklog is how many events may wait for their writers: more than any workload has pods, since a binder that
 // waited for an event would make the ceiling too low.
-const eventBacklog = 1 << 20
+const eventBacklog = 1 << 16
 
 type options struct {
 	kubeconfig    string

@@ -74,7 +74,7 @@ pub fn run(options: &BenchOptions) -> Result<()> {
     }
     outcome?;
     if !failures.is_empty() {
-        bail!("{} runs gave no figures", failures.len());
+        bail!("runs without figures: {}", failures.len());
     }
     Ok(())
 }

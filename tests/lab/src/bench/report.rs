@@ -10,6 +10,9 @@ use super::machine;
 use super::options::{BenchOptions, Workload};
 use super::stats::Summary;
 
+/// Percent of its events that a run must have for its figures to count.
+const LEAST_EVENTS: f64 = 99.0;
+
 type Read = fn(&Figures) -> f64;
 
 /// One column of a table.
@@ -73,6 +76,11 @@ pub(super) fn markdown(
             "The bare reading of that list, as JSON over one connection and thrown away: {} s; {bytes} bytes per pod.\n",
             cell(&bare, bare_lists.len(), 2)
         )?;
+    }
+    for Record { workload, contestant, figures } in records.iter().filter(|record| record.figures.events < LEAST_EVENTS)
+    {
+        let (workload, contestant) = (workload.name(), contestant.name());
+        writeln!(text, "Does not count, too few events: a {workload} of {contestant} ({:.1} %).\n", figures.events)?;
     }
     if !failures.is_empty() {
         writeln!(text, "Runs without figures:\n")?;

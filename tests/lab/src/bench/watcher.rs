@@ -18,6 +18,8 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// Only bound pods are in the selection, so a pod enters it when it is bound.
 const SELECTION: &str = "fieldSelector=spec.nodeName!%3D";
+/// Failures in a row after which the watch begins anew: the version may be refused in a way not known here.
+const RESUMPTIONS: usize = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What has been seen bound of the pods that are followed.
@@ -122,18 +124,23 @@ fn list(api: &Api, shared: &Shared) -> Result<String> {
 /// Watches until told to end. A watch that is cut is resumed; one that cannot be begins anew with a list.
 fn follow_all(api: &Api, shared: &Shared, version: String) {
     let mut version = Some(version);
+    let mut failures = 0;
     while !shared.ended.load(Ordering::Relaxed) {
         let outcome = match &mut version {
             Some(version) => watch(api, shared, version),
             None => list(api, shared).map(|listed| version = Some(listed)),
         };
-        match outcome {
-            Ok(()) => {}
-            Err(error) if error.is::<Expired>() => {
-                version = None;
-                shared.lock().gaps += 1;
-            }
-            Err(_) => thread::sleep(PAUSE),
+        let Err(error) = outcome else {
+            failures = 0;
+            continue;
+        };
+        failures += 1;
+        if version.is_some() && (error.is::<Expired>() || failures == RESUMPTIONS) {
+            version = None;
+            failures = 0;
+            shared.lock().gaps += 1;
+        } else {
+            thread::sleep(PAUSE);
         }
     }
 }

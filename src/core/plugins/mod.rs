@@ -36,6 +36,7 @@ use crate::core::profile::{CompiledProfile, Filter};
 pub(crate) const MAX_NODE_SCORE: i64 = 100;
 
 /// Runs the profile's filters on one row in upstream's order and gives the first refusal.
+#[inline]
 pub(crate) fn filter(
     profile: &CompiledProfile,
     subject: &Subject,

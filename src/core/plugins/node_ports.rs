@@ -8,6 +8,9 @@ use crate::core::model::HostPort;
 pub(crate) const REASON: &str = "node(s) didn't have free ports for the requested pod ports";
 
 pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
+    if subject.shape.host_ports.is_empty() {
+        return true;
+    }
     let free = |wanted: &HostPort| {
         !nodes.ports[node.index()].iter().chain(&overlay.ports).any(|taken| wanted.conflicts_with(taken))
     };

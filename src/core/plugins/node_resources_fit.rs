@@ -14,6 +14,7 @@ pub(super) fn is_ignored(args: &FitArgs, name: &str) -> bool {
             || args.ignored_resource_groups.iter().any(|g| &**g == group()))
 }
 
+#[inline]
 pub(super) fn filter(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
     let i = node.index();
     let wanted = &subject.shape.requests;

@@ -19,12 +19,30 @@ impl Worker {
         };
         let mut helps = false;
         for (version, change) in changes {
-            helps |= self.hints.note(version, change);
-            helps |= self.follow_one(now, change, ledger, effects);
+            if self.concerns(change, ledger) {
+                helps |= self.hints.note(version, change);
+                helps |= self.follow_one(now, change, ledger, effects);
+            }
         }
         self.cursor = Some(ledger.version());
         if helps {
             self.wake_helped(now);
+        }
+    }
+
+    /// Whether a change can matter here: what happens on nodes outside the profile's selector gives no room to its pods.
+    ///
+    /// A relabelled node may enter the selector, and anti-affinity reaches across it: both always matter.
+    fn concerns(&self, change: &Change, ledger: &Ledger) -> bool {
+        let Some(selector) = &self.profile().node_selector else { return true };
+        match change {
+            Change::Node { node, aspects } if !aspects.intersects(NodeAspects::LABELS) => {
+                selector.matches(ledger.nodes().labels(*node))
+            }
+            Change::Freed { node, had_terms: false, .. } | Change::Resized { node, .. } => {
+                selector.matches(ledger.nodes().labels(*node))
+            }
+            _ => true,
         }
     }
 

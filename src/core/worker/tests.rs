@@ -237,6 +237,27 @@ fn a_pod_bound_by_someone_else_is_noticed() {
 }
 
 #[test]
+fn room_on_a_node_outside_the_selector_wakes_nobody_and_a_label_that_brings_one_in_does() {
+    let requirement =
+        Requirement { key: "pool".into(), operator: RequirementOperator::In, values: vec!["batch".into()] };
+    let selector = LabelSelector { requirements: vec![requirement] };
+    let mut bench =
+        Bench::new(vec![CompiledProfile { node_selector: Some(selector), ..CompiledProfile::default_preset("test") }]);
+    let inside = Node { labels: [("pool", "batch")].into_iter().collect(), ..node("in", 100, GIB, 10) };
+    bench.node(&inside);
+    bench.pod(pod("p", shape_of(600, 0)));
+    bench.settle(0);
+    assert_eq!(bench.refusals[0].2, "0/1 nodes are available: 1 Insufficient cpu.");
+    bench.now = 5_000;
+    bench.node(&node("out", 4000, GIB, 10));
+    bench.settle(0);
+    assert_eq!((bench.refusals.len(), bench.counts(0).unschedulable), (1, 1), "not looked at again");
+    bench.node(&Node { labels: [("pool", "batch")].into_iter().collect(), ..node("out", 4000, GIB, 10) });
+    bench.settle(0);
+    assert_eq!(&*bench.binds[0].3, "out");
+}
+
+#[test]
 fn a_nominated_node_is_tried_first_and_its_room_is_kept_from_others() {
     let mut bench = Bench::one();
     bench.node(&node("a", 1000, GIB, 10));

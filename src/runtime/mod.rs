@@ -23,6 +23,7 @@ mod handle;
 mod mailbox;
 mod outlets;
 mod seat;
+mod shared;
 mod shares;
 mod stats;
 

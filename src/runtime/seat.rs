@@ -1,10 +1,10 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
 use super::desk::Desk;
-use super::engine::Shared;
 use super::handle::{Post, WorkerState};
 use super::mailbox::{Mail, Order};
 use super::outlets::Refusal;
+use super::shared::Shared;
 use super::shares::Share;
 use crate::cluster::bind::BindRequest;
 use crate::core::io::{AttemptId, BindOutcome, Effect, Input};

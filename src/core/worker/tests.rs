@@ -339,6 +339,64 @@ fn a_node_recreated_under_its_name_takes_no_proposal_made_for_the_old_one() {
     assert_eq!(ledger.commit(&proposal, |_| true), Err(crate::core::ledger::Conflict::NodeGone));
 }
 
+/// Decides for the pod `uid` without committing, as a worker does under the read lock.
+fn propose(ledger: &Ledger, profile: &Arc<CompiledProfile>, uid: &str) -> crate::core::ledger::Proposal {
+    let Some(PodState::Pending(pending)) = ledger.pod(uid).cloned() else { panic!("{uid} is pending") };
+    match Scheduler::new(profile.clone(), 1).decide(ledger, &pending) {
+        crate::core::cycle::Decision::Place(proposal) => proposal,
+        other => panic!("{uid}: {other:?}"),
+    }
+}
+
+fn commit(
+    ledger: &mut Ledger,
+    profile: &CompiledProfile,
+    proposal: &crate::core::ledger::Proposal,
+) -> Result<(), crate::core::ledger::Conflict> {
+    let refits = |l: &Ledger| Scheduler::refits(profile, l, &proposal.pod, proposal.node);
+    ledger.commit(proposal, refits).map(|_| ())
+}
+
+#[test]
+fn of_two_proposals_for_the_last_room_one_comes_into_force() {
+    let bench = Bench::one();
+    let profile = bench.workers[0].profile().clone();
+    bench.node(&node("a", 1000, GIB, 10));
+    bench.pod(pod("p", shape_of(600, 0)));
+    bench.pod(pod("q", shape_of(600, 0)));
+    let mut ledger = bench.ledger.borrow_mut();
+    let (first, second) = (propose(&ledger, &profile, "p"), propose(&ledger, &profile, "q"));
+    assert_eq!(commit(&mut ledger, &profile, &first), Ok(()));
+    assert_eq!(commit(&mut ledger, &profile, &second), Err(crate::core::ledger::Conflict::NoLongerFits));
+}
+
+#[test]
+fn a_fresh_anti_affinity_elsewhere_in_the_domain_stops_a_proposal() {
+    let bench = Bench::one();
+    let profile = bench.workers[0].profile().clone();
+    for name in ["a", "b"] {
+        let labels = [("zone", "z"), ("kubernetes.io/hostname", name)].into_iter().collect();
+        bench.node(&Node { labels, ..node(name, 1000, GIB, 10) });
+    }
+    let requirement = Requirement { key: "app".into(), operator: RequirementOperator::In, values: vec!["web".into()] };
+    let mut loner = shape_of(900, 0);
+    loner.node_selector = [("kubernetes.io/hostname", "a")].into_iter().collect();
+    loner.anti_affinity = vec![AffinityTerm {
+        selector: Some(LabelSelector { requirements: vec![requirement] }),
+        namespaces: NamespaceScope { names: vec!["default".into()], selector: None },
+        topology_key: "zone".into(),
+    }];
+    let mut web = shape_of(100, 0);
+    web.labels = [("app", "web")].into_iter().collect();
+    web.node_selector = [("kubernetes.io/hostname", "b")].into_iter().collect();
+    bench.pod(pod("loner", loner));
+    bench.pod(pod("web", web));
+    let mut ledger = bench.ledger.borrow_mut();
+    let (first, second) = (propose(&ledger, &profile, "loner"), propose(&ledger, &profile, "web"));
+    assert_eq!(commit(&mut ledger, &profile, &first), Ok(()));
+    assert_eq!(commit(&mut ledger, &profile, &second), Err(crate::core::ledger::Conflict::NoLongerFits));
+}
+
 #[test]
 fn namespaces_that_may_not_use_the_profile_are_held_until_they_may() {
     let access = crate::core::profile::NamespaceAccess::Restricted {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// Writes in flight at once: a burst of refusals must not take the API server from the binds.
@@ -51,13 +52,8 @@ impl std::fmt::Debug for RefusalWriter {
 
 struct Handle {
     shared: Arc<Shared>,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
-    }
+    /// Aborted when this is dropped.
+    _tasks: JoinSet<()>,
 }
 
 struct Shared {
@@ -120,8 +116,8 @@ impl RefusalWriter {
     pub fn new(client: Client, gate: Gate) -> Self {
         let shared =
             Arc::new(Shared { client, gate, state: Mutex::default(), wake: Notify::new(), counts: Counts::default() });
-        let tasks = (0..WRITERS).map(|_| tokio::spawn(shared.clone().write_all())).collect();
-        Self(Arc::new(Handle { shared, tasks }))
+        let tasks = (0..WRITERS).map(|_| shared.clone().write_all()).collect();
+        Self(Arc::new(Handle { shared, _tasks: tasks }))
     }
 
     /// Queues a refusal; it replaces an older one of the same pod that was not written yet. Never blocks.

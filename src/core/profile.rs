@@ -314,6 +314,11 @@ impl CompiledProfile {
         self.scores.iter().find(|(s, _)| *s == score).map(|(_, w)| *w)
     }
 
+    /// Whether the profile places on nodes with `labels`.
+    pub fn places_on(&self, labels: &Labels) -> bool {
+        self.node_selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    }
+
     /// Whether the profile serves pods that name the scheduler `name`.
     pub fn serves(&self, name: &str) -> bool {
         self.scheduler_names.iter().any(|n| &**n == name)

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// Events queued, about 2 MiB: 20 s of binds at the pace of a fast API server.
@@ -50,13 +51,8 @@ impl std::fmt::Debug for EventSink {
 
 struct Handle {
     shared: Arc<Shared>,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
-    }
+    /// Aborted when this is dropped.
+    _tasks: JoinSet<()>,
 }
 
 struct Shared {
@@ -132,9 +128,9 @@ impl EventSink {
             writing: AtomicUsize::new(0),
             counts: Counts::default(),
         });
-        let mut tasks: Vec<_> = (0..MOST).map(|_| tokio::spawn(shared.clone().write_all())).collect();
-        tasks.push(tokio::spawn(shared.clone().sweep()));
-        Self(Arc::new(Handle { shared, tasks }))
+        let mut tasks: JoinSet<()> = (0..MOST).map(|_| shared.clone().write_all()).collect();
+        tasks.spawn(shared.clone().sweep());
+        Self(Arc::new(Handle { shared, _tasks: tasks }))
     }
 
     /// Queues an event, or drops and counts it. Never blocks.

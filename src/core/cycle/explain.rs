@@ -73,9 +73,7 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
         return Explanation::Held(reason);
     }
     let mut nodes = ledger.node_order();
-    if let Some(selector) = &profile.node_selector {
-        nodes.retain(|node| selector.matches(ledger.nodes().labels(*node)));
-    }
+    nodes.retain(|node| profile.places_on(ledger.nodes().labels(*node)));
     Explanation::Judged(judge(profile, ledger, pod, &nodes))
 }
 

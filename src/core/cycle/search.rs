@@ -79,8 +79,8 @@ impl Scheduler {
             || (by_label && self.labels_version != ledger.node_labels_version());
         if stale {
             self.nodes = ledger.node_order();
-            if let Some(selector) = &self.profile.node_selector {
-                self.nodes.retain(|node| selector.matches(ledger.nodes().labels(*node)));
+            if by_label {
+                self.nodes.retain(|node| self.profile.places_on(ledger.nodes().labels(*node)));
             }
             self.order_version = ledger.order_version();
             self.labels_version = ledger.node_labels_version();
@@ -139,10 +139,7 @@ impl Scheduler {
     /// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).
     fn nominated(&mut self, ledger: &Ledger, pod: &Pod, special: &Special) -> Option<NodeId> {
         let node = ledger.nodes().find(pod.nominated_node.as_ref()?)?;
-        let listed = match &self.profile.node_selector {
-            Some(selector) => selector.matches(ledger.nodes().labels(node)),
-            None => true,
-        };
+        let listed = self.profile.places_on(ledger.nodes().labels(node));
         let class = self.classes.get(&self.profile, ledger, &pod.shape);
         let own = class.verdict(&self.profile, ledger, node);
         (listed && special.judge(&self.profile, &class.subject, ledger, node, || own).fits()).then_some(node)
@@ -156,10 +153,7 @@ impl Scheduler {
         let Named::Only(names) = node_affinity::named(&pod.shape) else {
             return None;
         };
-        let selected = |node: &NodeId| {
-            let selector = self.profile.node_selector.as_ref();
-            selector.is_none_or(|s| s.matches(ledger.nodes().labels(*node)))
-        };
+        let selected = |node: &NodeId| self.profile.places_on(ledger.nodes().labels(*node));
         Some(names.iter().filter_map(|name: &Str| ledger.nodes().find(name)).filter(selected).collect())
     }
 }

@@ -1,5 +1,5 @@
 use super::{Change, Ledger, NodeId, PodState};
-use crate::core::model::Pod;
+use crate::core::model::{Pod, Str};
 use std::sync::Arc;
 
 /// A worker's decision, not yet in force.
@@ -13,13 +13,6 @@ pub struct Proposal {
     pub epoch: u64,
     /// The ledger's version that the worker saw.
     pub seen: u64,
-}
-
-/// A proposal in force: the pod takes its room from `version` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assumption {
-    /// The version of the commit.
-    pub version: u64,
 }
 
 /// Why a proposal did not come into force. Never an error: the pod is tried again.
@@ -38,7 +31,8 @@ impl Ledger {
     ///
     /// `refits` runs the profile's whole filter chain on the chosen node; it is asked unless nothing that a filter
     /// reads changed since `seen`: neither the row, nor an anti-affinity term, nor a nomination. O(1) apart from that.
-    pub fn commit(&mut self, proposal: &Proposal, refits: impl FnOnce(&Self) -> bool) -> Result<Assumption, Conflict> {
+    /// Gives the node's name, which is what a bind needs next.
+    pub fn commit(&mut self, proposal: &Proposal, refits: impl FnOnce(&Self) -> bool) -> Result<Str, Conflict> {
         let Some(PodState::Pending(current)) = self.pod(&proposal.pod.uid) else {
             return Err(Conflict::PodChanged);
         };
@@ -56,10 +50,10 @@ impl Ledger {
             return Err(Conflict::NoLongerFits);
         }
         self.nominations.remove(&current, self.log.version() + 1);
-        let version = self.place(proposal.node, &current.usage, &current.shape.anti_affinity);
+        self.place(proposal.node, &current.usage, &current.shape.anti_affinity);
         let uid = current.uid.clone();
         self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node });
-        Ok(Assumption { version })
+        Ok(self.nodes.name(proposal.node).clone())
     }
 
     /// Undoes an assumption whose bind was never sent or definitely refused: the pod is pending again.

@@ -30,7 +30,7 @@ mod terms;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
-pub use commit::{Assumption, Conflict, Proposal};
+pub use commit::{Conflict, Proposal};
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;

@@ -111,11 +111,6 @@ impl NodeTable {
         self.unschedulable[node.index()]
     }
 
-    /// Whether the row stands for an existing node.
-    pub fn is_present(&self, node: NodeId) -> bool {
-        self.present[node.index()]
-    }
-
     /// What the node offers, amount by amount, and what of it is taken: for reports and audits.
     pub fn amounts(&self, node: NodeId) -> (Requests, Requests) {
         let i = node.index();

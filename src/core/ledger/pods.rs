@@ -69,16 +69,6 @@ impl Ledger {
         self.pods.states.get(uid)
     }
 
-    /// The pod that goes by `key`.
-    pub fn pod_by_key(&self, key: &PodKey) -> Option<&PodState> {
-        self.pods.by_key.get(key).and_then(|uid| self.pod(uid))
-    }
-
-    /// How many pods are known, in any state.
-    pub fn pod_count(&self) -> usize {
-        self.pods.states.len()
-    }
-
     /// Every pending pod, oldest first, then by name. O(pods): for a worker that starts or lost its place in the log.
     pub fn pending_pods(&self) -> Vec<Arc<Pod>> {
         let mut pending: Vec<Arc<Pod>> = self

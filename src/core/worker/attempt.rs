@@ -3,7 +3,7 @@ use crate::core::cycle::{Decision, NoFit, Scheduler};
 use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
 use crate::core::ledger::{Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
-use crate::core::model::{Pod, Time};
+use crate::core::model::{Pod, Str, Time};
 use crate::core::queue::Ticket;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Worker {
                 Decision::NoNodes => return self.no_nodes(now, ticket, effects),
             };
             match self.commit(&proposal, ledger) {
-                Ok(()) => return self.ask_to_bind(ticket, &proposal, ledger, effects),
+                Ok(node) => return self.ask_to_bind(ticket, node, effects),
                 Err(Conflict::PodChanged) => return self.give_back(ticket, ledger),
                 Err(Conflict::NodeGone | Conflict::NoLongerFits) => self.totals.conflicts += 1,
             }
@@ -33,26 +33,19 @@ impl Worker {
         self.queue.failed(ticket, now);
     }
 
-    fn commit(&self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<(), Conflict> {
+    fn commit(&self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<Str, Conflict> {
         let profile = self.profile();
         let refits = |l: &_| Scheduler::refits(profile, l, &proposal.pod, proposal.node);
-        ledger.write(|ledger| ledger.commit(proposal, refits)).map(|_| ())
+        ledger.write(|ledger| ledger.commit(proposal, refits))
     }
 
-    fn ask_to_bind(
-        &mut self,
-        ticket: Ticket,
-        proposal: &Proposal,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn ask_to_bind(&mut self, ticket: Ticket, node: Str, effects: &mut Vec<Effect>) {
         self.last_attempt += 1;
         let attempt = AttemptId(self.last_attempt);
         let pod = ticket.pod().clone();
         if !pod.shape.unscored.is_empty() {
             self.unscored.extend(pod.shape.unscored.iter().cloned());
         }
-        let node = ledger.read(|ledger| ledger.nodes().name(proposal.node).clone());
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
         self.binding.insert(attempt, Binding { ticket, unknown: false });
         effects.push(Effect::Bind { attempt, pod, node });

@@ -34,13 +34,12 @@ impl Worker {
     ///
     /// A relabelled node may enter the selector, and anti-affinity reaches across it: both always matter.
     fn concerns(&self, change: &Change, ledger: &Ledger) -> bool {
-        let Some(selector) = &self.profile().node_selector else { return true };
         match change {
             Change::Node { node, aspects } if !aspects.intersects(NodeAspects::LABELS) => {
-                selector.matches(ledger.nodes().labels(*node))
+                self.profile().places_on(ledger.nodes().labels(*node))
             }
             Change::Freed { node, had_terms: false, .. } | Change::Resized { node, .. } => {
-                selector.matches(ledger.nodes().labels(*node))
+                self.profile().places_on(ledger.nodes().labels(*node))
             }
             _ => true,
         }

@@ -11,8 +11,8 @@ pub trait Tracked: Sized + Send + Sync + 'static {
     /// What tells objects of this kind apart for good: the uid of a pod, the name of a node or namespace.
     fn identity(&self) -> Str;
 
-    /// The same from an object's name and uid.
-    fn identity_of(name: &str, uid: &str) -> Str;
+    /// The same from an object's namespace, name and uid.
+    fn identity_of(namespace: &str, name: &str, uid: &str) -> Str;
 
     /// Takes one up as seen.
     fn apply(self, ledger: &mut Ledger);
@@ -24,36 +24,56 @@ pub trait Tracked: Sized + Send + Sync + 'static {
     fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger);
 }
 
-impl Tracked for Pod {
-    fn identity(&self) -> Str {
-        self.uid.clone()
-    }
+/// The identity of objects that are told apart by uid.
+macro_rules! identity {
+    (uid) => {
+        fn identity(&self) -> Str {
+            self.uid.clone()
+        }
 
-    fn identity_of(_name: &str, uid: &str) -> Str {
-        uid.into()
-    }
+        fn identity_of(_namespace: &str, _name: &str, uid: &str) -> Str {
+            uid.into()
+        }
+    };
+    (name) => {
+        fn identity(&self) -> Str {
+            self.name.clone()
+        }
 
-    fn apply(self, ledger: &mut Ledger) {
-        ledger.apply_pod(self);
-    }
+        fn identity_of(_namespace: &str, name: &str, _uid: &str) -> Str {
+            name.into()
+        }
+    };
+}
 
-    fn delete(identity: &str, ledger: &mut Ledger) {
-        ledger.delete_pod(identity);
-    }
+/// Defines how kinds go into the ledger, one row each: `Object by uid or name: apply, delete, retain;`.
+macro_rules! tracked {
+    ($($object:ty, by $identity:ident: $apply:ident, $delete:ident, $retain:ident;)+) => {$(
+        impl Tracked for $object {
+            identity!($identity);
 
-    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
-        ledger.retain_pods(seen);
-    }
+            fn apply(self, ledger: &mut Ledger) {
+                ledger.$apply(self);
+            }
+
+            fn delete(identity: &str, ledger: &mut Ledger) {
+                ledger.$delete(identity);
+            }
+
+            fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+                ledger.$retain(seen);
+            }
+        }
+    )+};
+}
+
+tracked! {
+    Pod, by uid: apply_pod, delete_pod, retain_pods;
+    Namespace, by name: apply_namespace, delete_namespace, retain_namespaces;
 }
 
 impl Tracked for Node {
-    fn identity(&self) -> Str {
-        self.name.clone()
-    }
-
-    fn identity_of(name: &str, _uid: &str) -> Str {
-        name.into()
-    }
+    identity!(name);
 
     fn apply(self, ledger: &mut Ledger) {
         ledger.apply_node(&self);
@@ -65,28 +85,6 @@ impl Tracked for Node {
 
     fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
         ledger.retain_nodes(seen);
-    }
-}
-
-impl Tracked for Namespace {
-    fn identity(&self) -> Str {
-        self.name.clone()
-    }
-
-    fn identity_of(name: &str, _uid: &str) -> Str {
-        name.into()
-    }
-
-    fn apply(self, ledger: &mut Ledger) {
-        ledger.apply_namespace(self);
-    }
-
-    fn delete(identity: &str, ledger: &mut Ledger) {
-        ledger.delete_namespace(identity);
-    }
-
-    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
-        ledger.retain_namespaces(seen);
     }
 }
 

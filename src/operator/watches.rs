@@ -45,34 +45,30 @@ pub(super) struct Fed {
 }
 
 /// Starts a watch that feeds the ledger until `cancel`.
-fn feed<W>(clients: &Clients, engine: &Engine, cancel: &CancellationToken) -> Fed
-where
-    W: Watched,
-    W::Object: Tracked,
-{
+fn feed<K: Tracked>(clients: &Clients, engine: &Engine, cancel: &CancellationToken) -> Fed {
     let stats = Arc::new(WatchStats::default());
     let (sender, synced) = channel::channel(false);
-    let mut feed = Feed::<W::Object>::new(engine.clone());
+    let mut feed = Feed::<K>::new(engine.clone());
     let mut batch = Vec::new();
-    let sink = move |event: WatchEvent<W::Object>| {
+    let sink = move |event: WatchEvent<K::Object>| {
         let hold = matches!(event, WatchEvent::Item(_));
         let consistent = !matches!(event, WatchEvent::Synced { consistent: false });
-        batch.push(seen(event));
+        batch.push(seen::<K>(event));
         if (!hold || batch.len() >= BATCH) && feed.apply(batch.drain(..)) && consistent {
             sender.send_replace(true);
         }
     };
-    let run = watch::run::<W>(clients.watch.clone(), WatchOptions::default(), stats.clone(), cancel.clone(), sink);
+    let run = watch::run::<K>(clients.watch.clone(), WatchOptions::default(), stats.clone(), cancel.clone(), sink);
     tokio::spawn(run);
-    Fed { plural: W::PLURAL, stats, synced }
+    Fed { plural: K::PLURAL, stats, synced }
 }
 
-fn seen<T: Tracked>(event: WatchEvent<T>) -> Seen<T> {
+fn seen<K: Tracked>(event: WatchEvent<K::Object>) -> Seen<K::Object> {
     match event {
         WatchEvent::Begin => Seen::Begin,
         WatchEvent::Item(object) | WatchEvent::Apply(object) => Seen::Object(object),
         WatchEvent::Synced { .. } => Seen::Synced,
-        WatchEvent::Delete { namespace, name, uid } => Seen::Gone(T::identity_of(&namespace, &name, &uid)),
-        WatchEvent::Bad(bad) => Seen::Unreadable(T::identity_of(&bad.namespace, &bad.name, &bad.uid)),
+        WatchEvent::Delete { namespace, name, uid } => Seen::Gone(K::identity_of(&namespace, &name, &uid)),
+        WatchEvent::Bad(bad) => Seen::Unreadable(K::identity_of(&bad.namespace, &bad.name, &bad.uid)),
     }
 }

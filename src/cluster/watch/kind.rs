@@ -6,7 +6,7 @@ use crate::core::model::{Namespace, Node, Pod};
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
     /// What its objects are decoded to.
-    type Object: Send + 'static;
+    type Object: Send + Sync + 'static;
     /// Its plural, as in paths, logs and metrics.
     const PLURAL: &'static str;
     /// Its plural and API group as RBAC rules name them: `pods`, `replicasets.apps`.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,7 +29,33 @@ func newFixedInformer(objects []runtime.Object) (*fixedInformer, error) {
 			return nil, err
 		}
 	}
-	return &fixedInformer{indexer: indexer, objects: objects}, nil
+	return &fixedInformer{indexer: sortedIndexer{indexer}, objects: objects}, nil
+}
+
+// sortedIndexer lists by key. A plain indexer lists in the order of a map, and some plugins take the first of equals:
+// VolumeBinding of volumes of one size. What then is luck on a real cluster has one answer here.
+type sortedIndexer struct{ cache.Indexer }
+
+func (s sortedIndexer) List() []any { return sorted(s.Indexer.List()) }
+
+func (s sortedIndexer) Index(name string, object any) ([]any, error) {
+	found, err := s.Indexer.Index(name, object)
+	return sorted(found), err
+}
+
+func (s sortedIndexer) ByIndex(name, value string) ([]any, error) {
+	found, err := s.Indexer.ByIndex(name, value)
+	return sorted(found), err
+}
+
+func sorted(objects []any) []any {
+	slices.SortFunc(objects, func(a, b any) int {
+		// No object without metadata gets past newFixedInformer.
+		first, _ := cache.MetaNamespaceKeyFunc(a)
+		second, _ := cache.MetaNamespaceKeyFunc(b)
+		return strings.Compare(first, second)
+	})
+	return objects
 }
 
 func (f *fixedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {

@@ -165,8 +165,25 @@ func refusalOf(info fwk.NodeInfo, status *fwk.Status, restricting sets.Set[strin
 		Name:    info.Node().Name,
 		Plugin:  plugin,
 		Code:    status.Code().String(),
-		Reasons: append([]string{}, status.Reasons()...),
+		Reasons: inOrder(status.Reasons()),
 	}
+}
+
+// fixedReasons are what NodeResourcesFit says first, in an order of its own.
+var fixedReasons = sets.New(
+	"Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
+
+// inOrder sorts the reasons that follow those: the plugin goes through the other resources in the order of a map.
+func inOrder(reasons []string) []string {
+	ordered := append([]string{}, reasons...)
+	first := 0
+	for first < len(ordered) && fixedReasons.Has(ordered[first]) {
+		first++
+	}
+	if strings.HasPrefix(strings.Join(ordered[first:], ""), "Insufficient ") {
+		slices.Sort(ordered[first:])
+	}
+	return ordered
 }
 
 // score gives each feasible node its scores; also a lone one, which a scheduling cycle would take unseen.

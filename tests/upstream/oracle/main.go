@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"runtime/debug"
 
 	"github.com/go-logr/logr"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 )
 
@@ -24,12 +26,19 @@ func main() {
 		klog.SetLogger(logr.Discard())
 	}
 	contain()
+	if version.Get().Major == "" {
+		fail(errors.New("built without its version, which NodeDeclaredFeatures reads; build it with hack/upstream.sh --oracle"))
+	}
 	// A cluster's garbage is short-lived and the live heap small: collecting less often saves a third of the time.
 	debug.SetGCPercent(400)
 	if err := serve(os.Stdin, os.Stdout, max(1, *workers)); err != nil {
-		fmt.Fprintf(os.Stderr, "oracle: %v\n", err)
-		os.Exit(1)
+		fail(err)
 	}
+}
+
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "oracle: %v\n", err)
+	os.Exit(1)
 }
 
 // serve answers the lines of in until it ends, at most workers at once, in the order in which they came.

@@ -58,12 +58,14 @@ var reader = kjson.NewSerializerWithOptions(
 // objects are a cluster's objects, each defaulted as the API server would have done.
 type objects struct {
 	byType map[reflect.Type][]runtime.Object
+	// seen are the names by type, and the UIDs of pods: upstream's cache mixes up what is given twice.
+	seen map[any]bool
 	// skipped counts those of kinds that the scheduler does not look at.
 	skipped int
 }
 
 func readObjects(asked *request) (*objects, error) {
-	read := &objects{byType: make(map[reflect.Type][]runtime.Object)}
+	read := &objects{byType: make(map[reflect.Type][]runtime.Object), seen: make(map[any]bool)}
 	for i, raw := range asked.Objects {
 		if err := read.add(raw, nil); err != nil {
 			return nil, fmt.Errorf("objects[%d]: %w", i, err)
@@ -157,9 +159,24 @@ func (o *objects) keep(object runtime.Object) error {
 		if pod.UID == "" {
 			pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
 		}
+		if o.seen[pod.UID] {
+			return fmt.Errorf("pod %s/%s: its uid %s is given twice; give each pod one of its own", pod.Namespace, pod.Name, pod.UID)
+		}
+		o.seen[pod.UID] = true
 	}
+	name := named{kind, about.GetNamespace(), about.GetName()}
+	if o.seen[name] {
+		return fmt.Errorf("%s %s/%s is given twice; leave one out", kind.Elem().Name(), name.namespace, name.name)
+	}
+	o.seen[name] = true
 	o.byType[kind] = append(o.byType[kind], object)
 	return nil
+}
+
+// named is what tells an object from the others.
+type named struct {
+	kind            reflect.Type
+	namespace, name string
 }
 
 // finished pods never reach the scheduler: its informer leaves them out with a field selector.

@@ -180,7 +180,7 @@ func inOrder(reasons []string) []string {
 	for first < len(ordered) && fixedReasons.Has(ordered[first]) {
 		first++
 	}
-	if strings.HasPrefix(strings.Join(ordered[first:], ""), "Insufficient ") {
+	if first < len(ordered) && strings.HasPrefix(ordered[first], "Insufficient ") {
 		slices.Sort(ordered[first:])
 	}
 	return ordered
@@ -195,8 +195,7 @@ func (a *attempt) score(feasible []fwk.NodeInfo) (map[string]scored, error) {
 		return nil, status.AsError()
 	}
 	a.trace.SkippedScores = sets.List(a.state.GetSkipScorePlugins())
-	// The framework keeps no copy, and must not see the caller's slice change.
-	ranked, status := a.framework.RunScorePlugins(a.ctx, a.state, a.pod, slices.Clone(feasible))
+	ranked, status := a.framework.RunScorePlugins(a.ctx, a.state, a.pod, feasible)
 	if !status.IsSuccess() {
 		return nil, status.AsError()
 	}

@@ -74,7 +74,10 @@ fn shape(variant: usize) -> PodShape {
         host_ports: Vec::new(),
         images: vec!["registry.example/pause:3".into()],
         container_count: 1,
+        affinity: Vec::new(),
         anti_affinity: Vec::new(),
+        preferred_pods: Vec::new(),
+        spread: Vec::new(),
         holds: Vec::new(),
         unscored: Vec::new(),
     }
@@ -149,15 +152,14 @@ fn place_all(workload: Workload, pods: &[Pod]) -> Duration {
 /// The time of each decision with its commit, sorted.
 fn decision_times(workload: Workload, pods: &[Pod]) -> Vec<Duration> {
     let mut ledger = cluster();
-    let profile = profile(workload);
-    let mut scheduler = Scheduler::new(profile.clone(), 1);
+    let mut scheduler = Scheduler::new(profile(workload), 1);
     let mut times = Vec::with_capacity(pods.len());
     for (i, pod) in pods.iter().enumerate() {
         ledger.apply_pod(pod.clone());
         let Some(berth::core::ledger::PodState::Pending(pod)) = ledger.pod(&pod.uid).cloned() else { continue };
         let started = Instant::now();
         let Decision::Place(proposal) = scheduler.decide(&ledger, &pod) else { continue };
-        let refits = |l: &_| Scheduler::refits(&profile, l, &pod, proposal.node);
+        let refits = |l: &_| scheduler.refits(l, &pod, proposal.node);
         let committed = ledger.commit(&proposal, refits);
         times.push(started.elapsed());
         assert!(committed.is_ok(), "no one else decides here");

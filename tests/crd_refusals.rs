@@ -122,7 +122,7 @@ const BAD_SPECS: &[Bad] = &[
     bad("{scores: [{name: LabelPreference}]}", &["spec.scores", "pluginArgs.labelPreference"]),
     bad("{scores: [{name: LabelPreference}], pluginArgs: {labelPreference: []}}", &["spec.scores", "add some, or remove the entry"]),
     bad("{pluginArgs: {labelPreference: [{present: true}]}}", &["spec.pluginArgs.labelPreference[0].label", "Required value"]),
-    bad("{pluginArgs: {labelPreference: [{label: ssd, weight: 0}]}}", &["spec.pluginArgs.labelPreference[0].weight", "greater than or equal to 1"]),
+    bad("{pluginArgs: {labelPreference: [{label: ssd, present: 1}]}}", &["spec.pluginArgs.labelPreference[0].present", "must be of type boolean"]),
     bad("{pluginArgs: {labelPreference: [{label: ssd}, {label: ssd, present: false}]}}", &["spec.pluginArgs.labelPreference[1]", "Duplicate value"]),
     bad("{pluginArgs: {checkNodeLabelPresence: {}}}", &["spec.pluginArgs.checkNodeLabelPresence.presentLabels", "checks nothing"]),
     bad("{pluginArgs: {checkNodeLabelPresence: {presentLabels: [a, b], absentLabels: [b]}}}", &["spec.pluginArgs.checkNodeLabelPresence.absentLabels", "both present and absent"]),
@@ -225,7 +225,7 @@ const GOOD_SPECS: &[&str] = &[
     "{pluginArgs: {interPodAffinity: {hardPodAffinityWeight: 0, ignorePreferredTermsOfExistingPods: true}, volumeBinding: {bindTimeout: 0s}, dynamicResources: {filterTimeout: 0s, bindingTimeout: 1s}, maxVolumeCounts: {ebs: 25, gcePd: 16, azureDisk: 16, cinder: 10000}}}",
     "{pluginArgs: {podTopologySpread: {defaultingType: System}}}",
     "{pluginArgs: {podTopologySpread: {defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 3, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor}]}}}",
-    "{filters: [{name: CheckNodeLabelPresence}, {name: CheckServiceAffinity}, {name: MaxEBSVolumeCount}, {name: MaxGCEPDVolumeCount}, {name: MaxAzureDiskVolumeCount}, {name: MaxCinderVolumeCount}, {name: CheckNodeMemoryPressure}, {name: CheckNodeDiskPressure}, {name: CheckNodePIDPressure}], scores: [{name: LabelPreference}], pluginArgs: {labelPreference: [{label: ssd, weight: 3}, {label: example.com/old, present: false}], checkNodeLabelPresence: {presentLabels: [a], absentLabels: [b]}, checkServiceAffinity: {affinityLabels: [region]}}}",
+    "{filters: [{name: CheckNodeLabelPresence}, {name: CheckServiceAffinity}, {name: MaxEBSVolumeCount}, {name: MaxGCEPDVolumeCount}, {name: MaxAzureDiskVolumeCount}, {name: MaxCinderVolumeCount}, {name: CheckNodeMemoryPressure}, {name: CheckNodeDiskPressure}, {name: CheckNodePIDPressure}], scores: [{name: LabelPreference}], pluginArgs: {labelPreference: [{label: ssd}, {label: example.com/old, present: false}], checkNodeLabelPresence: {presentLabels: [a], absentLabels: [b]}, checkServiceAffinity: {affinityLabels: [region]}}}",
 ];
 
 fn manifest(name: &str, spec: &str) -> String {

@@ -33,9 +33,9 @@ pub use affinity::{
 };
 pub use args::{
     BalancedAllocationArgs, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, DynamicResourcesArgs,
-    InterPodAffinityArgs, LabelPreference, MaxVolumeCounts, NodeAffinityArgs, NodeInclusionPolicy, NodeResourcesFitArgs,
-    PluginArgs, PodTopologySpreadArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType, ShapePoint,
-    SpreadConstraint, SpreadDefaulting, VolumeBindingArgs, WhenUnsatisfiable,
+    InterPodAffinityArgs, LabelPreference, MaxVolumeCounts, NodeAffinityArgs, NodeInclusionPolicy,
+    NodeResourcesFitArgs, PluginArgs, PodTopologySpreadArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType,
+    ShapePoint, SpreadConstraint, SpreadDefaulting, VolumeBindingArgs, WhenUnsatisfiable,
 };
 pub use duration::{Duration, DurationError};
 pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName};

@@ -48,7 +48,7 @@ pub struct ScoreConfig {
     pub state: PluginState,
 }
 
-/// The filters (predicates) that exist. They always run in kube-scheduler's order, whatever the order here.
+/// The filters (predicates) that exist. They always run in this order.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FilterName {
     /// Refuses nodes marked unschedulable.
@@ -185,10 +185,10 @@ pub enum ScoreName {
     SelectorSpread,
     /// Of scheduler Policies, in no preset: likes all nodes alike.
     EqualPriority,
-    /// Of scheduler Policies, in no preset: prefers full nodes.
-    MostRequestedPriority,
     /// Of scheduler Policies, in no preset: prefers empty nodes.
     LeastRequestedPriority,
+    /// Of scheduler Policies, in no preset: prefers full nodes.
+    MostRequestedPriority,
     /// Of scheduler Policies, in no preset: prefers nodes with equal shares of cpu and memory in use.
     BalancedResourceAllocationPriority,
     /// Of scheduler Policies, in no preset: prefers nodes by labels that they have or lack.
@@ -209,8 +209,8 @@ impl ScoreName {
         Self::ImageLocality,
         Self::SelectorSpread,
         Self::EqualPriority,
-        Self::MostRequestedPriority,
         Self::LeastRequestedPriority,
+        Self::MostRequestedPriority,
         Self::BalancedResourceAllocationPriority,
         Self::LabelPreference,
         Self::NodePreferAvoidPodsPriority,
@@ -228,8 +228,8 @@ impl ScoreName {
             Self::ImageLocality => "ImageLocality",
             Self::SelectorSpread => "SelectorSpread",
             Self::EqualPriority => "EqualPriority",
-            Self::MostRequestedPriority => "MostRequestedPriority",
             Self::LeastRequestedPriority => "LeastRequestedPriority",
+            Self::MostRequestedPriority => "MostRequestedPriority",
             Self::BalancedResourceAllocationPriority => "BalancedResourceAllocationPriority",
             Self::LabelPreference => "LabelPreference",
             Self::NodePreferAvoidPodsPriority => "NodePreferAvoidPodsPriority",

@@ -9,6 +9,7 @@ mod args;
 mod compile;
 mod error;
 mod names;
+mod plugins;
 mod preset;
 mod selectors;
 

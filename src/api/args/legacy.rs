@@ -4,7 +4,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One label that the score LabelPreference looks for.
+/// One label that the score LabelPreference looks for. All labels count alike: a node scores by the share of them that is
+/// as wished.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelPreference {
@@ -17,18 +18,10 @@ pub struct LabelPreference {
     /// true: nodes with the label are liked. false: nodes without it.
     #[serde(default = "yes")]
     pub present: bool,
-    /// How much the label counts among the others, 1 to 100.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 100))]
-    pub weight: i32,
 }
 
 const fn yes() -> bool {
     true
-}
-
-const fn one() -> i32 {
-    1
 }
 
 /// Arguments of the filter CheckNodeLabelPresence.
@@ -87,7 +80,7 @@ pub struct CheckServiceAffinityArgs {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MaxVolumeCounts {
-    /// Limit of MaxEBSVolumeCount, 1 to 10,000. Absent: 39, or 25 on instance types of the Nitro families.
+    /// Limit of MaxEBSVolumeCount, 1 to 10,000. Absent: 39.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub ebs: Option<i32>,

@@ -103,8 +103,7 @@ fn typed<'a>(args: &Node<'a>, plugin: &str, known: &[&str]) -> Result<Fields<'a>
 
 fn fit(args: &Node<'_>, out: &mut Out<'_>) -> Result<api::NodeResourcesFitArgs, ImportError> {
     const FIELD: &str = "spec.pluginArgs.nodeResourcesFit";
-    let fields =
-        typed(args, "NodeResourcesFit", &["ignoredResources", "ignoredResourceGroups", "scoringStrategy"])?;
+    let fields = typed(args, "NodeResourcesFit", &["ignoredResources", "ignoredResourceGroups", "scoringStrategy"])?;
     let mut read = api::NodeResourcesFitArgs {
         ignored_resources: ignored(&fields, "ignoredResources", out)?,
         ignored_resource_groups: ignored(&fields, "ignoredResourceGroups", out)?,
@@ -147,7 +146,8 @@ fn ignored(fields: &Fields<'_>, list: &str, out: &mut Out<'_>) -> Result<Vec<Str
         let name = item.text()?;
         let group = list == "ignoredResourceGroups";
         if !is_qualified_name(name) || (group && name.contains('/')) {
-            let fix = if group { "write what stands before the /, such as example.com" } else { "write a resource's name" };
+            let fix =
+                if group { "write what stands before the /, such as example.com" } else { "write a resource's name" };
             return Err(item.bad(format!("{name:?} is not a valid name"), fix));
         }
         let extended = name.contains('/') && !name.contains("kubernetes.io/") && is_scalar_resource(name);
@@ -216,7 +216,8 @@ fn spread(args: &Node<'_>, losses: &mut Vec<Loss>) -> Result<api::PodTopologySpr
     let types = [("System", api::SpreadDefaulting::System), ("List", api::SpreadDefaulting::List)];
     let kind = fields.get("defaultingType").filter(|kind| kind.text() != Ok(""));
     let kind = kind.map_or(Ok(api::SpreadDefaulting::System), |kind| kind.choice(&types))?;
-    let constraints = fields.list("defaultConstraints")?.iter().map(|c| constraint(c, losses)).collect::<Result<_, _>>()?;
+    let constraints =
+        fields.list("defaultConstraints")?.iter().map(|c| constraint(c, losses)).collect::<Result<_, _>>()?;
     Ok(api::PodTopologySpreadArgs { defaulting_type: Some(kind), default_constraints: constraints })
 }
 
@@ -268,9 +269,8 @@ fn volume_binding(args: &Node<'_>) -> Result<api::VolumeBindingArgs, ImportError
         // What a profile can write: six digits of hours.
         let longest = 999_999 * 3_600;
         let seconds = u64::try_from(timeout.long()?).ok().filter(|s| *s <= longest);
-        let seconds = seconds.ok_or_else(|| {
-            timeout.bad("is out of range", format!("write 0 to {longest}, such as 600"))
-        })?;
+        let seconds =
+            seconds.ok_or_else(|| timeout.bad("is out of range", format!("write 0 to {longest}, such as 600")))?;
         read.bind_timeout = api::Duration::from_secs(seconds);
     }
     Ok(read)

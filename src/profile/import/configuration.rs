@@ -35,10 +35,7 @@ pub(super) fn read(document: &Node<'_>) -> Result<Import, ImportError> {
     let fields = document.fields(&known)?;
     let mut losses = Vec::new();
     process(&fields, &mut losses)?;
-    let shared = Shared {
-        percentage: percentage(&fields)?.unwrap_or(0),
-        queue: backoff(&fields, &mut losses)?,
-    };
+    let shared = Shared { percentage: percentage(&fields)?.unwrap_or(0), queue: backoff(&fields, &mut losses)? };
     extenders(&fields.list("extenders")?, &mut losses)?;
     let profiles = profiles(&fields, &shared, &mut losses)?;
     Ok(Import { profiles, losses })
@@ -114,8 +111,18 @@ fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api::Queue, Im
 /// Extenders are checked as kube-scheduler does, and lost.
 fn extenders(extenders: &[Node<'_>], losses: &mut Vec<Loss>) -> Result<(), ImportError> {
     let known = [
-        "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig",
-        "httpTimeout", "nodeCacheCapable", "managedResources", "ignorable",
+        "urlPrefix",
+        "filterVerb",
+        "preemptVerb",
+        "prioritizeVerb",
+        "weight",
+        "bindVerb",
+        "enableHTTPS",
+        "tlsConfig",
+        "httpTimeout",
+        "nodeCacheCapable",
+        "managedResources",
+        "ignorable",
     ];
     let mut binders = 0;
     for extender in extenders {
@@ -137,11 +144,7 @@ fn extenders(extenders: &[Node<'_>], losses: &mut Vec<Loss>) -> Result<(), Impor
     Ok(())
 }
 
-fn profiles(
-    fields: &Fields<'_>,
-    shared: &Shared,
-    losses: &mut Vec<Loss>,
-) -> Result<Vec<ImportedProfile>, ImportError> {
+fn profiles(fields: &Fields<'_>, shared: &Shared, losses: &mut Vec<Loss>) -> Result<Vec<ImportedProfile>, ImportError> {
     let nothing = serde_json::Value::Object(serde_json::Map::new());
     let mut nodes = fields.list("profiles")?;
     if nodes.is_empty() {
@@ -178,11 +181,7 @@ fn profiles(
 }
 
 /// The name that a profile serves; only a profile that is alone may leave it out.
-fn scheduler_name<'a>(
-    fields: &Fields<'a>,
-    alone: bool,
-    others: &[ImportedProfile],
-) -> Result<&'a str, ImportError> {
+fn scheduler_name<'a>(fields: &Fields<'a>, alone: bool, others: &[ImportedProfile]) -> Result<&'a str, ImportError> {
     let fix = "write the name that pods give in spec.schedulerName, one for each profile";
     let name = match fields.get("schedulerName") {
         Some(name) => name.text()?,

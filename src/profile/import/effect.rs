@@ -101,17 +101,26 @@ fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss
         match (runs(Point::PreFilter), runs(Point::Filter)) {
             (true, false) => {
                 if let Some(work) = plugin.pre_filter {
-                    lose(Point::PreFilter, format!("the PreFilter of {name}, which {work}, goes with its filter, which is disabled"));
+                    lose(
+                        Point::PreFilter,
+                        format!("the PreFilter of {name}, which {work}, goes with its filter, which is disabled"),
+                    );
                 }
             }
             (false, true) => {
-                lose(Point::PreFilter, format!("the PreFilter of {name} is disabled and its filter is not: here the filter runs whole"));
+                lose(
+                    Point::PreFilter,
+                    format!("the PreFilter of {name} is disabled and its filter is not: here the filter runs whole"),
+                );
             }
             _ => {}
         }
     }
     if has(Point::PreScore) && !plugin.scores_alone && runs(Point::Score) && !runs(Point::PreScore) {
-        lose(Point::PreScore, format!("the PreScore of {name} is disabled and its score is not: here the score runs whole"));
+        lose(
+            Point::PreScore,
+            format!("the PreScore of {name} is disabled and its score is not: here the score runs whole"),
+        );
     }
     if plugin.filter.is_some() {
         for point in [Point::Reserve, Point::PreBind] {

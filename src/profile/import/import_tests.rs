@@ -109,7 +109,8 @@ fn a_plugin_may_run_at_some_of_its_points() {
     assert_eq!(scores(&profile), DEFAULT_SCORES[..6]);
     assert_eq!(losses, Vec::<String>::new());
 
-    let (profile, losses) = plugins("{score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit, weight: 5}]}}");
+    let (profile, losses) =
+        plugins("{score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit, weight: 5}]}}");
     assert_eq!(scores(&profile), [("NodeResourcesFit", 5)]);
     assert_eq!((filters(&profile), losses), (DEFAULT_FILTERS.to_vec(), Vec::new()));
 
@@ -119,7 +120,8 @@ fn a_plugin_may_run_at_some_of_its_points() {
     let (profile, losses) = plugins("{multiPoint: {disabled: [{name: NodePorts}]}}");
     assert_eq!((filters(&profile), losses), (without("NodePorts"), Vec::new()));
 
-    let (profile, losses) = plugins("{multiPoint: {disabled: [{name: InterPodAffinity}]}, filter: {enabled: [{name: InterPodAffinity}]}}");
+    let (profile, losses) =
+        plugins("{multiPoint: {disabled: [{name: InterPodAffinity}]}, filter: {enabled: [{name: InterPodAffinity}]}}");
     assert_eq!(filters(&profile), DEFAULT_FILTERS);
     assert!(!scores(&profile).iter().any(|(name, _)| *name == "InterPodAffinity"));
     // Enabled at one point alone it comes last there, and without its PreFilter.
@@ -187,7 +189,10 @@ fn arguments_are_taken_over() {
     assert_eq!(profile.compiled.added_affinity.preferred.len(), 1);
     assert_eq!(args.inter_pod_affinity.as_ref().unwrap().hard_pod_affinity_weight, 9);
     let spread = args.pod_topology_spread.as_ref().unwrap();
-    assert_eq!((spread.defaulting_type, spread.default_constraints[0].min_domains), (Some(SpreadDefaulting::List), Some(3)));
+    assert_eq!(
+        (spread.defaulting_type, spread.default_constraints[0].min_domains),
+        (Some(SpreadDefaulting::List), Some(3))
+    );
     assert_eq!(args.volume_binding.as_ref().unwrap().bind_timeout.get().as_secs(), 0);
     assert_eq!(args.dynamic_resources.as_ref().unwrap().filter_timeout.get().as_millis(), 1_500);
     let fields: Vec<&str> = losses.iter().map(|l| l.split(": ").next().unwrap()).collect();
@@ -348,8 +353,14 @@ fn bad_documents_are_refused_with_the_field_named() {
 #[test]
 fn other_documents_are_refused() {
     let table = [
-        ("apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration", "apiVersion: \"kubescheduler.config.k8s.io/v1beta3\" is not read"),
-        ("apiVersion: kubescheduler.config.k8s.io/v1\nkind: NodeAffinityArgs", "kind: \"NodeAffinityArgs\" is not read"),
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration",
+            "apiVersion: \"kubescheduler.config.k8s.io/v1beta3\" is not read",
+        ),
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: NodeAffinityArgs",
+            "kind: \"NodeAffinityArgs\" is not read",
+        ),
         ("kind: KubeSchedulerConfiguration", "apiVersion: is required"),
         ("[1]", "document: [1] is of the wrong type"),
         ("a: [", "document: "),

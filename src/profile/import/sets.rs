@@ -111,7 +111,10 @@ fn known_plugin(name: &Node<'_>) -> Result<&'static Plugin, ImportError> {
         let (message, fix) = if REMOVED.contains(&text) {
             ("was removed from kube-scheduler", "remove it: NodeVolumeLimits does its work")
         } else {
-            ("is not a plugin of kube-scheduler 1.36", "correct its spelling or remove it; plugins built elsewhere cannot run here")
+            (
+                "is not a plugin of kube-scheduler 1.36",
+                "correct its spelling or remove it; plugins built elsewhere cannot run here",
+            )
         };
         name.bad(format!("{text:?} {message}"), fix)
     })

@@ -112,7 +112,7 @@ fn an_empty_node_selector_is_all_nodes() {
 }
 
 /// Each bad spec with the reason, the field and a word of the message or fix.
-const REFUSED: [(&str, Accepted, &str, &str); 37] = [
+const REFUSED: [(&str, Accepted, &str, &str); 38] = [
     // These pass the API server's schema: only here are they found.
     (
         r#"{"nodes": {"selector": {"matchLabels": {"example..com/pool": "a"}}}}"#,
@@ -263,6 +263,12 @@ const REFUSED: [(&str, Accepted, &str, &str); 37] = [
     ),
     (
         r#"{"pluginArgs": {"nodeAffinity": {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["four"]}]}]}}}}}"#,
+        Accepted::InvalidSelector,
+        "matchExpressions[0].values[0]",
+        "whole number",
+    ),
+    (
+        r#"{"pluginArgs": {"nodeAffinity": {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["-4"]}]}]}}}}}"#,
         Accepted::InvalidSelector,
         "matchExpressions[0].values[0]",
         "whole number",

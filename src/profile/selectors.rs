@@ -206,7 +206,8 @@ fn values(values: &[String], wanted: bool, field: &str) -> Result<Vec<Str>, Comp
 fn integer(values: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
     let fix = "operators Gt and Lt take exactly one whole number, such as \"4\"";
     match values {
-        [value] if value.parse::<i64>().is_ok() => Ok(vec![value.as_str().into()]),
+        // A sign is no part of a label's value, so none could be compared with one that has it.
+        [value] if value.parse::<i64>().is_ok() && is_label_value(value) => Ok(vec![value.as_str().into()]),
         [value] => {
             Err(CompileError::selector(format!("{field}.values[0]"), format!("{value:?} is not a whole number"), fix))
         }

@@ -178,6 +178,11 @@ fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<
             out.losses.push(Loss::new(item.path(), format!("{name} is no resource that nodes have: it never counts")));
             continue;
         }
+        // NodeResourcesFit counts one that is there twice twice, which is to say with both weights.
+        if let Some(twin) = read.iter_mut().find(|r| r.name == name && field.ends_with("strategy.resources")) {
+            twin.weight = twin.weight.saturating_add(weight);
+            continue;
+        }
         out.origins.add(format!("{field}[{}]", read.len()), item.path());
         read.push(api::ResourceWeight { name: name.to_owned(), weight });
     }

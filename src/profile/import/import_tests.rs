@@ -156,7 +156,7 @@ fn arguments_are_taken_over() {
       ignoredResources: [example.com/license, cpu]
       scoringStrategy:
         type: RequestedToCapacityRatio
-        resources: [{name: nvidia.com/gpu, weight: 5}, {name: gpus}, {name: cpu}]
+        resources: [{name: nvidia.com/gpu, weight: 5}, {name: gpus}, {name: cpu}, {name: nvidia.com/gpu, weight: 2}]
         requestedToCapacityRatio: {shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}
   - {name: NodeResourcesBalancedAllocation, args: {resources: [{name: memory, weight: 1}]}}
   - name: NodeAffinity
@@ -184,7 +184,7 @@ fn arguments_are_taken_over() {
     assert_eq!(profile.spec.allow_unsafe, AllowUnsafe::Acknowledged);
     assert_eq!(profile.compiled.fit.ignored_resources, ["example.com/license".into()]);
     let weights: Vec<_> = profile.compiled.fit.resources.iter().map(|r| (&*r.name, r.weight)).collect();
-    assert_eq!(weights, [("nvidia.com/gpu", 5), ("cpu", 1)]);
+    assert_eq!(weights, [("nvidia.com/gpu", 7), ("cpu", 1)]);
     assert_eq!(profile.compiled.balanced, ["memory".into()]);
     assert_eq!(profile.compiled.added_affinity.preferred.len(), 1);
     assert_eq!(args.inter_pod_affinity.as_ref().unwrap().hard_pod_affinity_weight, 9);

@@ -6,7 +6,7 @@
 use berth::core::cycle::{Decision, Scheduler};
 use berth::core::io::{BindOutcome, Effect, Input};
 use berth::core::ledger::Ledger;
-use berth::core::model::{Labels, Node, Pod, PodKey, PodShape, Requests, Str, Time, Usage};
+use berth::core::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, Str, Time, Usage};
 use berth::core::profile::{CompiledProfile, Sampling};
 use berth::core::worker::{Next, Worker};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -53,6 +53,9 @@ fn node(i: usize, revision: usize) -> Node {
         },
         allocatable_pods: 110,
         images: Vec::new(),
+        declared_features: Arc::from([]),
+        pressure: Pressure::default(),
+        avoids: Arc::from([]),
     }
 }
 
@@ -78,6 +81,9 @@ fn shape(variant: usize) -> PodShape {
         anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
+        required_features: Vec::new(),
+        best_effort: false,
         holds: Vec::new(),
         unscored: Vec::new(),
     }

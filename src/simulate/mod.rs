@@ -14,7 +14,7 @@ pub use run::{Outcome, run};
 
 use crate::cluster::decode::Object;
 use crate::core::ledger::Ledger;
-use crate::core::model::{Namespace, Node, Pod};
+use crate::core::model::{DeviceClass, Namespace, Node, Pod};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// The namespaces that are known with their labels.
     pub namespaces: Vec<Namespace>,
+    /// The DeviceClasses, which give devices the names of extended resources.
+    pub device_classes: Vec<DeviceClass>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
 }
@@ -36,6 +38,7 @@ impl Cluster {
             Object::Pod(pod) => self.pods.push(*pod),
             Object::Node(node) => self.nodes.push(*node),
             Object::Namespace(namespace) => self.namespaces.push(namespace),
+            Object::DeviceClass(class) => self.device_classes.push(class),
         }
     }
 
@@ -47,6 +50,9 @@ impl Cluster {
         }
         for node in &self.nodes {
             ledger.apply_node(node);
+        }
+        for class in &self.device_classes {
+            ledger.apply_device_class(class.clone());
         }
         for pod in &self.pods {
             ledger.apply_pod(pod.clone());

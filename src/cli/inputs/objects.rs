@@ -21,6 +21,7 @@ pub(super) struct Sorted {
 pub(super) enum ClusterKind {
     Node,
     Namespace,
+    DeviceClass,
     Pod,
 }
 
@@ -32,6 +33,9 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
         match (object.api_version.as_str(), object.kind.as_str()) {
             ("v1", "Node") => sorted.cluster.push((ClusterKind::Node, object)),
             ("v1", "Namespace") => sorted.cluster.push((ClusterKind::Namespace, object)),
+            ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
+                sorted.cluster.push((ClusterKind::DeviceClass, object));
+            }
             ("v1", "Pod") => sorted.cluster.push((ClusterKind::Pod, object)),
             _ if is_profile(&object) => sorted.profiles.push(object),
             _ => {
@@ -138,7 +142,7 @@ impl Names {
         }
         let full_name = match kind {
             ClusterKind::Pod => format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?),
-            ClusterKind::Node | ClusterKind::Namespace => name,
+            ClusterKind::Node | ClusterKind::Namespace | ClusterKind::DeviceClass => name,
         };
         let label = format!("{} {full_name}", kind_name.to_lowercase());
         text_or(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-"))).map_err(bad)?;

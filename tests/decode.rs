@@ -422,7 +422,7 @@ fn manifests_get_the_defaults_of_the_api_server() {
     let refused = read[3].as_ref().unwrap_err().to_string();
     assert_eq!(
         refused,
-        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace or List"
+        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace, DeviceClass or List"
     );
     assert!(read[4].is_err() && read[5].is_err());
 

@@ -12,8 +12,9 @@ mod tests;
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
+use crate::cluster::decode::Object;
 use crate::core::ledger::Ledger;
-use crate::core::model::{Namespace, Node, Pod};
+use crate::core::model::{DeviceClass, Namespace, Node, Pod};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -24,11 +25,23 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// The namespaces that are known with their labels.
     pub namespaces: Vec<Namespace>,
+    /// The DeviceClasses, which give devices the names of extended resources.
+    pub device_classes: Vec<DeviceClass>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
 }
 
 impl Cluster {
+    /// Puts an object in; a pod that has ended takes nothing and is left out by the ledger.
+    pub fn add(&mut self, object: Object) {
+        match object {
+            Object::Pod(pod) => self.pods.push(*pod),
+            Object::Node(node) => self.nodes.push(*node),
+            Object::Namespace(namespace) => self.namespaces.push(namespace),
+            Object::DeviceClass(class) => self.device_classes.push(class),
+        }
+    }
+
     /// A ledger that holds this cluster.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new();
@@ -37,6 +50,9 @@ impl Cluster {
         }
         for node in &self.nodes {
             ledger.apply_node(node);
+        }
+        for class in &self.device_classes {
+            ledger.apply_device_class(class.clone());
         }
         for pod in &self.pods {
             ledger.apply_pod(pod.clone());

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Sorted {
     /// Nodes, namespaces and pods, in the order read.
     pub(super) cluster: Vec<(ClusterKind, Object)>,
-    /// Profiles.
+    /// Profiles, and configurations that hold some.
     pub(super) profiles: Vec<Object>,
 }
 
@@ -21,6 +21,7 @@ pub(super) struct Sorted {
 pub(super) enum ClusterKind {
     Node,
     Namespace,
+    DeviceClass,
     Pod,
 }
 
@@ -32,6 +33,9 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
         match (object.api_version.as_str(), object.kind.as_str()) {
             ("v1", "Node") => sorted.cluster.push((ClusterKind::Node, object)),
             ("v1", "Namespace") => sorted.cluster.push((ClusterKind::Namespace, object)),
+            ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
+                sorted.cluster.push((ClusterKind::DeviceClass, object));
+            }
             ("v1", "Pod") => sorted.cluster.push((ClusterKind::Pod, object)),
             _ if is_profile(&object) => sorted.profiles.push(object),
             _ => {
@@ -52,23 +56,27 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
     Ok(sorted)
 }
 
-/// Whether `object` is a profile; of which version, [`super::profiles`] checks.
+/// Whether `object` is a profile, or a configuration that holds some; of which version, [`super::profiles`] checks.
 pub(super) fn is_profile(object: &Object) -> bool {
     object.kind == "SchedulerProfile" && object.api_version.split('/').next() == Some(api::GROUP)
+        || is_configuration(object)
 }
 
-/// Scheduler configurations of other forms: silence would let the Default preset answer in their place.
+/// Whether `object` configures kube-scheduler.
+pub(super) fn is_configuration(object: &Object) -> bool {
+    object.api_version.starts_with("kubescheduler.config.k8s.io/")
+}
+
+/// A scheduler Policy: silence would let the Default preset answer in its place.
 pub(super) fn refuse_foreign_profile(object: &Object) -> Result<(), InputError> {
-    let scheduler_configuration = object.api_version.starts_with("kubescheduler.config.k8s.io/");
-    let policy = object.api_version == "v1" && object.kind == "Policy";
-    if !scheduler_configuration && !policy {
+    if !(object.api_version == "v1" && object.kind == "Policy") {
         return Ok(());
     }
     Err(InputError::Bad {
         origin: object.origin.clone(),
         object: object.kind.clone(),
         problem: format!(
-            "not read by this version: write its profiles as SchedulerProfiles (apiVersion: {}/{})",
+            "not read by this version: write it as SchedulerProfiles (apiVersion: {}/{}) or as a KubeSchedulerConfiguration",
             api::GROUP,
             api::VERSION
         ),
@@ -95,10 +103,8 @@ pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String
         }
         for decoded in from_manifest(&mut decoder, &value) {
             match decoded.map_err(|e| bad(problem(e)))? {
-                Decoded::Node(node) => cluster.nodes.push(*node),
-                Decoded::Namespace(namespace) => cluster.namespaces.push(namespace),
                 Decoded::Pod(pod) if pod.finished => {}
-                Decoded::Pod(pod) => cluster.pods.push(*pod),
+                object => cluster.add(object),
             }
         }
     }
@@ -136,7 +142,7 @@ impl Names {
         }
         let full_name = match kind {
             ClusterKind::Pod => format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?),
-            ClusterKind::Node | ClusterKind::Namespace => name,
+            ClusterKind::Node | ClusterKind::Namespace | ClusterKind::DeviceClass => name,
         };
         let label = format!("{} {full_name}", kind_name.to_lowercase());
         text_or(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-"))).map_err(bad)?;

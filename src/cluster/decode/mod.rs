@@ -7,11 +7,13 @@
 //!  pod node     one kind each
 //!  resources    what a pod asks for, in its four variants
 //!  selectors    node selectors, label selectors, anti-affinity terms
+//!  declared     features that a pod's node must declare
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //!  manifest     the same from files, with the API server's defaults
 //! ```
 
+mod declared;
 mod features;
 mod manifest;
 mod node;
@@ -22,8 +24,8 @@ mod selectors;
 
 pub use manifest::{ManifestError, Object, from_manifest};
 
-use crate::cluster::slim::{FieldError, Pairs, SlimMeta, SlimNamespace, SlimNode, SlimPod, Text};
-use crate::core::model::{Labels, Namespace, Node, Pod, PodShape, Str, Usage};
+use crate::cluster::slim::{FieldError, Pairs, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, Text};
+use crate::core::model::{DeviceClass, Labels, Namespace, Node, Pod, PodShape, Str, Usage};
 use pool::Pool;
 use std::sync::Arc;
 
@@ -117,6 +119,18 @@ impl Decoder {
             .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
             .map(|_| Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
             .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
+    }
+
+    /// A DeviceClass as the core sees it.
+    pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
+        named(&slim.metadata)
+            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+            .map(|parts| {
+                let resource = &parts.spec.extended_resource_name;
+                let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
+                DeviceClass { name: self.text(&slim.metadata.name), extended_resource }
+            })
+            .map_err(|error| DecodeError::new("deviceclass", &slim.metadata, error))
     }
 
     /// The shared form of `text`.

@@ -1,13 +1,13 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, node, selectors};
+use super::{Decoder, bad, declared, node, selectors};
 use crate::cluster::slim::{
     ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
 };
 use crate::core::limits;
 use crate::core::model::{
-    AffinityTerm, Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol, Requests,
-    ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    AffinityTerm, Controller, Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol,
+    Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
@@ -26,6 +26,8 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = held;
+        shape.controller = controller(decoder, metadata);
+        shape.best_effort = &*status.quality == "BestEffort";
         asked(decoder, spec, &mut shape, findings);
     }
     let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
@@ -45,6 +47,17 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         usage: decoder.usage(usage),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
+    })
+}
+
+/// The owner that is marked as the one that made the pod.
+fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controller> {
+    let owner = metadata.owner_references.iter().find(|owner| owner.controller)?;
+    Some(Controller {
+        api_version: decoder.text(&owner.api_version),
+        kind: decoder.text(&owner.kind),
+        name: decoder.text(&owner.name),
+        uid: decoder.text(&owner.uid),
     })
 }
 
@@ -99,6 +112,9 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, names
         anti_affinity,
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
+        required_features: Vec::new(),
+        best_effort: false,
         holds: Vec::new(),
         unscored: Vec::new(),
     }
@@ -107,6 +123,7 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, names
 /// Fills in what only a pod that is to be placed needs.
 fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
     findings.read(spec);
+    shape.required_features = declared::required_features(decoder, spec, &mut findings);
     findings.hold_if(shape.requests.scalars.len() > limits::SCALARS_PER_POD, Feature::TooManyResources);
     shape.node_selector = decoder.labels(&spec.node_selector);
     if let Some(affinity) = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref()) {

@@ -48,6 +48,11 @@ pub struct PodSpec<'a> {
     /// Resources of the pod as a whole.
     #[serde(borrow)]
     pub resources: Option<Resources<'a>>,
+    /// Whether it uses the host's network.
+    #[serde(deserialize_with = "nullable")]
+    pub host_network: bool,
+    /// Whether it uses the host's user namespace; so it does where this is not set.
+    pub host_users: Option<bool>,
     /// The group it is scheduled with.
     pub scheduling_group: Option<IgnoredAny>,
 }
@@ -80,6 +85,18 @@ pub struct Container<'a> {
     /// `Always` makes an init container a sidecar.
     #[serde(borrow)]
     pub restart_policy: Text<'a>,
+    /// What its end does.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub restart_policy_rules: Vec<RestartRule<'a>>,
+}
+
+/// What the end of a container does.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RestartRule<'a> {
+    /// `Restart` or `RestartAllContainers`.
+    #[serde(borrow)]
+    pub action: Text<'a>,
 }
 
 /// A container's port.
@@ -312,6 +329,9 @@ pub struct PodStatus<'a> {
     /// Conditions.
     #[serde(borrow, deserialize_with = "nullable")]
     pub conditions: Vec<Condition<'a>>,
+    /// `Guaranteed`, `Burstable` or `BestEffort`; the API server sets it.
+    #[serde(borrow, rename = "qosClass")]
+    pub quality: Text<'a>,
     /// The node it is to go to once there is room.
     #[serde(borrow)]
     pub nominated_node_name: Text<'a>,

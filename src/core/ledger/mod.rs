@@ -21,6 +21,7 @@ mod audit;
 mod change;
 mod cohorts;
 mod commit;
+mod device_classes;
 mod images;
 mod intern;
 mod nodes;
@@ -35,6 +36,7 @@ pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
 pub use commit::{Conflict, Proposal};
+pub use device_classes::DeviceClasses;
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
@@ -67,6 +69,7 @@ pub struct Ledger {
     namespaces_version: u64,
     node_labels_version: u64,
     node_taints_version: u64,
+    device_classes: DeviceClasses,
     log: ChangeLog,
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,

@@ -1,6 +1,7 @@
 //! Pods, nodes and namespaces as a scheduler sees them: decoded once at the border, validated, never a Kubernetes type.
 
 mod affinity;
+mod device_class;
 mod feature;
 mod labels;
 mod node;
@@ -13,10 +14,11 @@ mod taint;
 mod time;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
+pub use device_class::DeviceClass;
 pub use feature::Feature;
 pub use labels::Labels;
-pub use node::{Image, Namespace, Node};
-pub use pod::{HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
+pub use node::{AvoidedController, Image, Namespace, Node, Pressure};
+pub use pod::{Controller, HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{Requests, is_scalar_resource};
 pub use selector::{

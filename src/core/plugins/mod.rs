@@ -11,7 +11,9 @@ pub(crate) mod balanced_allocation;
 pub(crate) mod hints;
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
+pub(crate) mod legacy;
 pub(crate) mod node_affinity;
+pub(crate) mod node_declared_features;
 pub(crate) mod node_name;
 pub(crate) mod node_ports;
 pub(crate) mod node_resources_fit;
@@ -75,6 +77,14 @@ pub(crate) fn filter(
         if !verdict.fits() {
             return verdict;
         }
+    }
+    if on(Filter::NodeDeclaredFeatures) && !node_declared_features::fits(subject, nodes, node) {
+        return Verdict::unresolvable(Cause::DeclaredFeatures);
+    }
+    if profile.filters.has_legacy()
+        && let Some(cause) = legacy::refuses(profile, subject, nodes, node)
+    {
+        return Verdict::unresolvable(cause);
     }
     Verdict::FITS
 }

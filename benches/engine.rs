@@ -78,6 +78,7 @@ fn shape(variant: usize) -> PodShape {
         anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
         holds: Vec::new(),
         unscored: Vec::new(),
     }

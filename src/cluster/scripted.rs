@@ -186,6 +186,7 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
             anti_affinity: vec![],
             preferred_pods: vec![],
             spread: vec![],
+            controller: None,
             holds: vec![],
             unscored: vec![],
         }),

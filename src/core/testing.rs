@@ -21,6 +21,7 @@ pub(crate) fn shape() -> PodShape {
         anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
         holds: Vec::new(),
         unscored: Vec::new(),
     }

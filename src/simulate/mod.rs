@@ -13,7 +13,7 @@ pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
 use crate::core::ledger::Ledger;
-use crate::core::model::{Namespace, Node, Pod};
+use crate::core::model::{Namespace, Node, Pod, Service, Workload};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -24,6 +24,10 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// The namespaces that are known with their labels.
     pub namespaces: Vec<Namespace>,
+    /// The Services.
+    pub services: Vec<Service>,
+    /// The ReplicationControllers, ReplicaSets and StatefulSets.
+    pub workloads: Vec<Workload>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
 }
@@ -34,6 +38,12 @@ impl Cluster {
         let mut ledger = Ledger::new();
         for namespace in &self.namespaces {
             ledger.apply_namespace(namespace.clone());
+        }
+        for service in &self.services {
+            ledger.apply_service(service.clone());
+        }
+        for workload in &self.workloads {
+            ledger.apply_controller(workload.clone());
         }
         for node in &self.nodes {
             ledger.apply_node(node);

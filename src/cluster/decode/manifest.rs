@@ -1,6 +1,9 @@
 use super::{DecodeError, Decoder};
-use crate::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use crate::core::model::{Namespace, Node, Pod};
+use crate::cluster::slim::{
+    SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, known,
+    unknown,
+};
+use crate::core::model::{Namespace, Node, Pod, Service, Workload};
 use serde_json::Value;
 
 /// An object read from a file.
@@ -12,13 +15,19 @@ pub enum Object {
     Node(Box<Node>),
     /// A namespace.
     Namespace(Namespace),
+    /// A Service.
+    Service(Service),
+    /// A ReplicationController, ReplicaSet or StatefulSet.
+    Workload(Workload),
 }
 
 /// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// The object is of a kind that is not read here.
-    #[error("kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace or List")]
+    #[error(
+        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController or List, or an apps/v1 ReplicaSet or StatefulSet"
+    )]
     Kind {
         /// Its kind, empty if it names none.
         kind: String,
@@ -63,6 +72,17 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -
         }
         ("v1", "Node") => Ok(Object::Node(Box::new(decoder.node(&SlimNode::read(&bytes(manifest)))?))),
         ("v1", "Namespace") => Ok(Object::Namespace(decoder.namespace(&SlimNamespace::read(&bytes(manifest)))?)),
+        ("v1", "Service") => Ok(Object::Service(decoder.service(&SlimService::read(&bytes(manifest)))?)),
+        ("v1", "ReplicationController") => {
+            let slim = bytes(manifest);
+            Ok(Object::Workload(decoder.replication_controller(&SlimReplicationController::read(&slim))?))
+        }
+        ("apps/v1", "ReplicaSet") => {
+            Ok(Object::Workload(decoder.replica_set(&SlimReplicaSet::read(&bytes(manifest)))?))
+        }
+        ("apps/v1", "StatefulSet") => {
+            Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
+        }
         _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
     }
 }

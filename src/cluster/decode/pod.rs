@@ -6,8 +6,8 @@ use crate::cluster::slim::{
 };
 use crate::core::limits;
 use crate::core::model::{
-    AffinityTerm, Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol, Requests,
-    ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    AffinityTerm, Controller, Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol,
+    Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
@@ -26,6 +26,7 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = held;
+        shape.controller = controller(decoder, metadata);
         asked(decoder, spec, &mut shape, findings);
     }
     let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
@@ -45,6 +46,17 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         usage: decoder.usage(usage),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
+    })
+}
+
+/// The owner that is marked as the one that made the pod.
+fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controller> {
+    let owner = metadata.owner_references.iter().find(|owner| owner.controller)?;
+    Some(Controller {
+        api_version: decoder.text(&owner.api_version),
+        kind: decoder.text(&owner.kind),
+        name: decoder.text(&owner.name),
+        uid: decoder.text(&owner.uid),
     })
 }
 
@@ -99,6 +111,7 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, names
         anti_affinity,
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
         holds: Vec::new(),
         unscored: Vec::new(),
     }

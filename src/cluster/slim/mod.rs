@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  text      borrowed strings, ordered maps, quantities that may be bad
-//!  pod node  what is read of each kind
+//!  pod node workload  what is read of each kind
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
@@ -18,6 +18,7 @@ mod path;
 mod pod;
 mod text;
 pub mod unknown;
+mod workload;
 
 pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use path::path_at;
@@ -27,6 +28,7 @@ pub use pod::{
     PreferredTerm, Resources, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
+pub use workload::{PlainSelectorSpec, SelectorSpec};
 
 use serde::{Deserialize, Deserializer};
 use text::nullable;
@@ -56,6 +58,30 @@ pub struct SlimMeta<'a> {
     /// When it is to go, RFC 3339; empty if it is to stay.
     #[serde(borrow)]
     pub deletion_timestamp: Text<'a>,
+    /// What it belongs to.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub owner_references: Vec<OwnerReference<'a>>,
+}
+
+/// An object that another belongs to.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OwnerReference<'a> {
+    /// Its apiVersion.
+    #[serde(borrow)]
+    pub api_version: Text<'a>,
+    /// Its kind.
+    #[serde(borrow)]
+    pub kind: Text<'a>,
+    /// Its name.
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    /// Its uid.
+    #[serde(borrow)]
+    pub uid: Text<'a>,
+    /// Whether it is the one that made the other.
+    #[serde(deserialize_with = "nullable")]
+    pub controller: bool,
 }
 
 /// Where and why an object does not decode.
@@ -112,6 +138,14 @@ pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
 pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
 /// A namespace.
 pub type SlimNamespace<'a> = Slim<'a, Nothing, Nothing>;
+/// A Service.
+pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
+/// A ReplicationController.
+pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
+/// A ReplicaSet.
+pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
+/// A StatefulSet.
+pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
 
 /// The wire form of a whole object; fails where [`Slim`] does not.
 #[derive(Deserialize)]

@@ -11,12 +11,13 @@ mod selector;
 mod spread;
 mod taint;
 mod time;
+mod workload;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
 pub use feature::Feature;
 pub use labels::Labels;
 pub use node::{Image, Namespace, Node};
-pub use pod::{HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
+pub use pod::{Controller, HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{Requests, is_scalar_resource};
 pub use selector::{
@@ -26,6 +27,7 @@ pub use selector::{
 pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
+pub use workload::{Service, Workload, WorkloadKind};
 
 /// A shared immutable string: names, keys and values that many objects repeat.
 pub type Str = std::sync::Arc<str>;

@@ -94,6 +94,11 @@ impl Decoder {
         Self { texts: Pool::new(16_384), labels: Pool::new(4_096), shapes: Pool::new(4_096), usages: Pool::new(4_096) }
     }
 
+    /// A decoder for a stream of objects that are no pods: they repeat few texts, and have no shapes.
+    pub fn plain() -> Self {
+        Self { texts: Pool::new(4_096), labels: Pool::new(1_024), shapes: Pool::new(0), usages: Pool::new(0) }
+    }
+
     /// A decoder for a handful of objects, which shares nothing.
     pub fn small() -> Self {
         Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }

@@ -2,7 +2,7 @@
 
 use super::cluster::{NAMESPACES, World};
 use super::draw::{Draw, Theme};
-use super::nodes::{DISKS, HOSTNAME, NUMBERS, REGION, ZONE, ZONES};
+use super::nodes::{DISKS, HOSTNAME, REGION, ZONE, ZONES};
 use super::selectors::{namespace_selector, pod_selector};
 use serde_json::{Map, Value, json};
 
@@ -38,10 +38,10 @@ pub fn node_affinity(draw: &mut Draw, world: &World) -> Value {
     }
     if draw.percent(65) {
         let preferred = |draw: &mut Draw| {
-            let weight = if draw.percent(8) { 0 } else { draw.between(1, 100) };
+            let weight = if draw.percent(4) { 0 } else { draw.between(1, 100) };
             json!({"weight": weight, "preference": preferred_term(draw, world)})
         };
-        let count = draw.between(0, 3);
+        let count = draw.between(1, 3);
         affinity.insert(PREFERRED.into(), (0..count).map(|_| preferred(draw)).collect());
     }
     Value::Object(affinity)
@@ -50,13 +50,19 @@ pub fn node_affinity(draw: &mut Draw, world: &World) -> Value {
 /// A term that names nodes, so that PreFilter can narrow the candidates.
 fn named_term(draw: &mut Draw, world: &World) -> Value {
     let name = |draw: &mut Draw| {
-        if world.nodes.is_empty() || draw.percent(12) { "elsewhere".to_owned() } else { draw.one_of(&world.nodes).clone() }
+        if world.nodes.is_empty() || draw.percent(12) {
+            "elsewhere".to_owned()
+        } else {
+            draw.one_of(&world.nodes).clone()
+        }
     };
     let field = |draw: &mut Draw| json!({"key": "metadata.name", "operator": "In", "values": [name(draw)]});
     let mut term = match draw.below(100) {
         0..=54 => json!({"matchFields": [field(draw)]}),
         55..=79 => json!({"matchFields": [field(draw), field(draw)]}),
-        _ => json!({"matchFields": [field(draw), {"key": "metadata.name", "operator": "NotIn", "values": [name(draw)]}]}),
+        _ => {
+            json!({"matchFields": [field(draw), {"key": "metadata.name", "operator": "NotIn", "values": [name(draw)]}]})
+        }
     };
     if draw.percent(30) {
         term["matchExpressions"] = json!([expression(draw)]);
@@ -72,9 +78,13 @@ fn term(draw: &mut Draw, world: &World) -> Value {
             let name = draw.one_of(&world.nodes).clone();
             json!({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]}]})
         }
-        21..=32 => json!({"matchExpressions": [broken_expression(draw)]}),
+        21 => json!({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n0", "n1"]}]}),
+        22 => json!({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}),
+        23 if world.is(Theme::BadInput) => {
+            json!({"matchExpressions": [{"key": "disk", "operator": "Like", "values": ["ssd"]}]})
+        }
+        24..=32 => json!({"matchExpressions": [broken_expression(draw)]}),
         33..=35 => json!({"matchFields": [{"key": "metadata.namespace", "operator": "In", "values": ["x"]}]}),
-        36..=37 => json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0", "n1"]}]}),
         _ => {
             let count = draw.between(1, 2);
             json!({"matchExpressions": (0..count).map(|_| expression(draw)).collect::<Value>()})
@@ -95,28 +105,30 @@ fn preferred_term(draw: &mut Draw, world: &World) -> Value {
     }
 }
 
+/// One that parses: a negative number is no label value.
 fn expression(draw: &mut Draw) -> Value {
     let (key, values): (&str, &[&str]) = match draw.below(5) {
         0 => ("disk", &DISKS),
         1 => (ZONE, &ZONES),
         2 => ("rack", &["1", "2", "3"]),
         3 => (HOSTNAME, &["n0", "n1", "n2", "n3"]),
-        _ => ("num", &NUMBERS),
+        _ => ("num", &["1", "2", "5", "10", "007", "abc", ""]),
     };
     match draw.below(10) {
         0..=3 => json!({"key": key, "operator": "In", "values": draw.some(values, 1, 3)}),
         4..=5 => json!({"key": key, "operator": "NotIn", "values": draw.some(values, 1, 2)}),
         6 => json!({"key": key, "operator": "Exists"}),
         7 => json!({"key": key, "operator": "DoesNotExist"}),
-        8 => json!({"key": "num", "operator": "Gt", "values": [draw.pick(&["0", "1", "4", "-10"])]}),
-        _ => json!({"key": "num", "operator": "Lt", "values": [draw.pick(&["3", "6", "100", "-1"])]}),
+        8 => json!({"key": "num", "operator": "Gt", "values": [draw.pick(&["0", "1", "4", "007"])]}),
+        _ => json!({"key": "num", "operator": "Lt", "values": [draw.pick(&["3", "6", "100"])]}),
     }
 }
 
 /// One that upstream cannot parse.
 fn broken_expression(draw: &mut Draw) -> Value {
-    match draw.below(7) {
+    match draw.below(8) {
         0 => json!({"key": "num", "operator": "Gt", "values": ["many"]}),
+        7 => json!({"key": "num", "operator": "Gt", "values": ["-1"]}),
         1 => json!({"key": "num", "operator": "Lt", "values": ["1", "2"]}),
         2 => json!({"key": "disk", "operator": "In", "values": []}),
         3 => json!({"key": "disk", "operator": "Exists", "values": ["ssd"]}),
@@ -129,11 +141,11 @@ fn broken_expression(draw: &mut Draw) -> Value {
 fn pod_affinity(draw: &mut Draw, world: &World, labels: &Map<String, Value>) -> Value {
     let mut affinity = Map::new();
     if draw.percent(60) {
-        let count = if draw.percent(70) { 1 } else { draw.between(0, 3) };
+        let count = if draw.percent(70) { 1 } else { draw.between(1, 3) };
         affinity.insert(REQUIRED.into(), (0..count).map(|_| pod_term(draw, world, labels)).collect());
     }
     if draw.percent(55) {
-        let count = draw.between(0, 3);
+        let count = draw.between(1, 3);
         let preferred = |draw: &mut Draw| {
             let weight = draw.between(1, 100);
             json!({"weight": weight, "podAffinityTerm": pod_term(draw, world, labels)})

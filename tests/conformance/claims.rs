@@ -228,12 +228,15 @@ fn volume_terms(draw: &mut Draw, world: &World) -> Value {
 }
 
 fn put_source(draw: &mut Draw, spec: &mut Value, name: &str) {
-    let (field, source) = match draw.below(20) {
+    let (field, source) = match draw.below(24) {
         0 => ("hostPath", json!({"path": "/data"})),
         1..=3 => ("awsElasticBlockStore", json!({"volumeID": format!("vol-{name}")})),
         4 => ("gcePersistentDisk", json!({"pdName": format!("pd-{name}")})),
         5 => ("azureDisk", json!({"diskName": name, "diskURI": format!("/subscriptions/{name}")})),
         6 => ("cinder", json!({"volumeID": name})),
+        7 => ("portworxVolume", json!({"volumeID": name})),
+        8 => ("azureFile", json!({"secretName": "s", "shareName": name})),
+        9 => ("vsphereVolume", json!({"volumePath": format!("[store] {name}")})),
         _ => ("csi", json!({"driver": DRIVER, "volumeHandle": format!("handle-{name}")})),
     };
     spec[field] = source;

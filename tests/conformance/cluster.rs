@@ -63,8 +63,7 @@ pub fn draw_cluster(seed: u64) -> Drawn {
     };
     let mut objects = Vec::new();
     for (name, labels) in NAMESPACES.iter().take(NAMESPACES.len() - 1) {
-        let labels: serde_json::Map<String, Value> =
-            labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+        let labels: serde_json::Map<String, Value> = labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
         objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": format!("ns-{name}"), "labels": labels}}));
     }
     for index in 0..world.nodes.len() {
@@ -73,7 +72,8 @@ pub fn draw_cluster(seed: u64) -> Drawn {
     storage::draw_storage(&mut draw, &mut world, &mut objects);
     workloads::draw_workloads(&mut draw, &mut world, &mut objects);
     draw_pods(&mut draw, &mut world, &mut objects);
-    let config = draw.percent(35).then(|| config(&mut draw, &world));
+    let configured = world.percent(&mut draw, Theme::BrokenClaims, 60, 35);
+    let config = configured.then(|| config(&mut draw, &world));
     if let Some(config) = &config {
         choose_profiles(&mut draw, config, &mut objects);
     }

@@ -15,6 +15,12 @@ pub const AWAITED: [&str; 7] = [
     "NodeDeclaredFeatures",
 ];
 
+/// The plugin that upstream lists with 0 on every node of a pod without resource claims.
+const NO_CLAIMS: &str = "DynamicResources";
+
+/// Parts of an answer that are not compared; each has its section in `docs/differences.md`.
+pub const PARTS_LEFT_OUT: &[&str] = &["DynamicResources scores nothing"];
+
 /// Whether pods that Berth holds are left out, and counted.
 pub const ALLOW_HELD: bool = true;
 
@@ -44,7 +50,13 @@ pub struct Difference {
 pub fn compare(upstream: &Answer, berth: &Answer) -> Vec<Outcome> {
     let whole = |class: String, text: String| vec![Outcome::Differs(Difference { pod: String::new(), class, text })];
     if !upstream.error.is_empty() {
-        return whole(format!("the oracle refuses the cluster: {}", normalise(&upstream.error)), upstream.error.clone());
+        return whole(
+            format!("the oracle refuses the cluster: {}", normalise(&upstream.error)),
+            upstream.error.clone(),
+        );
+    }
+    if berth.error.contains("KubeSchedulerConfiguration: not read by this version") {
+        return upstream.pods.iter().map(|_| Outcome::Awaited("KubeSchedulerConfiguration".to_owned())).collect();
     }
     if !berth.error.is_empty() {
         return whole(format!("Berth refuses the cluster: {}", normalise(&berth.error)), berth.error.clone());
@@ -67,8 +79,9 @@ fn pod(upstream: &PodAnswer, berth: &PodAnswer) -> Outcome {
     };
     match (outcome(upstream), outcome(berth)) {
         ("judged", "judged") => nodes(upstream, berth, &mut note, &mut awaited),
+        ("failed", "judged") => drop(awaited.insert("failures")),
         (a, b) if a != b => note(
-            format!("upstream {a}, Berth {b}: {}", normalise(&why(upstream))),
+            format!("upstream {a}, Berth {b}: {}", normalise(&why(if a == "judged" { berth } else { upstream }))),
             format!("upstream {a}: {}\nBerth {b}: {}", why(upstream), why(berth)),
         ),
         ("no profile", _) => {}
@@ -90,7 +103,8 @@ fn pod(upstream: &PodAnswer, berth: &PodAnswer) -> Outcome {
 fn held(berth: &PodAnswer) -> Option<String> {
     let features = berth.reason.as_ref()?.strip_prefix("the pod uses ")?;
     let features = features.split(", which this version").next()?;
-    (!features.starts_with("an unknown value")).then(|| format!("held: {features}"))
+    let first = features.split(", ").next()?;
+    (!features.contains("an unknown value")).then(|| format!("held: {first} …"))
 }
 
 fn outcome(answer: &PodAnswer) -> &'static str {
@@ -131,20 +145,25 @@ fn nodes(
             continue;
         }
         verdicts_differ = true;
-        note(format!("upstream {}, Berth {}", normalise(&said_a), normalise(&said_b)), format!("node {name}: upstream {said_a}\nnode {name}: Berth {said_b}"));
+        note(
+            format!("upstream {}, Berth {}", normalise(&said_a), normalise(&said_b)),
+            format!("node {name}: upstream {said_a}\nnode {name}: Berth {said_b}"),
+        );
     }
     if verdicts_differ || !awaited.is_empty() {
         return;
     }
     let mut scores_differ = false;
     for name in &names {
-        if let (Some(NodeAnswer::Fits { scores: a, total, .. }), Some(NodeAnswer::Fits { scores: b, total: ours, .. })) =
-            (theirs.get(*name), ours.get(*name))
+        if let (
+            Some(NodeAnswer::Fits { scores: a, total, .. }),
+            Some(NodeAnswer::Fits { scores: b, total: ours, .. }),
+        ) = (theirs.get(*name), ours.get(*name))
         {
             let mut skipped = false;
             for plugin in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
                 let (x, y) = (a.get(plugin), b.get(plugin));
-                if x == y {
+                if x == y || (plugin == NO_CLAIMS && x == Some(&0) && y.is_none()) {
                     continue;
                 }
                 if let Some(known) = AWAITED.iter().find(|p| *p == plugin && y.is_none()) {
@@ -154,7 +173,10 @@ fn nodes(
                 }
                 scores_differ = true;
                 let number = |s: Option<&i64>| s.map_or("nothing".to_owned(), i64::to_string);
-                note(format!("score {plugin}"), format!("node {name}: {plugin}: upstream {}, Berth {}", number(x), number(y)));
+                note(
+                    format!("score {plugin}"),
+                    format!("node {name}: {plugin}: upstream {}, Berth {}", number(x), number(y)),
+                );
             }
             if !skipped && !scores_differ && total != ours {
                 note("total".to_owned(), format!("node {name}: total: upstream {total}, Berth {ours}"));
@@ -165,7 +187,10 @@ fn nodes(
         note("feasible".to_owned(), format!("feasible: upstream {}, Berth {}", upstream.feasible, berth.feasible));
     }
     if upstream.message != berth.message {
-        note("message".to_owned(), format!("message: upstream {:?}\nmessage: Berth {:?}", upstream.message, berth.message));
+        note(
+            "message".to_owned(),
+            format!("message: upstream {:?}\nmessage: Berth {:?}", upstream.message, berth.message),
+        );
     }
 }
 

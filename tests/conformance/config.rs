@@ -32,6 +32,21 @@ const FILTERS: [&str; 9] = [
     "InterPodAffinity",
 ];
 
+/// Volume plugins left out together, so that the texts of those behind them come to light.
+const VOLUME_SETS: &[&[&str]] = &[
+    &["VolumeRestrictions"],
+    &["VolumeRestrictions", "VolumeBinding"],
+    &["VolumeRestrictions", "VolumeBinding"],
+    &["VolumeRestrictions", "VolumeBinding"],
+    &["VolumeBinding"],
+    &["VolumeBinding"],
+    &["VolumeRestrictions", "VolumeBinding", "VolumeZone"],
+    &["VolumeBinding", "VolumeZone"],
+    &["VolumeZone"],
+    &["VolumeZone"],
+    &["NodeVolumeLimits"],
+];
+
 pub fn config(draw: &mut Draw, world: &World) -> Value {
     let mut profiles = vec![profile(draw, world, "default-scheduler")];
     if draw.percent(30) {
@@ -46,7 +61,7 @@ fn profile(draw: &mut Draw, world: &World, name: &str) -> Value {
     if !args.is_empty() {
         profile["pluginConfig"] = Value::Array(args);
     }
-    if draw.percent(60) {
+    if draw.percent(if world.storage.present { 80 } else { 55 }) {
         profile["plugins"] = plugins(draw, world);
     }
     profile
@@ -58,8 +73,12 @@ fn plugin_args(draw: &mut Draw, world: &World) -> Vec<Value> {
     if draw.percent(55) {
         add("NodeResourcesFit", fit_args(draw));
     }
-    if draw.percent(25) {
-        let resources: Vec<Value> = resource_names(draw).into_iter().map(|r| json!({"name": r, "weight": 1})).collect();
+    if world.percent(draw, Theme::Room, 60, 20) {
+        let mut names = resource_names(draw);
+        if draw.percent(50) {
+            names = vec!["cpu", "memory", "ephemeral-storage"];
+        }
+        let resources: Vec<Value> = names.into_iter().map(|r| json!({"name": r, "weight": 1})).collect();
         add("NodeResourcesBalancedAllocation", json!({"resources": resources}));
     }
     if world.percent(draw, Theme::NodeAffinity, 60, 15) {
@@ -105,18 +124,19 @@ fn parses(affinity: &Value) -> bool {
 
 fn term_parses(term: &Value) -> bool {
     let fields = term["matchFields"].as_array();
-    let fields_parse = fields.into_iter().flatten().all(|f| {
-        f["key"] == "metadata.name" && f["values"].as_array().is_some_and(|v| v.len() == 1)
-    });
+    let fields_parse = fields
+        .into_iter()
+        .flatten()
+        .all(|f| f["key"] == "metadata.name" && f["values"].as_array().is_some_and(|v| v.len() == 1));
     let expressions = term["matchExpressions"].as_array();
     let one = |e: &Value| {
         let values: Vec<&str> = e["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let number = values.len() == 1 && values[0].parse::<i64>().is_ok();
-        let labels = values.iter().all(|v| !v.contains(' '));
+        let labels = values.iter().all(|v| !v.contains(' ') && !v.starts_with('-'));
         let key = !e["key"].as_str().unwrap_or_default().contains(' ');
         key && match e["operator"].as_str() {
             Some("In" | "NotIn") => !values.is_empty() && labels,
-            Some("Gt" | "Lt") => number,
+            Some("Gt" | "Lt") => number && labels,
             _ => values.is_empty(),
         }
     };
@@ -187,13 +207,8 @@ fn plugins(draw: &mut Draw, world: &World) -> Value {
         sets.insert("score".into(), score_set(draw));
     }
     let storage = world.storage.present;
-    if draw.percent(if storage { 60 } else { 30 }) {
-        // Without VolumeRestrictions and VolumeBinding the texts of those behind them come to light.
-        let out = if storage && draw.percent(60) {
-            draw.some(&["VolumeRestrictions", "VolumeBinding", "NodeVolumeLimits", "VolumeZone"], 1, 3)
-        } else {
-            draw.some(&FILTERS, 1, 2)
-        };
+    if draw.percent(if storage { 75 } else { 30 }) {
+        let out = if storage && draw.percent(75) { draw.pick(VOLUME_SETS).to_vec() } else { draw.some(&FILTERS, 1, 2) };
         let disabled: Vec<Value> = out.into_iter().map(|name| json!({"name": name})).collect();
         sets.insert("multiPoint".into(), json!({"disabled": disabled}));
     }

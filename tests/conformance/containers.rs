@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 /// Amounts of CPU, odd ones too.
 const CPU: [&str; 13] =
     ["100m", "250m", "1", "0", "0.1", "1500m", "333m", "2", "0.0005", "1e-1", "700m", "100500u", "4"];
-const MEMORY: [&str; 13] = [
-    "128Mi", "200Mi", "1Gi", "0", "100M", "1.5Gi", "123456789", "1Ki", "0.5", "512Mi", "128974848000m", "2Gi", "1e9",
-];
+const MEMORY: [&str; 13] =
+    ["128Mi", "200Mi", "1Gi", "0", "100M", "1.5Gi", "123456789", "1Ki", "0.5", "512Mi", "128974848000m", "2Gi", "1e9"];
 const STORAGE: [&str; 5] = ["1Gi", "500M", "0", "20Gi", "1"];
 const HUGE: [&str; 3] = ["2Mi", "64Mi", "0"];
 const COUNT: [&str; 4] = ["1", "2", "0", "5"];
@@ -85,8 +84,8 @@ impl Containers {
 
     /// Statuses that say what containers really have.
     fn resize(&mut self, draw: &mut Draw, world: &World, pending: bool) {
-        let (hot, cold) = if pending { (10, 0) } else { (70, 1) };
-        if !world.percent(draw, Theme::Resized, hot, cold) {
+        // No kubelet has said anything yet of a pod that runs nowhere.
+        if pending || !world.percent(draw, Theme::Resized, 70, 1) {
             return;
         }
         for container in &self.main {
@@ -186,8 +185,19 @@ fn requests(draw: &mut Draw, tight: bool, scalars: bool) -> Value {
     Value::Object(requests)
 }
 
+/// Amounts of the pod level, as an API server writes them: upstream adds the overhead to those of another form in
+/// place, each time it looks at them.
 fn pod_level(draw: &mut Draw, tight: bool) -> Value {
     let mut level = requests(draw, tight, false);
+    for amount in level.as_object_mut().into_iter().flat_map(|amounts| amounts.values_mut()) {
+        match amount.as_str() {
+            Some("1.5Gi") => *amount = json!("1536Mi"),
+            Some("0.1" | "1e-1") => *amount = json!("100m"),
+            Some("0.5" | "0.0005") => *amount = json!("1"),
+            Some("1e9" | "128974848000m" | "100500u") => *amount = json!("2"),
+            _ => {}
+        }
+    }
     if draw.percent(25) {
         level["hugepages-2Mi"] = json!(draw.pick(&HUGE));
     }

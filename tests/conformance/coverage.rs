@@ -79,7 +79,8 @@ impl Coverage {
 
     /// The table: pods that upstream said it of.
     pub fn table(&self) -> String {
-        let mut text = format!("{} pods, {} of them fit somewhere\n\n{:>7}  PLUGIN: REASON\n", self.pods, self.fitting, "PODS");
+        let mut text =
+            format!("{} pods, {} of them fit somewhere\n\n{:>7}  PLUGIN: REASON\n", self.pods, self.fitting, "PODS");
         for expected in EXPECTED {
             let code = match expected.code {
                 "UnschedulableAndUnresolvable" => " (unresolvable)",
@@ -109,13 +110,30 @@ pub fn normalise(text: &str) -> String {
         }
         quoted = !quoted;
     }
-    let words: Vec<String> = out.split(' ').map(word).collect();
+    let words: Vec<String> = out.split(' ').map(|text| word(&without_indices(text))).collect();
     let mut out = words.join(" ");
     if let Some(start) = out.find("scheduling gates: [") {
         out.truncate(start);
         out.push_str("scheduling gates: [*]");
     }
     out
+}
+
+/// `[0]` and `[17]` are the same place in lists.
+fn without_indices(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('[') {
+        let digits = rest[start + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        out.push_str(&rest[..=start]);
+        if digits > 0 && rest[start + 1 + digits..].starts_with(']') {
+            out.push('#');
+            rest = &rest[start + 1 + digits..];
+        } else {
+            rest = &rest[start + 1..];
+        }
+    }
+    out + rest
 }
 
 /// A word, unless it is a namespaced name or a resource.

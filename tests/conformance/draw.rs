@@ -78,7 +78,7 @@ pub enum Theme {
 
 impl Theme {
     /// Each theme as often as its plugin has branches.
-    pub const WEIGHED: [Self; 24] = [
+    pub const WEIGHED: [Self; 25] = [
         Self::Room,
         Self::Room,
         Self::Resized,
@@ -100,6 +100,7 @@ impl Theme {
         Self::BoundClaims,
         Self::LateClaims,
         Self::LateClaims,
+        Self::BrokenClaims,
         Self::BrokenClaims,
         Self::Limits,
         Self::Nominated,

@@ -98,6 +98,10 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
     ("VolumeZone", "PersistentVolumeClaim had no name", "the API server requires claimName"),
     ("VolumeZone", "VolumeBindingMode not set for StorageClass", "the API server defaults it to Immediate"),
     ("VolumeBinding", "no class for claim", "a claim without class is bound at once, and never gets there"),
-    ("VolumeBinding", "failed to find storage class", "a claim whose class is gone is bound at once, and never gets there"),
+    (
+        "VolumeBinding",
+        "failed to find storage class",
+        "a claim whose class is gone is bound at once, and never gets there",
+    ),
     ("framework", "simultaneously", "NodeAffinity alone narrows nodes in PreFilter"),
 ];

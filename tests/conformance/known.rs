@@ -16,6 +16,7 @@ pub struct Known {
 pub const KNOWN: &[Known] = &[
     Known { name: "Unknown values hold the pod", explains: unknown_value },
     Known { name: "Namespace selectors that no label satisfies", explains: namespace_selector },
+    Known { name: "Gated pods with a nomination", explains: gated_nomination },
 ];
 
 /// The class that explains `difference`, if one does.
@@ -24,14 +25,15 @@ pub fn known(drawn: &Drawn, difference: &Difference) -> Option<&'static str> {
 }
 
 fn unknown_value(_: &Drawn, difference: &Difference) -> bool {
-    difference.class.contains("Berth held") && difference.text.contains("the pod uses an unknown value")
+    difference.class.contains("Berth held") && difference.text.contains("an unknown value (")
 }
 
 /// Upstream looks the namespaces up and then matches the term again without labels of namespaces: a selector that
 /// matches no label at all then matches everywhere.
 fn namespace_selector(drawn: &Drawn, difference: &Difference) -> bool {
     let pod = drawn.objects.iter().find(|o| {
-        o["kind"] == "Pod" && difference.pod == format!("{}/{}", text(&o["metadata"]["namespace"]), text(&o["metadata"]["name"]))
+        o["kind"] == "Pod"
+            && difference.pod == format!("{}/{}", text(&o["metadata"]["namespace"]), text(&o["metadata"]["name"]))
     });
     let mut found = false;
     if let Some(pod) = pod {
@@ -40,6 +42,19 @@ fn namespace_selector(drawn: &Drawn, difference: &Difference) -> bool {
         });
     }
     found
+}
+
+/// A node promised to a gated pod.
+fn gated_nomination(drawn: &Drawn, difference: &Difference) -> bool {
+    let gated = drawn.objects.iter().filter(|o| {
+        o["kind"] == "Pod"
+            && o["spec"]["nodeName"].is_null()
+            && o["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty())
+    });
+    let promised: Vec<&str> =
+        gated.map(|pod| text(&pod["status"]["nominatedNodeName"])).filter(|n| !n.is_empty()).collect();
+    let mut nodes = difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next()).peekable();
+    nodes.peek().is_some() && nodes.all(|node| promised.contains(&node))
 }
 
 fn matches_without_labels(selector: &Value) -> bool {

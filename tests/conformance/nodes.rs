@@ -16,7 +16,7 @@ pub const ZONES: [&str; 4] = ["z1", "z2", "z3", "no"];
 pub const REGIONS: [&str; 2] = ["r1", "r2"];
 pub const DISKS: [&str; 3] = ["ssd", "hdd", "nvme"];
 /// Values for Gt and Lt: numbers, and what is none.
-pub const NUMBERS: [&str; 8] = ["1", "2", "5", "10", "-3", "007", "abc", ""];
+const NUMBERS: [&str; 8] = ["1", "2", "5", "10", "-3", "007", "abc", ""];
 pub const TAINT_KEYS: [&str; 5] =
     ["dedicated", "gpu", "level", "node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready"];
 pub const TAINT_VALUES: [&str; 5] = ["", "a", "b", "5", "10"];
@@ -62,6 +62,9 @@ pub fn node(draw: &mut Draw, world: &World, index: usize) -> Value {
 
 fn labels(draw: &mut Draw, world: &World, name: &str) -> Map<String, Value> {
     let mut labels = Map::new();
+    if draw.percent(2) {
+        return labels;
+    }
     let mut put = |key: &str, value: &str| {
         labels.insert(key.to_owned(), json!(value));
     };

@@ -69,9 +69,9 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // The end of its input is the end of its work.
+        // The end of its input is the end of its work, once what it was asked is answered.
         drop(self.questions.take());
-        let _ = self.child.kill();
+        let _ = std::io::copy(&mut self.answers, &mut std::io::sink());
         let _ = self.child.wait();
     }
 }

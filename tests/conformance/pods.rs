@@ -93,7 +93,11 @@ fn waiting(
         spec.insert("schedulingGates".into(), json!([{"name": "example.com/first"}, {"name": "second"}]));
     }
     if world.percent(draw, Theme::Nominated, 45, 2) {
-        let on = if world.nodes.is_empty() || draw.percent(5) { "gone".to_owned() } else { draw.one_of(&world.nodes).clone() };
+        let on = if world.nodes.is_empty() || draw.percent(5) {
+            "gone".to_owned()
+        } else {
+            draw.one_of(&world.nodes).clone()
+        };
         status.insert("nominatedNodeName".into(), json!(on));
     }
     if world.percent(draw, Theme::Features, 30, 2) {

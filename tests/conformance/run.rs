@@ -119,7 +119,11 @@ impl Summary {
                 }
                 holds
             });
-            let _ = writeln!(text, "\n=== {class}\n    replay: BERTH_CLUSTER={:#x} cargo test --test conformance", drawn.seed);
+            let _ = writeln!(
+                text,
+                "\n=== {class}\n    replay: BERTH_CLUSTER={:#x} cargo test --test conformance",
+                drawn.seed
+            );
             let _ = writeln!(text, "pod {}\n{}\n{}", shown.pod, shown.text, manifest(&small));
         }
         text

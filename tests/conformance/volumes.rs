@@ -44,7 +44,8 @@ fn claimed(
         ephemeral(draw, world, (namespace, pod), name, objects);
         return json!({"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}});
     }
-    let own: Vec<&String> = world.storage.claims.iter().filter(|(of, _, _)| *of == namespace).map(|(_, c, _)| c).collect();
+    let own: Vec<&String> =
+        world.storage.claims.iter().filter(|(of, _, _)| *of == namespace).map(|(_, c, _)| c).collect();
     let missing = own.is_empty() || draw.percent(if world.is(Theme::BrokenClaims) { 8 } else { 1 });
     let claim = if missing { "no-such-claim" } else { draw.pick(&own).as_str() };
     json!({"name": name, "persistentVolumeClaim": {"claimName": claim}})

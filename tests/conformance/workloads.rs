@@ -51,11 +51,8 @@ fn service(draw: &mut Draw, namespace: &str, index: i64) -> Value {
 }
 
 fn controller(draw: &mut Draw, kind: &str, api_version: &str, namespace: &str, name: &str, uid: &str) -> Value {
-    let selector = if kind == "ReplicationController" {
-        Value::Object(pairs(draw))
-    } else {
-        selector(draw, &POD_LABELS, 5)
-    };
+    let selector =
+        if kind == "ReplicationController" { Value::Object(pairs(draw)) } else { selector(draw, &POD_LABELS, 5) };
     json!({"apiVersion": api_version, "kind": kind,
            "metadata": {"name": name, "namespace": namespace, "uid": uid}, "spec": {"selector": selector}})
 }

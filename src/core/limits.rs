@@ -34,3 +34,6 @@ pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
 
 /// Unknown pod fields that a profile's status names; more of them say nothing more.
 pub const UNKNOWN_FIELDS_NAMED: usize = 32;
+
+/// Topology keys with a column of their own: 4 bytes a node each. Clusters use a handful.
+pub const TOPOLOGY_KEYS: usize = 256;

@@ -17,7 +17,10 @@ pub(crate) fn shape() -> PodShape {
         host_ports: Vec::new(),
         images: Vec::new(),
         container_count: 1,
+        affinity: Vec::new(),
         anti_affinity: Vec::new(),
+        preferred_pods: Vec::new(),
+        spread: Vec::new(),
         holds: Vec::new(),
         unscored: Vec::new(),
     }

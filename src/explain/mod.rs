@@ -35,6 +35,7 @@ pub fn explain(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], only: Optio
 /// What the engine says, in the form that machines read.
 fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport {
     let judgement = match explanation {
+        Explanation::Failed(text) => return PodReport::held(pod, Some(profile.clone()), text.to_string()),
         Explanation::Gated(reason) | Explanation::Held(reason) => {
             return PodReport::held(pod, Some(profile.clone()), reason);
         }

@@ -12,6 +12,7 @@ mod tests;
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
+use crate::cluster::decode::Object;
 use crate::core::ledger::Ledger;
 use crate::core::model::{Namespace, Node, Pod};
 use crate::core::profile::CompiledProfile;
@@ -29,6 +30,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// Puts an object in; a pod that has ended takes nothing and is left out by the ledger.
+    pub fn add(&mut self, object: Object) {
+        match object {
+            Object::Pod(pod) => self.pods.push(*pod),
+            Object::Node(node) => self.nodes.push(*node),
+            Object::Namespace(namespace) => self.namespaces.push(namespace),
+        }
+    }
+
     /// A ledger that holds this cluster.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new();

@@ -95,10 +95,8 @@ pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String
         }
         for decoded in from_manifest(&mut decoder, &value) {
             match decoded.map_err(|e| bad(problem(e)))? {
-                Decoded::Node(node) => cluster.nodes.push(*node),
-                Decoded::Namespace(namespace) => cluster.namespaces.push(namespace),
                 Decoded::Pod(pod) if pod.finished => {}
-                Decoded::Pod(pod) => cluster.pods.push(*pod),
+                object => cluster.add(object),
             }
         }
     }

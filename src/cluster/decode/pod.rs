@@ -95,7 +95,10 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, names
         host_ports: Vec::new(),
         images: Vec::new(),
         container_count: 0,
+        affinity: Vec::new(),
         anti_affinity,
+        preferred_pods: Vec::new(),
+        spread: Vec::new(),
         holds: Vec::new(),
         unscored: Vec::new(),
     }

@@ -115,7 +115,9 @@ pub(super) fn fixed_score(
         Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, subject, nodes, node),
         Score::NodeResourcesBalancedAllocation if subject.balances => balanced_allocation::score(subject, nodes, node),
         Score::ImageLocality => image_locality::score(subject, ledger, node),
-        Score::NodeResourcesBalancedAllocation | Score::TaintToleration | Score::NodeAffinity => 0,
+        Score::EqualPriority => 1,
+        // Normalised over the feasible nodes, looking beyond the row, or skipping the pod.
+        _ => 0,
     }
 }
 

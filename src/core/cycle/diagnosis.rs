@@ -1,4 +1,5 @@
 use crate::core::model::PodShape;
+use crate::core::model::Str;
 use crate::core::plugins::{Cause, Plugin, PluginSet, Verdict};
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub struct Diagnosis {
     shape: Arc<PodShape>,
     nodes: u32,
-    pre_filter: Option<&'static str>,
+    pre_filter: Option<Str>,
     counts: Vec<(Reason, u32)>,
 }
 
@@ -22,6 +23,8 @@ pub enum Reason {
     Cause(Cause),
     /// A resource lacking, as a bit of a verdict.
     Lacking(u32),
+    /// What VolumeBinding found, as a bit of a verdict.
+    Volumes(u32),
 }
 
 impl Reason {
@@ -30,6 +33,7 @@ impl Reason {
         match self {
             Self::Cause(cause) => cause.plugin(),
             Self::Lacking(_) => Some(Plugin::NodeResourcesFit),
+            Self::Volumes(_) => Some(Plugin::VolumeBinding),
         }
     }
 
@@ -38,6 +42,7 @@ impl Reason {
         match self {
             Self::Cause(cause) => cause.text().to_owned(),
             Self::Lacking(bit) => crate::core::plugins::lacking_text(bit, shape),
+            Self::Volumes(bit) => crate::core::plugins::volume_text(bit).to_owned(),
         }
     }
 }
@@ -65,15 +70,15 @@ impl Diagnosis {
     }
 
     /// PreFilter's message, if it refused the pod before any node was looked at.
-    pub const fn pre_filter(&self) -> Option<&'static str> {
-        self.pre_filter
+    pub const fn pre_filter(&self) -> Option<&Str> {
+        self.pre_filter.as_ref()
     }
 }
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0/{} nodes are available:", self.nodes)?;
-        if let Some(message) = self.pre_filter {
+        if let Some(message) = &self.pre_filter {
             return write!(f, " {message}.");
         }
         let mut entries: Vec<String> =
@@ -88,12 +93,20 @@ impl fmt::Display for Diagnosis {
 pub(super) struct Tally {
     causes: [u32; Cause::ALL.len() + 1],
     lacking: [u32; u64::BITS as usize],
+    volumes: [u32; VOLUME_REASONS],
     refused: u32,
 }
 
+const VOLUME_REASONS: usize = crate::core::plugins::volume_binding::REASONS.len();
+
 impl Tally {
     pub(super) const fn new() -> Self {
-        Self { causes: [0; Cause::ALL.len() + 1], lacking: [0; u64::BITS as usize], refused: 0 }
+        Self {
+            causes: [0; Cause::ALL.len() + 1],
+            lacking: [0; u64::BITS as usize],
+            volumes: [0; VOLUME_REASONS],
+            refused: 0,
+        }
     }
 
     /// Nodes counted.
@@ -104,9 +117,11 @@ impl Tally {
     pub(super) const fn add(&mut self, verdict: Verdict) {
         self.refused += 1;
         self.causes[verdict.cause() as usize] += 1;
-        let mut bits = verdict.lacking_bits();
+        let mut bits = verdict.bits();
+        let counts: &mut [u32] =
+            if matches!(verdict.cause(), Cause::Volumes) { &mut self.volumes } else { &mut self.lacking };
         while bits != 0 {
-            self.lacking[bits.trailing_zeros() as usize] += 1;
+            counts[bits.trailing_zeros() as usize] += 1;
             bits &= bits - 1;
         }
     }
@@ -118,23 +133,24 @@ impl Tally {
 
     pub(super) fn rejectors(&self) -> PluginSet {
         let mut plugins = PluginSet::NONE;
-        let counted = Cause::ALL.into_iter().filter(|c| self.causes[*c as usize] > 0);
-        counted.filter_map(Cause::plugin).for_each(|p| plugins.insert(p));
+        let counted = Cause::ALL.iter().filter(|c| self.causes[**c as usize] > 0);
+        counted.filter_map(|c| c.plugin()).for_each(|p| plugins.insert(p));
         plugins
     }
 
     pub(super) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32) -> Diagnosis {
-        let fixed = Cause::ALL.into_iter().filter(|c| *c != Cause::Resources);
-        let causes = fixed.map(|c| (Reason::Cause(c), self.causes[c as usize]));
+        let fixed = Cause::ALL.iter().filter(|c| !matches!(c, Cause::Resources | Cause::Volumes));
+        let causes = fixed.map(|c| (Reason::Cause(*c), self.causes[*c as usize]));
         let lacking = (0..u64::BITS).map(|bit| (Reason::Lacking(bit), self.lacking[bit as usize]));
-        let counts = causes.chain(lacking).filter(|(_, count)| *count > 0).collect();
+        let volumes = (0..VOLUME_REASONS as u32).map(|bit| (Reason::Volumes(bit), self.volumes[bit as usize]));
+        let counts = causes.chain(lacking).chain(volumes).filter(|(_, count)| *count > 0).collect();
         Diagnosis { shape: shape.clone(), nodes, pre_filter: None, counts }
     }
 }
 
 /// The diagnosis of a pod that PreFilter refused on all `nodes`.
-pub(super) fn refused_before_filter(shape: &Arc<PodShape>, nodes: u32, message: &'static str) -> Diagnosis {
-    Diagnosis { shape: shape.clone(), nodes, pre_filter: Some(message), counts: Vec::new() }
+pub(super) fn refused_before_filter(shape: &Arc<PodShape>, nodes: u32, message: &str) -> Diagnosis {
+    Diagnosis { shape: shape.clone(), nodes, pre_filter: Some(message.into()), counts: Vec::new() }
 }
 
 #[cfg(test)]

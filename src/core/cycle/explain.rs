@@ -6,7 +6,8 @@ use crate::core::ledger::{Ledger, NodeId};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
 use crate::core::plugins::{
-    Cause, Code, Plugin, Subject, Verdict, default_normalize, reverse_normalize, scheduling_gates, taint_toleration,
+    Cause, Code, Cx, Plugin, Refusal, Stop, Subject, Tables, Verdict, default_normalize, reverse_normalize,
+    scheduling_gates, taint_toleration,
 };
 use crate::core::profile::{CompiledProfile, Filter, Score};
 use crate::core::worker::hold_reason;
@@ -19,6 +20,8 @@ pub enum Explanation {
     Gated(String),
     /// The pod is held; why.
     Held(String),
+    /// The attempt fails whatever the node; upstream's text.
+    Failed(Str),
     /// Every node was judged.
     Judged(Judgement),
 }
@@ -74,24 +77,39 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
     }
     let mut nodes = ledger.node_order();
     nodes.retain(|node| profile.places_on(ledger.nodes().labels(*node)));
-    Explanation::Judged(judge(profile, ledger, pod, &nodes))
+    match judge(Cx { profile, ledger }, pod, &nodes) {
+        Ok(judgement) => Explanation::Judged(judgement),
+        Err(text) => Explanation::Failed(text),
+    }
 }
 
-fn judge(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>, nodes: &[NodeId]) -> Judgement {
-    let subject = Subject::new(profile, ledger, &pod.shape);
+fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
+    let subject = Subject::new(cx.profile, cx.ledger, &pod.shape);
     let named = match node_affinity::named(&pod.shape) {
-        _ if !profile.filters.has(Filter::NodeAffinity) => Named::Any,
+        _ if !cx.profile.filters.has(Filter::NodeAffinity) => Named::Any,
         named => named,
     };
-    let special = Special::fresh(ledger, pod);
-    let conflict = named == Named::Only(Vec::new());
+    if named == Named::Only(Vec::new()) {
+        return Ok(refused(cx, pod, nodes, &Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT)));
+    }
+    let mut tables = Tables::default();
+    let relations = match tables.pre_filter(cx, pod, &subject) {
+        Ok(relations) => relations,
+        Err(Stop::Refused(refusal)) => return Ok(refused(cx, pod, nodes, &refusal)),
+        Err(Stop::Failed(text)) => return Err(text),
+    };
+    let special = Special::new(cx.ledger, pod, relations);
     let verdict = |node: NodeId| match &named {
-        Named::Only(names) if !names.contains(ledger.nodes().name(node)) => Verdict::unresolvable(Cause::NotNamed),
-        _ => judge_fresh(profile, &subject, ledger, &special, node),
+        Named::Only(names) if !names.contains(cx.ledger.nodes().name(node)) => Verdict::unresolvable(Cause::NotNamed),
+        _ => judge_fresh(cx, &subject, &special, node),
     };
     let verdicts: Vec<(NodeId, Verdict)> = nodes.iter().map(|node| (*node, verdict(*node))).collect();
+    if let Some(text) = special.relations.failure() {
+        return Err(text);
+    }
+    drop(special);
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
-    let mut scored = scores(profile, &subject, ledger, &feasible).into_iter();
+    let mut scored = scores(cx, &subject, &feasible).into_iter();
     let mut answers: Vec<(Str, NodeAnswer)> = Vec::with_capacity(verdicts.len());
     let mut tally = Tally::new();
     for (node, verdict) in &verdicts {
@@ -100,52 +118,64 @@ fn judge(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>, nodes: &[No
             NodeAnswer::Fits { total: scores.iter().map(|s| s.weighted).sum(), scores }
         } else {
             tally.add(*verdict);
-            refusal(*verdict, pod, conflict)
+            let plugin = verdict.cause().plugin().unwrap_or(Plugin::NodeAffinity);
+            NodeAnswer::Refused { plugin, code: verdict.code(), reasons: verdict.reasons(&pod.shape) }
         };
-        answers.push((ledger.nodes().name(*node).clone(), answer));
+        answers.push((cx.ledger.nodes().name(*node).clone(), answer));
     }
     answers.sort_by(|a, b| a.0.cmp(&b.0));
     let count = nodes.len() as u32;
-    let diagnosis = match feasible.len() {
-        0 if conflict => Some(refused_before_filter(&pod.shape, count, node_affinity::CONFLICT)),
-        0 if count > 0 => Some(tally.diagnose(&pod.shape, count)),
-        _ => None,
-    };
-    Judgement { feasible: feasible.len(), diagnosis, nodes: answers }
+    let diagnosis = (feasible.is_empty() && count > 0).then(|| tally.diagnose(&pod.shape, count));
+    Ok(Judgement { feasible: feasible.len(), diagnosis, nodes: answers })
 }
 
-fn refusal(verdict: Verdict, pod: &Pod, conflict: bool) -> NodeAnswer {
-    let plugin = verdict.cause().plugin().unwrap_or(Plugin::NodeAffinity);
-    let reasons = if conflict { vec![node_affinity::CONFLICT.to_owned()] } else { verdict.reasons(&pod.shape) };
-    NodeAnswer::Refused { plugin, code: verdict.code(), reasons }
+/// Every node's answer where PreFilter refused the pod.
+fn refused(cx: Cx<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgement {
+    let Refusal { plugin, code, message } = refusal;
+    let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: vec![message.to_string()] };
+    let mut answers: Vec<(Str, NodeAnswer)> =
+        nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();
+    answers.sort_by(|a, b| a.0.cmp(&b.0));
+    let diagnosis = (!nodes.is_empty()).then(|| refused_before_filter(&pod.shape, nodes.len() as u32, message));
+    Judgement { feasible: 0, diagnosis, nodes: answers }
 }
 
 /// The weighted scores of each feasible node, normalised over all of them.
-fn scores(profile: &CompiledProfile, subject: &Subject, ledger: &Ledger, feasible: &[NodeId]) -> Vec<Vec<ScoreOf>> {
-    let nodes = ledger.nodes();
-    let raw = |score: Score, node: NodeId| match score {
-        Score::TaintToleration => taint_toleration::score(subject, nodes, node),
-        Score::NodeAffinity => node_affinity::score(profile, subject, nodes, node),
-        fixed => fixed_score(fixed, profile, subject, ledger, node),
-    };
-    let running: Vec<(Score, i64, i64)> = (profile.scores.iter())
-        .filter(|(score, _)| subject.is_scored_by(profile, *score))
-        .map(|(score, weight)| {
-            let highest = feasible.iter().map(|node| raw(*score, *node)).max().unwrap_or(0);
-            (*score, *weight, highest)
-        })
-        .collect();
-    let weighted = |score: Score, weight: i64, highest: i64, node: NodeId| match score {
-        Score::TaintToleration => weight * reverse_normalize(raw(score, node), highest),
-        Score::NodeAffinity => weight * default_normalize(raw(score, node), highest),
-        fixed => weight * raw(fixed, node),
-    };
-    let of_node = |node: &NodeId| {
-        let one = |(score, weight, highest): &(Score, i64, i64)| ScoreOf {
-            score: *score,
-            weighted: weighted(*score, *weight, *highest, *node),
+fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Vec<Vec<ScoreOf>> {
+    let mut all: Vec<Vec<ScoreOf>> = feasible.iter().map(|_| Vec::new()).collect();
+    let (mut tables, mut normalised) = (Tables::default(), Vec::new());
+    for (score, weight) in &cx.profile.scores {
+        let runs = if subject.is_scored_by(cx.profile, *score) {
+            own_scores(*score, cx, subject, feasible, &mut normalised);
+            true
+        } else {
+            tables.score(*score, cx, subject, feasible, &mut normalised)
         };
-        running.iter().map(one).collect()
+        if runs {
+            for (of_node, normalised) in all.iter_mut().zip(&normalised) {
+                of_node.push(ScoreOf { score: *score, weighted: weight * normalised });
+            }
+        }
+    }
+    all
+}
+
+/// The normalised values of a score that looks at rows alone.
+fn own_scores(score: Score, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) {
+    let nodes = cx.ledger.nodes();
+    let raw = |node: &NodeId| match score {
+        Score::TaintToleration => taint_toleration::score(subject, nodes, *node),
+        Score::NodeAffinity => node_affinity::score(cx.profile, subject, nodes, *node),
+        fixed => fixed_score(fixed, cx.profile, subject, cx.ledger, *node),
     };
-    feasible.iter().map(of_node).collect()
+    out.clear();
+    out.extend(feasible.iter().map(raw));
+    let highest = out.iter().copied().max().unwrap_or(0);
+    for value in out {
+        *value = match score {
+            Score::TaintToleration => reverse_normalize(*value, highest),
+            Score::NodeAffinity => default_normalize(*value, highest),
+            _ => *value,
+        };
+    }
 }

@@ -2,11 +2,11 @@ use super::choose::{RelativeWeights, add_relative, choose};
 use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
 use super::rng::Rng;
-use super::special::{ClosedDomains, Special};
+use super::special::Special;
 use crate::core::ledger::{Ledger, NodeId, Proposal};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
-use crate::core::plugins::{Cause, Plugin, PluginSet, Subject, Verdict, filter};
+use crate::core::plugins::{Cause, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter};
 use crate::core::profile::{CompiledProfile, Filter, Score};
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub enum Decision {
     NoFit(NoFit),
     /// There is no node to look at.
     NoNodes,
+    /// The attempt failed: something that a plugin needs is wrong or missing; upstream's text.
+    Failed(Str),
 }
 
 /// One profile's way of deciding, with what makes the next decision cheap.
@@ -35,12 +37,13 @@ pub enum Decision {
 pub struct Scheduler {
     profile: Arc<CompiledProfile>,
     classes: ClassCache,
-    domains: ClosedDomains,
+    tables: Tables,
     nodes: Vec<NodeId>,
     order_version: u64,
     labels_version: u64,
     start: usize,
     feasible: Vec<(NodeId, i64)>,
+    scratch: Scratch,
     rng: Rng,
 }
 
@@ -50,12 +53,13 @@ impl Scheduler {
         Self {
             profile,
             classes: ClassCache::default(),
-            domains: ClosedDomains::default(),
+            tables: Tables::default(),
             nodes: Vec::new(),
             order_version: u64::MAX,
             labels_version: u64::MAX,
             start: 0,
             feasible: Vec::new(),
+            scratch: Scratch::default(),
             rng: Rng::seeded(seed),
         }
     }
@@ -69,6 +73,7 @@ impl Scheduler {
     pub fn set_profile(&mut self, profile: Arc<CompiledProfile>) {
         self.profile = profile;
         self.classes.clear();
+        self.tables = Tables::default();
         self.order_version = u64::MAX;
     }
 
@@ -94,27 +99,31 @@ impl Scheduler {
         if total == 0 {
             return Decision::NoNodes;
         }
-        let special = Special::of(ledger, pod, &mut self.domains);
-        let mut tally = Tally::new();
-        if let Some(node) = self.nominated(ledger, pod, &special) {
-            return place(ledger, pod, node);
-        }
         let named = self.named(ledger, pod);
-        let candidates = match &named {
-            None => &self.nodes,
-            Some(list) => list,
-        };
         if let Some([]) = named.as_deref()
             && node_affinity::named(&pod.shape) == Named::Only(Vec::new())
         {
-            let diagnosis = refused_before_filter(&pod.shape, total as u32, node_affinity::CONFLICT);
-            let mut rejectors = PluginSet::NONE;
-            rejectors.insert(Plugin::NodeAffinity);
-            return Decision::NoFit(NoFit { diagnosis, rejectors });
+            return refused(pod, total, &Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT));
         }
+        let cx = Cx { profile: &self.profile, ledger };
         let class = self.classes.get(&self.profile, ledger, &pod.shape);
-        let scan = Scan { profile: &self.profile, ledger, special: &special, candidates, start: self.start };
+        let relations = match self.tables.pre_filter(cx, pod, &class.subject) {
+            Ok(relations) => relations,
+            Err(Stop::Refused(refusal)) => return refused(pod, total, &refusal),
+            Err(Stop::Failed(text)) => return Decision::Failed(text),
+        };
+        let special = Special::new(ledger, pod, relations);
+        let looked_around = !special.relations.is_empty();
+        if let Some(node) = nominated(cx, pod, class, &special) {
+            return place(ledger, pod, node, looked_around);
+        }
+        let candidates = named.as_deref().unwrap_or(&self.nodes);
+        let mut tally = Tally::new();
+        let scan = Scan { cx, special: &special, candidates, start: self.start };
         scan.run(class, &mut self.feasible, &mut tally);
+        if let Some(text) = special.relations.failure() {
+            return Decision::Failed(text);
+        }
         self.start = (self.start + self.feasible.len() + tally.refused() as usize) % total;
         if self.feasible.is_empty() {
             if named.is_some() {
@@ -123,26 +132,24 @@ impl Scheduler {
             let diagnosis = tally.diagnose(&pod.shape, total as u32);
             return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors() });
         }
-        let weights = relative_weights(&self.profile, ledger, &class.subject);
-        add_relative(&mut self.feasible, class, weights);
+        drop(special);
+        if self.feasible.len() > 1 {
+            let weights = relative_weights(&self.profile, ledger, &class.subject);
+            add_relative(&mut self.feasible, class, weights);
+            self.scratch.add_relational(cx, &mut self.tables, &class.subject, &mut self.feasible);
+        }
         let node = choose(&self.feasible, &mut self.rng);
-        place(ledger, pod, node)
+        place(ledger, pod, node, looked_around)
     }
 
-    /// Whether the pod still fits the node: the whole filter chain from nothing. For commit's re-check.
-    pub fn refits(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod, node: NodeId) -> bool {
-        let subject = Subject::new(profile, ledger, &pod.shape);
-        let special = Special::fresh(ledger, pod);
-        judge_fresh(profile, &subject, ledger, &special, node).fits()
-    }
-
-    /// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).
-    fn nominated(&mut self, ledger: &Ledger, pod: &Pod, special: &Special) -> Option<NodeId> {
-        let node = ledger.nodes().find(pod.nominated_node.as_ref()?)?;
-        let listed = self.profile.places_on(ledger.nodes().labels(node));
-        let class = self.classes.get(&self.profile, ledger, &pod.shape);
-        let own = class.verdict(&self.profile, ledger, node);
-        (listed && special.judge(&self.profile, &class.subject, ledger, node, || own).fits()).then_some(node)
+    /// Whether the pod still fits the node: the whole filter chain of that row, with counters brought up to date.
+    /// For commit's re-check.
+    pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> bool {
+        let cx = Cx { profile: &self.profile, ledger };
+        let subject = Subject::new(&self.profile, ledger, &pod.shape);
+        let Ok(relations) = self.tables.pre_filter(cx, pod, &subject) else { return false };
+        let special = Special::new(ledger, pod, relations);
+        judge_fresh(cx, &subject, &special, node).fits()
     }
 
     /// The candidates that PreFilter leaves, where it leaves only some.
@@ -158,21 +165,51 @@ impl Scheduler {
     }
 }
 
-fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId) -> Decision {
+fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId, looked_around: bool) -> Decision {
     let epoch = ledger.nodes().epoch[node.index()];
-    Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version() })
+    Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version(), looked_around })
 }
 
-/// The verdict of one row computed from nothing, nominations and placed anti-affinity included.
-pub(super) fn judge_fresh(
-    profile: &CompiledProfile,
-    subject: &Subject,
-    ledger: &Ledger,
-    special: &Special,
-    node: NodeId,
-) -> Verdict {
-    let plain = || filter(profile, subject, ledger.nodes(), node, &crate::core::plugins::Overlay::NONE);
-    special.judge(profile, subject, ledger, node, plain)
+/// The answer where PreFilter refused the pod on all nodes.
+fn refused(pod: &Pod, nodes: usize, refusal: &Refusal) -> Decision {
+    let diagnosis = refused_before_filter(&pod.shape, nodes as u32, &refusal.message);
+    Decision::NoFit(NoFit { diagnosis, rejectors: PluginSet::of(refusal.plugin) })
+}
+
+/// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).
+fn nominated(cx: Cx<'_>, pod: &Pod, class: &mut Class, special: &Special<'_>) -> Option<NodeId> {
+    let node = cx.ledger.nodes().find(pod.nominated_node.as_ref()?)?;
+    let listed = cx.profile.places_on(cx.ledger.nodes().labels(node));
+    let own = class.verdict(cx.profile, cx.ledger, node);
+    (listed && special.judge(cx, &class.subject, node, || own).fits()).then_some(node)
+}
+
+/// Room for the scores of one attempt, kept so that none allocates.
+#[derive(Debug, Default)]
+struct Scratch {
+    nodes: Vec<NodeId>,
+    scores: Vec<i64>,
+}
+
+impl Scratch {
+    /// Adds the scores that look beyond the row to the sums of the feasible nodes.
+    fn add_relational(&mut self, cx: Cx<'_>, tables: &mut Tables, subject: &Subject, feasible: &mut [(NodeId, i64)]) {
+        self.nodes.clear();
+        self.nodes.extend(feasible.iter().map(|(node, _)| *node));
+        for (score, weight) in &cx.profile.scores {
+            if tables.score(*score, cx, subject, &self.nodes, &mut self.scores) {
+                for ((_, sum), normalised) in feasible.iter_mut().zip(&self.scores) {
+                    *sum += weight * normalised;
+                }
+            }
+        }
+    }
+}
+
+/// The verdict of one row computed from nothing, nominations and relations included.
+pub(super) fn judge_fresh(cx: Cx<'_>, subject: &Subject, special: &Special<'_>, node: NodeId) -> Verdict {
+    let own = || filter(cx.profile, subject, cx.ledger.nodes(), node, &crate::core::plugins::Overlay::NONE);
+    special.judge(cx, subject, node, own)
 }
 
 /// The weights of the normalised scores that can tell nodes apart for this pod.
@@ -186,9 +223,8 @@ fn relative_weights(profile: &CompiledProfile, ledger: &Ledger, subject: &Subjec
 
 /// One look over the candidates.
 struct Scan<'a> {
-    profile: &'a CompiledProfile,
-    ledger: &'a Ledger,
-    special: &'a Special,
+    cx: Cx<'a>,
+    special: &'a Special<'a>,
     candidates: &'a [NodeId],
     start: usize,
 }
@@ -199,16 +235,17 @@ impl Scan<'_> {
     /// As upstream with one worker: it goes on to the feasible node after the last that is wanted, so that the refused
     /// ones in between count as looked at (`findNodesThatPassFilters` in `pkg/scheduler/schedule_one.go`).
     fn run(&self, class: &mut Class, feasible: &mut Vec<(NodeId, i64)>, tally: &mut Tally) {
+        let cx = self.cx;
         feasible.clear();
         let count = self.candidates.len();
-        let wanted = if self.profile.scores.is_empty() { 1 } else { self.profile.sampling.feasible_to_find(count) };
+        let wanted = if cx.profile.scores.is_empty() { 1 } else { cx.profile.sampling.feasible_to_find(count) };
         let plain = self.special.is_empty();
         let start = if count == 0 { 0 } else { self.start % count };
         let (first, second) = (&self.candidates[start..], &self.candidates[..start]);
         for node in first.iter().chain(second) {
-            let mut verdict = class.verdict(self.profile, self.ledger, *node);
+            let mut verdict = class.verdict(cx.profile, cx.ledger, *node);
             if !plain {
-                verdict = self.special.judge(self.profile, &class.subject, self.ledger, *node, || verdict);
+                verdict = self.special.judge(cx, &class.subject, *node, || verdict);
             }
             if !verdict.fits() {
                 tally.add(verdict);

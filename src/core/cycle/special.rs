@@ -1,86 +1,52 @@
 use crate::core::ledger::{Ledger, NodeId};
-use crate::core::model::{Pod, PodShape, Str};
-use crate::core::plugins::{Cause, Overlay, Subject, Verdict, filter, inter_pod_affinity};
-use crate::core::profile::CompiledProfile;
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::core::model::Pod;
+use crate::core::plugins::{Cx, Overlay, Relations, Subject, Verdict, filter};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What the cached verdicts of a class leave out because it is not a row's own: nominations, and placed anti-affinity.
+/// What the cached verdicts of a class leave out because it is not a row's own: nominations, and what PreFilter found in
+/// other pods, domains and volumes.
 ///
-/// In most clusters both are empty, and this costs two comparisons an attempt.
-#[derive(Debug, Default)]
-pub(super) struct Special {
+/// For most pods both are empty, and this costs a few comparisons an attempt.
+#[derive(Debug)]
+pub(super) struct Special<'t> {
     /// Nodes promised to pods of at least this pod's priority, with what those pods add.
     promised: FxHashMap<NodeId, Overlay>,
-    /// Domains closed by the required anti-affinity of placed pods.
-    closed: Domains,
+    pub(super) relations: Relations<'t>,
 }
 
-/// Labels (key and value) that close a node.
-type Domains = Arc<FxHashSet<(Str, Str)>>;
-
-/// Closed domains by shape, good for one version of the terms. Each entry keeps the shape whose address is its key.
-#[derive(Debug, Default)]
-pub(super) struct ClosedDomains {
-    version: u64,
-    by_shape: FxHashMap<*const PodShape, (Arc<PodShape>, Domains)>,
-}
-
-impl ClosedDomains {
-    fn get(&mut self, ledger: &Ledger, shape: &Arc<PodShape>) -> Domains {
-        if ledger.terms().is_empty() {
-            return Arc::default();
-        }
-        if self.version != ledger.terms().version() {
-            self.version = ledger.terms().version();
-            self.by_shape.clear();
-        }
-        let compute = || (shape.clone(), Arc::new(ledger.closed_domains(shape)));
-        self.by_shape.entry(Arc::as_ptr(shape)).or_insert_with(compute).1.clone()
-    }
-}
-
-impl Special {
-    pub(super) fn of(ledger: &Ledger, pod: &Pod, domains: &mut ClosedDomains) -> Self {
-        Self { promised: promised(ledger, pod), closed: domains.get(ledger, &pod.shape) }
-    }
-
-    /// The same computed from nothing.
-    pub(super) fn fresh(ledger: &Ledger, pod: &Pod) -> Self {
-        Self { promised: promised(ledger, pod), closed: Arc::new(ledger.closed_domains(&pod.shape)) }
+impl<'t> Special<'t> {
+    pub(super) fn new(ledger: &Ledger, pod: &Pod, relations: Relations<'t>) -> Self {
+        Self { promised: promised(ledger, pod), relations }
     }
 
     /// Whether every row's own verdict stands.
     pub(super) fn is_empty(&self) -> bool {
-        self.promised.is_empty() && self.closed.is_empty()
+        self.promised.is_empty() && self.relations.is_empty()
     }
 
-    /// The verdict of a row whose own verdict is `plain`.
+    /// The verdict of a row whose own verdict is `own`.
     ///
     /// With pods nominated to the node both passes must do: with them (room, ports, anti-affinity) and without
     /// (semantics §3.3). A refusal of the first pass is final.
-    pub(super) fn judge(
-        &self,
-        profile: &CompiledProfile,
-        subject: &Subject,
-        ledger: &Ledger,
-        node: NodeId,
-        plain: impl FnOnce() -> Verdict,
-    ) -> Verdict {
+    pub(super) fn judge(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, own: impl FnOnce() -> Verdict) -> Verdict {
         if let Some(overlay) = self.promised.get(&node) {
-            let with_promised = self.close(ledger, node, filter(profile, subject, ledger.nodes(), node, overlay));
+            let with_promised = filter(cx.profile, subject, cx.ledger.nodes(), node, overlay);
+            let with_promised = self.complete(cx, subject, node, with_promised, overlay);
             if !with_promised.fits() {
                 return with_promised;
             }
         }
-        self.close(ledger, node, plain())
+        self.complete(cx, subject, node, own(), &Overlay::NONE)
     }
 
-    fn close(&self, ledger: &Ledger, node: NodeId, verdict: Verdict) -> Verdict {
-        if verdict.fits() && inter_pod_affinity::excludes(&self.closed, ledger.nodes().labels(node)) {
-            return Verdict::unschedulable(Cause::ExistingAntiAffinity);
+    /// The whole chain's verdict where the row's own filters say `own`.
+    fn complete(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, own: Verdict, overlay: &Overlay) -> Verdict {
+        if !own.fits() && !own.cause().is_late() {
+            return own;
         }
-        verdict
+        let beyond = self.relations.filter(cx, subject, node, overlay);
+        if beyond.fits() { own } else { beyond }
     }
 }
 
@@ -99,7 +65,7 @@ fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
         for nomination in ledger.nominations().on(name) {
             let other = &nomination.pod;
             if other.priority >= pod.priority && other.uid != pod.uid {
-                add(&mut overlay, ledger, node, other, &pod.shape);
+                add(&mut overlay, ledger, other);
             }
         }
         if overlay.pods > 0 {
@@ -109,7 +75,7 @@ fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
     promised
 }
 
-fn add(overlay: &mut Overlay, ledger: &Ledger, node: NodeId, other: &Pod, shape: &PodShape) {
+fn add(overlay: &mut Overlay, ledger: &Ledger, other: &Arc<Pod>) {
     let requests = &other.usage.requests;
     overlay.pods += 1;
     overlay.cpu += requests.milli_cpu;
@@ -121,6 +87,5 @@ fn add(overlay: &mut Overlay, ledger: &Ledger, node: NodeId, other: &Pod, shape:
         }
     }
     overlay.ports.extend(other.usage.ports.iter().cloned());
-    let labels = ledger.nodes().labels(node);
-    overlay.excludes |= inter_pod_affinity::term_excludes(&other.shape.anti_affinity, ledger, shape, labels);
+    overlay.added.push(other.clone());
 }

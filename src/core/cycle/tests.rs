@@ -203,6 +203,7 @@ fn compare(scheduler: &mut Scheduler, ledger: &Ledger, pending: &Arc<Pod>, conte
             assert!(names.is_empty(), "{context}: chose none, the best are {names:?}");
             assert_eq!(Some(no_fit.diagnosis.to_string()), why, "{context}");
         }
+        Decision::Failed(text) => panic!("{context}: {text}"),
         Decision::NoNodes => assert!(names.is_empty() && why.is_none(), "{context}"),
     }
 }
@@ -231,8 +232,7 @@ fn the_cached_answer_is_the_fresh_one() {
 fn place_one(scheduler: &mut Scheduler, ledger: &mut Ledger) {
     let Some(first) = ledger.pending_pods().into_iter().next() else { return };
     if let Decision::Place(proposal) = scheduler.decide(ledger, &first) {
-        let profile = scheduler.profile().clone();
-        let fits = |l: &Ledger| Scheduler::refits(&profile, l, &first, proposal.node);
+        let fits = |l: &Ledger| scheduler.refits(l, &first, proposal.node);
         ledger.commit(&proposal, fits).expect("nothing came between");
         assert!(matches!(ledger.pod(&first.uid), Some(PodState::Assumed { .. })));
     }

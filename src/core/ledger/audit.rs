@@ -1,6 +1,4 @@
-use super::{Ledger, NodeTable, PodState};
-use crate::core::model::AffinityTerm;
-use rustc_hash::FxHashMap;
+use super::{CohortTable, Ledger, NodeTable, PlacedTerms, PodState};
 
 impl Ledger {
     /// Computes every sum from the pods alone and compares it with the columns; names the first that differs.
@@ -8,30 +6,29 @@ impl Ledger {
     /// O(pods + nodes). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
     pub fn audit(&self) -> Result<(), String> {
         let mut naive = NodeTable::default();
-        let mut terms: FxHashMap<&AffinityTerm, FxHashMap<usize, u32>> = FxHashMap::default();
+        let (mut cohorts, mut terms) = (CohortTable::default(), PlacedTerms::default());
         for row in 0..self.nodes.rows() {
             naive.row(&format!("{row}").into());
         }
         #[allow(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
         for state in self.pods.states.values() {
-            let (node, usage, own_terms) = match state {
+            let (node, usage, cohort) = match state {
                 PodState::Pending(_) => continue,
-                PodState::Assumed { pod, node } => (*node, &pod.usage, &*pod.shape.anti_affinity),
-                PodState::Bound(bound) => (bound.node, &bound.usage, &*bound.terms),
+                PodState::Assumed { pod, node, cohort } => (*node, &pod.usage, cohort),
+                PodState::Bound(bound) => (bound.node, &bound.usage, &bound.cohort),
             };
             naive.take(node, usage, 1);
-            for term in own_terms {
-                *terms.entry(term).or_default().entry(node.index()).or_insert(0) += 1;
-            }
+            cohorts.add(cohort, node);
+            terms.add(cohort, node, 0);
         }
         self.compare_columns(&mut naive)?;
-        let kept = self.terms.counts();
-        let equal = kept.len() == terms.len()
-            && kept.iter().all(|(term, nodes)| {
-                let nodes = nodes.iter().map(|(node, count)| (node.index(), *count)).collect();
-                terms.get(&**term) == Some(&nodes)
-            });
-        if equal { Ok(()) } else { Err("anti-affinity terms differ from those of the pods".into()) }
+        if !self.terms.same_placements(&terms) {
+            return Err("affinity terms differ from those of the pods".into());
+        }
+        if !self.cohorts.same_placements(&cohorts) {
+            return Err("cohorts differ from those of the pods".into());
+        }
+        self.audit_topologies()
     }
 
     fn compare_columns(&self, naive: &mut NodeTable) -> Result<(), String> {

@@ -1,4 +1,4 @@
-use super::NodeId;
+use super::{Cohort, NodeId};
 use crate::core::limits::CHANGE_LOG_ENTRIES;
 use crate::core::model::{Pod, Str, Usage};
 use std::collections::VecDeque;
@@ -23,6 +23,8 @@ impl NodeAspects {
     pub const IMAGES: Self = Self(32);
     /// It is gone.
     pub const REMOVED: Self = Self(64);
+    /// The features it declares, its conditions or the annotation to avoid pods changed.
+    pub const DECLARED: Self = Self(128);
 
     /// Whether any aspect of `other` is among these.
     pub const fn intersects(self, other: Self) -> bool {
@@ -80,6 +82,8 @@ pub enum Change {
     Placed {
         /// The node.
         node: NodeId,
+        /// What others see of it.
+        cohort: Arc<Cohort>,
     },
     /// A pod no longer takes room on a node: deleted, finished, or its assumption undone.
     Freed {
@@ -87,10 +91,10 @@ pub enum Change {
         node: NodeId,
         /// What it took.
         usage: Arc<Usage>,
-        /// Whether it had required anti-affinity terms.
-        had_terms: bool,
+        /// What others saw of it.
+        cohort: Arc<Cohort>,
     },
-    /// A pod changed in place: its requests (resize) or its labels.
+    /// A placed pod changed what it takes: a resize in place.
     Resized {
         /// The node.
         node: NodeId,
@@ -98,6 +102,15 @@ pub enum Change {
         before: Arc<Usage>,
         /// What it takes.
         after: Arc<Usage>,
+    },
+    /// A placed pod changed what others see of it: its labels, its terms, or that it is being deleted.
+    Regrouped {
+        /// The node.
+        node: NodeId,
+        /// What others saw of it.
+        before: Arc<Cohort>,
+        /// What others see of it.
+        after: Arc<Cohort>,
     },
     /// A node appeared, changed or went.
     Node {
@@ -110,6 +123,11 @@ pub enum Change {
     NominationEnded {
         /// The pod's priority.
         priority: i32,
+    },
+    /// A Service, or a controller that Services stand for in default spreading, appeared, changed or went.
+    Workload {
+        /// Its namespace.
+        namespace: Str,
     },
     /// A namespace appeared, changed or went.
     Namespace {

@@ -1,4 +1,4 @@
-use super::{Change, Ledger, NodeId, PodState};
+use super::{Change, Cohort, Ledger, NodeId, PodState};
 use crate::core::model::{Pod, Str};
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ pub struct Proposal {
     pub epoch: u64,
     /// The ledger's version that the worker saw.
     pub seen: u64,
+    /// Whether the decision looked beyond the row: at other pods, domains or volumes.
+    pub looked_around: bool,
 }
 
 /// Why a proposal did not come into force. Never an error: the pod is tried again.
@@ -30,7 +32,8 @@ impl Ledger {
     /// Checks a proposal against the present and applies it: from here on the pod is assumed.
     ///
     /// `refits` runs the profile's whole filter chain on the chosen node; it is asked unless nothing that a filter
-    /// reads changed since `seen`: neither the row, nor an anti-affinity term, nor a nomination. O(1) apart from that.
+    /// reads changed since `seen`: neither the row, nor an anti-affinity term, nor a nomination; for a decision that
+    /// looked around, nothing at all. O(1) apart from that.
     /// Gives the node's name, which is what a bind needs next.
     pub fn commit(&mut self, proposal: &Proposal, refits: impl FnOnce(&Self) -> bool) -> Result<Str, Conflict> {
         let Some(PodState::Pending(current)) = self.pod(&proposal.pod.uid) else {
@@ -45,14 +48,19 @@ impl Ledger {
         if !self.nodes.present[row] || self.nodes.epoch[row] != proposal.epoch {
             return Err(Conflict::NodeGone);
         }
-        let newest = self.nodes.version[row].max(self.terms.version()).max(self.nominations.version());
+        let anti_affinity = self.terms.anti_affinity.version();
+        let newest = match proposal.looked_around {
+            true => self.log.version(),
+            false => self.nodes.version[row].max(anti_affinity).max(self.nominations.version()),
+        };
         if newest > proposal.seen && !refits(self) {
             return Err(Conflict::NoLongerFits);
         }
         self.nominations.remove(&current, self.log.version() + 1);
-        self.place(proposal.node, &current.usage, &current.shape.anti_affinity);
+        let cohort = self.cohorts.intern(Cohort::of(&current));
+        self.place(proposal.node, &current.usage, &cohort);
         let uid = current.uid.clone();
-        self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node });
+        self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node, cohort });
         Ok(self.nodes.name(proposal.node).clone())
     }
 

@@ -19,6 +19,7 @@
 mod access;
 mod audit;
 mod change;
+mod cohorts;
 mod commit;
 mod images;
 mod intern;
@@ -26,15 +27,21 @@ mod nodes;
 mod nominations;
 mod order;
 mod pods;
+mod spots;
 mod terms;
+mod topology;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
+pub use cohorts::{Cohort, CohortTable};
 pub use commit::{Conflict, Proposal};
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
 pub use pods::{Bound, PodState};
+pub use spots::Spots;
+pub use terms::{PlacedTerms, TermIndex};
+pub use topology::{DomainId, Topology};
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
 use images::ImageTable;
@@ -43,7 +50,7 @@ use nominations::Nominations;
 use order::NodeTree;
 use pods::PodTable;
 use rustc_hash::{FxHashMap, FxHashSet};
-use terms::TermIndex;
+use topology::TopologyTable;
 
 /// The shared table. See the module's documentation.
 #[derive(Debug, Default)]
@@ -52,11 +59,14 @@ pub struct Ledger {
     tree: NodeTree,
     images: ImageTable,
     pods: PodTable,
-    terms: TermIndex,
+    cohorts: CohortTable,
+    terms: PlacedTerms,
+    topologies: TopologyTable,
     nominations: Nominations,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
     node_labels_version: u64,
+    node_taints_version: u64,
     log: ChangeLog,
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,
@@ -88,8 +98,13 @@ impl Ledger {
         &self.images
     }
 
-    /// Required anti-affinity of placed pods.
-    pub fn terms(&self) -> &TermIndex {
+    /// What others see of placed pods, and where those are.
+    pub fn cohorts(&self) -> &CohortTable {
+        &self.cohorts
+    }
+
+    /// What placed pods ask of others.
+    pub fn terms(&self) -> &PlacedTerms {
         &self.terms
     }
 
@@ -106,6 +121,11 @@ impl Ledger {
     /// The version at which a node last came, went or changed its labels.
     pub fn node_labels_version(&self) -> u64 {
         self.node_labels_version
+    }
+
+    /// The version at which a node last came, went or changed its taints.
+    pub fn node_taints_version(&self) -> u64 {
+        self.node_taints_version
     }
 
     /// The nodes in upstream's scan order: column by column over the zones. O(nodes).

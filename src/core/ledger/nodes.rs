@@ -400,6 +400,10 @@ impl Ledger {
         if aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED) {
             self.node_labels_version = version;
             self.terms.touch(version);
+            self.retopologize(node);
+        }
+        if aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS | NodeAspects::REMOVED) {
+            self.node_taints_version = version;
         }
         version
     }

@@ -1,5 +1,5 @@
-use super::{Change, Ledger, NodeId};
-use crate::core::model::{AffinityTerm, Pod, PodKey, Str, Usage};
+use super::{Change, Cohort, Ledger, NodeId};
+use crate::core::model::{Pod, PodKey, Str, Usage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ pub struct Bound {
     pub node: NodeId,
     /// What it takes there.
     pub usage: Arc<Usage>,
-    /// Its required anti-affinity terms.
-    pub terms: Box<[AffinityTerm]>,
+    /// What others see of it.
+    pub cohort: Arc<Cohort>,
 }
 
 /// Where a pod is in its life, as the ledger knows it.
@@ -27,6 +27,8 @@ pub enum PodState {
         pod: Arc<Pod>,
         /// The node it was decided for.
         node: NodeId,
+        /// What others see of it.
+        cohort: Arc<Cohort>,
     },
     /// Seen bound.
     Bound(Bound),
@@ -94,6 +96,7 @@ impl Ledger {
             return;
         }
         pod.usage = self.usages.intern(pod.usage);
+        self.keep_topologies_of(&pod);
         match pod.node_name.clone() {
             Some(node) => self.apply_bound(&pod, &node),
             None => self.apply_pending(pod),
@@ -104,7 +107,7 @@ impl Ledger {
         pod.shape = self.shapes.intern(pod.shape);
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
-            Some(PodState::Assumed { pod: known, node }) => {
+            Some(PodState::Assumed { pod: known, node, .. }) => {
                 let (node, before) = (*node, std::mem::replace(known, pod.clone()));
                 self.replace_assumed(node, &before, &pod);
                 return;
@@ -123,16 +126,36 @@ impl Ledger {
 
     /// An assumed pod changed: its bind is under way and only evidence ends that, but what it takes follows the object.
     fn replace_assumed(&mut self, node: NodeId, before: &Pod, now: &Pod) {
-        if before.usage == now.usage && before.shape.anti_affinity == now.shape.anti_affinity {
+        self.resize(node, before.usage.clone(), now.usage.clone());
+        let fresh = self.cohorts.intern(Cohort::of(now));
+        if let Some(PodState::Assumed { cohort, .. }) = self.pods.states.get_mut(&now.uid) {
+            let old = std::mem::replace(cohort, fresh.clone());
+            self.regroup(node, old, fresh);
+        }
+    }
+
+    /// A placed pod takes something else than before.
+    fn resize(&mut self, node: NodeId, before: Arc<Usage>, after: Arc<Usage>) {
+        if before == after {
             return;
         }
-        self.nodes.take(node, &before.usage, -1);
-        self.nodes.take(node, &now.usage, 1);
-        let (before_usage, after) = (before.usage.clone(), now.usage.clone());
-        let version = self.log.push(Change::Resized { node, before: before_usage, after });
+        self.nodes.take(node, &before, -1);
+        self.nodes.take(node, &after, 1);
+        let version = self.log.push(Change::Resized { node, before, after });
         self.nodes.version[node.index()] = version;
-        self.terms.remove(&before.shape.anti_affinity, node, version);
-        self.terms.add(&now.shape.anti_affinity, node, version);
+    }
+
+    /// Others see something else of a placed pod than before.
+    fn regroup(&mut self, node: NodeId, before: Arc<Cohort>, after: Arc<Cohort>) {
+        if Arc::ptr_eq(&before, &after) {
+            return;
+        }
+        self.cohorts.remove(&before, node);
+        self.cohorts.add(&after, node);
+        let version = self.log.version() + 1;
+        self.terms.remove(&before, node, version);
+        self.terms.add(&after, node, version);
+        self.log.push(Change::Regrouped { node, before, after });
     }
 
     fn renominate(&mut self, before: Option<&Pod>, pod: &Arc<Pod>) {
@@ -180,47 +203,35 @@ impl Ledger {
             }
             None => {}
         }
-        self.place(node, &pod.usage, &pod.shape.anti_affinity);
-        self.pods.insert(pod.uid.clone(), PodState::Bound(Self::bound(pod, node)));
+        let cohort = self.cohorts.intern(Cohort::of(pod));
+        self.place(node, &pod.usage, &cohort);
+        self.pods.insert(pod.uid.clone(), PodState::Bound(Self::bound(pod, node, cohort)));
     }
 
-    fn bound(pod: &Pod, node: NodeId) -> Bound {
-        let terms = pod.shape.anti_affinity.clone().into_boxed_slice();
-        Bound { key: pod.key.clone(), node, usage: pod.usage.clone(), terms }
+    fn bound(pod: &Pod, node: NodeId, cohort: Arc<Cohort>) -> Bound {
+        Bound { key: pod.key.clone(), node, usage: pod.usage.clone(), cohort }
     }
 
     /// What was assumed is true: from now on the object seen counts (admission may have changed it on binding).
     fn confirm(&mut self, pod: &Pod, node: NodeId) {
-        let assumed = match self.pods.states.get(&pod.uid) {
-            Some(PodState::Assumed { pod, .. }) => pod.clone(),
+        let (assumed, cohort) = match self.pods.states.get(&pod.uid) {
+            Some(PodState::Assumed { pod, cohort, .. }) => (pod.clone(), cohort.clone()),
             _ => return,
         };
-        self.pods.states.insert(pod.uid.clone(), PodState::Bound(Self::bound(&assumed, node)));
+        self.pods.states.insert(pod.uid.clone(), PodState::Bound(Self::bound(&assumed, node, cohort)));
         self.log.push(Change::Confirmed { uid: pod.uid.clone() });
         self.update_bound(pod, node);
     }
 
     fn update_bound(&mut self, pod: &Pod, node: NodeId) {
+        let fresh = self.cohorts.intern(Cohort::of(pod));
         let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
             return;
         };
-        if known.usage != pod.usage {
-            let before = std::mem::replace(&mut known.usage, pod.usage.clone());
-            self.nodes.take(node, &before, -1);
-            self.nodes.take(node, &pod.usage, 1);
-            let version = self.log.push(Change::Resized { node, before, after: pod.usage.clone() });
-            self.nodes.version[node.index()] = version;
-        }
-        let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
-            return;
-        };
-        if *known.terms != *pod.shape.anti_affinity {
-            let terms = pod.shape.anti_affinity.clone().into_boxed_slice();
-            let before = std::mem::replace(&mut known.terms, terms);
-            let version = self.log.version();
-            self.terms.remove(&before, node, version);
-            self.terms.add(&pod.shape.anti_affinity, node, version);
-        }
+        let usage = std::mem::replace(&mut known.usage, pod.usage.clone());
+        let cohort = std::mem::replace(&mut known.cohort, fresh.clone());
+        self.resize(node, usage, pod.usage.clone());
+        self.regroup(node, cohort, fresh);
     }
 
     /// Drops the pod `uid`: deleted, finished, or not there any more at a re-read.
@@ -254,27 +265,28 @@ impl Ledger {
     }
 
     /// Takes room on a node.
-    pub(super) fn place(&mut self, node: NodeId, usage: &Usage, terms: &[AffinityTerm]) -> u64 {
+    pub(super) fn place(&mut self, node: NodeId, usage: &Usage, cohort: &Arc<Cohort>) -> u64 {
         self.nodes.take(node, usage, 1);
-        let version = self.log.push(Change::Placed { node });
+        self.cohorts.add(cohort, node);
+        let version = self.log.push(Change::Placed { node, cohort: cohort.clone() });
         self.nodes.version[node.index()] = version;
-        self.terms.add(terms, node, version);
+        self.terms.add(cohort, node, version);
         version
     }
 
     /// Gives back the room that an assumed or bound pod takes, and forgets the pod.
     pub(super) fn free_pod(&mut self, uid: &str) {
-        let (node, usage, terms) = match self.pods.remove(uid) {
-            Some(PodState::Bound(bound)) => (bound.node, bound.usage, bound.terms),
-            Some(PodState::Assumed { pod, node }) => {
-                (node, pod.usage.clone(), pod.shape.anti_affinity.clone().into_boxed_slice())
-            }
+        let (node, usage, cohort) = match self.pods.remove(uid) {
+            Some(PodState::Bound(bound)) => (bound.node, bound.usage, bound.cohort),
+            Some(PodState::Assumed { pod, node, cohort }) => (node, pod.usage.clone(), cohort),
             Some(PodState::Pending(_)) | None => return,
         };
         self.nodes.take(node, &usage, -1);
-        let version = self.log.push(Change::Freed { node, usage, had_terms: !terms.is_empty() });
+        self.cohorts.remove(&cohort, node);
+        let version = self.log.version() + 1;
+        self.terms.remove(&cohort, node, version);
+        self.log.push(Change::Freed { node, usage, cohort });
         self.nodes.version[node.index()] = version;
-        self.terms.remove(&terms, node, version);
         self.nodes.release_if_unused(node);
     }
 

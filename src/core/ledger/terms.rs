@@ -1,18 +1,26 @@
-use super::{Ledger, NodeId};
-use crate::core::model::{AffinityTerm, PodShape, Str};
-use rustc_hash::{FxHashMap, FxHashSet};
+use super::spots::Spots;
+use super::{Cohort, Ledger, NodeId};
+use crate::core::model::{AffinityTerm, Labels, Str, WeightedTerm};
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
-/// Required anti-affinity terms of placed pods, and on which nodes those pods are.
+/// Terms of one kind that placed pods have, and on which nodes those pods are.
 ///
 /// Equal terms are one entry, so that a thousand replicas cost one selector match.
-#[derive(Debug, Default)]
-pub struct TermIndex {
-    placed: FxHashMap<Arc<AffinityTerm>, FxHashMap<NodeId, u32>>,
+#[derive(Debug)]
+pub struct TermIndex<T> {
+    placed: FxHashMap<Arc<T>, Spots>,
     version: u64,
 }
 
-impl TermIndex {
+impl<T> Default for TermIndex<T> {
+    fn default() -> Self {
+        Self { placed: FxHashMap::default(), version: 0 }
+    }
+}
+
+impl<T: Clone + Eq + Hash> TermIndex<T> {
     /// The version of the last change that may move a domain or a match.
     pub fn version(&self) -> u64 {
         self.version
@@ -23,79 +31,99 @@ impl TermIndex {
         self.placed.is_empty()
     }
 
-    /// Notes that something the terms depend on (node labels, namespaces) changed.
-    pub(super) fn touch(&mut self, version: u64) {
+    /// Every term with the nodes of the pods that have it, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &Spots)> {
+        self.placed.iter()
+    }
+
+    fn touch(&mut self, version: u64) {
         if !self.is_empty() {
             self.version = version;
         }
     }
 
-    pub(super) fn add(&mut self, terms: &[AffinityTerm], node: NodeId, version: u64) {
+    fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            if !self.placed.contains_key(term) {
-                self.placed.insert(Arc::new(term.clone()), FxHashMap::default());
-            }
-            if let Some(nodes) = self.placed.get_mut(term) {
-                *nodes.entry(node).or_insert(0) += 1;
+            match self.placed.get_mut(term) {
+                Some(spots) => spots.add(node),
+                None => {
+                    let mut spots = Spots::default();
+                    spots.add(node);
+                    self.placed.insert(Arc::new(term.clone()), spots);
+                }
             }
             self.version = version;
         }
     }
 
-    pub(super) fn remove(&mut self, terms: &[AffinityTerm], node: NodeId, version: u64) {
+    fn remove(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            let Some(nodes) = self.placed.get_mut(term) else {
+            let Some(spots) = self.placed.get_mut(term) else {
                 continue;
             };
-            if let Some(count) = nodes.get_mut(&node) {
-                *count -= 1;
-                if *count == 0 {
-                    nodes.remove(&node);
-                }
-            }
-            if nodes.is_empty() {
+            spots.remove(node);
+            if spots.is_empty() {
                 self.placed.remove(term);
             }
             self.version = version;
         }
     }
+}
 
-    /// Per term: how many pods with it are on each node, for audits.
-    pub(super) fn counts(&self) -> &FxHashMap<Arc<AffinityTerm>, FxHashMap<NodeId, u32>> {
-        &self.placed
+/// What placed pods ask of others, by kind of term.
+#[derive(Debug, Default)]
+pub struct PlacedTerms {
+    /// Required anti-affinity.
+    pub anti_affinity: TermIndex<AffinityTerm>,
+    /// Required affinity: it counts in the score of pods that it matches.
+    pub affinity: TermIndex<AffinityTerm>,
+    /// Preferred terms.
+    pub preferred: TermIndex<WeightedTerm>,
+}
+
+impl PlacedTerms {
+    /// Notes that something the terms depend on (node labels, namespaces) changed.
+    pub(super) fn touch(&mut self, version: u64) {
+        self.anti_affinity.touch(version);
+        self.affinity.touch(version);
+        self.preferred.touch(version);
+    }
+
+    /// Whether both have the same terms on the same nodes, for audits.
+    pub(super) fn same_placements(&self, other: &Self) -> bool {
+        self.anti_affinity.placed == other.anti_affinity.placed
+            && self.affinity.placed == other.affinity.placed
+            && self.preferred.placed == other.preferred.placed
+    }
+
+    pub(super) fn add(&mut self, cohort: &Cohort, node: NodeId, version: u64) {
+        self.anti_affinity.add(&cohort.anti_affinity, node, version);
+        self.affinity.add(&cohort.affinity, node, version);
+        self.preferred.add(&cohort.preferred, node, version);
+    }
+
+    pub(super) fn remove(&mut self, cohort: &Cohort, node: NodeId, version: u64) {
+        self.anti_affinity.remove(&cohort.anti_affinity, node, version);
+        self.affinity.remove(&cohort.affinity, node, version);
+        self.preferred.remove(&cohort.preferred, node, version);
     }
 }
 
 impl Ledger {
-    /// The (label, value) domains that placed pods' anti-affinity closes to pods of `shape`.
+    /// Whether `term` speaks of pods of `namespace` with `labels`.
     ///
-    /// After `getExistingAntiAffinityCounts` in `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`.
-    /// O(terms + nodes of the matching ones).
-    pub fn closed_domains(&self, shape: &PodShape) -> FxHashSet<(Str, Str)> {
-        let mut closed = FxHashSet::default();
-        // A set is built, so the order of the map does not show.
-        #[allow(clippy::iter_over_hash_type)]
-        for (term, nodes) in &self.terms.placed {
-            if !self.speaks_of(term, shape) {
-                continue;
-            }
-            for node in nodes.keys() {
-                if let Some(value) = self.nodes.labels(*node).get(&term.topology_key) {
-                    closed.insert((term.topology_key.clone(), value.clone()));
-                }
-            }
-        }
-        closed
+    /// A namespace that is not known has no labels, as upstream.
+    pub fn speaks_of(&self, term: &AffinityTerm, namespace: &Str, labels: &Labels) -> bool {
+        self.reaches(term, namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
     }
 
-    pub(in crate::core) fn speaks_of(&self, term: &AffinityTerm, shape: &PodShape) -> bool {
+    /// Whether `term` looks into `namespace`.
+    pub fn reaches(&self, term: &AffinityTerm, namespace: &Str) -> bool {
         let scope = &term.namespaces;
-        let in_scope = scope.names.contains(&shape.namespace)
-            || scope.selector.as_ref().is_some_and(|s| match self.namespace(&shape.namespace) {
+        scope.names.contains(namespace)
+            || scope.selector.as_ref().is_some_and(|s| match self.namespace(namespace) {
                 Some(labels) => s.matches(labels),
-                // Its labels are not known yet: the safe answer is that the term may speak of it.
-                None => true,
-            });
-        in_scope && term.selector.as_ref().is_some_and(|s| s.matches(&shape.labels))
+                None => s.matches(&Labels::none()),
+            })
     }
 }

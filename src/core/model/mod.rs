@@ -1,5 +1,6 @@
 //! Pods, nodes and namespaces as a scheduler sees them: decoded once at the border, validated, never a Kubernetes type.
 
+mod affinity;
 mod feature;
 mod labels;
 mod node;
@@ -7,19 +8,22 @@ mod pod;
 mod quantity;
 mod resources;
 mod selector;
+mod spread;
 mod taint;
 mod time;
 
+pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
 pub use feature::Feature;
 pub use labels::Labels;
 pub use node::{Image, Namespace, Node};
-pub use pod::{AffinityTerm, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
+pub use pod::{HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{Requests, is_scalar_resource};
 pub use selector::{
     LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
     RequirementOperator,
 };
+pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
 

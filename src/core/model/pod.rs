@@ -1,4 +1,7 @@
-use super::{Feature, LabelSelector, Labels, NodeSelector, PreferredTerm, Requests, Str, Toleration};
+use super::{
+    AffinityTerm, Feature, Labels, NodeSelector, PreferredTerm, Requests, SpreadConstraint, Str, Toleration,
+    WeightedTerm,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -62,26 +65,6 @@ pub struct Usage {
     pub ports: Vec<HostPort>,
 }
 
-/// Which namespaces an affinity term looks at.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NamespaceScope {
-    /// Namespaces by name, sorted. The term's own namespace is put in by the decoder where upstream would.
-    pub names: Vec<Str>,
-    /// Namespaces by label; `None` selects none.
-    pub selector: Option<LabelSelector>,
-}
-
-/// A required pod anti-affinity term.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AffinityTerm {
-    /// Which pods it speaks of; `None` matches no pod.
-    pub selector: Option<LabelSelector>,
-    /// In which namespaces.
-    pub namespaces: NamespaceScope,
-    /// The node label whose value makes a domain.
-    pub topology_key: Str,
-}
-
 /// The `PodScheduled` condition as last seen, to write only on change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledCondition {
@@ -120,8 +103,14 @@ pub struct PodShape {
     pub images: Vec<Str>,
     /// How many init containers and containers there are: the scale of the ImageLocality score.
     pub container_count: u32,
-    /// Required anti-affinity terms: they bind others once this pod is placed.
+    /// Required affinity terms.
+    pub affinity: Vec<AffinityTerm>,
+    /// Required anti-affinity terms: they bind others too, once this pod is placed.
     pub anti_affinity: Vec<AffinityTerm>,
+    /// Preferred affinity (positive weight) and anti-affinity (negative weight) terms.
+    pub preferred_pods: Vec<WeightedTerm>,
+    /// Topology spread constraints.
+    pub spread: Vec<SpreadConstraint>,
     /// Features this engine does not implement and that must hold the pod, sorted.
     pub holds: Vec<Feature>,
     /// Soft features that are placed unscored, sorted.

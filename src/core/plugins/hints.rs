@@ -14,9 +14,10 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Notes the change of version `version`; says whether it may help anyone.
-    pub(crate) fn note(&mut self, version: u64, change: &Change) -> bool {
-        let helped = helped_by(change);
+    /// Notes the change of version `version`; says whether it may help anyone. `inside`: it happened on a node that the
+    /// profile places on, or on none in particular.
+    pub(crate) fn note(&mut self, version: u64, change: &Change, inside: bool) -> bool {
+        let helped = helped_by(change, inside);
         for plugin in helped.iter() {
             self.newest[plugin as usize] = version;
         }
@@ -34,44 +35,76 @@ impl Hints {
     }
 }
 
+/// Who counts pods wherever they are: what leaves or changes outside the profile's nodes matters to them too.
+const LOOKING_AROUND: [Plugin; 5] = [
+    Plugin::VolumeRestrictions,
+    Plugin::NodeVolumeLimits,
+    Plugin::PodTopologySpread,
+    Plugin::InterPodAffinity,
+    Plugin::CheckServiceAffinity,
+];
+
 /// The plugins whose refusals `change` may lift.
-fn helped_by(change: &Change) -> PluginSet {
-    use Plugin::{InterPodAffinity, NodeAffinity, NodePorts, NodeResourcesFit};
+fn helped_by(change: &Change, inside: bool) -> PluginSet {
+    use Plugin::{
+        CheckServiceAffinity, InterPodAffinity, MaxAzureDiskVolumeCount, MaxCinderVolumeCount, MaxEbsVolumeCount,
+        MaxGcePdVolumeCount, NodePorts, NodeResourcesFit, PodTopologySpread,
+    };
     let mut helped = PluginSet::NONE;
     let mut add = |plugins: &[Plugin]| plugins.iter().for_each(|p| helped.insert(*p));
     match change {
-        Change::Freed { usage, had_terms, .. } => {
-            add(&[NodeResourcesFit]);
-            if !usage.ports.is_empty() {
+        Change::Freed { usage, .. } => {
+            add(&LOOKING_AROUND);
+            if inside {
+                add(&[NodeResourcesFit]);
+                add(&[MaxEbsVolumeCount, MaxGcePdVolumeCount, MaxAzureDiskVolumeCount, MaxCinderVolumeCount]);
+            }
+            if inside && !usage.ports.is_empty() {
                 add(&[NodePorts]);
             }
-            if *had_terms {
-                add(&[InterPodAffinity]);
-            }
         }
-        Change::Resized { before, after, .. } if shrank(before, after) => add(&[NodeResourcesFit]),
-        Change::NominationEnded { .. } => add(&[NodeResourcesFit, NodePorts, InterPodAffinity]),
-        Change::Node { aspects, .. } => {
-            // A taint that goes wakes everyone, as upstream's work-around does (semantics §1.10).
-            if aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS) {
-                add(&Plugin::ALL);
-            }
-            if aspects.intersects(NodeAspects::ALLOCATABLE) {
-                add(&[NodeResourcesFit]);
-            }
-            if aspects.intersects(NodeAspects::LABELS) {
-                add(&[NodeAffinity, InterPodAffinity]);
-            }
+        // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
+        Change::Placed { .. } | Change::Regrouped { .. } => {
+            add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
         }
+        Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
+        Change::NominationEnded { .. } => {
+            add(&LOOKING_AROUND);
+            add(&[NodeResourcesFit, NodePorts]);
+        }
+        Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
         Change::Namespace { .. } => add(&[InterPodAffinity]),
+        Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
         | Change::Confirmed { .. }
-        | Change::PodGone { .. }
-        | Change::Placed { .. } => {}
+        | Change::PodGone { .. } => {}
     }
     helped
+}
+
+fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plugin])) {
+    use Plugin::{InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit, PodTopologySpread};
+    // A taint that goes wakes everyone, as upstream's work-around does (semantics §1.10).
+    if inside && aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS) {
+        add(&Plugin::ALL);
+    }
+    if inside && aspects.intersects(NodeAspects::ALLOCATABLE) {
+        add(&[NodeResourcesFit]);
+    }
+    if inside && aspects.intersects(NodeAspects::DECLARED) {
+        add(&[NodeDeclaredFeatures, Plugin::CheckNodeMemoryPressure, Plugin::CheckNodeDiskPressure]);
+        add(&[Plugin::CheckNodePidPressure]);
+    }
+    if aspects.intersects(NodeAspects::LABELS) {
+        add(&[NodeAffinity, InterPodAffinity, PodTopologySpread, Plugin::VolumeBinding, Plugin::VolumeZone]);
+        add(&[Plugin::CheckNodeLabelPresence, Plugin::CheckServiceAffinity]);
+    }
+    // A domain more or less moves the emptiest one.
+    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED | NodeAspects::TAINTS) {
+        add(&[PodTopologySpread]);
+    }
 }
 
 fn shrank(before: &Usage, after: &Usage) -> bool {

@@ -1,7 +1,7 @@
 //! Filters (predicates) and scores (priorities): one file per plugin.
 //!
-//! A filter is a plain function of a [`Subject`] (a pod's shape resolved against the ledger), a row of the node table and
-//! an [`Overlay`]. There are two entries over that one body: the batch over many rows calls it with the empty overlay and
+//! A filter of a row's own facts is a plain function of a [`Subject`] (a pod's shape resolved against the ledger), a row of
+//! the node table and an [`Overlay`]. There are two entries over that one body: the batch over many rows calls it with the empty overlay and
 //! keeps the answers by row version (`cycle::class`); nominated pods and commit's re-check call it for one row with what
 //! they add. A score is a plain function of the same row. Nothing is called through a pointer, nothing allocates.
 //!
@@ -18,16 +18,24 @@ pub(crate) mod node_resources_fit;
 pub(crate) mod node_unschedulable;
 mod normalize;
 mod overlay;
+mod plugin;
+pub(crate) mod pod_topology_spread;
+pub(crate) mod relations;
 pub(crate) mod scheduling_gates;
 mod subject;
 pub(crate) mod taint_toleration;
 mod verdict;
+pub(crate) mod volume_binding;
+pub(crate) mod volumes;
 
 pub(crate) use normalize::{default_normalize, reverse_normalize};
 pub(crate) use overlay::Overlay;
+pub use plugin::{Plugin, PluginSet};
+pub use relations::Refusal;
+pub(crate) use relations::{Cx, Relations, Stop, Tables};
 pub(crate) use subject::{Resource, ScoredResource, Subject};
-pub(crate) use verdict::lacking_text;
-pub use verdict::{Cause, Code, Plugin, PluginSet, Verdict};
+pub use verdict::{Cause, Code, Verdict};
+pub(crate) use verdict::{lacking_text, volume_text};
 
 use crate::core::ledger::{NodeId, NodeTable};
 use crate::core::profile::{CompiledProfile, Filter};
@@ -68,5 +76,5 @@ pub(crate) fn filter(
             return verdict;
         }
     }
-    if overlay.excludes { Verdict::unschedulable(Cause::ExistingAntiAffinity) } else { Verdict::FITS }
+    Verdict::FITS
 }

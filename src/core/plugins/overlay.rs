@@ -1,6 +1,7 @@
 use crate::core::ledger::ScalarId;
-use crate::core::model::HostPort;
+use crate::core::model::{HostPort, Pod};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What one row would look like with pods added: the difference, not a copy.
 #[derive(Debug, Clone, Default)]
@@ -17,8 +18,8 @@ pub(crate) struct Overlay {
     pub(crate) scalars: SmallVec<[(ScalarId, i64); 1]>,
     /// Host ports added.
     pub(crate) ports: SmallVec<[HostPort; 1]>,
-    /// Whether an added pod's anti-affinity excludes the subject from this row.
-    pub(crate) excludes: bool,
+    /// The pods added, for filters that look at labels, terms and volumes.
+    pub(crate) added: SmallVec<[Arc<Pod>; 1]>,
 }
 
 impl Overlay {
@@ -30,7 +31,7 @@ impl Overlay {
         storage: 0,
         scalars: SmallVec::new_const(),
         ports: SmallVec::new_const(),
-        excludes: false,
+        added: SmallVec::new_const(),
     };
 
     /// What is added of `scalar`.

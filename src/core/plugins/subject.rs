@@ -109,7 +109,9 @@ impl Subject {
         match score {
             Score::NodeAffinity => self.has_preferences(profile),
             Score::NodeResourcesBalancedAllocation => self.balances,
-            Score::TaintToleration | Score::NodeResourcesFit | Score::ImageLocality => true,
+            Score::TaintToleration | Score::NodeResourcesFit | Score::ImageLocality | Score::EqualPriority => true,
+            // These say for themselves, and the rest has no formula here yet.
+            _ => false,
         }
     }
 }

@@ -1,82 +1,5 @@
+use super::Plugin;
 use crate::core::model::PodShape;
-
-/// A plugin that can refuse a node or a pod, in upstream's default order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Plugin {
-    /// PreEnqueue: scheduling gates.
-    SchedulingGates,
-    /// Cordoned nodes.
-    NodeUnschedulable,
-    /// Another node is named.
-    NodeName,
-    /// Untolerated taints.
-    TaintToleration,
-    /// Node affinity and nodeSelector.
-    NodeAffinity,
-    /// Host ports.
-    NodePorts,
-    /// Room.
-    NodeResourcesFit,
-    /// Anti-affinity of placed pods.
-    InterPodAffinity,
-}
-
-impl Plugin {
-    /// Every plugin that can refuse, in upstream's default order.
-    pub const ALL: [Self; 8] = [
-        Self::SchedulingGates,
-        Self::NodeUnschedulable,
-        Self::NodeName,
-        Self::TaintToleration,
-        Self::NodeAffinity,
-        Self::NodePorts,
-        Self::NodeResourcesFit,
-        Self::InterPodAffinity,
-    ];
-
-    /// Its name in messages, metrics and the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SchedulingGates => "SchedulingGates",
-            Self::NodeUnschedulable => "NodeUnschedulable",
-            Self::NodeName => "NodeName",
-            Self::TaintToleration => "TaintToleration",
-            Self::NodeAffinity => "NodeAffinity",
-            Self::NodePorts => "NodePorts",
-            Self::NodeResourcesFit => "NodeResourcesFit",
-            Self::InterPodAffinity => "InterPodAffinity",
-        }
-    }
-}
-
-/// A set of plugins: who rejected a pod in its last attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PluginSet(u16);
-
-impl PluginSet {
-    /// No plugin.
-    pub const NONE: Self = Self(0);
-
-    /// Puts `plugin` in.
-    pub fn insert(&mut self, plugin: Plugin) {
-        self.0 |= 1 << plugin as u16;
-    }
-
-    /// Whether `plugin` is in.
-    pub const fn has(self, plugin: Plugin) -> bool {
-        self.0 & (1 << plugin as u16) != 0
-    }
-
-    /// Whether no plugin is in.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The plugins in upstream's default order.
-    pub fn iter(self) -> impl Iterator<Item = Plugin> {
-        Plugin::ALL.into_iter().filter(move |p| self.has(*p))
-    }
-}
 
 /// The framework's status code of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,72 +20,105 @@ impl Code {
     }
 }
 
-/// What a node was refused for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// It was not refused.
-    None,
+/// Declares the causes once: name, documentation, plugin, text.
+macro_rules! causes {
+    ($( $(#[doc = $doc:literal])* $name:ident => $plugin:ident, $text:expr; )*) => {
+        /// What a node was refused for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Cause {
+            /// It was not refused.
+            None,
+            $( $(#[doc = $doc])* $name, )*
+        }
+
+        impl Cause {
+            /// Every cause of a refusal.
+            pub const ALL: &[Self] = &[$( Self::$name, )*];
+
+            /// The plugin that refuses for this cause.
+            pub const fn plugin(self) -> Option<Plugin> {
+                match self {
+                    Self::None => None,
+                    $( Self::$name => Some(Plugin::$plugin), )*
+                }
+            }
+
+            /// Upstream's text, empty where the verdict makes it (resources, volumes to bind).
+            pub(crate) const fn text(self) -> &'static str {
+                match self {
+                    Self::None => "",
+                    $( Self::$name => $text, )*
+                }
+            }
+        }
+    };
+}
+
+causes! {
     /// It is cordoned.
-    NodeUnschedulable,
+    NodeUnschedulable => NodeUnschedulable, super::node_unschedulable::REASON;
     /// Another node is named.
-    NodeName,
+    NodeName => NodeName, super::node_name::REASON;
     /// It has a taint that the pod does not tolerate.
-    UntoleratedTaint,
+    UntoleratedTaint => TaintToleration, super::taint_toleration::REASON;
     /// The profile's added affinity excludes it.
-    AddedAffinity,
+    AddedAffinity => NodeAffinity, super::node_affinity::REASON_ADDED;
     /// The pod's node affinity or nodeSelector excludes it.
-    NodeAffinity,
-    /// A host port is taken.
-    HostPorts,
-    /// It lacks room; the verdict says of what.
-    Resources,
-    /// A placed pod's anti-affinity excludes it.
-    ExistingAntiAffinity,
+    NodeAffinity => NodeAffinity, super::node_affinity::REASON_POD;
     /// The pod's affinity names other nodes, so that it was not looked at.
-    NotNamed,
+    NotNamed => NodeAffinity, super::node_affinity::REASON_NOT_NAMED;
+    /// A host port is taken.
+    HostPorts => NodePorts, super::node_ports::REASON;
+    /// It lacks room; the verdict's bits say of what.
+    Resources => NodeResourcesFit, "";
+    /// An inline disk is in use by another pod there.
+    DiskConflict => VolumeRestrictions, "node(s) had no available disk";
+    /// A ReadWriteOncePod claim is in use by another pod.
+    ClaimInUse => VolumeRestrictions, "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+    /// No more volumes of a driver can be attached.
+    VolumeLimit => NodeVolumeLimits, "node(s) exceed max volume count";
+    /// The pod's claims cannot be bound or used there; the verdict's bits say why.
+    Volumes => VolumeBinding, "";
+    /// A bound volume is in another zone.
+    VolumeZone => VolumeZone, "node(s) had no available volume zone";
+    /// It lacks a label that a spread constraint goes by.
+    SpreadLabel => PodTopologySpread, "node(s) didn't match pod topology spread constraints (missing required label)";
+    /// Its domain holds too many pods alike.
+    Spread => PodTopologySpread, "node(s) didn't match pod topology spread constraints";
+    /// No pod that the pod's affinity asks for is in its domain.
+    PodAffinity => InterPodAffinity, "node(s) didn't match pod affinity rules";
+    /// A pod that the pod's anti-affinity excludes is in its domain.
+    PodAntiAffinity => InterPodAffinity, "node(s) didn't match pod anti-affinity rules";
+    /// A placed pod's anti-affinity excludes it.
+    ExistingAntiAffinity => InterPodAffinity, "node(s) didn't satisfy existing pods anti-affinity rules";
+    /// It does not declare a feature that the pod needs.
+    DeclaredFeatures => NodeDeclaredFeatures, "node(s) didn't match Pod's required features";
+    /// Policy era: its labels are not those asked for.
+    LabelPresence => CheckNodeLabelPresence, "node(s) didn't have the requested labels";
+    /// Policy era: the pods of the Service are elsewhere.
+    ServiceAffinity => CheckServiceAffinity, "node(s) didn't match service affinity";
+    /// Policy era: too many EBS volumes.
+    EbsCount => MaxEbsVolumeCount, "node(s) exceed max volume count";
+    /// Policy era: too many GCE persistent disks.
+    GcePdCount => MaxGcePdVolumeCount, "node(s) exceed max volume count";
+    /// Policy era: too many Azure disks.
+    AzureDiskCount => MaxAzureDiskVolumeCount, "node(s) exceed max volume count";
+    /// Policy era: too many Cinder volumes.
+    CinderCount => MaxCinderVolumeCount, "node(s) exceed max volume count";
+    /// Policy era: it is short of memory.
+    MemoryPressure => CheckNodeMemoryPressure, "node(s) had memory pressure";
+    /// Policy era: it is short of disk.
+    DiskPressure => CheckNodeDiskPressure, "node(s) had disk pressure";
+    /// Policy era: it is short of process ids.
+    PidPressure => CheckNodePidPressure, "node(s) had pid pressure";
 }
 
 impl Cause {
-    /// Every cause of a refusal.
-    pub const ALL: [Self; 9] = [
-        Self::NodeUnschedulable,
-        Self::NodeName,
-        Self::UntoleratedTaint,
-        Self::AddedAffinity,
-        Self::NodeAffinity,
-        Self::HostPorts,
-        Self::Resources,
-        Self::ExistingAntiAffinity,
-        Self::NotNamed,
-    ];
-
-    /// The plugin that refuses for this cause.
-    pub const fn plugin(self) -> Option<Plugin> {
-        Some(match self {
-            Self::None => return None,
-            Self::NodeUnschedulable => Plugin::NodeUnschedulable,
-            Self::NodeName => Plugin::NodeName,
-            Self::UntoleratedTaint => Plugin::TaintToleration,
-            Self::AddedAffinity | Self::NodeAffinity | Self::NotNamed => Plugin::NodeAffinity,
-            Self::HostPorts => Plugin::NodePorts,
-            Self::Resources => Plugin::NodeResourcesFit,
-            Self::ExistingAntiAffinity => Plugin::InterPodAffinity,
-        })
-    }
-
-    /// Upstream's text, empty where the verdict makes it (resources).
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::None | Self::Resources => "",
-            Self::NodeUnschedulable => super::node_unschedulable::REASON,
-            Self::NodeName => super::node_name::REASON,
-            Self::UntoleratedTaint => super::taint_toleration::REASON,
-            Self::AddedAffinity => super::node_affinity::REASON_ADDED,
-            Self::NodeAffinity => super::node_affinity::REASON_POD,
-            Self::HostPorts => super::node_ports::REASON,
-            Self::ExistingAntiAffinity => super::inter_pod_affinity::REASON_EXISTING,
-            Self::NotNamed => super::node_affinity::REASON_NOT_NAMED,
-        }
+    /// Whether its filter runs after those that look beyond the row (volumes, spread, affinity between pods).
+    ///
+    /// A row's own verdict with a late cause therefore stands only where none of those refuses.
+    pub(crate) const fn is_late(self) -> bool {
+        self as u32 >= Self::DeclaredFeatures as u32
     }
 }
 
@@ -171,14 +127,14 @@ impl Cause {
 pub struct Verdict {
     cause: Cause,
     code: Code,
-    lacking: u64,
+    bits: u64,
 }
 
 impl Verdict {
     /// The node fits.
-    pub const FITS: Self = Self { cause: Cause::None, code: Code::Unschedulable, lacking: 0 };
+    pub const FITS: Self = Self { cause: Cause::None, code: Code::Unschedulable, bits: 0 };
 
-    /// Bit of `lacking` for pod slots.
+    /// Bit for pod slots.
     pub(crate) const PODS: u32 = 0;
     /// Bit for CPU.
     pub(crate) const CPU: u32 = 1;
@@ -190,16 +146,21 @@ impl Verdict {
     pub(crate) const SCALARS: u32 = 4;
 
     pub(crate) const fn unschedulable(cause: Cause) -> Self {
-        Self { cause, code: Code::Unschedulable, lacking: 0 }
+        Self { cause, code: Code::Unschedulable, bits: 0 }
     }
 
     pub(crate) const fn unresolvable(cause: Cause) -> Self {
-        Self { cause, code: Code::UnschedulableAndUnresolvable, lacking: 0 }
+        Self { cause, code: Code::UnschedulableAndUnresolvable, bits: 0 }
     }
 
-    pub(crate) const fn lacking(lacking: u64, unresolvable: bool) -> Self {
+    pub(crate) const fn lacking(bits: u64, unresolvable: bool) -> Self {
         let code = if unresolvable { Code::UnschedulableAndUnresolvable } else { Code::Unschedulable };
-        Self { cause: Cause::Resources, code, lacking }
+        Self { cause: Cause::Resources, code, bits }
+    }
+
+    /// VolumeBinding's refusal; `bits` index [`super::volume_binding::REASONS`].
+    pub(crate) const fn volumes(bits: u64) -> Self {
+        Self { cause: Cause::Volumes, code: Code::UnschedulableAndUnresolvable, bits }
     }
 
     /// Whether the node fits.
@@ -217,18 +178,19 @@ impl Verdict {
         self.code
     }
 
-    /// The resources lacking, as bits in the order of `PODS` … `SCALARS`.
-    pub(crate) const fn lacking_bits(self) -> u64 {
-        self.lacking
+    /// What is lacking (resources: `PODS` … `SCALARS`) or wrong (volumes: the reasons of VolumeBinding), as bits.
+    pub(crate) const fn bits(self) -> u64 {
+        self.bits
     }
 
     /// Upstream's texts of this refusal of a pod of `shape`, in the order in which upstream checks.
     pub fn reasons(self, shape: &PodShape) -> Vec<String> {
-        if self.cause != Cause::Resources {
-            return vec![self.cause.text().to_owned()];
+        let set = (0..u64::BITS).filter(|bit| self.bits & (1 << bit) != 0);
+        match self.cause {
+            Cause::Resources => set.map(|bit| lacking_text(bit, shape)).collect(),
+            Cause::Volumes => set.map(|bit| volume_text(bit).to_owned()).collect(),
+            cause => vec![cause.text().to_owned()],
         }
-        let lacking = (0..u64::BITS).filter(|bit| self.lacking & (1 << bit) != 0);
-        lacking.map(|bit| lacking_text(bit, shape)).collect()
     }
 }
 
@@ -242,4 +204,9 @@ pub(crate) fn lacking_text(bit: u32, shape: &PodShape) -> String {
         bit => (shape.requests.scalars.get((bit - Verdict::SCALARS) as usize)).map_or("unknown", |(name, _)| name),
     };
     format!("Insufficient {name}")
+}
+
+/// Upstream's text for the reason of VolumeBinding that `bit` of a verdict stands for.
+pub(crate) fn volume_text(bit: u32) -> &'static str {
+    super::volume_binding::REASONS.get(bit as usize).copied().unwrap_or("")
 }

@@ -1,5 +1,5 @@
 use super::{Binding, Worker};
-use crate::core::cycle::{Decision, NoFit, Scheduler};
+use crate::core::cycle::{Decision, NoFit};
 use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
 use crate::core::ledger::{Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
@@ -22,6 +22,7 @@ impl Worker {
                     return self.refuse(now, ticket, no_fit, version, effects);
                 }
                 Decision::NoNodes => return self.no_nodes(now, ticket, effects),
+                Decision::Failed(text) => return self.attempt_failed(now, ticket, text, effects),
             };
             match self.commit(&proposal, ledger) {
                 Ok(node) => return self.ask_to_bind(ticket, node, effects),
@@ -33,9 +34,9 @@ impl Worker {
         self.queue.failed(ticket, now);
     }
 
-    fn commit(&self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<Str, Conflict> {
-        let profile = self.profile();
-        let refits = |l: &_| Scheduler::refits(profile, l, &proposal.pod, proposal.node);
+    fn commit(&mut self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<Str, Conflict> {
+        let scheduler = &mut self.scheduler;
+        let refits = |l: &_| scheduler.refits(l, &proposal.pod, proposal.node);
         ledger.write(|ledger| ledger.commit(proposal, refits))
     }
 
@@ -70,6 +71,18 @@ impl Worker {
             pod: ticket.pod().clone(),
             reason: RefusalReason::Unschedulable,
             text: RefusalText::Plain(NO_NODES.into()),
+            attempted: true,
+        });
+        self.queue.failed(ticket, now);
+    }
+
+    /// The attempt could not be finished; it is tried again after backoff.
+    fn attempt_failed(&mut self, now: Time, ticket: Ticket, text: Str, effects: &mut Vec<Effect>) {
+        self.totals.errors += 1;
+        effects.push(Effect::Refuse {
+            pod: ticket.pod().clone(),
+            reason: RefusalReason::SchedulerError,
+            text: RefusalText::Plain(text),
             attempted: true,
         });
         self.queue.failed(ticket, now);

@@ -19,10 +19,9 @@ impl Worker {
         };
         let mut helps = false;
         for (version, change) in changes {
-            if self.concerns(change, ledger) {
-                helps |= self.hints.note(version, change);
-                helps |= self.follow_one(now, change, ledger, effects);
-            }
+            let inside = self.is_inside(change, ledger);
+            helps |= self.hints.note(version, change, inside);
+            helps |= self.follow_one(now, change, ledger, effects);
         }
         self.cursor = Some(ledger.version());
         if helps {
@@ -30,15 +29,14 @@ impl Worker {
         }
     }
 
-    /// Whether a change can matter here: what happens on nodes outside the profile's selector gives no room to its pods.
-    ///
-    /// A relabelled node may enter the selector, and anti-affinity reaches across it: both always matter.
-    fn concerns(&self, change: &Change, ledger: &Ledger) -> bool {
+    /// Whether a change happened on a node that the profile places on, or on none in particular: what happens elsewhere
+    /// gives no room to its pods. A relabelled node may enter the selector: it always counts.
+    fn is_inside(&self, change: &Change, ledger: &Ledger) -> bool {
         match change {
             Change::Node { node, aspects } if !aspects.intersects(NodeAspects::LABELS) => {
                 self.profile().places_on(ledger.nodes().labels(*node))
             }
-            Change::Freed { node, had_terms: false, .. } | Change::Resized { node, .. } => {
+            Change::Freed { node, .. } | Change::Resized { node, .. } => {
                 self.profile().places_on(ledger.nodes().labels(*node))
             }
             _ => true,
@@ -81,6 +79,8 @@ impl Worker {
             | Change::Placed { .. }
             | Change::Freed { .. }
             | Change::Resized { .. }
+            | Change::Regrouped { .. }
+            | Change::Workload { .. }
             | Change::NominationEnded { .. } => {}
         }
         false

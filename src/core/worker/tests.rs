@@ -353,7 +353,7 @@ fn commit(
     profile: &CompiledProfile,
     proposal: &crate::core::ledger::Proposal,
 ) -> Result<(), crate::core::ledger::Conflict> {
-    let refits = |l: &Ledger| Scheduler::refits(profile, l, &proposal.pod, proposal.node);
+    let refits = |l: &Ledger| Scheduler::new(profile.clone().into(), 1).refits(l, &proposal.pod, proposal.node);
     ledger.commit(proposal, refits).map(|_| ())
 }
 

@@ -1,112 +1,16 @@
 //! A profile resolved and ready to run: what a worker needs, with nothing left to parse.
 
-use crate::core::model::{LabelSelector, Labels, NodeSelector, PreferredTerm, Str};
+mod args;
+mod plugins;
+
+pub use args::{
+    AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
+    SpreadDefaults, VolumeBindingArgs,
+};
+pub use plugins::{Filter, FilterSet, Score};
+
+use crate::core::model::{LabelSelector, Labels, Str};
 use std::time::Duration;
-
-/// A filter (predicate) that a profile may run; the order here is upstream's default order, in which they always run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Filter {
-    /// Refuses cordoned nodes.
-    NodeUnschedulable,
-    /// Refuses nodes other than the one named.
-    NodeName,
-    /// Refuses nodes with taints that the pod does not tolerate.
-    TaintToleration,
-    /// Refuses nodes that node affinity or nodeSelector exclude.
-    NodeAffinity,
-    /// Refuses nodes where a host port is taken.
-    NodePorts,
-    /// Refuses nodes without room.
-    NodeResourcesFit,
-}
-
-impl Filter {
-    /// Every filter in the order in which they run.
-    pub const ALL: [Self; 6] = [
-        Self::NodeUnschedulable,
-        Self::NodeName,
-        Self::TaintToleration,
-        Self::NodeAffinity,
-        Self::NodePorts,
-        Self::NodeResourcesFit,
-    ];
-
-    /// The plugin's name in the API and in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NodeUnschedulable => "NodeUnschedulable",
-            Self::NodeName => "NodeName",
-            Self::TaintToleration => "TaintToleration",
-            Self::NodeAffinity => "NodeAffinity",
-            Self::NodePorts => "NodePorts",
-            Self::NodeResourcesFit => "NodeResourcesFit",
-        }
-    }
-}
-
-/// A score (priority) that a profile may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Score {
-    /// Fewer untolerated PreferNoSchedule taints.
-    TaintToleration,
-    /// More weight of preferred node affinity.
-    NodeAffinity,
-    /// The allocation strategy.
-    NodeResourcesFit,
-    /// Even use of the resources.
-    NodeResourcesBalancedAllocation,
-    /// Images already there.
-    ImageLocality,
-}
-
-impl Score {
-    /// Every score in upstream's order.
-    pub const ALL: [Self; 5] = [
-        Self::TaintToleration,
-        Self::NodeAffinity,
-        Self::NodeResourcesFit,
-        Self::NodeResourcesBalancedAllocation,
-        Self::ImageLocality,
-    ];
-
-    /// The plugin's name in the API and in explanations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TaintToleration => "TaintToleration",
-            Self::NodeAffinity => "NodeAffinity",
-            Self::NodeResourcesFit => "NodeResourcesFit",
-            Self::NodeResourcesBalancedAllocation => "NodeResourcesBalancedAllocation",
-            Self::ImageLocality => "ImageLocality",
-        }
-    }
-}
-
-/// The filters that a profile runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FilterSet(u8);
-
-impl FilterSet {
-    /// Every filter.
-    pub const fn all() -> Self {
-        Self((1 << Filter::ALL.len()) - 1)
-    }
-
-    /// This set without `filter`.
-    #[must_use]
-    pub const fn without(self, filter: Filter) -> Self {
-        Self(self.0 & !(1 << filter as u8))
-    }
-
-    /// Whether `filter` runs.
-    pub const fn has(self, filter: Filter) -> bool {
-        self.0 & (1 << filter as u8) != 0
-    }
-
-    /// The filters of this set in the order in which they run.
-    pub fn iter(self) -> impl Iterator<Item = Filter> {
-        Filter::ALL.into_iter().filter(move |f| self.has(*f))
-    }
-}
 
 /// Whether a worker takes up pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,71 +28,6 @@ pub enum UnknownFields {
     Warn,
     /// Holds them.
     Hold,
-}
-
-/// A resource and how much it counts in a score.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceWeight {
-    /// The resource's name.
-    pub name: Str,
-    /// Its weight, 1 to 100.
-    pub weight: i64,
-}
-
-/// A point of the RequestedToCapacityRatio shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShapePoint {
-    /// Utilisation in percent, 0 to 100.
-    pub utilization: i64,
-    /// The score there, 0 to 100 (the API's 0 to 10 times 10).
-    pub score: i64,
-}
-
-/// How NodeResourcesFit scores.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FitStrategy {
-    /// Prefers empty nodes.
-    LeastAllocated,
-    /// Prefers full nodes.
-    MostAllocated,
-    /// Prefers by a function of utilisation; points in ascending utilisation, at least one.
-    RequestedToCapacityRatio(Vec<ShapePoint>),
-}
-
-/// Arguments of NodeResourcesFit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FitArgs {
-    /// Extended resources whose fit is not checked.
-    pub ignored_resources: Vec<Str>,
-    /// Prefixes (before the `/`) of extended resources whose fit is not checked.
-    pub ignored_resource_groups: Vec<Str>,
-    /// How it scores.
-    pub strategy: FitStrategy,
-    /// What it scores by, at least one.
-    pub resources: Vec<ResourceWeight>,
-}
-
-impl Default for FitArgs {
-    fn default() -> Self {
-        Self {
-            ignored_resources: Vec::new(),
-            ignored_resource_groups: Vec::new(),
-            strategy: FitStrategy::LeastAllocated,
-            resources: vec![
-                ResourceWeight { name: "cpu".into(), weight: 1 },
-                ResourceWeight { name: "memory".into(), weight: 1 },
-            ],
-        }
-    }
-}
-
-/// `addedAffinity` of NodeAffinity: as if every pod of the profile had it too.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AddedAffinity {
-    /// Required terms.
-    pub required: Option<NodeSelector>,
-    /// Preferred terms.
-    pub preferred: Vec<PreferredTerm>,
 }
 
 /// How many nodes an attempt looks at.
@@ -273,6 +112,14 @@ pub struct CompiledProfile {
     pub balanced: Vec<Str>,
     /// Affinity added to every pod.
     pub added_affinity: AddedAffinity,
+    /// What PodTopologySpread applies to pods without constraints of their own.
+    pub spread_defaults: SpreadDefaults,
+    /// Arguments of InterPodAffinity.
+    pub inter_pod_affinity: InterPodAffinityArgs,
+    /// Arguments of VolumeBinding.
+    pub volume_binding: VolumeBindingArgs,
+    /// Arguments of the filters and scores of the Policy era.
+    pub legacy: LegacyArgs,
     /// The nodes it places on; `None` is all.
     pub node_selector: Option<LabelSelector>,
     /// How many nodes an attempt looks at.
@@ -296,12 +143,18 @@ impl CompiledProfile {
                 (Score::TaintToleration, 3),
                 (Score::NodeAffinity, 2),
                 (Score::NodeResourcesFit, 1),
+                (Score::PodTopologySpread, 2),
+                (Score::InterPodAffinity, 2),
                 (Score::NodeResourcesBalancedAllocation, 1),
                 (Score::ImageLocality, 1),
             ],
             fit: FitArgs::default(),
             balanced: vec!["cpu".into(), "memory".into()],
             added_affinity: AddedAffinity::default(),
+            spread_defaults: SpreadDefaults::default(),
+            inter_pod_affinity: InterPodAffinityArgs::default(),
+            volume_binding: VolumeBindingArgs::default(),
+            legacy: LegacyArgs::default(),
             node_selector: None,
             sampling: Sampling { percentage: 0, min_feasible: 100 },
             namespaces: NamespaceAccess::All,

@@ -65,6 +65,7 @@ fn every_list_and_string_of_the_spec_is_bounded() {
 
 fn collect_unbounded(schema: &Value, path: &str, unbounded: &mut Vec<String>) {
     let bounds: &[&str] = match schema["type"].as_str() {
+        Some("boolean") => &[],
         Some("string") if schema["enum"].is_array() => &[],
         Some("string") => &["maxLength"],
         Some("integer") => &["minimum", "maximum"],

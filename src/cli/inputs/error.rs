@@ -96,7 +96,7 @@ pub enum InputError {
     },
     /// `--profile` names a file without a profile.
     #[error(
-        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile"
+        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, or a KubeSchedulerConfiguration"
     )]
     NoProfile {
         /// The files as given.

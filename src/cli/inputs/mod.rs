@@ -25,12 +25,12 @@ pub(crate) struct InputArgs {
     /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
     ///
     /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces and SchedulerProfiles count, other kinds are skipped. A pod with spec.nodeName is running, one
+    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with spec.nodeName is running, one
     /// without is pending.
     #[arg(short, long = "filename", value_name = "PATH", required = true)]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// A file with SchedulerProfiles; those among the manifests are then left aside.
+    /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those among the manifests are then left aside.
     ///
     /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
     #[arg(long, value_name = "FILE")]

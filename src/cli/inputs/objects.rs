@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Sorted {
     /// Nodes, namespaces and pods, in the order read.
     pub(super) cluster: Vec<(ClusterKind, Object)>,
-    /// Profiles.
+    /// Profiles, and configurations that hold some.
     pub(super) profiles: Vec<Object>,
 }
 
@@ -52,23 +52,27 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
     Ok(sorted)
 }
 
-/// Whether `object` is a profile; of which version, [`super::profiles`] checks.
+/// Whether `object` is a profile, or a configuration that holds some; of which version, [`super::profiles`] checks.
 pub(super) fn is_profile(object: &Object) -> bool {
     object.kind == "SchedulerProfile" && object.api_version.split('/').next() == Some(api::GROUP)
+        || is_configuration(object)
 }
 
-/// Scheduler configurations of other forms: silence would let the Default preset answer in their place.
+/// Whether `object` configures kube-scheduler.
+pub(super) fn is_configuration(object: &Object) -> bool {
+    object.api_version.starts_with("kubescheduler.config.k8s.io/")
+}
+
+/// A scheduler Policy: silence would let the Default preset answer in its place.
 pub(super) fn refuse_foreign_profile(object: &Object) -> Result<(), InputError> {
-    let scheduler_configuration = object.api_version.starts_with("kubescheduler.config.k8s.io/");
-    let policy = object.api_version == "v1" && object.kind == "Policy";
-    if !scheduler_configuration && !policy {
+    if !(object.api_version == "v1" && object.kind == "Policy") {
         return Ok(());
     }
     Err(InputError::Bad {
         origin: object.origin.clone(),
         object: object.kind.clone(),
         problem: format!(
-            "not read by this version: write its profiles as SchedulerProfiles (apiVersion: {}/{})",
+            "not read by this version: write it as SchedulerProfiles (apiVersion: {}/{}) or as a KubeSchedulerConfiguration",
             api::GROUP,
             api::VERSION
         ),

@@ -127,8 +127,9 @@ fn put_defaults(pod: &mut Value) {
             }
             let ports = container.get_mut("ports").and_then(Value::as_array_mut);
             for port in ports.into_iter().flatten().filter(|_| host_network).filter_map(Value::as_object_mut) {
-                if let Some(number) = port.get("containerPort").cloned() {
-                    port.entry("hostPort").or_insert(number);
+                let unset = port.get("hostPort").is_none_or(|own| own.is_null() || *own == 0);
+                if let Some(number) = port.get("containerPort").filter(|_| unset).cloned() {
+                    port.insert("hostPort".to_owned(), number);
                 }
             }
         }

@@ -3,7 +3,7 @@ use std::io;
 
 /// Why inputs cannot be used: names the file, the object, the field and the fix.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InputError {
+pub enum InputError {
     /// A path cannot be read.
     #[error("{file}: {problem}", problem = unreadable(.cause))]
     Unreadable {

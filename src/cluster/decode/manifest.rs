@@ -1,6 +1,10 @@
 use super::{DecodeError, Decoder};
-use crate::cluster::slim::{SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, known, unknown};
-use crate::core::model::{DeviceClass, Namespace, Node, Pod, Quantity};
+use crate::cluster::slim::{
+    SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService,
+    SlimStatefulSet, known, unknown,
+};
+use crate::core::ledger::Ledger;
+use crate::core::model::{DeviceClass, Namespace, Node, Pod, Quantity, Service, Workload};
 use serde_json::Value;
 
 /// An object read from a file.
@@ -14,6 +18,24 @@ pub enum Object {
     Namespace(Namespace),
     /// A DeviceClass.
     DeviceClass(DeviceClass),
+    /// A Service.
+    Service(Service),
+    /// A ReplicationController, ReplicaSet or StatefulSet.
+    Workload(Workload),
+}
+
+impl Object {
+    /// Takes it up into `ledger` as seen.
+    pub fn apply(self, ledger: &mut Ledger) {
+        match self {
+            Self::Pod(pod) => ledger.apply_pod(*pod),
+            Self::Node(node) => ledger.apply_node(&node),
+            Self::Namespace(namespace) => ledger.apply_namespace(namespace),
+            Self::DeviceClass(class) => ledger.apply_device_class(class),
+            Self::Service(service) => ledger.apply_service(service),
+            Self::Workload(workload) => ledger.apply_controller(workload),
+        }
+    }
 }
 
 /// Why a manifest cannot be used.
@@ -21,7 +43,7 @@ pub enum Object {
 pub enum ManifestError {
     /// The object is of a kind that is not read here.
     #[error(
-        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, DeviceClass or List"
+        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController or List, or an apps/v1 ReplicaSet or StatefulSet, or a resource.k8s.io/v1 DeviceClass"
     )]
     Kind {
         /// Its kind, empty if it names none.
@@ -71,6 +93,17 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -
         ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
             Ok(Object::DeviceClass(decoder.device_class(&SlimDeviceClass::read(&bytes(manifest)))?))
         }
+        ("v1", "Service") => Ok(Object::Service(decoder.service(&SlimService::read(&bytes(manifest)))?)),
+        ("v1", "ReplicationController") => {
+            let slim = bytes(manifest);
+            Ok(Object::Workload(decoder.replication_controller(&SlimReplicationController::read(&slim))?))
+        }
+        ("apps/v1", "ReplicaSet") => {
+            Ok(Object::Workload(decoder.replica_set(&SlimReplicaSet::read(&bytes(manifest)))?))
+        }
+        ("apps/v1", "StatefulSet") => {
+            Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
+        }
         _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
     }
 }
@@ -94,8 +127,9 @@ fn put_defaults(pod: &mut Value) {
             }
             let ports = container.get_mut("ports").and_then(Value::as_array_mut);
             for port in ports.into_iter().flatten().filter(|_| host_network).filter_map(Value::as_object_mut) {
-                if let Some(number) = port.get("containerPort").cloned() {
-                    port.entry("hostPort").or_insert(number);
+                let unset = port.get("hostPort").is_none_or(|own| own.is_null() || *own == 0);
+                if let Some(number) = port.get("containerPort").filter(|_| unset).cloned() {
+                    port.insert("hostPort".to_owned(), number);
                 }
             }
         }

@@ -6,8 +6,8 @@ use crate::cluster::slim::{
 };
 use crate::core::limits;
 use crate::core::model::{
-    AffinityTerm, Controller, Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol,
-    Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    AffinityTerm, Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape,
+    PreferredTerm, Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
@@ -131,16 +131,15 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
         shape.required_affinity = required.map(|terms| NodeSelector {
             terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
         });
-        // Upstream skips weight 0 and empty terms before it parses them.
-        let counted = affinity.preferred.iter().filter(|p| {
-            p.weight != 0 && !(p.preference.match_expressions.is_empty() && p.preference.match_fields.is_empty())
+        let preferred = affinity.preferred.iter().map(|p| PreferredTerm {
+            weight: p.weight,
+            // Upstream does not parse what weighs nothing; an empty term matches nothing anyway.
+            term: match p.weight {
+                0 => NodeSelectorTerm::default(),
+                _ => selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
+            },
         });
-        shape.preferred_affinity = counted
-            .map(|p| PreferredTerm {
-                weight: p.weight,
-                term: selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
-            })
-            .collect();
+        shape.preferred_affinity = preferred.collect();
     }
     shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
     let containers = spec.init_containers.iter().chain(&spec.containers);

@@ -81,7 +81,7 @@ fn is_valid_test(operator: NodeTestOperator, expression: &Expression<'_>) -> boo
 }
 
 /// Whether `key` may be a label's key: an optional DNS subdomain and a slash, then a name of up to 63 characters.
-fn is_label_key(key: &str) -> bool {
+pub(super) fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
 }
@@ -95,7 +95,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// Whether `value` may be a label's value.
-fn is_label_value(value: &str) -> bool {
+pub(super) fn is_label_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     let ends = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     bytes.len() <= 63

@@ -8,6 +8,7 @@
 //!  text      borrowed strings, ordered maps, quantities that may be bad
 //!  annotations   the few that are read
 //!  pod node  what is read of each kind
+//!  pod node workload  what is read of each kind
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
@@ -21,6 +22,7 @@ mod path;
 mod pod;
 mod text;
 pub mod unknown;
+mod workload;
 
 pub use annotations::{Annotations, PREFER_AVOID_PODS};
 pub use device_class::DeviceClassSpec;
@@ -32,6 +34,7 @@ pub use pod::{
     PreferredTerm, Resources, RestartRule, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
+pub use workload::{PlainSelectorSpec, SelectorSpec};
 
 use serde::{Deserialize, Deserializer};
 use text::nullable;
@@ -144,6 +147,14 @@ pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
 pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
 /// A namespace.
 pub type SlimNamespace<'a> = Slim<'a, Nothing, Nothing>;
+/// A Service.
+pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
+/// A ReplicationController.
+pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
+/// A ReplicaSet.
+pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
+/// A StatefulSet.
+pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
 
 /// A DeviceClass.
 pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, Nothing>;

@@ -31,6 +31,7 @@ mod pods;
 mod spots;
 mod terms;
 mod topology;
+mod workloads;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
@@ -44,6 +45,7 @@ pub use pods::{Bound, PodState};
 pub use spots::Spots;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
+pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
 use images::ImageTable;
@@ -53,6 +55,7 @@ use order::NodeTree;
 use pods::PodTable;
 use rustc_hash::{FxHashMap, FxHashSet};
 use topology::TopologyTable;
+use workloads::WorkloadTable;
 
 /// The shared table. See the module's documentation.
 #[derive(Debug, Default)]
@@ -67,6 +70,7 @@ pub struct Ledger {
     nominations: Nominations,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
+    workloads: WorkloadTable,
     node_labels_version: u64,
     node_taints_version: u64,
     device_classes: DeviceClasses,

@@ -12,6 +12,7 @@ mod selector;
 mod spread;
 mod taint;
 mod time;
+mod workload;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
 pub use device_class::DeviceClass;
@@ -28,6 +29,7 @@ pub use selector::{
 pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
+pub use workload::{Service, Workload, WorkloadKind};
 
 /// A shared immutable string: names, keys and values that many objects repeat.
 pub type Str = std::sync::Arc<str>;

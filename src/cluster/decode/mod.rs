@@ -26,7 +26,8 @@ mod resources;
 mod selectors;
 mod workload;
 
-pub use manifest::{ManifestError, Object, from_manifest};
+pub use crate::core::ledger::Object;
+pub use manifest::{ManifestError, from_manifest};
 
 use crate::cluster::slim::{
     FieldError, Pairs, Parts, Slim, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,

@@ -9,6 +9,7 @@
 //!  resources    what a pod asks for, in its four variants
 //!  selectors    node selectors, label selectors, anti-affinity terms
 //!  label_selector  label selectors that must parse
+//!  spread       topology spread constraints
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //!  manifest     the same from files, with the API server's defaults
@@ -22,6 +23,7 @@ mod pod;
 mod pool;
 mod resources;
 mod selectors;
+mod spread;
 mod workload;
 
 pub use manifest::{ManifestError, Object, from_manifest};

@@ -10,6 +10,7 @@
 //!  selectors    node selectors, label selectors, anti-affinity terms
 //!  declared     features that a pod's node must declare
 //!  label_selector  label selectors that must parse
+//!  spread       topology spread constraints
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //!  manifest     the same from files, with the API server's defaults
@@ -24,6 +25,7 @@ mod pod;
 mod pool;
 mod resources;
 mod selectors;
+mod spread;
 mod workload;
 
 pub use crate::core::ledger::Object;

@@ -88,7 +88,7 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
     });
     let deliver = watch_for_denials(deliver, evidence.clone());
     let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
-    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
+    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
     let wiring = Wiring {
         held: lane.held(),

@@ -1,7 +1,7 @@
 //! From what a watch saw to the ledger: one write for a batch, and the sweep at the end of a re-read.
 
 use super::engine::Engine;
-use crate::cluster::watch::{Namespaces, Nodes, Pods, Watched};
+use crate::cluster::watch::{DeviceClasses, Namespaces, Nodes, Pods, Watched};
 use crate::core::ledger::Ledger;
 use crate::core::model::{Node, Str};
 use rustc_hash::FxHashSet;
@@ -81,6 +81,7 @@ macro_rules! tracked {
 tracked! {
     Pods: by uid, apply_pod, delete_pod, retain_pods;
     Namespaces: by name, apply_namespace, delete_namespace, retain_namespaces;
+    DeviceClasses: by name, apply_device_class, delete_device_class, retain_device_classes;
 }
 
 impl Tracked for Nodes {

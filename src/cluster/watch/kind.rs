@@ -1,7 +1,7 @@
 use super::frame::{self, Frame, Seen};
 use crate::cluster::decode::Decoder;
-use crate::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use crate::core::model::{Namespace, Node, Pod};
+use crate::cluster::slim::{SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, known, unknown};
+use crate::core::model::{DeviceClass, Namespace, Node, Pod};
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
@@ -96,4 +96,7 @@ watched! {
     Nodes: Node, "/api/v1/nodes", "nodes", "nodes", SlimNode => node;
     /// Namespaces.
     Namespaces: Namespace, "/api/v1/namespaces", "namespaces", "namespaces", SlimNamespace => namespace;
+    /// DeviceClasses.
+    DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
+        SlimDeviceClass optional => device_class;
 }

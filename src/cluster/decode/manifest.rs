@@ -3,40 +3,9 @@ use crate::cluster::slim::{
     SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService,
     SlimStatefulSet, known, unknown,
 };
-use crate::core::ledger::Ledger;
-use crate::core::model::{DeviceClass, Namespace, Node, Pod, Quantity, Service, Workload};
+use crate::core::ledger::Object;
+use crate::core::model::Quantity;
 use serde_json::Value;
-
-/// An object read from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Object {
-    /// A pod.
-    Pod(Box<Pod>),
-    /// A node.
-    Node(Box<Node>),
-    /// A namespace.
-    Namespace(Namespace),
-    /// A DeviceClass.
-    DeviceClass(DeviceClass),
-    /// A Service.
-    Service(Service),
-    /// A ReplicationController, ReplicaSet or StatefulSet.
-    Workload(Workload),
-}
-
-impl Object {
-    /// Takes it up into `ledger` as seen.
-    pub fn apply(self, ledger: &mut Ledger) {
-        match self {
-            Self::Pod(pod) => ledger.apply_pod(*pod),
-            Self::Node(node) => ledger.apply_node(&node),
-            Self::Namespace(namespace) => ledger.apply_namespace(namespace),
-            Self::DeviceClass(class) => ledger.apply_device_class(class),
-            Self::Service(service) => ledger.apply_service(service),
-            Self::Workload(workload) => ledger.apply_controller(workload),
-        }
-    }
-}
 
 /// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,6 +10,7 @@
 //!  selectors    node selectors, label selectors, anti-affinity terms
 //!  declared     features that a pod's node must declare
 //!  label_selector  label selectors that must parse
+//!  spread       topology spread constraints
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //!  manifest     the same from files, with the API server's defaults
@@ -24,9 +25,11 @@ mod pod;
 mod pool;
 mod resources;
 mod selectors;
+mod spread;
 mod workload;
 
-pub use manifest::{ManifestError, Object, from_manifest};
+pub use crate::core::ledger::Object;
+pub use manifest::{ManifestError, from_manifest};
 
 use crate::cluster::slim::{
     FieldError, Pairs, Parts, Slim, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,

@@ -1,6 +1,6 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, selectors};
+use super::{Decoder, bad, declared, node, selectors, spread};
 use crate::cluster::slim::{
     ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
 };
@@ -142,6 +142,8 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
         shape.preferred_affinity = preferred.collect();
     }
     shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
+    let constraints = spec.topology_spread_constraints.iter();
+    shape.spread = constraints.map(|c| spread::constraint(decoder, c, &shape.labels, &mut findings)).collect();
     let containers = spec.init_containers.iter().chain(&spec.containers);
     let volumes = spec.volumes.iter().filter_map(|v| v.image.as_ref());
     let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));

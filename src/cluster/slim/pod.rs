@@ -270,13 +270,33 @@ pub struct Toleration<'a> {
     pub effect: Text<'a>,
 }
 
-/// A spread constraint, of which only the hardness is read.
+/// A spread constraint.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SpreadConstraint<'a> {
+    /// How uneven it may be.
+    #[serde(deserialize_with = "nullable")]
+    pub max_skew: i32,
+    /// The node label that makes a domain.
+    #[serde(borrow)]
+    pub topology_key: Text<'a>,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     #[serde(borrow)]
     pub when_unsatisfiable: Text<'a>,
+    /// Which pods are alike; none without it.
+    #[serde(borrow)]
+    pub label_selector: Option<LabelSelector<'a>>,
+    /// Labels of which alike pods have the pod's own values.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub match_label_keys: Vec<Text<'a>>,
+    /// Below so many domains the emptiest counts as empty.
+    pub min_domains: Option<i32>,
+    /// `Honor` or `Ignore`.
+    #[serde(borrow)]
+    pub node_affinity_policy: Text<'a>,
+    /// `Honor` or `Ignore`.
+    #[serde(borrow)]
+    pub node_taints_policy: Text<'a>,
 }
 
 /// A volume: which of the sources that concern a scheduler it has.

@@ -8,6 +8,7 @@
 //! Verdicts are small and `Copy`; their text is made by [`Verdict::reasons`] when someone reads it.
 
 pub(crate) mod balanced_allocation;
+mod counts;
 pub(crate) mod hints;
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
@@ -24,6 +25,8 @@ mod plugin;
 pub(crate) mod pod_topology_spread;
 pub(crate) mod relations;
 pub(crate) mod scheduling_gates;
+pub(crate) mod selector_spread;
+pub(crate) mod service_affinity;
 mod subject;
 pub(crate) mod taint_toleration;
 mod verdict;

@@ -107,6 +107,7 @@ fn pods(shapes: usize) -> Vec<Pod> {
             gates: Vec::new(),
             shape,
             usage: Arc::new(usage),
+            volumes: None,
             scheduled: None,
             unknown_fields: Vec::new(),
         }

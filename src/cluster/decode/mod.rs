@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  pod node     one kind each
+//!  volume       what pods mount, and the storage objects
 //!  resources    what a pod asks for, in its four variants
 //!  selectors    node selectors, label selectors, anti-affinity terms
 //!  features     what this version does not implement, and values that it does not know
@@ -19,6 +20,7 @@ mod pod;
 mod pool;
 mod resources;
 mod selectors;
+mod volume;
 
 pub use manifest::{ManifestError, Object, from_manifest};
 

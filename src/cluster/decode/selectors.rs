@@ -53,6 +53,16 @@ pub(super) fn node_term(
     term
 }
 
+/// Expressions over labels as tests; none where upstream could not parse one of them.
+pub(super) fn node_tests(decoder: &mut Decoder, expressions: &[Expression<'_>]) -> Option<Vec<NodeTest>> {
+    let test = |expression: &Expression<'_>| {
+        let operator = node_test_operator(&expression.operator)?;
+        let valid = is_valid_test(operator, expression);
+        valid.then(|| NodeTest { key: decoder.text(&expression.key), operator, values: texts(decoder, expression) })
+    };
+    expressions.iter().map(test).collect()
+}
+
 fn texts(decoder: &mut Decoder, expression: &Expression<'_>) -> Vec<Str> {
     expression.values.iter().map(|v| decoder.text(v)).collect()
 }
@@ -81,7 +91,7 @@ fn is_valid_test(operator: NodeTestOperator, expression: &Expression<'_>) -> boo
 }
 
 /// Whether `key` may be a label's key: an optional DNS subdomain and a slash, then a name of up to 63 characters.
-fn is_label_key(key: &str) -> bool {
+pub(super) fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
 }
@@ -95,7 +105,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// Whether `value` may be a label's value.
-fn is_label_value(value: &str) -> bool {
+pub(super) fn is_label_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     let ends = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     bytes.len() <= 63

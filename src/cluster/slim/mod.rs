@@ -7,18 +7,23 @@
 //! ```text
 //!  text      borrowed strings, ordered maps, quantities that may be bad
 //!  pod node  what is read of each kind
+//!  disk      disks as pods and volumes name them
+//!  volume    storage objects
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
 //! ```
 
+mod disk;
 pub mod known;
 mod node;
 mod path;
 mod pod;
 mod text;
 pub mod unknown;
+mod volume;
 
+pub use disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use path::path_at;
 pub use pod::{
@@ -27,6 +32,11 @@ pub use pod::{
     PreferredTerm, Resources, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
+pub use volume::{
+    CapacityBody, ClaimBody, CsiNodeBody, MoreMeta, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
+    SlimStorageClass, SlimVolume, SlimVolumeAttachment, StorageClassBody, TopologyTerm, VolumeBody, VolumeNodeAffinity,
+    VolumeSpec,
+};
 
 use serde::{Deserialize, Deserializer};
 use text::nullable;

@@ -12,12 +12,6 @@ pub enum Feature {
     RequiredPodAntiAffinity,
     /// `topologySpreadConstraints` with `DoNotSchedule`.
     HardTopologySpread,
-    /// A persistentVolumeClaim volume.
-    PersistentVolumeClaim,
-    /// A generic ephemeral volume.
-    EphemeralVolume,
-    /// An inline disk whose sharing or attach limit the scheduler must respect; the volume source's field name.
-    InlineDisk(&'static str),
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
@@ -38,9 +32,6 @@ impl fmt::Display for Feature {
             Self::RequiredPodAffinity => f.write_str("required pod affinity"),
             Self::RequiredPodAntiAffinity => f.write_str("required pod anti-affinity"),
             Self::HardTopologySpread => f.write_str("topology spread constraints with DoNotSchedule"),
-            Self::PersistentVolumeClaim => f.write_str("persistent volume claims"),
-            Self::EphemeralVolume => f.write_str("generic ephemeral volumes"),
-            Self::InlineDisk(source) => write!(f, "inline {source} volumes"),
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),

@@ -11,6 +11,7 @@ mod selector;
 mod spread;
 mod taint;
 mod time;
+mod volume;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
 pub use feature::Feature;
@@ -26,6 +27,11 @@ pub use selector::{
 pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
+pub use volume::{
+    Attachable, BindingMode, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity, InTreePlugin,
+    InlineDisk, Migration, PersistentVolume, PersistentVolumeClaim, PodVolume, PodVolumes, StorageClass,
+    VolumeAffinity, VolumeAttachment, VolumeSource,
+};
 
 /// A shared immutable string: names, keys and values that many objects repeat.
 pub type Str = std::sync::Arc<str>;

@@ -8,12 +8,16 @@ mod report;
 mod run;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
 use crate::core::ledger::Ledger;
-use crate::core::model::{Namespace, Node, Pod};
+use crate::core::model::{
+    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    StorageClass, VolumeAttachment,
+};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -26,6 +30,39 @@ pub struct Cluster {
     pub namespaces: Vec<Namespace>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
+    /// Volumes, claims and their like.
+    pub storage: Storage,
+}
+
+/// What a cluster has of storage objects.
+#[derive(Debug, Clone, Default)]
+pub struct Storage {
+    /// PersistentVolumes.
+    pub volumes: Vec<PersistentVolume>,
+    /// PersistentVolumeClaims.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// StorageClasses.
+    pub classes: Vec<StorageClass>,
+    /// CSINodes.
+    pub csi_nodes: Vec<CsiNode>,
+    /// CSIDrivers.
+    pub csi_drivers: Vec<CsiDriver>,
+    /// CSIStorageCapacities.
+    pub csi_capacities: Vec<CsiStorageCapacity>,
+    /// VolumeAttachments.
+    pub attachments: Vec<VolumeAttachment>,
+}
+
+impl Storage {
+    fn apply(&self, ledger: &mut Ledger) {
+        self.classes.iter().cloned().for_each(|class| ledger.apply_storage_class(class));
+        self.volumes.iter().cloned().for_each(|volume| ledger.apply_volume(volume));
+        self.claims.iter().cloned().for_each(|claim| ledger.apply_claim(claim));
+        self.csi_nodes.iter().cloned().for_each(|csi_node| ledger.apply_csi_node(csi_node));
+        self.csi_drivers.iter().cloned().for_each(|driver| ledger.apply_csi_driver(driver));
+        self.csi_capacities.iter().cloned().for_each(|capacity| ledger.apply_csi_capacity(capacity));
+        self.attachments.iter().cloned().for_each(|attachment| ledger.apply_volume_attachment(attachment));
+    }
 }
 
 impl Cluster {
@@ -38,6 +75,7 @@ impl Cluster {
         for node in &self.nodes {
             ledger.apply_node(node);
         }
+        self.storage.apply(&mut ledger);
         for pod in &self.pods {
             ledger.apply_pod(pod.clone());
         }

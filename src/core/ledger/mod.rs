@@ -30,11 +30,12 @@ mod pods;
 mod spots;
 mod terms;
 mod topology;
+mod volumes;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
-pub use commit::{Conflict, Proposal};
+pub use commit::{Committed, Conflict, Proposal};
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
@@ -42,6 +43,8 @@ pub use pods::{Bound, PodState};
 pub use spots::Spots;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
+pub(in crate::core) use volumes::is_meant_for;
+pub use volumes::{PlacedVolumes, VolumeChange, VolumePlan, VolumeTable};
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
 use images::ImageTable;
@@ -63,6 +66,7 @@ pub struct Ledger {
     terms: PlacedTerms,
     topologies: TopologyTable,
     nominations: Nominations,
+    volumes: VolumeTable,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
     node_labels_version: u64,

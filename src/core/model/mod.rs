@@ -28,9 +28,9 @@ pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
 pub use volume::{
-    Attachable, BindingMode, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity, InTreePlugin,
-    InlineDisk, Migration, PersistentVolume, PersistentVolumeClaim, PodVolume, PodVolumes, StorageClass,
-    VolumeAffinity, VolumeAttachment, VolumeSource,
+    Attachable, BindingMode, BindingWrite, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity,
+    InTreePlugin, InlineDisk, Migration, PersistentVolume, PersistentVolumeClaim, PodVolume, PodVolumes,
+    ProvisionWrite, StorageClass, VolumeAffinity, VolumeAttachment, VolumeSource, VolumeWrites,
 };
 
 /// A shared immutable string: names, keys and values that many objects repeat.

@@ -2,7 +2,8 @@ use super::{ForeignBind, Worker, hold_reason};
 use crate::core::io::{Effect, RefusalReason, RefusalText};
 use crate::core::ledger::{Change, Ledger, NodeAspects};
 use crate::core::limits::UNKNOWN_FIELDS_NAMED;
-use crate::core::model::{Pod, Str, Time};
+use crate::core::model::{ClaimKey, Pod, Str, Time};
+use crate::core::plugins::volumes::claim_matters_to;
 use crate::core::queue::{Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -18,7 +19,12 @@ impl Worker {
             return;
         };
         let mut helps = false;
+        let mut claims = FxHashSet::default();
         for (version, change) in changes {
+            self.volumes.note(change);
+            if let Change::Volume(change) = change {
+                claims.extend(change.claim().cloned());
+            }
             let inside = self.is_inside(change, ledger);
             helps |= self.hints.note(version, change, inside);
             helps |= self.follow_one(now, change, ledger, effects);
@@ -27,6 +33,19 @@ impl Worker {
         if helps {
             self.wake_helped(now);
         }
+        if !claims.is_empty() {
+            self.wake_users(now, &claims);
+        }
+    }
+
+    /// Lets pods that a volume plugin refused try again, if they name one of `claims`.
+    fn wake_users(&mut self, now: Time, claims: &FxHashSet<ClaimKey>) {
+        self.queue.wake(now, |entry| {
+            let key = &entry.pod().key;
+            let volumes = entry.pod().volumes.as_ref().filter(|_| claim_matters_to(entry.rejectors()));
+            let names = volumes.is_some_and(|v| v.claims(&key.namespace, &key.name).any(|(c, _)| claims.contains(&c)));
+            if names { Wake::Requeue } else { Wake::Stay }
+        });
     }
 
     /// Whether a change happened on a node that the profile places on, or on none in particular: what happens elsewhere
@@ -81,6 +100,7 @@ impl Worker {
             | Change::Resized { .. }
             | Change::Regrouped { .. }
             | Change::Workload { .. }
+            | Change::Volume(_)
             | Change::NominationEnded { .. } => {}
         }
         false
@@ -156,6 +176,7 @@ impl Worker {
             self.take_up(now, pod, ledger, effects);
         }
         self.hints.note_gap(ledger.version());
+        self.volumes.note_gap();
         self.cursor = Some(ledger.version());
         self.wake_helped(now);
     }

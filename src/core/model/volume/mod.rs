@@ -7,6 +7,7 @@ mod csi;
 mod in_tree;
 mod persistent;
 mod pod;
+mod writes;
 
 pub use affinity::VolumeAffinity;
 pub use claim::{ClaimKey, ClaimSelector, PersistentVolumeClaim};
@@ -14,3 +15,4 @@ pub use csi::{BindingMode, CsiDriver, CsiNode, CsiStorageCapacity, StorageClass,
 pub use in_tree::InTreePlugin;
 pub use persistent::{Attachable, ClaimRef, Migration, PersistentVolume, VolumeSource};
 pub use pod::{InlineDisk, PodVolume, PodVolumes};
+pub use writes::{BindingWrite, ProvisionWrite, VolumeWrites};

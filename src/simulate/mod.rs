@@ -13,11 +13,8 @@ mod volumes;
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
-use crate::core::ledger::Ledger;
-use crate::core::model::{
-    CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    StorageClass, VolumeAttachment,
-};
+use crate::core::ledger::{Ledger, Object};
+use crate::core::model::{Node, Pod};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -26,56 +23,31 @@ use std::sync::Arc;
 pub struct Cluster {
     /// The nodes, in the order in which they joined.
     pub nodes: Vec<Node>,
-    /// The namespaces that are known with their labels.
-    pub namespaces: Vec<Namespace>,
+    /// Everything that is neither node nor pod, in the order read.
+    pub others: Vec<Object>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
-    /// Volumes, claims and their like.
-    pub storage: Storage,
-}
-
-/// What a cluster has of storage objects.
-#[derive(Debug, Clone, Default)]
-pub struct Storage {
-    /// PersistentVolumes.
-    pub volumes: Vec<PersistentVolume>,
-    /// PersistentVolumeClaims.
-    pub claims: Vec<PersistentVolumeClaim>,
-    /// StorageClasses.
-    pub classes: Vec<StorageClass>,
-    /// CSINodes.
-    pub csi_nodes: Vec<CsiNode>,
-    /// CSIDrivers.
-    pub csi_drivers: Vec<CsiDriver>,
-    /// CSIStorageCapacities.
-    pub csi_capacities: Vec<CsiStorageCapacity>,
-    /// VolumeAttachments.
-    pub attachments: Vec<VolumeAttachment>,
-}
-
-impl Storage {
-    fn apply(&self, ledger: &mut Ledger) {
-        self.classes.iter().cloned().for_each(|class| ledger.apply_storage_class(class));
-        self.volumes.iter().cloned().for_each(|volume| ledger.apply_volume(volume));
-        self.claims.iter().cloned().for_each(|claim| ledger.apply_claim(claim));
-        self.csi_nodes.iter().cloned().for_each(|csi_node| ledger.apply_csi_node(csi_node));
-        self.csi_drivers.iter().cloned().for_each(|driver| ledger.apply_csi_driver(driver));
-        self.csi_capacities.iter().cloned().for_each(|capacity| ledger.apply_csi_capacity(capacity));
-        self.attachments.iter().cloned().for_each(|attachment| ledger.apply_volume_attachment(attachment));
-    }
 }
 
 impl Cluster {
+    /// Puts an object in; a pod that has ended takes nothing and is left out by the ledger.
+    pub fn add(&mut self, object: Object) {
+        match object {
+            Object::Pod(pod) => self.pods.push(*pod),
+            Object::Node(node) => self.nodes.push(*node),
+            other => self.others.push(other),
+        }
+    }
+
     /// A ledger that holds this cluster.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new();
-        for namespace in &self.namespaces {
-            ledger.apply_namespace(namespace.clone());
+        for object in &self.others {
+            object.clone().apply(&mut ledger);
         }
         for node in &self.nodes {
             ledger.apply_node(node);
         }
-        self.storage.apply(&mut ledger);
         for pod in &self.pods {
             ledger.apply_pod(pod.clone());
         }

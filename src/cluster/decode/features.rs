@@ -36,13 +36,6 @@ impl Findings {
                 self.unscored.push(Feature::PreferredPodAffinity);
             }
         }
-        for constraint in &spec.topology_spread_constraints {
-            match &*constraint.when_unsatisfiable {
-                "DoNotSchedule" => self.holds.push(Feature::HardTopologySpread),
-                "ScheduleAnyway" => self.unscored.push(Feature::SoftTopologySpread),
-                other => self.unknown("spec.topologySpreadConstraints.whenUnsatisfiable", other),
-            }
-        }
         self.hold_if(!spec.resource_claims.is_empty(), Feature::ResourceClaims);
         self.hold_if(spec.scheduling_group.is_some(), Feature::PodGroup);
     }

@@ -131,6 +131,11 @@ pub enum Change {
     },
     /// Something that the volume plugins read appeared, changed or went.
     Volume(VolumeChange),
+    /// A DeviceClass appeared, changed its extended resource or went.
+    DeviceClass {
+        /// Its name.
+        name: Str,
+    },
     /// A namespace appeared, changed or went.
     Namespace {
         /// Its name.

@@ -10,8 +10,6 @@ pub enum Feature {
     RequiredPodAffinity,
     /// `affinity.podAntiAffinity.required…` of the pending pod itself.
     RequiredPodAntiAffinity,
-    /// `topologySpreadConstraints` with `DoNotSchedule`.
-    HardTopologySpread,
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
@@ -22,8 +20,6 @@ pub enum Feature {
     UnknownValue(Str),
     /// Preferred pod affinity or anti-affinity.
     PreferredPodAffinity,
-    /// `topologySpreadConstraints` with `ScheduleAnyway`.
-    SoftTopologySpread,
 }
 
 impl fmt::Display for Feature {
@@ -31,13 +27,11 @@ impl fmt::Display for Feature {
         match self {
             Self::RequiredPodAffinity => f.write_str("required pod affinity"),
             Self::RequiredPodAntiAffinity => f.write_str("required pod anti-affinity"),
-            Self::HardTopologySpread => f.write_str("topology spread constraints with DoNotSchedule"),
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),
             Self::UnknownValue(what) => write!(f, "an unknown value ({what})"),
             Self::PreferredPodAffinity => f.write_str("preferred pod affinity"),
-            Self::SoftTopologySpread => f.write_str("topology spread constraints with ScheduleAnyway"),
         }
     }
 }

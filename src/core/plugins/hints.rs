@@ -77,6 +77,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::Volume(change) => add(super::volumes::helped_by(change)),
         Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
+        | Change::DeviceClass { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
         | Change::Confirmed { .. }

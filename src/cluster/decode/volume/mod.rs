@@ -6,13 +6,11 @@
 //!  persistent PersistentVolumes
 //!  topology   node affinity of volumes, and the same in a CSI driver's words
 //!  in_tree    disks that CSI drivers have taken over
-//!  selector   label selectors that must parse
 //! ```
 
 mod in_tree;
 mod persistent;
 mod pod;
-mod selector;
 mod storage;
 mod topology;
 

@@ -1,4 +1,5 @@
-use super::{Decoder, or, quantity, selector, some, storage_amount, texts, topology};
+use super::super::label_selector;
+use super::{Decoder, or, quantity, some, storage_amount, texts, topology};
 use crate::cluster::slim::{CapacityBody, ClaimBody, CsiNodeBody, FieldError, MoreMeta, SlimMeta, StorageClassBody};
 use crate::core::model::{
     BindingMode, ClaimKey, ClaimSelector, CsiNode, CsiStorageCapacity, PersistentVolumeClaim, StorageClass, Str,
@@ -22,7 +23,7 @@ pub(super) fn claim(
 ) -> Result<PersistentVolumeClaim, FieldError> {
     let (more, spec) = (&body.metadata, &body.spec);
     let namespace = decoder.text(or(&metadata.namespace, "default"));
-    let selector = match spec.selector.as_ref().map(|s| selector::parse(decoder, s)) {
+    let selector = match spec.selector.as_ref().map(|s| label_selector::parse(decoder, s)) {
         None => ClaimSelector::Any,
         Some(Ok(selector)) => ClaimSelector::Matching(selector),
         Some(Err(text)) => ClaimSelector::Broken(text.into()),
@@ -85,7 +86,7 @@ pub(super) fn capacity(
         namespace: decoder.text(or(&metadata.namespace, "default")),
         name: (&*metadata.name).into(),
         class: decoder.text(&body.storage_class_name),
-        nodes: body.node_topology.as_ref().and_then(|s| selector::parse(decoder, s).ok()),
+        nodes: body.node_topology.as_ref().and_then(|s| label_selector::parse(decoder, s).ok()),
         limit: largest.or_else(room).transpose()?.map(|amount| amount.value()),
     })
 }

@@ -10,6 +10,7 @@ use super::Bench;
 use super::cluster::BOUND;
 use super::contestant::Contestant;
 use super::figures::Figures;
+use super::options::Workload;
 use super::pods::bound;
 use super::progress::progress;
 use crate::parallel::for_each;
@@ -64,6 +65,6 @@ impl Bench {
 
     /// One start with a small backlog.
     pub(super) fn cold_start(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
-        self.backlog(contestant, prefix, BACKLOG)
+        self.backlog(Workload::ColdStart, contestant, prefix)
     }
 }

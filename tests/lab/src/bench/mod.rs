@@ -83,7 +83,7 @@ impl Bench {
     fn measure(&mut self) -> Result<()> {
         let mut order = stats::Shuffle::new(self.options.seed);
         for repeat in 1..=self.options.repeats {
-            for workload in [Workload::Race, Workload::Backlog] {
+            for workload in Workload::ALL.into_iter().filter(|workload| *workload != Workload::ColdStart) {
                 if !self.options.workloads.contains(&workload) {
                     continue;
                 }
@@ -114,9 +114,9 @@ impl Bench {
         self.calm()?;
         let prefix = format!("{}-{repeat}-{}-", workload.key(), contestant.key());
         let outcome = match workload {
-            Workload::Race => self.race(contestant, &prefix),
-            Workload::Backlog => self.backlog(contestant, &prefix, self.options.pods),
+            Workload::Backlog => self.backlog(workload, contestant, &prefix),
             Workload::ColdStart => self.cold_start(contestant, &prefix),
+            race => self.race(race, contestant, &prefix),
         };
         match outcome {
             Ok(figures) => {

@@ -11,9 +11,10 @@ use crate::wait::StopFlag;
 pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --nodes N         nodes of the cluster (default 5000)
   --pods N          pods of a race and of a backlog (default 8000)
+  --constrained N   pods of a race with spread, anti-affinity or affinity (default 3000)
   --repeats N       runs of each contestant in each workload (default 3)
   --contestants L   of berth,kube-scheduler,null (default all)
-  --workloads L     of race,backlog,cold-start (default all)
+  --workloads L     of race,backlog,spread,anti-affinity,affinity,cold-start (default all)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
   --seed N          decides in which order the contestants take turns (default 1)
   --out FILE.md     write the tables there too
@@ -29,19 +30,31 @@ pub enum Workload {
     Race,
     /// All pods are there before the contestant starts.
     Backlog,
+    /// A race of pods that must be spread over the zones.
+    Spread,
+    /// A race of pods that keep each other from their nodes.
+    AntiAffinity,
+    /// A race of pods that must be in one zone.
+    Affinity,
     /// A small backlog in a cluster with many bound pods.
     ColdStart,
 }
 
 impl Workload {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 3] = [Self::Race, Self::Backlog, Self::ColdStart];
+    pub const ALL: [Self; 6] =
+        [Self::Race, Self::Backlog, Self::Spread, Self::AntiAffinity, Self::Affinity, Self::ColdStart];
+    /// The races of pods that constrain each other.
+    pub const CONSTRAINED: [Self; 3] = [Self::Spread, Self::AntiAffinity, Self::Affinity];
 
     /// What progress lines and tables call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Race => "race",
             Self::Backlog => "backlog",
+            Self::Spread => "hard zone spread",
+            Self::AntiAffinity => "required anti-affinity on hostname",
+            Self::Affinity => "required affinity on zone",
             Self::ColdStart => "cold start",
         }
     }
@@ -51,6 +64,9 @@ impl Workload {
         match self {
             Self::Race => "race",
             Self::Backlog => "backlog",
+            Self::Spread => "spread",
+            Self::AntiAffinity => "anti-affinity",
+            Self::Affinity => "affinity",
             Self::ColdStart => "cold-start",
         }
     }
@@ -65,6 +81,8 @@ pub struct BenchOptions {
     pub nodes: usize,
     /// Pods of a race and of a backlog.
     pub pods: usize,
+    /// Pods of a race of pods that constrain each other.
+    pub constrained: usize,
     /// Runs of each contestant in each workload.
     pub repeats: usize,
     /// Who takes part.
@@ -90,6 +108,7 @@ impl BenchOptions {
             binary,
             nodes: 5000,
             pods: 8000,
+            constrained: 3000,
             repeats: 3,
             contestants: Contestant::ALL.to_vec(),
             workloads: Workload::ALL.to_vec(),
@@ -103,6 +122,7 @@ impl BenchOptions {
             match option.as_str() {
                 "--nodes" => options.nodes = number(&option, &value()?, 1)?,
                 "--pods" => options.pods = number(&option, &value()?, 1)?,
+                "--constrained" => options.constrained = number(&option, &value()?, 1)?,
                 "--repeats" => options.repeats = number(&option, &value()?, 1)?,
                 "--bound" => options.bound = number(&option, &value()?, 0)?,
                 "--seed" => options.seed = number(&option, &value()?, 0)? as u64,
@@ -126,7 +146,14 @@ impl BenchOptions {
     fn check(&self) -> Result<()> {
         let room = self.nodes * PODS_PER_NODE;
         let bound = if self.runs_cold_start() { self.bound } else { 0 };
-        let most = self.pods.max(bound + super::cold_start::BACKLOG);
+        if self.workloads.contains(&Workload::AntiAffinity) && self.constrained >= self.nodes {
+            bail!(
+                "--constrained {}: pods that keep each other from their nodes need more than {} nodes",
+                self.constrained,
+                self.nodes
+            );
+        }
+        let most = self.pods.max(self.constrained).max(bound + super::cold_start::BACKLOG);
         if most > room {
             bail!(
                 "--nodes {}: these take {room} pods, {most} were asked for; give more nodes or fewer pods",
@@ -148,14 +175,24 @@ impl BenchOptions {
             && self.cold_start_contestants().next().is_some()
     }
 
+    /// How many pods a run of `workload` places.
+    pub(super) fn pods_of(&self, workload: Workload) -> usize {
+        match workload {
+            Workload::Race | Workload::Backlog => self.pods,
+            Workload::Spread | Workload::AntiAffinity | Workload::Affinity => self.constrained,
+            Workload::ColdStart => super::cold_start::BACKLOG,
+        }
+    }
+
     /// The command that repeats this benchmark, with every default written out.
     pub(super) fn command_line(&self) -> String {
         let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
         let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
         format!(
-            "make bench-e2e ARGS=\"--nodes {} --pods {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
             self.nodes,
             self.pods,
+            self.constrained,
             self.repeats,
             contestants.join(","),
             workloads.join(","),
@@ -193,7 +230,8 @@ mod tests {
 
     #[test]
     fn the_command_line_that_a_report_shows_gives_the_same_options() {
-        let options = parse("--nodes 200 --pods 300 --contestants null,berth --bound 0 --seed 7").unwrap();
+        let options =
+            parse("--nodes 200 --pods 300 --constrained 100 --contestants null,berth --bound 0 --seed 7").unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);
         assert!(!options.runs_cold_start());
         let line = options.command_line();
@@ -209,7 +247,8 @@ mod tests {
             ("--contestants berth,volcano", "berth, kube-scheduler, null"),
             ("--workloads", "--workloads needs a value"),
             ("--fast", "unknown argument --fast"),
-            ("--nodes 10 --pods 2000 --bound 0", "take 1100 pods, 2000 were asked for"),
+            ("--nodes 10 --pods 20 --constrained 10", "need more than 10 nodes"),
+            ("--nodes 10 --pods 2000 --constrained 9 --bound 0", "take 1100 pods, 2000 were asked for"),
         ] {
             let error = parse(line).unwrap_err().to_string();
             assert!(error.contains(part), "{line}: {error}");

@@ -9,6 +9,7 @@ use super::Bench;
 use super::cluster::PODS;
 use super::contestant::{Contestant, Running};
 use super::figures::Figures;
+use super::options::Workload;
 use super::pods::waiting;
 use super::progress::progress;
 use super::watcher::Binds;
@@ -30,32 +31,39 @@ struct Before {
 
 impl Bench {
     /// Pods are created while the contestant is running: it has proved so by binding one.
-    pub(super) fn race(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
+    pub(super) fn race(&self, workload: Workload, contestant: Contestant, prefix: &str) -> Result<Figures> {
         let mut running = self.cluster.start_contestant(contestant)?;
-        let outcome = self.race_with(contestant, &mut running, prefix);
+        let outcome = self.race_with(workload, contestant, &mut running, prefix);
         outcome.map_err(|error| running.process.explain(&error))
     }
 
-    fn race_with(&self, contestant: Contestant, running: &mut Running, prefix: &str) -> Result<Figures> {
+    fn race_with(
+        &self,
+        workload: Workload,
+        contestant: Contestant,
+        running: &mut Running,
+        prefix: &str,
+    ) -> Result<Figures> {
         let probe = format!("probe-{prefix}");
         self.watcher.follow(&probe);
-        self.create(contestant, &probe, 1)?;
+        self.create(workload, contestant, &probe, 1)?;
         self.wait_for_binds(running, 1)?;
         self.calm()?;
         self.watcher.follow(prefix);
         let before = Before { contestant: running.process.cpu_seconds()?, server: self.server_cpu_seconds()? };
         let began = Instant::now();
-        let pods = self.options.pods;
-        self.create(contestant, prefix, pods)?;
+        let pods = self.options.pods_of(workload);
+        self.create(workload, contestant, prefix, pods)?;
         let binds = self.wait_for_binds(running, pods)?;
         let rate = pods as f64 / seconds(began, binds.last);
         self.figures(running, prefix, &binds, began, &before, rate)
     }
 
     /// All pods are there before the contestant starts.
-    pub(super) fn backlog(&self, contestant: Contestant, prefix: &str, pods: usize) -> Result<Figures> {
+    pub(super) fn backlog(&self, workload: Workload, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        let pods = self.options.pods_of(workload);
         self.watcher.follow(prefix);
-        self.create(contestant, prefix, pods)?;
+        self.create(workload, contestant, prefix, pods)?;
         self.calm()?;
         let server = self.server_cpu_seconds()?;
         let mut running = self.cluster.start_contestant(contestant)?;
@@ -67,13 +75,13 @@ impl Bench {
         outcome.map_err(|error| running.process.explain(&error))
     }
 
-    fn create(&self, contestant: Contestant, prefix: &str, count: usize) -> Result<()> {
+    fn create(&self, workload: Workload, contestant: Contestant, prefix: &str, count: usize) -> Result<()> {
         let path = format!("/api/v1/namespaces/{PODS}/pods");
         for_each(count, CREATORS, |index| {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
-            let pod = waiting(&format!("{prefix}{index:06}"), contestant.scheduler_name());
+            let pod = waiting(&format!("{prefix}{index:06}"), contestant.scheduler_name(), workload);
             self.cluster.plane.api.post(&path, &pod).map(drop)
         })
     }

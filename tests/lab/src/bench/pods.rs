@@ -3,17 +3,39 @@
 use serde_json::{Value, json};
 
 use super::cluster::{BOUND, PODS, node_name};
+use super::options::Workload;
 
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const ZONE: &str = "topology.kubernetes.io/zone";
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
-/// A pod of 100m and 200Mi that waits for the scheduler of this name.
-pub(super) fn waiting(name: &str, scheduler_name: &str) -> Value {
-    json!({
+/// A pod of 100m and 200Mi that waits for the scheduler of this name, with what the workload asks of its place.
+pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> Value {
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": PODS, "labels": {"app": "bench"}},
         "spec": {"schedulerName": scheduler_name, "containers": [container()]},
-    })
+    });
+    let alike = json!({"matchLabels": {"app": "bench"}});
+    let terms = |key: &str| json!([{"labelSelector": alike, "topologyKey": key}]);
+    let spec = &mut pod["spec"];
+    match workload {
+        Workload::Race | Workload::Backlog | Workload::ColdStart => {}
+        Workload::Spread => {
+            spec["topologySpreadConstraints"] = json!([{
+                "maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": alike,
+            }]);
+        }
+        Workload::AntiAffinity => {
+            spec["affinity"] =
+                json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(HOSTNAME)}});
+        }
+        Workload::Affinity => {
+            spec["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(ZONE)}});
+        }
+    }
+    pod
 }
 
 /// The `index`-th pod that is bound already, spread evenly over `nodes`. Its name and labels are

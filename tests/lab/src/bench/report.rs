@@ -67,6 +67,10 @@ pub(super) fn markdown(
     section(&mut text, &format!("Race, {} pods", options.pods), records, Workload::Race, &[RACE])?;
     let title = format!("Backlog, {} pods", options.pods);
     section(&mut text, &title, records, Workload::Backlog, &[RACE, BACKLOG_MORE])?;
+    for workload in Workload::CONSTRAINED {
+        let title = format!("Race, {}, {} pods", workload.name(), options.constrained);
+        section(&mut text, &title, records, workload, &[RACE])?;
+    }
     let title = format!("Cold start with {} bound pods, {} waiting", options.bound, super::cold_start::BACKLOG);
     section(&mut text, &title, records, Workload::ColdStart, &[COLD_START])?;
     if let Some(bare) = Summary::of(bare_lists.iter().map(|(seconds, _)| *seconds)) {

@@ -1,0 +1,142 @@
+//! The engine alone, on one core: decisions a second and the time of one decision.
+//!
+//! Workloads are those of `docs/benchmarks.md`. A run places every pod: queue, decide, commit, the bind's outcome, and
+//! the bound pod as the watch would bring it. Objects go through the decoder that watched objects go through.
+
+mod manifests;
+mod workloads;
+
+use berth::cluster::decode::{Decoder, from_manifest};
+use berth::core::cycle::{Decision, Scheduler};
+use berth::core::io::{BindOutcome, Effect, Input};
+use berth::core::ledger::{Ledger, PodState};
+use berth::core::model::{Node, Pod, Time};
+use berth::core::profile::{CompiledProfile, Sampling};
+use berth::core::worker::{Next, Worker};
+use berth::simulate::Cluster;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use workloads::{WORKLOADS, Workload};
+
+/// A workload's objects, decoded once.
+struct Prepared {
+    /// Everything but the pods to place.
+    cluster: Cluster,
+    pods: Vec<Pod>,
+    /// The nodes as they come back changed, in turn.
+    changed: Vec<Node>,
+    profile: Arc<CompiledProfile>,
+}
+
+impl Prepared {
+    fn of(workload: &Workload) -> Self {
+        let node = |i: usize, revision: usize| manifests::node(i, workload.zones, revision);
+        let objects = (0..workload.nodes).map(|i| node(i, 0)).chain((workload.objects)());
+        let init = (workload.init)();
+        let init =
+            init.iter().enumerate().map(|(i, pod)| pod.manifest(i, Some(format!("node-{:05}", i % workload.nodes))));
+        let cluster = decode(objects.chain(init));
+        let pods = decode((workload.pods)().iter().enumerate().map(|(i, pod)| pod.manifest(i, None))).pods;
+        let changes = if workload.node_change_every > 0 { pods.len() / workload.node_change_every } else { 0 };
+        let changed = decode((1..=changes).map(|i| node(i * workload.node_change_every % workload.nodes, i))).nodes;
+        let sampling = Sampling { percentage: workload.percentage, min_feasible: 100 };
+        let profile = Arc::new(CompiledProfile { sampling, ..CompiledProfile::default_preset("bench") });
+        Self { cluster, pods, changed, profile }
+    }
+}
+
+fn decode(manifests: impl Iterator<Item = serde_json::Value>) -> Cluster {
+    let (mut decoder, mut cluster) = (Decoder::default(), Cluster::default());
+    for manifest in manifests {
+        for object in from_manifest(&mut decoder, &manifest) {
+            cluster.add(object.expect("a manifest of the benchmark decodes"));
+        }
+    }
+    cluster
+}
+
+/// Places every pod through a worker; gives the time from the first step to the last bind's outcome.
+fn place_all(workload: &Workload, prepared: &Prepared) -> Duration {
+    let ledger = RefCell::new(prepared.cluster.ledger());
+    for pod in &prepared.pods {
+        ledger.borrow_mut().apply_pod(pod.clone());
+    }
+    let mut worker = Worker::new(prepared.profile.clone(), 1);
+    let (mut inputs, mut effects) = (Vec::new(), Vec::new());
+    let mut changed = prepared.changed.iter();
+    let mut bound = 0;
+    let started = Instant::now();
+    while worker.step(Time::ZERO, &mut inputs, &ledger, &mut effects) != Next::Idle || bound < prepared.pods.len() {
+        for effect in effects.drain(..) {
+            let Effect::Bind { attempt, pod, node: name } = effect else { continue };
+            inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+            ledger.borrow_mut().apply_pod(Pod { node_name: Some(name), ..(*pod).clone() });
+            bound += 1;
+            if workload.node_change_every > 0
+                && bound % workload.node_change_every == 0
+                && let Some(node) = changed.next()
+            {
+                ledger.borrow_mut().apply_node(node);
+            }
+        }
+    }
+    started.elapsed()
+}
+
+/// The time of each decision with its commit, sorted.
+fn decision_times(workload: &Workload, prepared: &Prepared) -> Vec<Duration> {
+    let mut ledger: Ledger = prepared.cluster.ledger();
+    let mut scheduler = Scheduler::new(prepared.profile.clone(), 1);
+    let mut times = Vec::with_capacity(prepared.pods.len());
+    let mut changed = prepared.changed.iter();
+    for (i, pod) in prepared.pods.iter().enumerate() {
+        ledger.apply_pod(pod.clone());
+        let Some(PodState::Pending(pod)) = ledger.pod(&pod.uid).cloned() else { continue };
+        let started = Instant::now();
+        let proposal = match scheduler.decide(&ledger, &pod) {
+            Decision::Place(proposal) => proposal,
+            other => panic!("{}: pod {i} is not placed: {other:?}", workload.name),
+        };
+        let refits = |l: &_| scheduler.refits(l, &pod, proposal.node);
+        let committed = ledger.commit(&proposal, refits);
+        times.push(started.elapsed());
+        assert!(committed.is_ok(), "no one else decides here");
+        if workload.node_change_every > 0
+            && (i + 1) % workload.node_change_every == 0
+            && let Some(node) = changed.next()
+        {
+            ledger.apply_node(node);
+        }
+    }
+    times.sort_unstable();
+    times
+}
+
+fn engine(c: &mut Criterion) {
+    let mut group = c.benchmark_group("engine");
+    group.sample_size(10);
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    for workload in WORKLOADS.iter().filter(|w| only.as_ref().is_none_or(|part| w.name.contains(part.as_str()))) {
+        let prepared = Prepared::of(workload);
+        let times = decision_times(workload, &prepared);
+        let percentile = |p: usize| times[(times.len() - 1) * p / 100];
+        #[allow(clippy::print_stdout)]
+        {
+            println!("{}: one decision p50 {:?}, p99 {:?}", workload.name, percentile(50), percentile(99));
+        }
+        group.throughput(Throughput::Elements(prepared.pods.len() as u64));
+        group.bench_function(BenchmarkId::from_parameter(workload.name), |b| {
+            b.iter_custom(|runs| (0..runs).map(|_| place_all(workload, &prepared)).sum());
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_millis(500));
+    targets = engine
+}
+criterion_main!(benches);

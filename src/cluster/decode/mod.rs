@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  pod node     one kind each
+//!  volume       what pods mount, and the storage objects
 //!  workload     Services and controllers
 //!  resources    what a pod asks for, in its four variants
 //!  selectors    node selectors, label selectors, anti-affinity terms
@@ -26,6 +27,7 @@ mod pool;
 mod resources;
 mod selectors;
 mod spread;
+mod volume;
 mod workload;
 
 pub use crate::core::ledger::Object;

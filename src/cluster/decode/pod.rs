@@ -1,6 +1,6 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, selectors, spread};
+use super::{Decoder, bad, declared, node, selectors, spread, volume};
 use crate::cluster::slim::{
     ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
 };
@@ -45,6 +45,7 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
         shape: decoder.shape(shape),
         usage: decoder.usage(usage),
+        volumes: volume::pod_volumes(decoder, spec),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
     })

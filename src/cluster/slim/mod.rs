@@ -7,8 +7,8 @@
 //! ```text
 //!  text      borrowed strings, ordered maps, quantities that may be bad
 //!  annotations   the few that are read
-//!  pod node  what is read of each kind
-//!  pod node workload  what is read of each kind
+//!  pod node workload volume  what is read of each kind
+//!  disk      disks as pods and volumes name them
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
@@ -16,12 +16,16 @@
 
 mod annotations;
 mod device_class;
+mod disk;
 pub mod known;
 mod node;
 mod path;
 mod pod;
 mod text;
 pub mod unknown;
+mod volume;
+
+pub use disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 mod workload;
 
 pub use annotations::{Annotations, PREFER_AVOID_PODS};
@@ -34,6 +38,11 @@ pub use pod::{
     PreferredTerm, Resources, RestartRule, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
+pub use volume::{
+    CapacityBody, ClaimBody, CsiNodeBody, MoreMeta, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
+    SlimStorageClass, SlimVolume, SlimVolumeAttachment, StorageClassBody, TopologyTerm, VolumeBody, VolumeNodeAffinity,
+    VolumeSpec,
+};
 pub use workload::{PlainSelectorSpec, SelectorSpec};
 
 use serde::{Deserialize, Deserializer};

@@ -10,12 +10,6 @@ pub enum Feature {
     RequiredPodAffinity,
     /// `affinity.podAntiAffinity.required…` of the pending pod itself.
     RequiredPodAntiAffinity,
-    /// A persistentVolumeClaim volume.
-    PersistentVolumeClaim,
-    /// A generic ephemeral volume.
-    EphemeralVolume,
-    /// An inline disk whose sharing or attach limit the scheduler must respect; the volume source's field name.
-    InlineDisk(&'static str),
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
@@ -33,9 +27,6 @@ impl fmt::Display for Feature {
         match self {
             Self::RequiredPodAffinity => f.write_str("required pod affinity"),
             Self::RequiredPodAntiAffinity => f.write_str("required pod anti-affinity"),
-            Self::PersistentVolumeClaim => f.write_str("persistent volume claims"),
-            Self::EphemeralVolume => f.write_str("generic ephemeral volumes"),
-            Self::InlineDisk(source) => write!(f, "inline {source} volumes"),
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),

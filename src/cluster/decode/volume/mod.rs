@@ -16,7 +16,7 @@ mod topology;
 
 pub(super) use pod::pod_volumes;
 
-use super::{DecodeError, Decoder, bad, named};
+use super::{DecodeError, Decoder, bad, whole};
 use crate::cluster::slim::{
     Amount, FieldError, Nothing, Pairs, Slim, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
     SlimStorageClass, SlimVolume, SlimVolumeAttachment, Text,
@@ -77,10 +77,7 @@ fn decode<B, T>(
     slim: &Slim<'_, B, Nothing>,
     read: impl FnOnce(&B) -> Result<T, FieldError>,
 ) -> Result<T, DecodeError> {
-    named(&slim.metadata)
-        .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
-        .and_then(|parts| read(&parts.spec))
-        .map_err(|error| DecodeError::new(kind, &slim.metadata, error))
+    whole(slim).and_then(|parts| read(&parts.spec)).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
 }
 
 /// A text that may be empty for none. Names of volumes and claims do not repeat, so they are not shared.

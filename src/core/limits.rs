@@ -37,3 +37,6 @@ pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 
 /// Topology keys with a column of their own: 4 bytes a node each. Clusters use a handful.
 pub const TOPOLOGY_KEYS: usize = 256;
+
+/// Bytes of InterPodAffinity's counts that one worker keeps: three hundred questions over hostnames on 5,000 nodes.
+pub const AFFINITY_TABLES_BYTES: usize = 16 << 20;

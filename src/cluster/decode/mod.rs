@@ -6,16 +6,20 @@
 //! ```text
 //!  pod node     one kind each
 //!  resources    what a pod asks for, in its four variants
-//!  selectors    node selectors, label selectors, anti-affinity terms
+//!  selectors    node selectors
+//!  label_selector  label selectors that must parse
+//!  pod_affinity terms that speak of other pods
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //!  manifest     the same from files, with the API server's defaults
 //! ```
 
 mod features;
+mod label_selector;
 mod manifest;
 mod node;
 mod pod;
+mod pod_affinity;
 mod pool;
 mod resources;
 mod selectors;
@@ -90,7 +94,7 @@ impl Decoder {
 
     /// A pod as the core sees it.
     ///
-    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and anti-affinity.
+    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and the terms that speak of other pods.
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
         named(&slim.metadata)
             .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))

@@ -3,13 +3,13 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test conformance lint fmt demo upstream bench bench-e2e crds clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 prerequisites:
 	@hack/prerequisites.sh
@@ -19,6 +19,10 @@ build: prerequisites ## build the release binary: target/release/berth
 
 test: prerequisites upstream ## run all tests, those on a real control plane included
 	@hack/timed.sh cargo test --workspace --locked --no-fail-fast
+
+conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed; SEED=… repeats a run
+	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
+	  cargo test --locked --test conformance -- --nocapture every_answer_is_upstreams
 
 lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo fmt --all --check

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
-#   hack/upstream.sh                   build what is missing; one line on stderr per part
+#   hack/upstream.sh                   build what is missing, the oracle included; one line on stderr per part
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
-#   hack/upstream.sh --null-scheduler  build all that and the benchmarks' null scheduler; print the latter's path
+#   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
+#   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
 #
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
@@ -51,29 +52,31 @@ hash=$({
 home=$cache/$hash
 bin=$home/bin
 
-# The null scheduler is our own source: it has a hash of its own, so that a change to it rebuilds nothing else.
-null_hash=$(cat "$pins"/nullscheduler/{go.mod,go.sum,main.go} | sha256sum | cut -c1-16)
-null_scheduler=$bin/null-scheduler-$null_hash
+# These two are our own source: each has a hash of its own, so that a change to it rebuilds nothing else.
+own_hash() { (cd "$pins/$1" && cat go.mod go.sum ./*.go) | sha256sum | cut -c1-16; }
+null_scheduler=$bin/null-scheduler-$(own_hash nullscheduler)
+oracle=$bin/oracle-$(own_hash oracle)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "upstream: $*"; exit 1; }
 
+# What a caller asks for is printed; what it does not ask for is built only if that is part of an ordinary call.
 want=
 case ${1:-} in
   --print-bin) printf '%s\n' "$bin"; exit 0 ;;
   --null-scheduler) want=$null_scheduler ;;
+  --oracle) want=$oracle ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin | --null-scheduler]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin | --null-scheduler | --oracle]" ;;
 esac
 
 # Ends the script if nothing is left to build.
 exit_if_ready() {
-  [ -e "$home/complete" ] || return 0
+  [ -e "$home/complete" ] && [ -x "${want:-$oracle}" ] || return 0
   if [ -z "$want" ]; then
     say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are built in $bin"
     exit 0
   fi
-  [ -x "$want" ] || return 0
   printf '%s\n' "$want"
   exit 0
 }
@@ -129,7 +132,9 @@ build_parts() {
 }
 
 [ -e "$home/complete" ] || build_parts
-if [ -n "$want" ]; then
-  build 1/1 "nullscheduler|.|${want##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" || exit 1
-  printf '%s\n' "$want"
-fi
+case ${want:-$oracle} in
+  "$null_scheduler") own="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;
+  "$oracle") own="oracle|.|${oracle##*/}|$(pinned oracle k8s.io/kubernetes)|$kube_ldflags" ;;
+esac
+build 1/1 "$own" || exit 1
+[ -z "$want" ] || printf '%s\n' "$want"

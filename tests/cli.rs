@@ -257,6 +257,28 @@ fn a_profile_file_takes_the_place_of_those_among_the_inputs() {
 }
 
 #[test]
+fn a_scheduler_configuration_serves_as_profile_and_says_what_it_loses() {
+    let folder = Folder::new("configuration");
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let body = "leaderElection: {leaderElect: true}\nprofiles: [{schedulerName: batch-binpack}]\nextenders: [{urlPrefix: http://x}]\n";
+    let config = folder.file("config.yaml", &format!("{head}{body}"));
+    for command in ["explain", "simulate"] {
+        let output = berth(&[command, "-f", QUICKSTART, "--profile", &config, "-o", "json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let served =
+            report["pods"].as_array().unwrap().iter().any(|p| p["profile"] == "batch-binpack" || p["node"].is_string());
+        assert!(served, "{report}");
+        let said = stderr(&output);
+        for note in [
+            "config.yaml, document 1: KubeSchedulerConfiguration: leaderElection: without effect",
+            "config.yaml, document 1: KubeSchedulerConfiguration: extenders[0]: lost: extender http://x",
+        ] {
+            assert!(said.lines().any(|line| line.starts_with("note: ") && line.contains(note)), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_does_not_exist_is_named() {
     for command in ["simulate", "explain"] {
         let output = berth(&[command, "-f", "no/such/file.yaml"]);

@@ -70,7 +70,7 @@ fn collect_unbounded(schema: &Value, path: &str, unbounded: &mut Vec<String>) {
         Some("integer") => &["minimum", "maximum"],
         Some("array") => &["maxItems"],
         Some("object") if schema["additionalProperties"].is_object() => &["maxProperties"],
-        Some("object") => &[],
+        Some("object" | "boolean") => &[],
         other => panic!("{path}: a type that no rule here speaks of: {other:?}"),
     };
     for bound in bounds.iter().filter(|bound| schema[**bound].is_null()) {

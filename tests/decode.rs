@@ -252,12 +252,24 @@ fn node_affinity_by_name() {
 }
 
 #[test]
-fn preferred_terms_without_weight_or_content_are_dropped() {
+fn preferred_terms_without_weight_or_content_count_as_preferences_that_match_nothing() {
     let term = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]});
     let pod = pod(json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 0, "preference": term}, {"weight": 5, "preference": {}}, {"weight": 7, "preference": term},
     ]}}}));
-    assert_eq!(pod.shape.preferred_affinity.iter().map(|p| p.weight).collect::<Vec<_>>(), [7]);
+    let labels =
+        Decoder::new().node(&SlimNode::read(br#"{"metadata": {"name": "n", "labels": {"a": "b"}}}"#)).unwrap().labels;
+    let matches = pod.shape.preferred_affinity.iter().map(|p| p.term.matches("n", &labels));
+    assert_eq!(matches.collect::<Vec<_>>(), [false, false, true]);
+}
+
+#[test]
+fn overhead_is_added_once() {
+    let pod = pod(json!({
+        "containers": [{"name": "a"}], "overhead": {"memory": "1Gi"}, "resources": {"requests": {"memory": "1.5Gi"}},
+    }));
+    assert_eq!(pod.shape.requests.memory, 2560 * MIB);
+    assert_eq!(pod.usage.requests.memory, 2560 * MIB);
 }
 
 #[test]
@@ -422,7 +434,7 @@ fn manifests_get_the_defaults_of_the_api_server() {
     let refused = read[3].as_ref().unwrap_err().to_string();
     assert_eq!(
         refused,
-        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace or List"
+        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace, DeviceClass or List"
     );
     assert!(read[4].is_err() && read[5].is_err());
 

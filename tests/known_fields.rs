@@ -19,6 +19,7 @@ fn published() -> BTreeMap<&'static str, BTreeSet<String>> {
     }
     types! {
         core::Pod => "Pod", core::PodSpec => "PodSpec", core::Container => "Container",
+        core::ContainerRestartRule => "ContainerRestartRule",
         core::ContainerPort => "ContainerPort", core::ResourceRequirements => "ResourceRequirements",
         core::Volume => "Volume", core::ImageVolumeSource => "ImageVolumeSource", core::Affinity => "Affinity",
         core::NodeAffinity => "NodeAffinity", core::NodeSelector => "NodeSelector",

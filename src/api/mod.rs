@@ -32,8 +32,10 @@ pub use affinity::{
     NodeSelectorTerm, PreferredNodeSelectorTerm,
 };
 pub use args::{
-    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, PluginArgs, ResourceWeight, ScoringStrategy,
-    ScoringStrategyType, ShapePoint,
+    BalancedAllocationArgs, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, DynamicResourcesArgs,
+    InterPodAffinityArgs, LabelPreference, MaxVolumeCounts, NodeAffinityArgs, NodeInclusionPolicy,
+    NodeResourcesFitArgs, PluginArgs, PodTopologySpreadArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType,
+    ShapePoint, SpreadConstraint, SpreadDefaulting, VolumeBindingArgs, WhenUnsatisfiable,
 };
 pub use duration::{Duration, DurationError};
 pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName};

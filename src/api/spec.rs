@@ -99,7 +99,22 @@ use super::status::SchedulerProfileStatus;
         "self.allowUnsafe == 'Acknowledged' || !has(self.pluginArgs) || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResourceGroups) || self.pluginArgs.nodeResourcesFit.ignoredResourceGroups.size() == 0"
     )
     .message("ignoredResourceGroups: an ignored resource can be overbooked: empty the list, or set spec.allowUnsafe: Acknowledged")
-    .field_path(".pluginArgs.nodeResourcesFit.ignoredResourceGroups")
+    .field_path(".pluginArgs.nodeResourcesFit.ignoredResourceGroups"),
+    validation = Rule::new(
+        "!has(self.filters) || !self.filters.exists(f, f.state == 'Enabled' && f.name == 'CheckNodeLabelPresence') || (has(self.pluginArgs) && has(self.pluginArgs.checkNodeLabelPresence))"
+    )
+    .message("filters: CheckNodeLabelPresence checks the labels in pluginArgs.checkNodeLabelPresence: add it, or remove the entry")
+    .field_path(".filters"),
+    validation = Rule::new(
+        "!has(self.filters) || !self.filters.exists(f, f.state == 'Enabled' && f.name == 'CheckServiceAffinity') || (has(self.pluginArgs) && has(self.pluginArgs.checkServiceAffinity))"
+    )
+    .message("filters: CheckServiceAffinity compares the labels in pluginArgs.checkServiceAffinity: add it, or remove the entry")
+    .field_path(".filters"),
+    validation = Rule::new(
+        "!has(self.scores) || !self.scores.exists(s, s.state == 'Enabled' && s.name == 'LabelPreference') || (has(self.pluginArgs) && has(self.pluginArgs.labelPreference) && self.pluginArgs.labelPreference.size() > 0)"
+    )
+    .message("scores: LabelPreference looks for the labels in pluginArgs.labelPreference: add some, or remove the entry")
+    .field_path(".scores")
 )]
 pub struct SchedulerProfileSpec {
     /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.
@@ -131,7 +146,8 @@ pub struct SchedulerProfileSpec {
     pub unknown_fields: UnknownFields,
 
     /// The plugins and weights to start from; filters, scores and pluginArgs are laid over them.
-    /// Default: as kube-scheduler. BinPack: fill nodes up. NoScoring: any node that fits will do.
+    /// Default: as kube-scheduler. BinPack: fill nodes up. Spread: pods of one service or controller apart, over nodes
+    /// and zones. NoScoring: any node that fits will do.
     #[serde(default)]
     pub preset: Preset,
 
@@ -213,6 +229,8 @@ pub enum Preset {
     Default,
     /// Fills nodes up: NodeResourcesFit scores the most allocated node highest.
     BinPack,
+    /// Spreads pods: PodTopologySpread weighs most, and pods without constraints of their own get soft ones.
+    Spread,
     /// Scores nothing: any feasible node will do.
     NoScoring,
 }

@@ -12,6 +12,8 @@ mod simulate;
 mod units;
 mod version;
 
+pub use inputs::{InputError, Inputs, inputs_from};
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! Builders for the tests of this ring.
 
-use crate::core::model::{Labels, Node, Pod, PodKey, PodShape, Requests, Usage};
+use crate::core::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, Usage};
 use std::sync::Arc;
 
 /// A shape that asks for nothing.
@@ -21,6 +21,9 @@ pub(crate) fn shape() -> PodShape {
         anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
+        required_features: Vec::new(),
+        best_effort: false,
         holds: Vec::new(),
         unscored: Vec::new(),
     }
@@ -70,5 +73,8 @@ pub(crate) fn node(name: &str, milli_cpu: i64, memory: i64, pods: i64) -> Node {
         allocatable: Requests { milli_cpu, memory, ..Requests::default() },
         allocatable_pods: pods,
         images: Vec::new(),
+        declared_features: Arc::from([]),
+        pressure: Pressure::default(),
+        avoids: Arc::from([]),
     }
 }

@@ -1,7 +1,7 @@
 //! What the operator's parts share.
 
 use super::denials::Denials;
-use super::wiring::Fed;
+use super::watches::Fed;
 use super::writer::WriteCounters;
 use crate::api::SchedulerProfileStatus;
 use crate::cluster::bind::BindLane;
@@ -38,8 +38,8 @@ pub(super) struct Posted {
     pub(super) lease: Option<LeaseState>,
     /// Fields that the installed definition lacks.
     pub(super) crd_lacks: Vec<String>,
-    /// The watches by resource, once they run.
-    pub(super) watches: Vec<(&'static str, Arc<Fed>)>,
+    /// The watches, once they run.
+    pub(super) watches: Vec<Arc<Fed>>,
     /// The newest status of each profile.
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }

@@ -1,5 +1,6 @@
 //! Requests that the API server forbids us, remembered for as long as they are news.
 
+use super::watches::RESOURCES;
 use crate::cluster::client::Fault;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,11 +22,9 @@ pub(super) struct Permission {
 impl Permission {
     /// Whether nothing can be scheduled without it.
     pub(super) fn is_essential(self) -> bool {
-        let resource = matches!(
-            self.resource,
-            "pods" | "nodes" | "namespaces" | "pods/binding" | "schedulerprofiles.scheduling.berth.dev"
-        );
-        resource && self.verb != "get"
+        let watched = || RESOURCES.iter().any(|watched| watched.named == self.resource && !watched.optional);
+        let resource = matches!(self.resource, "pods/binding" | "schedulerprofiles.scheduling.berth.dev") || watched();
+        resource && matches!(self.verb, "list" | "watch" | "create")
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the watches and the Lease mean for readiness.
 
-use super::wiring::Fed;
+use super::watches::Fed;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use std::time::Duration;
 const STALE_AFTER: Duration = Duration::from_secs(160);
 
 /// Which watch is behind, and for how long.
-pub(super) fn stale(watches: &[(&'static str, Arc<Fed>)]) -> Option<String> {
-    watches.iter().find_map(|(resource, fed)| {
-        let age = fed.stats.age_of_last_frame()?;
+pub(super) fn stale(watches: &[Arc<Fed>]) -> Option<String> {
+    // A kind that the cluster does without has no watch that could fall behind.
+    watches.iter().filter(|fed| fed.stats.absence().is_none()).find_map(|fed| {
+        let (resource, age) = (fed.plural, fed.stats.age_of_last_frame()?);
         (age > STALE_AFTER).then(|| format!("the watch of {resource} has been silent for {} s", age.as_secs()))
     })
 }
 
 /// Which whole reads are still to come.
-pub(super) fn unread(watches: &[(&'static str, Arc<Fed>)]) -> Option<String> {
-    let missing: Vec<&str> =
-        watches.iter().filter(|(_, fed)| !*fed.synced.borrow()).map(|(resource, _)| *resource).collect();
+pub(super) fn unread(watches: &[Arc<Fed>]) -> Option<String> {
+    let missing: Vec<&str> = watches.iter().filter(|fed| !*fed.synced.borrow()).map(|fed| fed.plural).collect();
     (!missing.is_empty()).then(|| format!("{} not read yet", missing.join(", ")))
 }

@@ -53,7 +53,7 @@ pub(super) async fn run(cx: Context, state_namespace: String, evidence: Arc<Noti
 /// Returns when a watch was answered with an error.
 async fn refused_reads(cx: &Context) {
     let errors = |cx: &Context| -> u64 {
-        cx.board.lock().watches.iter().map(|(_, fed)| fed.stats.errors().api + fed.stats.errors().refused).sum()
+        cx.board.lock().watches.iter().map(|fed| fed.stats.errors().api + fed.stats.errors().refused).sum()
     };
     let before = errors(cx);
     while errors(cx) == before {

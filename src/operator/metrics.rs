@@ -38,8 +38,12 @@ fn board(cx: &Context, samples: &mut Samples) {
     if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {
         samples.gauge(Metric::AnotherInstallation, &[("holder", holder)], 1.0);
     }
-    for (resource, fed) in &board.watches {
-        let labels = [("resource", *resource)];
+    for fed in &board.watches {
+        let labels = [("resource", fed.plural)];
+        if let Some(absence) = fed.stats.absence() {
+            samples.gauge(Metric::ResourceAbsent, &[labels[0], ("reason", absence.as_str())], 1.0);
+            continue;
+        }
         if let Some(age) = fed.stats.age_of_last_frame() {
             samples.gauge(Metric::SnapshotAge, &labels, age.as_secs_f64());
         }

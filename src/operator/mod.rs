@@ -5,7 +5,7 @@
 //!  reconciler    one task: profiles ─▶ verdict ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
 //!  pure parts    claims (who serves which name), known (what a spec amounts to), status (what is said), due (when),
 //!                rival (whether another scheduler serves the name), numbers, denials
-//!  edges         wiring (effects and watches), writer (status), permissions, drain (events), metrics, health
+//!  edges         watches (the kinds, in one table), wiring (effects), writer (status), permissions, drain (events), metrics, health
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
@@ -29,6 +29,7 @@ mod process;
 mod reconciler;
 mod rival;
 mod status;
+mod watches;
 mod wiring;
 mod writer;
 

@@ -1,6 +1,8 @@
 //! Asks the API server what we may do: at the start, now and then, and whenever something was refused.
 
 use super::denials::{Denials, Permission};
+use super::watches::RESOURCES;
+use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -9,10 +11,7 @@ use std::time::Instant;
 /// A request that the operator makes, as authorisation sees it.
 struct Need {
     verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
-    subresource: &'static str,
-    /// How messages and RBAC rules name it.
+    /// How messages and RBAC rules name it: `resource.group/subresource`, the last two where there are any.
     named: &'static str,
     place: Place,
 }
@@ -26,45 +25,54 @@ enum Place {
     State,
 }
 
-const fn need(verb: &'static str, group: &'static str, resource: &'static str, named: &'static str) -> Need {
-    Need { verb, group, resource, subresource: "", named, place: Place::Cluster }
+const fn need(verb: &'static str, named: &'static str) -> Need {
+    Need { verb, named, place: Place::Cluster }
 }
 
 const PROFILES: &str = "schedulerprofiles.scheduling.berth.dev";
-const PROFILE_STATUS: &str = "schedulerprofiles.scheduling.berth.dev/status";
 const REVISIONS: &str = "controllerrevisions.apps";
-const EVENTS: &str = "events.events.k8s.io";
 
-const NEEDS: [Need; 15] = [
-    need("list", "", "pods", "pods"),
-    need("watch", "", "pods", "pods"),
-    need("list", "", "nodes", "nodes"),
-    need("watch", "", "nodes", "nodes"),
-    need("list", "", "namespaces", "namespaces"),
-    need("watch", "", "namespaces", "namespaces"),
-    Need { subresource: "binding", ..need("create", "", "pods", "pods/binding") },
-    need("list", "scheduling.berth.dev", "schedulerprofiles", PROFILES),
-    need("watch", "scheduling.berth.dev", "schedulerprofiles", PROFILES),
-    Need { subresource: "status", ..need("patch", "scheduling.berth.dev", "schedulerprofiles", PROFILE_STATUS) },
-    Need { subresource: "status", ..need("patch", "", "pods", "pods/status") },
-    need("get", "", "pods", "pods"),
-    need("create", "events.k8s.io", "events", EVENTS),
-    Need { place: Place::State, ..need("list", "apps", "controllerrevisions", REVISIONS) },
-    Need { place: Place::State, ..need("create", "apps", "controllerrevisions", REVISIONS) },
+/// What is needed beside reading the kinds that are watched.
+const NEEDS: [Need; 13] = [
+    need("create", "pods/binding"),
+    need("list", PROFILES),
+    need("watch", PROFILES),
+    need("patch", "schedulerprofiles.scheduling.berth.dev/status"),
+    need("patch", "pods/status"),
+    need("get", "pods"),
+    need("patch", "persistentvolumes"),
+    need("get", "persistentvolumes"),
+    need("patch", "persistentvolumeclaims"),
+    need("get", "persistentvolumeclaims"),
+    need("create", "events.events.k8s.io"),
+    Need { place: Place::State, ..need("list", REVISIONS) },
+    Need { place: Place::State, ..need("create", REVISIONS) },
 ];
+
+/// Questions asked side by side: a start must not wait for each in turn.
+const ASKED_AT_ONCE: usize = 8;
 
 /// Asks for each permission and notes in `denials` what is missing and what is there. An unanswered question changes
 /// nothing. Returns the missing essential ones.
 pub(super) async fn review(client: &Client, state_namespace: &str, denials: &Denials) -> Vec<Permission> {
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let mut needs: Vec<Need> = NEEDS.into();
+    for resource in RESOURCES {
+        needs.extend(["list", "watch"].map(|verb| need(verb, resource.named)));
+    }
+    let api = &api;
+    let asked = futures::stream::iter(needs).map(|need| async move {
+        let allowed = allowed(api, &need, state_namespace).await;
+        (Permission { verb: need.verb, resource: need.named }, allowed)
+    });
+    let mut answers = asked.buffered(ASKED_AT_ONCE);
     let mut missing = Vec::new();
-    for need in &NEEDS {
-        let permission = Permission { verb: need.verb, resource: need.named };
-        match allowed(&api, need, state_namespace).await {
+    while let Some((permission, allowed)) = answers.next().await {
+        match allowed {
             Some(true) => denials.clear(permission),
             Some(false) => {
                 if denials.note(permission, Instant::now()) {
-                    tracing::warn!(verb = need.verb, resource = need.named, "permission missing");
+                    tracing::warn!(verb = permission.verb, resource = permission.resource, "permission missing");
                 }
                 if permission.is_essential() {
                     missing.push(permission);
@@ -82,11 +90,13 @@ async fn allowed(api: &Api<SelfSubjectAccessReview>, need: &Need, state_namespac
         Place::State => Some(state_namespace.to_owned()),
     };
     let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
+    let (whole, subresource) = need.named.split_once('/').unwrap_or((need.named, ""));
+    let (resource, group) = whole.split_once('.').unwrap_or((whole, ""));
     let attributes = ResourceAttributes {
-        group: text(need.group),
+        group: text(group),
         namespace,
-        resource: text(need.resource),
-        subresource: text(need.subresource),
+        resource: text(resource),
+        subresource: text(subresource),
         verb: text(need.verb),
         ..ResourceAttributes::default()
     };

@@ -5,15 +5,14 @@ use super::denials::Denials;
 use super::error::OperatorError;
 use super::options::Options;
 use super::reconciler::{Reconciler, Setup};
-use super::wiring::{Fed, Wiring, feed, watch_for_denials};
-use super::{health, housekeeping, metrics, permissions};
+use super::wiring::{Wiring, watch_for_denials};
+use super::{health, housekeeping, metrics, permissions, watches};
 use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
-use crate::cluster::watch::{Namespaces, Nodes, Pods};
 use crate::runtime::Engine;
 use crate::telemetry::{Check, Endpoints, Health, serve};
 use std::sync::{Arc, OnceLock};
@@ -89,7 +88,7 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
     });
     let deliver = watch_for_denials(deliver, evidence.clone());
     let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
-    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
+    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
     let wiring = Wiring {
         held: lane.held(),
@@ -171,20 +170,16 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tokio::join!(cx.events.flush(EVENTS_WITHIN), reconciler.say_farewell(&last, FAREWELL_WITHIN));
 }
 
-/// Starts the watches of pods, nodes and namespaces; opens the gate once all were read whole, and says so.
+/// Starts the watches; opens the gate once each kind was read whole, and says so.
 fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
-    let watches: Vec<(&'static str, Arc<Fed>)> = vec![
-        ("namespaces", Arc::new(feed::<Namespaces>(&cx.clients, &cx.engine, work))),
-        ("nodes", Arc::new(feed::<Nodes>(&cx.clients, &cx.engine, work))),
-        ("pods", Arc::new(feed::<Pods>(&cx.clients, &cx.engine, work))),
-    ];
+    let watches = watches::start(&cx.clients, &cx.engine, work);
     cx.board.lock().watches.clone_from(&watches);
     let (warm, warmed) = watch::channel(false);
     let (gate, health, work) = (gate.clone(), health.clone(), work.clone());
     tokio::spawn(async move {
         let began = Instant::now();
         health.fail(Check::Caches, health::unread(&watches).unwrap_or_default());
-        for (_, fed) in &watches {
+        for fed in &watches {
             let mut synced = fed.synced.clone();
             tokio::select! {
                 () = work.cancelled() => return,
@@ -195,7 +190,7 @@ fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &Cancellation
             }
         }
         gate.admit();
-        tracing::info!(seconds = began.elapsed().as_secs_f64(), "pods, nodes and namespaces read");
+        tracing::info!(kinds = watches.len(), seconds = began.elapsed().as_secs_f64(), "cluster read");
         warm.send_replace(true);
         loop {
             match health::stale(&watches) {

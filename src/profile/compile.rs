@@ -1,21 +1,10 @@
 use super::error::CompileError;
 use super::names::{is_dns1123_subdomain, is_namespace_name};
-use super::{args, preset, selectors};
+use super::{args, plugins, preset, selectors};
 use crate::api;
 use crate::core::model::Str;
-use crate::core::profile::{
-    CompiledProfile, Filter, Mode, NamespaceAccess, QueueTimes, Sampling, Score, UnknownFields,
-};
+use crate::core::profile::{CompiledProfile, Mode, NamespaceAccess, QueueTimes, Sampling, UnknownFields};
 use std::time::Duration;
-
-/// The largest weight of a score.
-const MAX_WEIGHT: i64 = 1_000_000;
-
-/// What a plugin's score can be at most, after normalisation.
-const MAX_SCORE: i64 = 100;
-
-// A node's weighted sum must fit an i64 whatever the weights: with the bound above it does.
-const _: () = assert!(MAX_WEIGHT.checked_mul(MAX_SCORE * Score::ALL.len() as i64).is_some());
 
 /// Resolves the spec of the profile `name` into what a worker runs, or says which field stands in the way.
 ///
@@ -32,9 +21,8 @@ pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledP
         api::UnknownFields::Warn => UnknownFields::Warn,
         api::UnknownFields::Hold => UnknownFields::Hold,
     };
-    filters(spec, &mut profile)?;
-    scores(spec, &mut profile)?;
-    plugin_args(spec, &mut profile)?;
+    plugins::overlay(spec, &mut profile)?;
+    args::overlay(spec, &mut profile)?;
     nodes(&spec.nodes, &mut profile)?;
     profile.namespaces = namespaces(&spec.namespaces)?;
     profile.queue = queue(&spec.queue)?;
@@ -60,67 +48,6 @@ fn scheduler_names(name: &str, listed: &[String]) -> Result<Vec<Str>, CompileErr
     names.sort();
     names.dedup();
     Ok(names)
-}
-
-fn filters(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
-    for (i, config) in spec.filters.iter().enumerate() {
-        if config.state == api::PluginState::Enabled {
-            continue;
-        }
-        if config.name.is_safety() && spec.allow_unsafe == api::AllowUnsafe::None {
-            return Err(CompileError::args(
-                format!("spec.filters[{i}]"),
-                format!("disabling {} can place pods where they cannot run", config.name),
-                "remove the entry, or set spec.allowUnsafe: Acknowledged",
-            ));
-        }
-        profile.filters = profile.filters.without(filter(config.name));
-    }
-    Ok(())
-}
-
-fn scores(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
-    for (i, config) in spec.scores.iter().enumerate() {
-        let score = score(config.name);
-        let present = profile.weight(score);
-        profile.scores.retain(|(s, _)| *s != score);
-        if config.state == api::PluginState::Disabled {
-            continue;
-        }
-        let weight = config.weight.map(i64::from).or(present).unwrap_or_else(|| preset::default_weight(score));
-        if !(1..=MAX_WEIGHT).contains(&weight) {
-            return Err(CompileError::args(
-                format!("spec.scores[{i}].weight"),
-                format!("{weight} for {} is out of range", config.name),
-                "use 1 to 1,000,000, or state: Disabled",
-            ));
-        }
-        profile.scores.push((score, weight));
-    }
-    profile.scores.sort_by_key(|(score, _)| *score);
-    Ok(())
-}
-
-fn plugin_args(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
-    if let Some(fit) = &spec.plugin_args.node_resources_fit {
-        args::fit(fit, &mut profile.fit)?;
-        let ignores = !(fit.ignored_resources.is_empty() && fit.ignored_resource_groups.is_empty());
-        if ignores && spec.allow_unsafe == api::AllowUnsafe::None {
-            return Err(CompileError::args(
-                "spec.pluginArgs.nodeResourcesFit",
-                "ignored resources can be overbooked",
-                "empty ignoredResources and ignoredResourceGroups, or set spec.allowUnsafe: Acknowledged",
-            ));
-        }
-    }
-    if let Some(balanced) = &spec.plugin_args.node_resources_balanced_allocation {
-        profile.balanced = args::balanced(balanced, std::mem::take(&mut profile.balanced))?;
-    }
-    let affinity = spec.plugin_args.node_affinity.as_ref().and_then(|a| a.added_affinity.as_ref());
-    if let Some(affinity) = affinity {
-        profile.added_affinity = selectors::added_affinity(affinity, "spec.pluginArgs.nodeAffinity.addedAffinity")?;
-    }
-    Ok(())
 }
 
 fn nodes(nodes: &api::Nodes, profile: &mut CompiledProfile) -> Result<(), CompileError> {
@@ -203,27 +130,6 @@ fn queue(queue: &api::Queue) -> Result<QueueTimes, CompileError> {
         return refuse("maxUnschedulableDuration", queue.max_unschedulable_duration, "is out of range", fix);
     }
     Ok(times)
-}
-
-const fn filter(name: api::FilterName) -> Filter {
-    match name {
-        api::FilterName::NodeUnschedulable => Filter::NodeUnschedulable,
-        api::FilterName::NodeName => Filter::NodeName,
-        api::FilterName::TaintToleration => Filter::TaintToleration,
-        api::FilterName::NodeAffinity => Filter::NodeAffinity,
-        api::FilterName::NodePorts => Filter::NodePorts,
-        api::FilterName::NodeResourcesFit => Filter::NodeResourcesFit,
-    }
-}
-
-const fn score(name: api::ScoreName) -> Score {
-    match name {
-        api::ScoreName::TaintToleration => Score::TaintToleration,
-        api::ScoreName::NodeAffinity => Score::NodeAffinity,
-        api::ScoreName::NodeResourcesFit => Score::NodeResourcesFit,
-        api::ScoreName::NodeResourcesBalancedAllocation => Score::NodeResourcesBalancedAllocation,
-        api::ScoreName::ImageLocality => Score::ImageLocality,
-    }
 }
 
 #[cfg(test)]

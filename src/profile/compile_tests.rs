@@ -2,7 +2,7 @@ use super::*;
 use crate::api::SchedulerProfileSpec;
 use crate::api::conditions::Accepted;
 use crate::core::model::{NodeTestOperator, RequirementOperator};
-use crate::core::profile::{FitStrategy, ResourceWeight, ShapePoint};
+use crate::core::profile::{Filter, FilterSet, FitStrategy, ResourceWeight, Score, ShapePoint};
 
 fn spec(json: &str) -> SchedulerProfileSpec {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))
@@ -19,17 +19,36 @@ fn an_empty_spec_is_the_default_preset() {
 
 #[test]
 fn scores_are_laid_over_the_preset_and_stand_in_upstreams_order() {
-    let table: [(&str, &[(Score, i64)]); 5] = [
+    let table: [(&str, &[(Score, i64)]); 7] = [
         (
-            r#"{"preset": "BinPack", "scores": [{"name": "ImageLocality", "weight": 2}, {"name": "TaintToleration", "state": "Disabled"}]}"#,
-            &[(Score::NodeAffinity, 2), (Score::NodeResourcesFit, 5), (Score::ImageLocality, 2)],
+            r#"{"preset": "BinPack", "scores": [{"name": "ImageLocality", "weight": 2}, {"name": "TaintToleration", "state": "Disabled"}, {"name": "PodTopologySpread", "state": "Disabled"}]}"#,
+            &[
+                (Score::NodeAffinity, 2),
+                (Score::NodeResourcesFit, 5),
+                (Score::InterPodAffinity, 2),
+                (Score::ImageLocality, 2),
+            ],
         ),
         (
             r#"{"preset": "BinPack", "scores": [{"name": "NodeResourcesFit"}]}"#,
-            &[(Score::TaintToleration, 3), (Score::NodeAffinity, 2), (Score::NodeResourcesFit, 5)],
+            &[
+                (Score::TaintToleration, 3),
+                (Score::NodeAffinity, 2),
+                (Score::NodeResourcesFit, 5),
+                (Score::PodTopologySpread, 1),
+                (Score::InterPodAffinity, 2),
+            ],
         ),
         (r#"{"preset": "NoScoring"}"#, &[]),
         (r#"{"preset": "NoScoring", "scores": [{"name": "TaintToleration"}]}"#, &[(Score::TaintToleration, 3)]),
+        (
+            r#"{"preset": "NoScoring", "scores": [{"name": "InterPodAffinity"}, {"name": "PodTopologySpread"}]}"#,
+            &[(Score::PodTopologySpread, 2), (Score::InterPodAffinity, 2)],
+        ),
+        (
+            r#"{"preset": "NoScoring", "scores": [{"name": "NodePreferAvoidPodsPriority"}, {"name": "SelectorSpread"}]}"#,
+            &[(Score::SelectorSpread, 1), (Score::NodePreferAvoidPodsPriority, 10_000)],
+        ),
         (
             r#"{"preset": "NoScoring", "scores": [{"name": "ImageLocality", "weight": 1000000}]}"#,
             &[(Score::ImageLocality, 1_000_000)],
@@ -44,7 +63,8 @@ fn scores_are_laid_over_the_preset_and_stand_in_upstreams_order() {
 fn everything_else_is_resolved() {
     let profile = compiled(
         r#"{"schedulerNames": ["z", "a"], "mode": "Paused", "allowUnsafe": "Acknowledged", "unknownFields": "Hold",
-            "filters": [{"name": "NodePorts", "state": "Disabled"}, {"name": "NodeName", "state": "Disabled"}, {"name": "NodeAffinity"}],
+            "filters": [{"name": "NodePorts", "state": "Disabled"}, {"name": "NodeName", "state": "Disabled"}, {"name": "NodeAffinity"},
+                        {"name": "VolumeZone", "state": "Disabled"}, {"name": "CheckNodeDiskPressure", "state": "Enabled"}],
             "pluginArgs": {
               "nodeResourcesFit": {"ignoredResources": ["example.com/license"], "ignoredResourceGroups": ["example.org"],
                 "strategy": {"type": "RequestedToCapacityRatio", "resources": [{"name": "nvidia.com/gpu", "weight": 3}],
@@ -63,10 +83,11 @@ fn everything_else_is_resolved() {
     assert_eq!(profile.scheduler_names, ["a".into(), "z".into()]);
     assert_eq!((profile.mode, profile.unknown_fields), (Mode::Paused, UnknownFields::Hold));
     let filters: Vec<_> = profile.filters.iter().collect();
-    assert_eq!(
-        filters,
-        [Filter::NodeUnschedulable, Filter::TaintToleration, Filter::NodeAffinity, Filter::NodeResourcesFit]
-    );
+    let mut expected = FilterSet::all();
+    for gone in [Filter::NodePorts, Filter::NodeName, Filter::VolumeZone] {
+        expected = expected.without(gone);
+    }
+    assert_eq!(filters, expected.with(Filter::CheckNodeDiskPressure).iter().collect::<Vec<_>>());
     assert_eq!(profile.fit.ignored_resources, ["example.com/license".into()]);
     assert_eq!(profile.fit.ignored_resource_groups, ["example.org".into()]);
     let points = [ShapePoint { utilization: 0, score: 0 }, ShapePoint { utilization: 100, score: 100 }];
@@ -91,7 +112,7 @@ fn an_empty_node_selector_is_all_nodes() {
 }
 
 /// Each bad spec with the reason, the field and a word of the message or fix.
-const REFUSED: [(&str, Accepted, &str, &str); 37] = [
+const REFUSED: [(&str, Accepted, &str, &str); 38] = [
     // These pass the API server's schema: only here are they found.
     (
         r#"{"nodes": {"selector": {"matchLabels": {"example..com/pool": "a"}}}}"#,
@@ -242,6 +263,12 @@ const REFUSED: [(&str, Accepted, &str, &str); 37] = [
     ),
     (
         r#"{"pluginArgs": {"nodeAffinity": {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["four"]}]}]}}}}}"#,
+        Accepted::InvalidSelector,
+        "matchExpressions[0].values[0]",
+        "whole number",
+    ),
+    (
+        r#"{"pluginArgs": {"nodeAffinity": {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["-4"]}]}]}}}}}"#,
         Accepted::InvalidSelector,
         "matchExpressions[0].values[0]",
         "whole number",

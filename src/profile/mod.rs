@@ -3,10 +3,13 @@
 //! The API server has refused most bad specs before they come here (schema and CEL). What is left is what a schema
 //! cannot say, and specs that no API server has seen: files given to `berth simulate` and `berth explain`.
 
+pub mod import;
+
 mod args;
 mod compile;
 mod error;
 mod names;
+mod plugins;
 mod preset;
 mod selectors;
 

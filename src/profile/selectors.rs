@@ -38,7 +38,7 @@ fn requirement(expression: &api::LabelSelectorRequirement, field: &str) -> Resul
     };
     let wants_values = matches!(operator, RequirementOperator::In | RequirementOperator::NotIn);
     Ok(Requirement {
-        key: key(&expression.key, field)?,
+        key: label_key(&expression.key, field)?,
         operator,
         values: values(&expression.values, wants_values, field)?,
     })
@@ -47,7 +47,7 @@ fn requirement(expression: &api::LabelSelectorRequirement, field: &str) -> Resul
 /// A map of labels that must all be there; `field` is its path.
 pub(super) fn labels(map: &BTreeMap<String, String>, field: &str) -> Result<Labels, CompileError> {
     for (name, value) in map {
-        key(name, field)?;
+        label_key(name, field)?;
         label_value(value, &format!("{field}[{name}]"))?;
     }
     Ok(Labels::from_pairs(map.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into()))))
@@ -112,7 +112,7 @@ fn term(term: &api::NodeSelectorTerm, field: &str) -> Result<NodeSelectorTerm, C
 
 fn node_test(expression: &api::NodeSelectorRequirement, field: &str) -> Result<NodeTest, CompileError> {
     use api::NodeSelectorOperator as Api;
-    let key = key(&expression.key, field)?;
+    let key = label_key(&expression.key, field)?;
     let (operator, values) = match expression.operator {
         Api::In => (NodeTestOperator::In, values(&expression.values, true, field)?),
         Api::NotIn => (NodeTestOperator::NotIn, values(&expression.values, true, field)?),
@@ -159,7 +159,8 @@ fn node_name(requirement: &api::FieldSelectorRequirement, field: &str) -> Result
     }
 }
 
-fn key(key: &str, field: &str) -> Result<Str, CompileError> {
+/// A label's key; `field` is its path.
+pub(super) fn label_key(key: &str, field: &str) -> Result<Str, CompileError> {
     if is_qualified_name(key) {
         return Ok(key.into());
     }
@@ -205,7 +206,8 @@ fn values(values: &[String], wanted: bool, field: &str) -> Result<Vec<Str>, Comp
 fn integer(values: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
     let fix = "operators Gt and Lt take exactly one whole number, such as \"4\"";
     match values {
-        [value] if value.parse::<i64>().is_ok() => Ok(vec![value.as_str().into()]),
+        // A sign is no part of a label's value, so none could be compared with one that has it.
+        [value] if value.parse::<i64>().is_ok() && is_label_value(value) => Ok(vec![value.as_str().into()]),
         [value] => {
             Err(CompileError::selector(format!("{field}.values[0]"), format!("{value:?} is not a whole number"), fix))
         }

@@ -1,21 +1,22 @@
 //! From what a watch saw to the ledger: one write for a batch, and the sweep at the end of a re-read.
 
 use super::engine::Engine;
+use crate::cluster::watch::{DeviceClasses, Namespaces, Nodes, Pods, Watched};
 use crate::core::ledger::Ledger;
-use crate::core::model::{Namespace, Node, Pod, Str};
+use crate::core::model::{Node, Str};
 use rustc_hash::FxHashSet;
 use std::marker::PhantomData;
 
-/// A kind of object that the ledger keeps.
-pub trait Tracked: Sized + Send + Sync + 'static {
-    /// What tells objects of this kind apart for good: the uid of a pod, the name of a node or namespace.
-    fn identity(&self) -> Str;
+/// A watched kind that the ledger keeps.
+pub trait Tracked: Watched {
+    /// What tells objects of this kind apart for good: the uid of a pod, the name of a node, `namespace/name` of a Service.
+    fn identity(object: &Self::Object) -> Str;
 
-    /// The same from an object's name and uid.
-    fn identity_of(name: &str, uid: &str) -> Str;
+    /// The same from an object's namespace, name and uid.
+    fn identity_of(namespace: &str, name: &str, uid: &str) -> Str;
 
     /// Takes one up as seen.
-    fn apply(self, ledger: &mut Ledger);
+    fn apply(object: Self::Object, ledger: &mut Ledger);
 
     /// Drops one.
     fn delete(identity: &str, ledger: &mut Ledger);
@@ -24,39 +25,70 @@ pub trait Tracked: Sized + Send + Sync + 'static {
     fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger);
 }
 
-impl Tracked for Pod {
-    fn identity(&self) -> Str {
-        self.uid.clone()
-    }
+/// What tells objects apart: their `uid`, their `name`, or their `key`, which is `namespace/name`.
+macro_rules! identity {
+    (uid) => {
+        fn identity(object: &Self::Object) -> Str {
+            object.uid.clone()
+        }
 
-    fn identity_of(_name: &str, uid: &str) -> Str {
-        uid.into()
-    }
+        fn identity_of(_namespace: &str, _name: &str, uid: &str) -> Str {
+            uid.into()
+        }
+    };
+    (name) => {
+        fn identity(object: &Self::Object) -> Str {
+            object.name.clone()
+        }
 
-    fn apply(self, ledger: &mut Ledger) {
-        ledger.apply_pod(self);
-    }
+        fn identity_of(_namespace: &str, name: &str, _uid: &str) -> Str {
+            name.into()
+        }
+    };
+    (key) => {
+        fn identity(object: &Self::Object) -> Str {
+            Self::identity_of(&object.namespace, &object.name, "")
+        }
 
-    fn delete(identity: &str, ledger: &mut Ledger) {
-        ledger.delete_pod(identity);
-    }
-
-    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
-        ledger.retain_pods(seen);
-    }
+        fn identity_of(namespace: &str, name: &str, _uid: &str) -> Str {
+            format!("{namespace}/{name}").into()
+        }
+    };
 }
 
-impl Tracked for Node {
-    fn identity(&self) -> Str {
-        self.name.clone()
-    }
+/// Defines how kinds go into the ledger, one row each: `Kind by identity: apply, delete, retain;`, with what the ledger's
+/// functions want besides in brackets.
+macro_rules! tracked {
+    ($($kind:ty: by $identity:ident, $apply:ident, $delete:ident, $retain:ident $(($more:expr))?;)+) => {$(
+        impl Tracked for $kind {
+            identity!($identity);
 
-    fn identity_of(name: &str, _uid: &str) -> Str {
-        name.into()
-    }
+            fn apply(object: Self::Object, ledger: &mut Ledger) {
+                ledger.$apply(object);
+            }
 
-    fn apply(self, ledger: &mut Ledger) {
-        ledger.apply_node(&self);
+            fn delete(identity: &str, ledger: &mut Ledger) {
+                ledger.$delete($($more,)? identity);
+            }
+
+            fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+                ledger.$retain($($more,)? seen);
+            }
+        }
+    )+};
+}
+
+tracked! {
+    Pods: by uid, apply_pod, delete_pod, retain_pods;
+    Namespaces: by name, apply_namespace, delete_namespace, retain_namespaces;
+    DeviceClasses: by name, apply_device_class, delete_device_class, retain_device_classes;
+}
+
+impl Tracked for Nodes {
+    identity!(name);
+
+    fn apply(object: Node, ledger: &mut Ledger) {
+        ledger.apply_node(&object);
     }
 
     fn delete(identity: &str, ledger: &mut Ledger) {
@@ -65,28 +97,6 @@ impl Tracked for Node {
 
     fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
         ledger.retain_nodes(seen);
-    }
-}
-
-impl Tracked for Namespace {
-    fn identity(&self) -> Str {
-        self.name.clone()
-    }
-
-    fn identity_of(name: &str, _uid: &str) -> Str {
-        name.into()
-    }
-
-    fn apply(self, ledger: &mut Ledger) {
-        ledger.apply_namespace(self);
-    }
-
-    fn delete(identity: &str, ledger: &mut Ledger) {
-        ledger.delete_namespace(identity);
-    }
-
-    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
-        ledger.retain_namespaces(seen);
     }
 }
 
@@ -107,20 +117,20 @@ pub enum Seen<T> {
 
 /// Applies what one watch says to the engine's ledger.
 #[derive(Debug)]
-pub struct Feed<T> {
+pub struct Feed<K> {
     engine: Engine,
     sweep: Option<FxHashSet<Str>>,
-    kind: PhantomData<fn(T)>,
+    kind: PhantomData<fn(K)>,
 }
 
-impl<T: Tracked> Feed<T> {
+impl<K: Tracked> Feed<K> {
     /// A feed into `engine`.
     pub fn new(engine: Engine) -> Self {
         Self { engine, sweep: None, kind: PhantomData }
     }
 
     /// Applies a batch under one write lock, in order, and wakes the workers. Says whether a re-read was completed.
-    pub fn apply(&mut self, batch: impl IntoIterator<Item = Seen<T>>) -> bool {
+    pub fn apply(&mut self, batch: impl IntoIterator<Item = Seen<K::Object>>) -> bool {
         let sweep = &mut self.sweep;
         self.engine.apply(|ledger| {
             let mut synced = false;
@@ -131,14 +141,14 @@ impl<T: Tracked> Feed<T> {
         })
     }
 
-    fn apply_one(sweep: &mut Option<FxHashSet<Str>>, seen: Seen<T>, ledger: &mut Ledger) -> bool {
+    fn apply_one(sweep: &mut Option<FxHashSet<Str>>, seen: Seen<K::Object>, ledger: &mut Ledger) -> bool {
         match seen {
             Seen::Begin => *sweep = Some(FxHashSet::default()),
             Seen::Object(object) => {
                 if let Some(seen) = sweep {
-                    seen.insert(object.identity());
+                    seen.insert(K::identity(&object));
                 }
-                object.apply(ledger);
+                K::apply(object, ledger);
             }
             Seen::Unreadable(identity) => {
                 if let Some(seen) = sweep {
@@ -149,11 +159,11 @@ impl<T: Tracked> Feed<T> {
                 if let Some(seen) = sweep {
                     seen.remove(&identity);
                 }
-                T::delete(&identity, ledger);
+                K::delete(&identity, ledger);
             }
             Seen::Synced => {
                 if let Some(seen) = sweep.take() {
-                    T::retain(&seen, ledger);
+                    K::retain(&seen, ledger);
                 }
                 return true;
             }
@@ -165,7 +175,7 @@ impl<T: Tracked> Feed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::model::Labels;
+    use crate::core::model::{Labels, Namespace};
     use crate::runtime::tests::Nowhere;
 
     fn namespace(name: &str) -> Seen<Namespace> {
@@ -179,7 +189,7 @@ mod tests {
     #[test]
     fn a_re_read_drops_what_it_did_not_see() {
         let engine = Engine::new(|_| Nowhere);
-        let mut feed = Feed::new(engine.clone());
+        let mut feed = Feed::<Namespaces>::new(engine.clone());
         assert!(feed.apply([Seen::Begin, namespace("a"), namespace("b"), namespace("c"), Seen::Synced]));
         assert!(!feed.apply([Seen::Begin, namespace("a"), Seen::Unreadable("c".into())]));
         assert!(known(&engine, "b"), "nothing is dropped before the end");
@@ -190,7 +200,7 @@ mod tests {
     #[test]
     fn deletes_are_applied() {
         let engine = Engine::new(|_| Nowhere);
-        let mut feed = Feed::new(engine.clone());
+        let mut feed = Feed::<Namespaces>::new(engine.clone());
         feed.apply([namespace("a"), Seen::Gone("a".into())]);
         assert!(!known(&engine, "a"));
     }

@@ -12,9 +12,8 @@ mod tests;
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
-use crate::cluster::decode::Object;
-use crate::core::ledger::Ledger;
-use crate::core::model::{Namespace, Node, Pod};
+use crate::core::ledger::{Ledger, Object};
+use crate::core::model::{Node, Pod};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -23,8 +22,8 @@ use std::sync::Arc;
 pub struct Cluster {
     /// The nodes, in the order in which they joined.
     pub nodes: Vec<Node>,
-    /// The namespaces that are known with their labels.
-    pub namespaces: Vec<Namespace>,
+    /// Everything that is neither node nor pod, in the order read.
+    pub others: Vec<Object>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
 }
@@ -35,15 +34,15 @@ impl Cluster {
         match object {
             Object::Pod(pod) => self.pods.push(*pod),
             Object::Node(node) => self.nodes.push(*node),
-            Object::Namespace(namespace) => self.namespaces.push(namespace),
+            other => self.others.push(other),
         }
     }
 
     /// A ledger that holds this cluster.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new();
-        for namespace in &self.namespaces {
-            ledger.apply_namespace(namespace.clone());
+        for object in &self.others {
+            object.clone().apply(&mut ledger);
         }
         for node in &self.nodes {
             ledger.apply_node(node);

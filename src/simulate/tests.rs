@@ -38,12 +38,12 @@ prop_compose! {
         let pods = pods.iter().enumerate();
         Cluster {
             nodes: nodes.map(|(i, (cores, gib, pods))| node(&format!("n{i}"), cores * 1000, gib * GIB, *pods)).collect(),
-            namespaces: Vec::new(),
             pods: pods
                 .map(|(i, (cpu, gib, priority, packed))| {
                     pending(i, if *packed { "pack" } else { "spread" }, *cpu, *gib, *priority)
                 })
                 .collect(),
+            ..Cluster::default()
         }
     }
 }

@@ -73,6 +73,8 @@ metrics! {
         "Writes of profile status, by result";
     SnapshotAge: Gauge, "schedulerprofile_snapshot_age_seconds",
         "Time since the watch of a resource last said anything";
+    ResourceAbsent: Gauge, "schedulerprofile_resource_absent",
+        "Always 1, and only there for a resource that is taken as empty because it is not served or forbidden";
     UndecodableObjects: Counter, "schedulerprofile_undecodable_objects_total",
         "Objects that were skipped because they could not be read";
     Leader: Gauge, "schedulerprofile_leader",

@@ -34,7 +34,7 @@ fn rules_are_explicit_and_each_is_explained() {
     let page = text("docs/rbac.md");
     let objects = rendered(&[]);
     let rules = rules(&objects);
-    assert_eq!(rules.len(), 12, "a rule came or went: docs/rbac.md and this count follow");
+    assert_eq!(rules.len(), 17, "a rule came or went: docs/rbac.md and this count follow");
     for (role, rule) in rules {
         let verbs = strings(&rule["verbs"]);
         let all = [strings(&rule["apiGroups"]), strings(&rule["resources"]), verbs.clone()].concat();
@@ -105,6 +105,22 @@ const FORBIDDEN: &[Access<'static>] = &[
     ("list", "", "secrets", "kube-system", ""),
     ("get", "", "configmaps", HOME, ""),
     ("get", "", "services", "default", ""),
+    ("patch", "", "services", "default", ""),
+    ("create", "", "persistentvolumes", "", ""),
+    ("update", "", "persistentvolumes", "", ""),
+    ("delete", "", "persistentvolumes", "", ""),
+    ("patch", "", "persistentvolumes/status", "", ""),
+    ("create", "", "persistentvolumeclaims", "default", ""),
+    ("update", "", "persistentvolumeclaims", "default", ""),
+    ("delete", "", "persistentvolumeclaims", "default", ""),
+    ("patch", "", "persistentvolumeclaims/status", "default", ""),
+    ("patch", "apps", "replicasets", "default", ""),
+    ("patch", "apps", "statefulsets/scale", "default", ""),
+    ("patch", "storage.k8s.io", "csinodes", "", ""),
+    ("create", "storage.k8s.io", "volumeattachments", "", ""),
+    ("patch", "storage.k8s.io", "storageclasses", "", ""),
+    ("list", "resource.k8s.io", "resourceclaims", "default", ""),
+    ("patch", "resource.k8s.io", "deviceclasses", "", ""),
     ("create", "", "events", HOME, ""),
     ("delete", "events.k8s.io", "events", "default", ""),
     ("create", "", "serviceaccounts/token", HOME, "berth"),
@@ -236,6 +252,11 @@ fn requests_of_the_account_go_to_the_priority_levels_meant_for_them() {
         (vec!["get", "--raw", "/api/v1/namespaces/default"], "berth"),
         (vec!["get", "--raw", "/api/v1/namespaces/default/pods/none"], "berth"),
         (vec!["create", "--raw", "/api/v1/namespaces/default/pods/none/binding", "-f", body], "berth"),
+        (vec!["get", "--raw", "/api/v1/persistentvolumes"], "berth"),
+        (vec!["get", "--raw", "/api/v1/namespaces/default/persistentvolumeclaims/none"], "berth"),
+        (vec!["get", "--raw", "/apis/apps/v1/replicasets"], "berth"),
+        (vec!["get", "--raw", "/apis/storage.k8s.io/v1/csistoragecapacities"], "berth"),
+        (vec!["get", "--raw", "/apis/resource.k8s.io/v1/deviceclasses"], "berth"),
         (vec!["get", "--raw", "/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles"], "berth"),
         (vec!["get", "--raw", "/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles/none/status"], "berth"),
         (vec!["get", "--raw", &format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}")], "berth"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Where an object stood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub struct Origin {
     file: Arc<str>,
     /// Counted from 1, documents without content left out.
     document: usize,

@@ -3,7 +3,7 @@ use std::io;
 
 /// Why inputs cannot be used: names the file, the object, the field and the fix.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InputError {
+pub enum InputError {
     /// A path cannot be read.
     #[error("{file}: {problem}", problem = unreadable(.cause))]
     Unreadable {
@@ -96,7 +96,7 @@ pub(crate) enum InputError {
     },
     /// `--profile` names a file without a profile.
     #[error(
-        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile"
+        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, or a KubeSchedulerConfiguration"
     )]
     NoProfile {
         /// The files as given.

@@ -10,7 +10,7 @@ mod objects;
 mod profiles;
 mod schema;
 
-pub(crate) use error::InputError;
+pub use error::InputError;
 
 use super::output::counted as count;
 use crate::core::profile::CompiledProfile;
@@ -25,12 +25,12 @@ pub(crate) struct InputArgs {
     /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
     ///
     /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces and SchedulerProfiles count, other kinds are skipped. A pod with spec.nodeName is running, one
-    /// without is pending.
+    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with
+    /// spec.nodeName is running, one without is pending.
     #[arg(short, long = "filename", value_name = "PATH", required = true)]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// A file with SchedulerProfiles; those among the manifests are then left aside.
+    /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those among the manifests are then left aside.
     ///
     /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
     #[arg(long, value_name = "FILE")]
@@ -39,13 +39,21 @@ pub(crate) struct InputArgs {
 
 /// Inputs, read and checked.
 #[derive(Debug)]
-pub(crate) struct Inputs {
+pub struct Inputs {
     /// Nodes, namespaces and pods.
-    pub(crate) cluster: Cluster,
+    pub cluster: Cluster,
     /// The profiles that serve the pods, sorted by name; at least one.
-    pub(crate) profiles: Vec<Arc<CompiledProfile>>,
+    pub profiles: Vec<Arc<CompiledProfile>>,
     /// What a user should know of the reading: things skipped or left aside.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// What `text` describes, read as the file of manifests called `name` would be.
+pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
+    let (mut objects, mut notes) = (Vec::new(), Vec::new());
+    documents::split(files::Source { name: name.to_owned(), text: text.to_owned() }, &mut objects)?;
+    let objects = objects::sort(objects, &mut notes)?;
+    settle(objects, notes)
 }
 
 /// Reads everything that `args` name.
@@ -62,6 +70,11 @@ pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
             ));
         }
     }
+    settle(objects, notes)
+}
+
+/// Decodes the cluster and compiles the profiles.
+fn settle(objects: objects::Sorted, mut notes: Vec<String>) -> Result<Inputs, InputError> {
     let cluster = objects::decode(objects.cluster, &mut notes)?;
     let profiles = profiles::resolve(objects.profiles, &cluster, &mut notes)?;
     Ok(Inputs { cluster, profiles, notes })

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects by what becomes of them.
 pub(super) struct Sorted {
-    /// Nodes, namespaces and pods, in the order read.
+    /// What makes up the cluster, in the order read.
     pub(super) cluster: Vec<(ClusterKind, Object)>,
-    /// Profiles.
+    /// Profiles, and configurations that hold some.
     pub(super) profiles: Vec<Object>,
 }
 
@@ -21,7 +21,34 @@ pub(super) struct Sorted {
 pub(super) enum ClusterKind {
     Node,
     Namespace,
+    DeviceClass,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
     Pod,
+}
+
+impl ClusterKind {
+    fn of(object: &Object) -> Option<Self> {
+        Some(match (object.api_version.as_str(), object.kind.as_str()) {
+            ("v1", "Node") => Self::Node,
+            ("v1", "Namespace") => Self::Namespace,
+            ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
+                Self::DeviceClass
+            }
+            ("v1", "Service") => Self::Service,
+            ("v1", "ReplicationController") => Self::ReplicationController,
+            ("apps/v1", "ReplicaSet") => Self::ReplicaSet,
+            ("apps/v1", "StatefulSet") => Self::StatefulSet,
+            ("v1", "Pod") => Self::Pod,
+            _ => return None,
+        })
+    }
+
+    fn is_namespaced(self) -> bool {
+        !matches!(self, Self::Node | Self::Namespace | Self::DeviceClass)
+    }
 }
 
 /// Sorts objects by kind; those that do not matter are skipped and counted in a note.
@@ -29,12 +56,10 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
     let mut sorted = Sorted { cluster: Vec::new(), profiles: Vec::new() };
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     for object in objects {
-        match (object.api_version.as_str(), object.kind.as_str()) {
-            ("v1", "Node") => sorted.cluster.push((ClusterKind::Node, object)),
-            ("v1", "Namespace") => sorted.cluster.push((ClusterKind::Namespace, object)),
-            ("v1", "Pod") => sorted.cluster.push((ClusterKind::Pod, object)),
-            _ if is_profile(&object) => sorted.profiles.push(object),
-            _ => {
+        match ClusterKind::of(&object) {
+            Some(kind) => sorted.cluster.push((kind, object)),
+            None if is_profile(&object) => sorted.profiles.push(object),
+            None => {
                 refuse_foreign_profile(&object)?;
                 *skipped.entry(object.kind).or_default() += 1;
             }
@@ -52,30 +77,34 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
     Ok(sorted)
 }
 
-/// Whether `object` is a profile; of which version, [`super::profiles`] checks.
+/// Whether `object` is a profile, or a configuration that holds some; of which version, [`super::profiles`] checks.
 pub(super) fn is_profile(object: &Object) -> bool {
     object.kind == "SchedulerProfile" && object.api_version.split('/').next() == Some(api::GROUP)
+        || is_configuration(object)
 }
 
-/// Scheduler configurations of other forms: silence would let the Default preset answer in their place.
+/// Whether `object` configures kube-scheduler.
+pub(super) fn is_configuration(object: &Object) -> bool {
+    object.api_version.starts_with("kubescheduler.config.k8s.io/")
+}
+
+/// A scheduler Policy: silence would let the Default preset answer in its place.
 pub(super) fn refuse_foreign_profile(object: &Object) -> Result<(), InputError> {
-    let scheduler_configuration = object.api_version.starts_with("kubescheduler.config.k8s.io/");
-    let policy = object.api_version == "v1" && object.kind == "Policy";
-    if !scheduler_configuration && !policy {
+    if !(object.api_version == "v1" && object.kind == "Policy") {
         return Ok(());
     }
     Err(InputError::Bad {
         origin: object.origin.clone(),
         object: object.kind.clone(),
         problem: format!(
-            "not read by this version: write its profiles as SchedulerProfiles (apiVersion: {}/{})",
+            "not read by this version: write it as SchedulerProfiles (apiVersion: {}/{}) or as a KubeSchedulerConfiguration",
             api::GROUP,
             api::VERSION
         ),
     })
 }
 
-/// Decodes nodes, namespaces and pods. Pods that have ended take nothing and are left out.
+/// Decodes what makes up the cluster. Pods that have ended take nothing and are left out.
 pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String>) -> Result<Cluster, InputError> {
     let mut cluster = Cluster::default();
     let mut names = Names::default();
@@ -132,9 +161,9 @@ impl Names {
         if name.is_empty() {
             return Err(nameless());
         }
-        let full_name = match kind {
-            ClusterKind::Pod => format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?),
-            ClusterKind::Node | ClusterKind::Namespace => name,
+        let full_name = match kind.is_namespaced() {
+            true => format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?),
+            false => name,
         };
         let label = format!("{} {full_name}", kind_name.to_lowercase());
         text_or(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-"))).map_err(bad)?;

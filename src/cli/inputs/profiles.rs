@@ -2,11 +2,11 @@
 
 use super::InputError;
 use super::documents::{Object, Origin};
-use super::objects::{is_profile, refuse_foreign_profile};
+use super::objects::{is_configuration, is_profile, refuse_foreign_profile};
 use super::schema::violation;
 use crate::api::{self, SchedulerProfile};
 use crate::core::profile::CompiledProfile;
-use crate::profile::compile;
+use crate::profile::{compile, import};
 use crate::simulate::Cluster;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,8 @@ const DEFAULT_NAME: &str = "default";
 /// Longest name of a profile; the API server holds it with a rule of the CRD.
 const NAME_MAX: usize = 63;
 
-/// The objects of the files behind `--profile`, which hold at least one profile; other kinds in there are skipped.
+/// The objects of the files behind `--profile`, which hold at least one profile or configuration; other kinds in there are
+/// skipped.
 pub(super) fn only(objects: Vec<Object>, paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {
     for object in &objects {
         refuse_foreign_profile(object)?;
@@ -48,13 +49,13 @@ pub(super) fn resolve(
     let mut compiled = Vec::new();
     let mut names: BTreeMap<String, Origin> = BTreeMap::new();
     for object in objects {
-        let (created, profile) = read(&object)?;
-        let first = names.insert(profile.name.to_string(), object.origin.clone());
-        if let Some(first) = first {
-            let object_name = format!("SchedulerProfile {}", profile.name);
-            return Err(InputError::Duplicate { object: object_name, first, second: object.origin });
+        for (created, profile) in read_all(&object, notes)? {
+            if let Some(first) = names.insert(profile.name.to_string(), object.origin.clone()) {
+                let object_name = format!("SchedulerProfile {}", profile.name);
+                return Err(InputError::Duplicate { object: object_name, first, second: object.origin });
+            }
+            compiled.push((created, profile));
         }
-        compiled.push((created, profile));
     }
     // Who is older serves a name that two claim; manifests that were never applied have no age.
     compiled.sort_by(|a, b| (&a.0, &a.1.name).cmp(&(&b.0, &b.1.name)));
@@ -62,6 +63,20 @@ pub(super) fn resolve(
     settle_names(&mut profiles, notes);
     profiles.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(profiles.into_iter().map(Arc::new).collect())
+}
+
+/// The profiles that `object` is or holds, each with its creation time as text; what a configuration loses goes to `notes`.
+fn read_all(object: &Object, notes: &mut Vec<String>) -> Result<Vec<(String, CompiledProfile)>, InputError> {
+    if !is_configuration(object) {
+        return Ok(vec![read(object)?]);
+    }
+    let import = import::read(&object.value).map_err(|e| InputError::Bad {
+        origin: object.origin.clone(),
+        object: object.kind.clone(),
+        problem: e.to_string(),
+    })?;
+    notes.extend(import.losses.iter().map(|loss| format!("{}: {}: {loss}", object.origin, object.kind)));
+    Ok(import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
 }
 
 /// Checks and compiles one profile; with it comes its creation time as text, which sorts by age.

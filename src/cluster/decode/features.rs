@@ -28,13 +28,6 @@ impl Findings {
 
     /// Notes every feature of `spec` that this version does not implement.
     pub(super) fn read(&mut self, spec: &PodSpec<'_>) {
-        for constraint in &spec.topology_spread_constraints {
-            match &*constraint.when_unsatisfiable {
-                "DoNotSchedule" => self.holds.push(Feature::HardTopologySpread),
-                "ScheduleAnyway" => self.unscored.push(Feature::SoftTopologySpread),
-                other => self.unknown("spec.topologySpreadConstraints.whenUnsatisfiable", other),
-            }
-        }
         for volume in &spec.volumes {
             self.volume(volume);
         }

@@ -1,24 +1,19 @@
 use super::{DecodeError, Decoder};
-use crate::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use crate::core::model::{Namespace, Node, Pod};
+use crate::cluster::slim::{
+    SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService,
+    SlimStatefulSet, known, unknown,
+};
+use crate::core::ledger::Object;
+use crate::core::model::Quantity;
 use serde_json::Value;
-
-/// An object read from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Object {
-    /// A pod.
-    Pod(Box<Pod>),
-    /// A node.
-    Node(Box<Node>),
-    /// A namespace.
-    Namespace(Namespace),
-}
 
 /// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// The object is of a kind that is not read here.
-    #[error("kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace or List")]
+    #[error(
+        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController or List, or an apps/v1 ReplicaSet or StatefulSet, or a resource.k8s.io/v1 DeviceClass"
+    )]
     Kind {
         /// Its kind, empty if it names none.
         kind: String,
@@ -33,7 +28,7 @@ pub enum ManifestError {
 /// Decodes a manifest, already parsed, through the code that decodes watched objects; a `List` gives each of its items.
 ///
 /// What the API server would put in is put in first, where it matters for placing: a container's requests from its
-/// limits, and host ports of pods on the host's network.
+/// limits, host ports of pods on the host's network, and the quality of service of pods that ask for nothing.
 pub fn from_manifest(decoder: &mut Decoder, manifest: &Value) -> Vec<Result<Object, ManifestError>> {
     let kind = text(manifest, "kind");
     let Some(of) = kind.strip_suffix("List").filter(|_| text(manifest, "apiVersion") == "v1") else {
@@ -59,10 +54,25 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -
         ("v1", "Pod") => {
             let mut pod = manifest.clone();
             put_defaults(&mut pod);
+            put_quality(&mut pod);
             Ok(read_pod(decoder, &bytes(&pod))?)
         }
         ("v1", "Node") => Ok(Object::Node(Box::new(decoder.node(&SlimNode::read(&bytes(manifest)))?))),
         ("v1", "Namespace") => Ok(Object::Namespace(decoder.namespace(&SlimNamespace::read(&bytes(manifest)))?)),
+        ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
+            Ok(Object::DeviceClass(decoder.device_class(&SlimDeviceClass::read(&bytes(manifest)))?))
+        }
+        ("v1", "Service") => Ok(Object::Service(decoder.service(&SlimService::read(&bytes(manifest)))?)),
+        ("v1", "ReplicationController") => {
+            let slim = bytes(manifest);
+            Ok(Object::Workload(decoder.replication_controller(&SlimReplicationController::read(&slim))?))
+        }
+        ("apps/v1", "ReplicaSet") => {
+            Ok(Object::Workload(decoder.replica_set(&SlimReplicaSet::read(&bytes(manifest)))?))
+        }
+        ("apps/v1", "StatefulSet") => {
+            Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
+        }
         _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
     }
 }
@@ -86,12 +96,50 @@ fn put_defaults(pod: &mut Value) {
             }
             let ports = container.get_mut("ports").and_then(Value::as_array_mut);
             for port in ports.into_iter().flatten().filter(|_| host_network).filter_map(Value::as_object_mut) {
-                if let Some(number) = port.get("containerPort").cloned() {
-                    port.entry("hostPort").or_insert(number);
+                let unset = port.get("hostPort").is_none_or(|own| own.is_null() || *own == 0);
+                if let Some(number) = port.get("containerPort").filter(|_| unset).cloned() {
+                    port.insert("hostPort".to_owned(), number);
                 }
             }
         }
     }
+}
+
+/// Says so in the status where nothing of the pod names any cpu or memory, as the API server does at creation.
+/// After `ComputePodQOS` in `pkg/apis/core/v1/helper/qos/qos.go`.
+fn put_quality(pod: &mut Value) {
+    let has_class = pod["status"]["qosClass"].as_str().is_some_and(|class| !class.is_empty());
+    if has_class || names_any_amount(&pod["spec"]) {
+        return;
+    }
+    if let Some(pod) = pod.as_object_mut() {
+        let status = pod.entry("status").or_insert(Value::Null);
+        if status.is_null() {
+            *status = Value::Object(serde_json::Map::new());
+        }
+        if let Some(status) = status.as_object_mut() {
+            status.insert("qosClass".to_owned(), "BestEffort".into());
+        }
+    }
+}
+
+/// Whether the pod level (or, where it sets nothing, some container) requests or limits cpu or memory.
+fn names_any_amount(spec: &Value) -> bool {
+    let amounts = |of: &Value| -> Vec<Value> {
+        let sets = ["requests", "limits"].map(|set| of["resources"][set].clone());
+        sets.iter().flat_map(|set| ["cpu", "memory"].map(|name| set[name].clone())).filter(|v| !v.is_null()).collect()
+    };
+    let level = amounts(spec);
+    if !level.is_empty() {
+        return level.iter().any(is_positive);
+    }
+    let containers = ["containers", "initContainers"].map(|list| spec[list].as_array());
+    containers.into_iter().flatten().flatten().any(|container| amounts(container).iter().any(is_positive))
+}
+
+fn is_positive(amount: &Value) -> bool {
+    let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+    Quantity::parse(&text).is_ok_and(|amount| amount > Quantity::ZERO)
 }
 
 fn requests_from_limits(resources: &mut Value) {

@@ -5,15 +5,19 @@
 //!
 //! ```text
 //!  pod node     one kind each
+//!  workload     Services and controllers
 //!  resources    what a pod asks for, in its four variants
 //!  selectors    node selectors
+//!  declared     features that a pod's node must declare
 //!  label_selector  label selectors that must parse
 //!  pod_affinity terms that speak of other pods
+//!  spread       topology spread constraints
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //!  manifest     the same from files, with the API server's defaults
 //! ```
 
+mod declared;
 mod features;
 mod label_selector;
 mod manifest;
@@ -23,11 +27,19 @@ mod pod_affinity;
 mod pool;
 mod resources;
 mod selectors;
+mod spread;
+mod workload;
 
-pub use manifest::{ManifestError, Object, from_manifest};
+pub use crate::core::ledger::Object;
+pub use manifest::{ManifestError, from_manifest};
 
-use crate::cluster::slim::{FieldError, Pairs, SlimMeta, SlimNamespace, SlimNode, SlimPod, Text};
-use crate::core::model::{Labels, Namespace, Node, Pod, PodShape, Str, Usage};
+use crate::cluster::slim::{
+    FieldError, Pairs, Parts, Slim, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
+    SlimReplicationController, SlimService, SlimStatefulSet, Text,
+};
+use crate::core::model::{
+    DeviceClass, Labels, Namespace, Node, Pod, PodShape, Service, Str, Usage, Workload, WorkloadKind,
+};
 use pool::Pool;
 use std::sync::Arc;
 
@@ -87,6 +99,11 @@ impl Decoder {
         Self { texts: Pool::new(16_384), labels: Pool::new(4_096), shapes: Pool::new(4_096), usages: Pool::new(4_096) }
     }
 
+    /// A decoder for a stream of objects that are no pods: they repeat few texts, and have no shapes.
+    pub fn plain() -> Self {
+        Self { texts: Pool::new(4_096), labels: Pool::new(1_024), shapes: Pool::new(0), usages: Pool::new(0) }
+    }
+
     /// A decoder for a handful of objects, which shares nothing.
     pub fn small() -> Self {
         Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }
@@ -118,6 +135,40 @@ impl Decoder {
             .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
     }
 
+    /// A DeviceClass as the core sees it.
+    pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
+        named(&slim.metadata)
+            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+            .map(|parts| {
+                let resource = &parts.spec.extended_resource_name;
+                let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
+                DeviceClass { name: self.text(&slim.metadata.name), extended_resource }
+            })
+            .map_err(|error| DecodeError::new("deviceclass", &slim.metadata, error))
+    }
+
+    /// A Service as the core sees it.
+    pub fn service(&mut self, slim: &SlimService<'_>) -> Result<Service, DecodeError> {
+        readable("service", slim).map(|parts| workload::service(self, &slim.metadata, &parts.spec))
+    }
+
+    /// A ReplicationController as the core sees it.
+    pub fn replication_controller(&mut self, slim: &SlimReplicationController<'_>) -> Result<Workload, DecodeError> {
+        readable("replicationcontroller", slim).map(|parts| workload::plain(self, &slim.metadata, &parts.spec))
+    }
+
+    /// A ReplicaSet as the core sees it.
+    pub fn replica_set(&mut self, slim: &SlimReplicaSet<'_>) -> Result<Workload, DecodeError> {
+        let kind = WorkloadKind::ReplicaSet;
+        readable("replicaset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+    }
+
+    /// A StatefulSet as the core sees it.
+    pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
+        let kind = WorkloadKind::StatefulSet;
+        readable("statefulset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+    }
+
     /// The shared form of `text`.
     fn text(&mut self, text: &str) -> Str {
         self.texts.text(text)
@@ -147,6 +198,13 @@ impl Decoder {
         let known = self.usages.find(hash, |known| **known == usage);
         known.unwrap_or_else(|| self.usages.put(hash, Arc::new(usage)))
     }
+}
+
+/// The spec and status of an object that has a name and decodes.
+fn readable<'s, S, T>(kind: &'static str, slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, DecodeError> {
+    named(&slim.metadata)
+        .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+        .map_err(|error| DecodeError::new(kind, &slim.metadata, error))
 }
 
 fn named(metadata: &SlimMeta<'_>) -> Result<(), FieldError> {

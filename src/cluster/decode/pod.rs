@@ -1,13 +1,13 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, node, pod_affinity, selectors};
+use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread};
 use crate::cluster::slim::{
     ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
 };
 use crate::core::limits;
 use crate::core::model::{
-    Feature, HostPort, Labels, NodeSelector, Pod, PodKey, PodShape, PreferredTerm, Protocol, Requests,
-    ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm,
+    Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
@@ -27,6 +27,8 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = held;
+        shape.controller = controller(decoder, metadata);
+        shape.best_effort = &*status.quality == "BestEffort";
         asked(decoder, spec, &mut shape, findings);
     }
     let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
@@ -46,6 +48,17 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         usage: decoder.usage(usage),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
+    })
+}
+
+/// The owner that is marked as the one that made the pod.
+fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controller> {
+    let owner = metadata.owner_references.iter().find(|owner| owner.controller)?;
+    Some(Controller {
+        api_version: decoder.text(&owner.api_version),
+        kind: decoder.text(&owner.kind),
+        name: decoder.text(&owner.name),
+        uid: decoder.text(&owner.uid),
     })
 }
 
@@ -97,6 +110,9 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodSh
         anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
+        controller: None,
+        required_features: Vec::new(),
+        best_effort: false,
         holds: Vec::new(),
         unscored: Vec::new(),
     }
@@ -105,6 +121,7 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodSh
 /// Fills in what only a pod that is to be placed needs.
 fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
     findings.read(spec);
+    shape.required_features = declared::required_features(decoder, spec, &mut findings);
     findings.hold_if(shape.requests.scalars.len() > limits::SCALARS_PER_POD, Feature::TooManyResources);
     shape.node_selector = decoder.labels(&spec.node_selector);
     if let Some(affinity) = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref()) {
@@ -112,18 +129,19 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
         shape.required_affinity = required.map(|terms| NodeSelector {
             terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
         });
-        // Upstream skips weight 0 and empty terms before it parses them.
-        let counted = affinity.preferred.iter().filter(|p| {
-            p.weight != 0 && !(p.preference.match_expressions.is_empty() && p.preference.match_fields.is_empty())
+        let preferred = affinity.preferred.iter().map(|p| PreferredTerm {
+            weight: p.weight,
+            // Upstream does not parse what weighs nothing; an empty term matches nothing anyway.
+            term: match p.weight {
+                0 => NodeSelectorTerm::default(),
+                _ => selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
+            },
         });
-        shape.preferred_affinity = counted
-            .map(|p| PreferredTerm {
-                weight: p.weight,
-                term: selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
-            })
-            .collect();
+        shape.preferred_affinity = preferred.collect();
     }
     shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
+    let constraints = spec.topology_spread_constraints.iter();
+    shape.spread = constraints.map(|c| spread::constraint(decoder, c, &shape.labels, &mut findings)).collect();
     let containers = spec.init_containers.iter().chain(&spec.containers);
     let volumes = spec.volumes.iter().filter_map(|v| v.image.as_ref());
     let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));

@@ -76,9 +76,9 @@ const POD_SPEC: Shape = Shape {
         ("evictionResponders", Ignored),
         ("hostAliases", Ignored),
         ("hostIPC", Ignored),
-        ("hostNetwork", Ignored),
+        ("hostNetwork", Read),
         ("hostPID", Ignored),
-        ("hostUsers", Ignored),
+        ("hostUsers", Read),
         ("hostname", Ignored),
         ("hostnameOverride", Ignored),
         ("imagePullSecrets", Ignored),
@@ -115,7 +115,7 @@ const CONTAINER: Shape = Shape {
         ("livenessProbe", Ignored),
         ("readinessProbe", Ignored),
         ("resizePolicy", Ignored),
-        ("restartPolicyRules", Ignored),
+        ("restartPolicyRules", Into(&RESTART_RULE)),
         ("startupProbe", Ignored),
         ("stdin", Ignored),
         ("stdinOnce", Ignored),
@@ -127,6 +127,8 @@ const CONTAINER: Shape = Shape {
         ("workingDir", Ignored),
     ],
 };
+
+const RESTART_RULE: Shape = Shape { name: "ContainerRestartRule", fields: &[("action", Read), ("exitCodes", Ignored)] };
 
 const PORT: Shape = Shape {
     name: "ContainerPort",
@@ -248,18 +250,17 @@ const TOLERATION: Shape = Shape {
     fields: &[("key", Read), ("operator", Read), ("value", Read), ("effect", Read), ("tolerationSeconds", Ignored)],
 };
 
-// Hard constraints hold the pod and soft ones are not scored yet: the rest of a constraint decides nothing so far.
 const SPREAD: Shape = Shape {
     name: "TopologySpreadConstraint",
     fields: &[
         ("whenUnsatisfiable", Read),
         ("labelSelector", Into(&LABEL_SELECTOR)),
-        ("matchLabelKeys", Ignored),
-        ("maxSkew", Ignored),
-        ("minDomains", Ignored),
-        ("nodeAffinityPolicy", Ignored),
-        ("nodeTaintsPolicy", Ignored),
-        ("topologyKey", Ignored),
+        ("matchLabelKeys", Read),
+        ("maxSkew", Read),
+        ("minDomains", Read),
+        ("nodeAffinityPolicy", Read),
+        ("nodeTaintsPolicy", Read),
+        ("topologyKey", Read),
     ],
 };
 

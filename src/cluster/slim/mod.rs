@@ -6,27 +6,35 @@
 //!
 //! ```text
 //!  text      borrowed strings, ordered maps, quantities that may be bad
+//!  annotations   the few that are read
 //!  pod node  what is read of each kind
+//!  pod node workload  what is read of each kind
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
 //! ```
 
+mod annotations;
+mod device_class;
 pub mod known;
 mod node;
 mod path;
 mod pod;
 mod text;
 pub mod unknown;
+mod workload;
 
+pub use annotations::{Annotations, PREFER_AVOID_PODS};
+pub use device_class::DeviceClassSpec;
 pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use path::path_at;
 pub use pod::{
     Affinity, Condition, Container, ContainerPort, ContainerStatus, Expression, ImageVolume, LabelSelector, Named,
     NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, PreferredTerm,
-    Resources, SpreadConstraint, Toleration, Volume,
+    Resources, RestartRule, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
+pub use workload::{PlainSelectorSpec, SelectorSpec};
 
 use serde::{Deserialize, Deserializer};
 use text::nullable;
@@ -56,6 +64,33 @@ pub struct SlimMeta<'a> {
     /// When it is to go, RFC 3339; empty if it is to stay.
     #[serde(borrow)]
     pub deletion_timestamp: Text<'a>,
+    /// Those of its annotations that are read.
+    #[serde(borrow)]
+    pub annotations: Annotations<'a>,
+    /// What it belongs to.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub owner_references: Vec<OwnerReference<'a>>,
+}
+
+/// An object that another belongs to.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OwnerReference<'a> {
+    /// Its apiVersion.
+    #[serde(borrow)]
+    pub api_version: Text<'a>,
+    /// Its kind.
+    #[serde(borrow)]
+    pub kind: Text<'a>,
+    /// Its name.
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    /// Its uid.
+    #[serde(borrow)]
+    pub uid: Text<'a>,
+    /// Whether it is the one that made the other.
+    #[serde(deserialize_with = "nullable")]
+    pub controller: bool,
 }
 
 /// Where and why an object does not decode.
@@ -112,6 +147,17 @@ pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
 pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
 /// A namespace.
 pub type SlimNamespace<'a> = Slim<'a, Nothing, Nothing>;
+/// A Service.
+pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
+/// A ReplicationController.
+pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
+/// A ReplicaSet.
+pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
+/// A StatefulSet.
+pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
+
+/// A DeviceClass.
+pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, Nothing>;
 
 /// The wire form of a whole object; fails where [`Slim`] does not.
 #[derive(Deserialize)]

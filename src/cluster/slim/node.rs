@@ -1,5 +1,5 @@
 use super::text::nullable;
-use super::{Amount, Pairs, Text};
+use super::{Amount, Condition, Pairs, Text};
 use serde::Deserialize;
 
 /// What is read of a node's spec.
@@ -31,7 +31,7 @@ pub struct NodeTaint<'a> {
 
 /// What is read of a node's status.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus<'a> {
     /// What it offers to pods.
     #[serde(borrow)]
@@ -39,6 +39,12 @@ pub struct NodeStatus<'a> {
     /// The images it holds.
     #[serde(borrow, deserialize_with = "nullable")]
     pub images: Vec<NodeImage<'a>>,
+    /// Conditions.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub conditions: Vec<Condition<'a>>,
+    /// The features it declares.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub declared_features: Vec<Text<'a>>,
 }
 
 /// An image on a node.

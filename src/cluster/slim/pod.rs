@@ -48,6 +48,11 @@ pub struct PodSpec<'a> {
     /// Resources of the pod as a whole.
     #[serde(borrow)]
     pub resources: Option<Resources<'a>>,
+    /// Whether it uses the host's network.
+    #[serde(deserialize_with = "nullable")]
+    pub host_network: bool,
+    /// Whether it uses the host's user namespace; so it does where this is not set.
+    pub host_users: Option<bool>,
     /// The group it is scheduled with.
     pub scheduling_group: Option<IgnoredAny>,
 }
@@ -80,6 +85,18 @@ pub struct Container<'a> {
     /// `Always` makes an init container a sidecar.
     #[serde(borrow)]
     pub restart_policy: Text<'a>,
+    /// What its end does.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub restart_policy_rules: Vec<RestartRule<'a>>,
+}
+
+/// What the end of a container does.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RestartRule<'a> {
+    /// `Restart` or `RestartAllContainers`.
+    #[serde(borrow)]
+    pub action: Text<'a>,
 }
 
 /// A container's port.
@@ -253,13 +270,33 @@ pub struct Toleration<'a> {
     pub effect: Text<'a>,
 }
 
-/// A spread constraint, of which only the hardness is read.
+/// A spread constraint.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SpreadConstraint<'a> {
+    /// How uneven it may be.
+    #[serde(deserialize_with = "nullable")]
+    pub max_skew: i32,
+    /// The node label that makes a domain.
+    #[serde(borrow)]
+    pub topology_key: Text<'a>,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     #[serde(borrow)]
     pub when_unsatisfiable: Text<'a>,
+    /// Which pods are alike; none without it.
+    #[serde(borrow)]
+    pub label_selector: Option<LabelSelector<'a>>,
+    /// Labels of which alike pods have the pod's own values.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub match_label_keys: Vec<Text<'a>>,
+    /// Below so many domains the emptiest counts as empty.
+    pub min_domains: Option<i32>,
+    /// `Honor` or `Ignore`.
+    #[serde(borrow)]
+    pub node_affinity_policy: Text<'a>,
+    /// `Honor` or `Ignore`.
+    #[serde(borrow)]
+    pub node_taints_policy: Text<'a>,
 }
 
 /// A volume: which of the sources that concern a scheduler it has.
@@ -312,6 +349,9 @@ pub struct PodStatus<'a> {
     /// Conditions.
     #[serde(borrow, deserialize_with = "nullable")]
     pub conditions: Vec<Condition<'a>>,
+    /// `Guaranteed`, `Burstable` or `BestEffort`; the API server sets it.
+    #[serde(borrow, rename = "qosClass")]
+    pub quality: Text<'a>,
     /// The node it is to go to once there is room.
     #[serde(borrow)]
     pub nominated_node_name: Text<'a>,

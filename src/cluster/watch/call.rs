@@ -1,4 +1,4 @@
-use super::{WatchOptions, Watched};
+use super::{Absence, WatchOptions, Watched};
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
@@ -66,6 +66,15 @@ impl CallError {
     /// Whether the server is too busy to answer, or not there behind its proxy.
     pub(super) const fn is_overload(&self) -> bool {
         matches!(self, Self::Api { code: 429 | 502 | 503, .. })
+    }
+
+    /// Why the kind is not there for us, if that is what it says.
+    pub(super) const fn absence(&self) -> Option<Absence> {
+        match self {
+            Self::Api { code: 403, .. } => Some(Absence::Forbidden),
+            Self::Api { code: 404, .. } => Some(Absence::NotServed),
+            _ => None,
+        }
     }
 
     fn from_kube(error: kube::Error, verb: &'static str, plural: &'static str) -> Self {

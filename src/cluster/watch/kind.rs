@@ -1,18 +1,27 @@
 use super::frame::{self, Frame, Seen};
 use crate::cluster::decode::Decoder;
-use crate::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use crate::core::model::{Namespace, Node, Pod};
+use crate::cluster::slim::{SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, known, unknown};
+use crate::core::model::{DeviceClass, Namespace, Node, Pod};
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
     /// What its objects are decoded to.
-    type Object: Send + 'static;
+    type Object: Send + Sync + 'static;
     /// Its plural, as in paths, logs and metrics.
     const PLURAL: &'static str;
+    /// Its plural and API group as RBAC rules name them: `pods`, `replicasets.apps`.
+    const RESOURCE: &'static str;
     /// Where its collection is.
     const PATH: &'static str;
     /// Which of its objects are wanted.
-    const FIELDS: Option<&'static str>;
+    const FIELDS: Option<&'static str> = None;
+    /// Whether a cluster may do without it: where it is not served, or forbidden to us, there are none of it.
+    const OPTIONAL: bool = false;
+
+    /// A decoder that shares what objects of this kind repeat.
+    fn decoder() -> Decoder {
+        Decoder::plain()
+    }
 
     /// Decodes an item of a list.
     fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Self::Object>;
@@ -25,19 +34,16 @@ pub trait Watched: Send + 'static {
 #[derive(Debug)]
 pub struct Pods;
 
-/// Nodes.
-#[derive(Debug)]
-pub struct Nodes;
-
-/// Namespaces.
-#[derive(Debug)]
-pub struct Namespaces;
-
 impl Watched for Pods {
     type Object = Pod;
     const PLURAL: &'static str = "pods";
+    const RESOURCE: &'static str = "pods";
     const PATH: &'static str = "/api/v1/pods";
     const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
+
+    fn decoder() -> Decoder {
+        Decoder::new()
+    }
 
     fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Pod> {
         let mut slim = SlimPod::read(bytes);
@@ -56,32 +62,41 @@ fn note_unknown(slim: &mut SlimPod<'_>, bytes: &[u8], shape: &'static known::Sha
     }
 }
 
-impl Watched for Nodes {
-    type Object = Node;
-    const PLURAL: &'static str = "nodes";
-    const PATH: &'static str = "/api/v1/nodes";
-    const FIELDS: Option<&'static str> = None;
+/// Defines kinds of which every object is wanted, one row each:
+/// `Name: Object, "path of its collection", "resource", "plural", SlimType => decoder function;`, with `optional` before
+/// the arrow where a cluster may do without.
+macro_rules! watched {
+    ($($(#[$doc:meta])* $name:ident: $object:ty, $path:literal, $resource:literal, $plural:literal, $slim:ident
+        $($optional:ident)? => $decode:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name;
 
-    fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Node> {
-        frame::seen(&SlimNode::read(bytes), |slim| decoder.node(slim))
-    }
+        impl Watched for $name {
+            type Object = $object;
+            const PLURAL: &'static str = $plural;
+            const RESOURCE: &'static str = $resource;
+            const PATH: &'static str = $path;
+            $(const OPTIONAL: bool = watched!(@$optional);)?
 
-    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Node> {
-        frame::read(line, |_: &mut SlimNode<'_>| (), |slim| decoder.node(slim))
-    }
+            fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<$object> {
+                frame::seen(&$slim::read(bytes), |slim| decoder.$decode(slim))
+            }
+
+            fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<$object> {
+                frame::read(line, |_: &mut $slim<'_>| (), |slim| decoder.$decode(slim))
+            }
+        }
+    )+};
+    (@optional) => { true };
 }
 
-impl Watched for Namespaces {
-    type Object = Namespace;
-    const PLURAL: &'static str = "namespaces";
-    const PATH: &'static str = "/api/v1/namespaces";
-    const FIELDS: Option<&'static str> = None;
-
-    fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Namespace> {
-        frame::seen(&SlimNamespace::read(bytes), |slim| decoder.namespace(slim))
-    }
-
-    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Namespace> {
-        frame::read(line, |_: &mut SlimNamespace<'_>| (), |slim| decoder.namespace(slim))
-    }
+watched! {
+    /// Nodes.
+    Nodes: Node, "/api/v1/nodes", "nodes", "nodes", SlimNode => node;
+    /// Namespaces.
+    Namespaces: Namespace, "/api/v1/namespaces", "namespaces", "namespaces", SlimNamespace => namespace;
+    /// DeviceClasses.
+    DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
+        SlimDeviceClass optional => device_class;
 }

@@ -8,6 +8,7 @@
 //!   resourceVersion, one LIST, or large pages; a form that the server refuses or that stays silent gives way to the next.
 //! - The watch goes on from the last resourceVersion seen, bookmarks included, whatever cut it.
 //! - A bad object is named, counted and skipped. It is never a reason to read again.
+//! - A kind that a cluster may do without is empty where it is not served or forbidden, and asked for again now and then.
 //! - Objects are decoded one by one from the bytes of their frame: neither a list nor its body is ever held whole.
 
 mod call;
@@ -21,10 +22,10 @@ mod stats;
 mod tests;
 
 pub use call::CallError;
-pub use kind::{Namespaces, Nodes, Pods, Watched};
+pub use kind::{DeviceClasses, Namespaces, Nodes, Pods, Watched};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
-pub use stats::{WatchErrors, WatchStats};
+pub use stats::{Absence, WatchErrors, WatchStats};
 
 /// An object that does not decode: it is skipped, and what was known of it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -53,6 +53,8 @@ pub struct WatchOptions {
     /// Failures in a row to go on from the last resourceVersion before everything is read again: a server restored from
     /// a backup may never have heard of that version.
     pub resume_attempts: u32,
+    /// The pause before a kind that the cluster does without is asked for again: it comes with an upgrade or a new rule.
+    pub absent_pause: Duration,
 }
 
 impl Default for WatchOptions {
@@ -67,6 +69,7 @@ impl Default for WatchOptions {
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
             resume_attempts: 5,
+            absent_pause: Duration::from_mins(2),
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::call::{Answer, list_request, watch_request};
 use super::frame::{Frame, Seen};
 use super::split::ListSplitter;
-use super::{BadObject, CallError, InitialRead, Sink, WatchEvent, WatchOptions, WatchStats, Watched};
+use super::{Absence, BadObject, CallError, InitialRead, Sink, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::cluster::decode::{DecodeError, Decoder};
 use crate::cluster::slim::FieldError;
 use futures::io::AsyncBufRead;
@@ -22,7 +22,7 @@ pub async fn run<W: Watched>(
     sink: impl Sink<W::Object>,
 ) {
     let form = options.initial;
-    let decoder = Decoder::new();
+    let decoder = W::decoder();
     let mut watch =
         Watch::<W, _> { client, options, stats, sink, decoder, form, taken: form, version: None, kind: PhantomData };
     let mut trouble = Trouble::default();
@@ -71,6 +71,10 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
         match outcome {
             Ok(()) if progress || reading => trouble.in_a_row = 0,
             Ok(()) => self.wait(trouble).await,
+            Err(error) if let Some(absence) = error.absence().filter(|_| W::OPTIONAL && reading) => {
+                trouble.in_a_row = 0;
+                self.do_without(absence, &error).await;
+            }
             Err(error) => {
                 self.stats.error(&error);
                 if self.stats.frames() > frames && self.version.is_some() {
@@ -79,6 +83,16 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
                 self.recover(&error, trouble).await;
             }
         }
+    }
+
+    /// Takes the kind as empty and waits until it is worth asking again.
+    async fn do_without(&mut self, absence: Absence, error: &CallError) {
+        if self.stats.set_absence(Some(absence)) {
+            tracing::warn!(resource = W::RESOURCE, %error, "kind not there, taken as empty");
+        }
+        self.stats.read_ends();
+        self.sink.take(WatchEvent::Synced { consistent: true });
+        sleep(self.options.absent_pause).await;
     }
 
     async fn recover(&mut self, error: &CallError, trouble: &mut Trouble) {
@@ -156,6 +170,9 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
         self.form = self.taken;
         self.stats.frame();
         self.stats.read_ends();
+        if self.stats.set_absence(None) {
+            tracing::info!(resource = W::RESOURCE, "kind is there now");
+        }
         self.sink.take(WatchEvent::Synced { consistent: true });
     }
 

@@ -14,11 +14,32 @@ pub struct WatchStats {
     bad: AtomicU64,
     synced: AtomicBool,
     form: AtomicU8,
+    /// 0 for a kind that is there.
+    absent: AtomicU8,
     gone: AtomicU64,
     refused: AtomicU64,
     api: AtomicU64,
     connection: AtomicU64,
     silent: AtomicU64,
+}
+
+/// Why there is nothing of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// 403: an RBAC rule is missing.
+    Forbidden,
+    /// 404: the API server does not serve it.
+    NotServed,
+}
+
+impl Absence {
+    /// Its name in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::NotServed => "not_served",
+        }
+    }
 }
 
 /// Failed calls by cause.
@@ -47,6 +68,7 @@ impl Default for WatchStats {
             bad: zero(),
             synced: AtomicBool::new(false),
             form: AtomicU8::new(0),
+            absent: AtomicU8::new(0),
             gone: zero(),
             refused: zero(),
             api: zero(),
@@ -92,6 +114,15 @@ impl WatchStats {
         }
     }
 
+    /// Why there is nothing of an optional kind; `None` while it is there.
+    pub fn absence(&self) -> Option<Absence> {
+        match self.absent.load(Relaxed) {
+            0 => None,
+            1 => Some(Absence::Forbidden),
+            _ => Some(Absence::NotServed),
+        }
+    }
+
     /// Failed calls by cause.
     pub fn errors(&self) -> WatchErrors {
         WatchErrors {
@@ -116,6 +147,16 @@ impl WatchStats {
 
     pub(super) fn read_ends(&self) {
         self.synced.store(true, Relaxed);
+    }
+
+    /// Notes whether the kind is there; says whether that is news.
+    pub(super) fn set_absence(&self, absence: Option<Absence>) -> bool {
+        let code = match absence {
+            None => 0,
+            Some(Absence::Forbidden) => 1,
+            Some(Absence::NotServed) => 2,
+        };
+        self.absent.swap(code, Relaxed) != code
     }
 
     pub(super) fn bad_object(&self) {

@@ -1,4 +1,6 @@
+use super::frame::{Frame, Seen};
 use super::*;
+use crate::cluster::decode::Decoder;
 use crate::core::model::{Node, Pod};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -374,6 +376,48 @@ async fn overload_never_leads_to_a_whole_read_but_other_errors_do() {
     answers.push(Answer::Hang(vec![added("a", 4), initial_end(5)]));
     let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(5).await, ["begin", "synced true", "begin", "item a", "synced true"]);
+}
+
+/// Nodes, as if a cluster could do without.
+struct Spare;
+
+impl Watched for Spare {
+    type Object = Node;
+    const PLURAL: &'static str = Nodes::PLURAL;
+    const RESOURCE: &'static str = Nodes::RESOURCE;
+    const PATH: &'static str = Nodes::PATH;
+    const OPTIONAL: bool = true;
+
+    fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Node> {
+        Nodes::item(decoder, bytes)
+    }
+
+    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Node> {
+        Nodes::frame(decoder, line)
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_a_cluster_may_do_without_is_empty_until_it_comes() {
+    for (code, absence) in [(403, Absence::Forbidden), (404, Absence::NotServed)] {
+        let mut bench = start::<Spare>(quick(), vec![Answer::Refuse(code)]).await;
+        assert_eq!(bench.next(2).await, ["begin", "synced true"]);
+        assert_eq!((bench.stats.absence(), bench.stats.is_synced()), (Some(absence), true));
+
+        let options = WatchOptions { absent_pause: Duration::from_millis(1), ..quick() };
+        let comes = Answer::Hang(vec![added("a", 1), initial_end(2)]);
+        let mut bench = start::<Spare>(options, vec![Answer::Refuse(code), comes]).await;
+        assert_eq!(bench.next(5).await, ["begin", "synced true", "begin", "item a", "synced true"]);
+        assert_eq!((bench.stats.absence(), bench.stats.errors()), (None, WatchErrors::default()));
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_must_be_there_is_not_taken_as_empty() {
+    let comes = Answer::Hang(vec![added("a", 1), initial_end(2)]);
+    let mut bench = start::<Nodes>(quick(), vec![Answer::Refuse(403), Answer::Refuse(404), comes]).await;
+    assert_eq!(bench.next(5).await, ["begin", "begin", "begin", "item a", "synced true"]);
+    assert_eq!((bench.stats.absence(), bench.stats.errors().api), (None, 2));
 }
 
 #[test]

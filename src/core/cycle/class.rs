@@ -2,7 +2,7 @@ use crate::core::ledger::{Ledger, NodeId, NodeTable};
 use crate::core::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::core::model::PodShape;
 use crate::core::plugins::{
-    Overlay, Subject, Verdict, balanced_allocation, filter, image_locality, node_affinity, node_resources_fit,
+    Overlay, Subject, Verdict, balanced_allocation, filter, image_locality, legacy, node_affinity, node_resources_fit,
     taint_toleration,
 };
 use crate::core::profile::{CompiledProfile, Score};
@@ -115,7 +115,7 @@ pub(super) fn fixed_score(
         Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, subject, nodes, node),
         Score::NodeResourcesBalancedAllocation if subject.balances => balanced_allocation::score(subject, nodes, node),
         Score::ImageLocality => image_locality::score(subject, ledger, node),
-        Score::EqualPriority => 1,
+        old if old.is_legacy() => legacy::score(old, profile, subject, nodes, node),
         // Normalised over the feasible nodes, looking beyond the row, or skipping the pod.
         _ => 0,
     }

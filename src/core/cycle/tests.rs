@@ -3,11 +3,11 @@
 use super::*;
 use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{
-    AffinityTerm, HostPort, Image, LabelSelector, NamespaceScope, Node, NodeSelector, NodeSelectorTerm, NodeTest,
-    NodeTestOperator, Pod, PodShape, PreferredTerm, Protocol, Requirement, RequirementOperator, Str, Taint,
-    TaintEffect, Toleration, TolerationOperator,
+    AffinityTerm, AvoidedController, Controller, HostPort, Image, LabelSelector, NamespaceScope, Node, NodeSelector,
+    NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, PodShape, PreferredTerm, Pressure, Protocol, Requirement,
+    RequirementOperator, Str, Taint, TaintEffect, Toleration, TolerationOperator,
 };
-use crate::core::profile::{CompiledProfile, FitStrategy, Sampling, ShapePoint};
+use crate::core::profile::{CompiledProfile, Filter, FitStrategy, LabelPreference, Sampling, Score, ShapePoint};
 use crate::core::testing::{node, pod, shape_of};
 use std::sync::Arc;
 
@@ -50,6 +50,11 @@ impl Draw {
         }
         if self.one_in(2) {
             drawn.images = vec![Image { names: vec![self.pick(&["app:1", "db:1"]).into()], size_bytes: 400 * MIB }];
+        }
+        drawn.declared_features = if self.one_in(2) { Arc::from(["F".into()]) } else { Arc::from([]) };
+        drawn.pressure = Pressure { memory: self.one_in(6), disk: self.one_in(9), pid: self.one_in(9) };
+        if self.one_in(4) {
+            drawn.avoids = Arc::from([AvoidedController { kind: "ReplicaSet".into(), uid: "rs".into() }]);
         }
         drawn
     }
@@ -100,6 +105,14 @@ impl Draw {
         if self.one_in(6) {
             drawn.anti_affinity = vec![self.anti_affinity()];
         }
+        if self.one_in(5) {
+            drawn.required_features = vec!["F".into()];
+        }
+        if self.one_in(3) {
+            let (api_version, kind, name, uid) = ("apps/v1".into(), "ReplicaSet".into(), "web".into(), "rs".into());
+            drawn.controller = Some(Controller { api_version, kind, name, uid });
+        }
+        drawn.best_effort = drawn.requests.is_empty();
         drawn
     }
 
@@ -143,7 +156,39 @@ impl Draw {
                 }],
             });
         }
+        if self.one_in(3) {
+            self.make_legacy(&mut drawn);
+        }
         drawn
+    }
+
+    /// As an imported Policy would have it: some of the filters and scores of that time.
+    fn make_legacy(&mut self, profile: &mut CompiledProfile) {
+        profile.legacy.present_labels = vec!["disk".into()];
+        profile.legacy.absent_labels = vec!["retiring".into()];
+        profile.legacy.label_preferences = vec![LabelPreference { label: "disk".into(), present: self.one_in(2) }];
+        for filter in [
+            Filter::CheckNodeLabelPresence,
+            Filter::CheckNodeMemoryPressure,
+            Filter::CheckNodeDiskPressure,
+            Filter::CheckNodePidPressure,
+        ] {
+            if self.one_in(2) {
+                profile.filters = profile.filters.with(filter);
+            }
+        }
+        for score in [
+            Score::EqualPriority,
+            Score::LeastRequestedPriority,
+            Score::MostRequestedPriority,
+            Score::BalancedResourceAllocationPriority,
+            Score::LabelPreference,
+            Score::NodePreferAvoidPodsPriority,
+        ] {
+            if self.one_in(2) {
+                profile.scores.push((score, 1 + self.below(3) as i64));
+            }
+        }
     }
 
     /// One change of the cluster.

@@ -129,6 +129,11 @@ pub enum Change {
         /// Its namespace.
         namespace: Str,
     },
+    /// A DeviceClass appeared, changed its extended resource or went.
+    DeviceClass {
+        /// Its name.
+        name: Str,
+    },
     /// A namespace appeared, changed or went.
     Namespace {
         /// Its name.

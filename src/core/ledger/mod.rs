@@ -21,27 +21,33 @@ mod audit;
 mod change;
 mod cohorts;
 mod commit;
+mod device_classes;
 mod images;
 mod intern;
 mod nodes;
 mod nominations;
+mod object;
 mod order;
 mod pods;
 mod spots;
 mod terms;
 mod topology;
+mod workloads;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
 pub use commit::{Conflict, Proposal};
+pub use device_classes::DeviceClasses;
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
+pub use object::Object;
 pub use pods::{Bound, PodState};
 pub use spots::Spots;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
+pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
 use images::ImageTable;
@@ -51,6 +57,7 @@ use order::NodeTree;
 use pods::PodTable;
 use rustc_hash::{FxHashMap, FxHashSet};
 use topology::TopologyTable;
+use workloads::WorkloadTable;
 
 /// The shared table. See the module's documentation.
 #[derive(Debug, Default)]
@@ -65,8 +72,10 @@ pub struct Ledger {
     nominations: Nominations,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
+    workloads: WorkloadTable,
     node_labels_version: u64,
     node_taints_version: u64,
+    device_classes: DeviceClasses,
     log: ChangeLog,
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,

@@ -1,7 +1,7 @@
 use super::order::Zone;
 use super::{Change, Ledger, NodeAspects};
 use crate::core::limits::SCALAR_COLUMNS;
-use crate::core::model::{HostPort, Image, Labels, Node, Requests, Str, Taint, Usage};
+use crate::core::model::{AvoidedController, HostPort, Image, Labels, Node, Pressure, Requests, Str, Taint, Usage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -54,6 +54,9 @@ pub struct NodeTable {
     /// Whether there is any taint at all: spares a look at the taints themselves on most nodes.
     pub(in crate::core) tainted: Vec<bool>,
     images: Vec<Vec<Image>>,
+    pub(in crate::core) declared_features: Vec<Arc<[Str]>>,
+    pub(in crate::core) pressure: Vec<Pressure>,
+    pub(in crate::core) avoids: Vec<Arc<[AvoidedController]>>,
     pub(in crate::core) allocatable_cpu: Vec<i64>,
     pub(in crate::core) allocatable_memory: Vec<i64>,
     pub(in crate::core) allocatable_storage: Vec<i64>,
@@ -84,6 +87,11 @@ impl NodeTable {
     /// How many rows the columns have, unused ones included.
     pub fn rows(&self) -> usize {
         self.name.len()
+    }
+
+    /// The nodes that exist, in the order of their rows.
+    pub(in crate::core) fn present_nodes(&self) -> impl Iterator<Item = NodeId> {
+        (0..self.rows() as u32).map(NodeId).filter(|node| self.present[node.index()])
     }
 
     /// The existing node `name`.
@@ -181,6 +189,9 @@ impl NodeTable {
         self.labels.push(Labels::none());
         self.taints.push(Arc::from([]));
         self.images.push(Vec::new());
+        self.declared_features.push(Arc::from([]));
+        self.pressure.push(Pressure::default());
+        self.avoids.push(Arc::from([]));
         self.ports.push(SmallVec::new());
         for flag in [&mut self.present, &mut self.unschedulable, &mut self.tainted] {
             flag.push(false);
@@ -271,6 +282,9 @@ impl NodeTable {
         self.tainted[i] = !object.taints.is_empty();
         self.unschedulable[i] = object.unschedulable;
         self.images[i].clone_from(&object.images);
+        self.declared_features[i] = object.declared_features.clone();
+        self.pressure[i] = object.pressure;
+        self.avoids[i] = object.avoids.clone();
         self.set_allocatable(node, &object.allocatable, object.allocatable_pods);
     }
 
@@ -299,6 +313,9 @@ impl NodeTable {
         self.tainted[i] = false;
         self.unschedulable[i] = false;
         self.images[i] = Vec::new();
+        self.declared_features[i] = Arc::from([]);
+        self.pressure[i] = Pressure::default();
+        self.avoids[i] = Arc::from([]);
         self.set_allocatable(node, &Requests::default(), 0);
     }
 
@@ -325,6 +342,10 @@ impl NodeTable {
         }
         if self.images[i] != object.images {
             aspects |= NodeAspects::IMAGES;
+        }
+        let declared = self.declared_features[i] != object.declared_features;
+        if declared || self.pressure[i] != object.pressure || self.avoids[i] != object.avoids {
+            aspects |= NodeAspects::DECLARED;
         }
         aspects
     }

@@ -6,8 +6,6 @@ use std::fmt;
 /// A hard one holds the pod (never a wrong placement); a soft one is placed without its score.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
-    /// `topologySpreadConstraints` with `DoNotSchedule`.
-    HardTopologySpread,
     /// A persistentVolumeClaim volume.
     PersistentVolumeClaim,
     /// A generic ephemeral volume.
@@ -22,14 +20,11 @@ pub enum Feature {
     TooManyResources,
     /// A field with a value this version does not know; `field=value`.
     UnknownValue(Str),
-    /// `topologySpreadConstraints` with `ScheduleAnyway`.
-    SoftTopologySpread,
 }
 
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HardTopologySpread => f.write_str("topology spread constraints with DoNotSchedule"),
             Self::PersistentVolumeClaim => f.write_str("persistent volume claims"),
             Self::EphemeralVolume => f.write_str("generic ephemeral volumes"),
             Self::InlineDisk(source) => write!(f, "inline {source} volumes"),
@@ -37,7 +32,6 @@ impl fmt::Display for Feature {
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),
             Self::UnknownValue(what) => write!(f, "an unknown value ({what})"),
-            Self::SoftTopologySpread => f.write_str("topology spread constraints with ScheduleAnyway"),
         }
     }
 }

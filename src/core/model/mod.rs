@@ -1,6 +1,7 @@
 //! Pods, nodes and namespaces as a scheduler sees them: decoded once at the border, validated, never a Kubernetes type.
 
 mod affinity;
+mod device_class;
 mod feature;
 mod labels;
 mod node;
@@ -11,12 +12,14 @@ mod selector;
 mod spread;
 mod taint;
 mod time;
+mod workload;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
+pub use device_class::DeviceClass;
 pub use feature::Feature;
 pub use labels::Labels;
-pub use node::{Image, Namespace, Node};
-pub use pod::{HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
+pub use node::{AvoidedController, Image, Namespace, Node, Pressure};
+pub use pod::{Controller, HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{Requests, is_scalar_resource};
 pub use selector::{
@@ -26,6 +29,7 @@ pub use selector::{
 pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
+pub use workload::{Service, Workload, WorkloadKind};
 
 /// A shared immutable string: names, keys and values that many objects repeat.
 pub type Str = std::sync::Arc<str>;

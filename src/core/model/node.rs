@@ -29,6 +29,32 @@ pub struct Node {
     pub allocatable_pods: i64,
     /// The images it holds.
     pub images: Vec<Image>,
+    /// `status.declaredFeatures`, sorted.
+    pub declared_features: Arc<[Str]>,
+    /// What it says it is short of.
+    pub pressure: Pressure,
+    /// The controllers whose pods it asks to be spared, from the annotation of the Policy era.
+    pub avoids: Arc<[AvoidedController]>,
+}
+
+/// What a node's conditions say it is short of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pressure {
+    /// `MemoryPressure` is `True`.
+    pub memory: bool,
+    /// `DiskPressure` is `True`.
+    pub disk: bool,
+    /// `PIDPressure` is `True`.
+    pub pid: bool,
+}
+
+/// A controller whose pods a node asks to be spared.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AvoidedController {
+    /// Its kind.
+    pub kind: Str,
+    /// Its uid.
+    pub uid: Str,
 }
 
 /// A namespace: its name and labels, which profiles and affinity terms may select by.

@@ -76,6 +76,19 @@ pub struct ScheduledCondition {
     pub message: Str,
 }
 
+/// The object that made a pod: the owner that is marked as its controller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Controller {
+    /// Its apiVersion, such as `apps/v1`.
+    pub api_version: Str,
+    /// Its kind.
+    pub kind: Str,
+    /// Its name, in the pod's namespace.
+    pub name: Str,
+    /// Its uid.
+    pub uid: Str,
+}
+
 /// All that filters and scores read of a pod: pods of equal shape get equal answers and share one class result.
 ///
 /// Identity, priority and status are not part of it.
@@ -111,6 +124,12 @@ pub struct PodShape {
     pub preferred_pods: Vec<WeightedTerm>,
     /// Topology spread constraints.
     pub spread: Vec<SpreadConstraint>,
+    /// Who made it.
+    pub controller: Option<Controller>,
+    /// Features that its node must declare, sorted.
+    pub required_features: Vec<Str>,
+    /// Whether its quality of service is BestEffort.
+    pub best_effort: bool,
     /// Features this engine does not implement and that must hold the pod, sorted.
     pub holds: Vec<Feature>,
     /// Soft features that are placed unscored, sorted.

@@ -76,6 +76,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::Namespace { .. } => add(&[InterPodAffinity]),
         Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
+        | Change::DeviceClass { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
         | Change::Confirmed { .. }

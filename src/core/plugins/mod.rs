@@ -8,10 +8,13 @@
 //! Verdicts are small and `Copy`; their text is made by [`Verdict::reasons`] when someone reads it.
 
 pub(crate) mod balanced_allocation;
+mod counts;
 pub(crate) mod hints;
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
+pub(crate) mod legacy;
 pub(crate) mod node_affinity;
+pub(crate) mod node_declared_features;
 pub(crate) mod node_name;
 pub(crate) mod node_ports;
 pub(crate) mod node_resources_fit;
@@ -22,6 +25,8 @@ mod plugin;
 pub(crate) mod pod_topology_spread;
 pub(crate) mod relations;
 pub(crate) mod scheduling_gates;
+pub(crate) mod selector_spread;
+pub(crate) mod service_affinity;
 mod subject;
 pub(crate) mod taint_toleration;
 mod verdict;
@@ -75,6 +80,14 @@ pub(crate) fn filter(
         if !verdict.fits() {
             return verdict;
         }
+    }
+    if on(Filter::NodeDeclaredFeatures) && !node_declared_features::fits(subject, nodes, node) {
+        return Verdict::unresolvable(Cause::DeclaredFeatures);
+    }
+    if profile.filters.has_legacy()
+        && let Some(cause) = legacy::refuses(profile, subject, nodes, node)
+    {
+        return Verdict::unresolvable(cause);
     }
     Verdict::FITS
 }

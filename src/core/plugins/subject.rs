@@ -109,7 +109,15 @@ impl Subject {
         match score {
             Score::NodeAffinity => self.has_preferences(profile),
             Score::NodeResourcesBalancedAllocation => self.balances,
-            Score::TaintToleration | Score::NodeResourcesFit | Score::ImageLocality | Score::EqualPriority => true,
+            Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
+            Score::TaintToleration
+            | Score::NodeResourcesFit
+            | Score::ImageLocality
+            | Score::EqualPriority
+            | Score::LeastRequestedPriority
+            | Score::MostRequestedPriority
+            | Score::BalancedResourceAllocationPriority
+            | Score::NodePreferAvoidPodsPriority => true,
             // These say for themselves, and the rest has no formula here yet.
             _ => false,
         }

@@ -92,9 +92,9 @@ causes! {
     /// A placed pod's anti-affinity excludes it.
     ExistingAntiAffinity => InterPodAffinity, "node(s) didn't satisfy existing pods anti-affinity rules";
     /// It does not declare a feature that the pod needs.
-    DeclaredFeatures => NodeDeclaredFeatures, "node(s) didn't match Pod's required features";
+    DeclaredFeatures => NodeDeclaredFeatures, super::node_declared_features::REASON;
     /// Policy era: its labels are not those asked for.
-    LabelPresence => CheckNodeLabelPresence, "node(s) didn't have the requested labels";
+    LabelPresence => CheckNodeLabelPresence, super::legacy::LABELS_REASON;
     /// Policy era: the pods of the Service are elsewhere.
     ServiceAffinity => CheckServiceAffinity, "node(s) didn't match service affinity";
     /// Policy era: too many EBS volumes.
@@ -106,11 +106,11 @@ causes! {
     /// Policy era: too many Cinder volumes.
     CinderCount => MaxCinderVolumeCount, "node(s) exceed max volume count";
     /// Policy era: it is short of memory.
-    MemoryPressure => CheckNodeMemoryPressure, "node(s) had memory pressure";
+    MemoryPressure => CheckNodeMemoryPressure, super::legacy::MEMORY_REASON;
     /// Policy era: it is short of disk.
-    DiskPressure => CheckNodeDiskPressure, "node(s) had disk pressure";
+    DiskPressure => CheckNodeDiskPressure, super::legacy::DISK_REASON;
     /// Policy era: it is short of process ids.
-    PidPressure => CheckNodePidPressure, "node(s) had pid pressure";
+    PidPressure => CheckNodePidPressure, super::legacy::PID_REASON;
 }
 
 impl Cause {
@@ -119,6 +119,11 @@ impl Cause {
     /// A row's own verdict with a late cause therefore stands only where none of those refuses.
     pub(crate) const fn is_late(self) -> bool {
         self as u32 >= Self::DeclaredFeatures as u32
+    }
+
+    /// Whether its filter runs before the one of `other`.
+    pub(crate) const fn is_before(self, other: Self) -> bool {
+        (self as u32) < other as u32
     }
 }
 

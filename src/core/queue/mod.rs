@@ -131,6 +131,11 @@ impl Queue {
         self.entries.values()
     }
 
+    /// Whether something keeps the pod `uid` from being looked at.
+    pub fn is_parked(&self, uid: &str) -> bool {
+        self.entries.get(uid).is_some_and(|entry| matches!(entry.part, Part::Parked(_)))
+    }
+
     /// Puts a new pod in: parked if something keeps it from being looked at, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);

@@ -7,6 +7,16 @@ use crate::core::queue::{Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
+/// Whether a change may decide if dynamic resource allocation is the only way to provide a resource.
+fn moves_claims(change: &Change, ledger: &Ledger) -> bool {
+    let listing = NodeAspects::ADDED | NodeAspects::ALLOCATABLE | NodeAspects::LABELS | NodeAspects::REMOVED;
+    match change {
+        Change::DeviceClass { .. } => true,
+        Change::Node { aspects, .. } => !ledger.device_classes().is_empty() && aspects.intersects(listing),
+        _ => false,
+    }
+}
+
 impl Worker {
     /// Brings the queue up to the ledger's version: new pods, changed pods, and wake-ups.
     ///
@@ -18,14 +28,35 @@ impl Worker {
             return;
         };
         let mut helps = false;
+        let mut device_classes = false;
         for (version, change) in changes {
+            device_classes |= moves_claims(change, ledger);
             let inside = self.is_inside(change, ledger);
             helps |= self.hints.note(version, change, inside);
             helps |= self.follow_one(now, change, ledger, effects);
         }
         self.cursor = Some(ledger.version());
+        if device_classes {
+            self.recheck_claims(now, ledger, effects);
+        }
         if helps {
             self.wake_helped(now);
+        }
+    }
+
+    /// Looks again at queued pods that request scalar resources: dynamic resource allocation may have become the only way
+    /// to provide one, or is no longer.
+    fn recheck_claims(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
+        let entries = self.queue.entries().map(|entry| entry.pod());
+        let mut asking: Vec<Arc<Pod>> = entries.filter(|p| !p.shape.requests.scalars.is_empty()).cloned().collect();
+        asking.sort_by(|a, b| a.key.cmp(&b.key));
+        for pod in asking {
+            let held = self.queue.is_parked(&pod.uid);
+            let parked = self.parked(ledger, &pod, None);
+            if held != parked.is_some() {
+                let parked = parked.and_then(|_| self.parked(ledger, &pod, Some(effects)));
+                self.queue.update(pod, now, parked, false);
+            }
         }
     }
 
@@ -75,6 +106,7 @@ impl Worker {
                 return relabelled;
             }
             Change::Node { .. }
+            | Change::DeviceClass { .. }
             | Change::Confirmed { .. }
             | Change::Placed { .. }
             | Change::Freed { .. }

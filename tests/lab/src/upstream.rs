@@ -50,6 +50,32 @@ impl Upstream {
     pub fn kwok_stages(&self) -> PathBuf {
         self.home.join("kwok-stages.yaml")
     }
+
+    /// The path of the conformance oracle: upstream's own scheduler behind JSON lines (`tests/upstream/oracle`).
+    /// Builds it, and the parts before it, if they are missing, with progress on stderr.
+    pub fn oracle() -> Result<PathBuf> {
+        static FOUND: OnceLock<PathBuf> = OnceLock::new();
+        if let Some(found) = FOUND.get() {
+            return Ok(found.clone());
+        }
+        let found = built("--oracle")?;
+        Ok(FOUND.get_or_init(|| found).clone())
+    }
+}
+
+/// The path that `hack/upstream.sh` prints for `option`, of a binary that it builds if need be.
+pub(crate) fn built(option: &str) -> Result<PathBuf> {
+    let script = repository().join("hack/upstream.sh");
+    let output = Command::new(&script)
+        .arg(option)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("running {}", script.display()))?;
+    if !output.status.success() {
+        bail!("{} {option} failed ({}); its own output says why", script.display(), output.status);
+    }
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 /// The root of this repository's checkout.

@@ -420,7 +420,7 @@ fn pods_added_do_not_open_or_close_other_domains() {
     let ledger = cluster(&[("n1", "zone=a")], &[("n1", scan())]);
     let cx = Cx { profile: &profile(), ledger: &ledger };
     let overlay = Overlay { added: [Arc::new(s1().named("added"))].into_iter().collect(), ..Overlay::NONE };
-    let mut verdict = |asks: Asks| filter(&mut Tables::default(), cx, &Arc::new(asks.0), &nodes_of(&ledger), &overlay);
+    let verdict = |asks: Asks| filter(&mut Tables::default(), cx, &Arc::new(asks.0), &nodes_of(&ledger), &overlay);
     assert_eq!(verdict(s1().away(term("zone", "service"))), Some(vec![Anti]));
     assert_eq!(verdict(s1().near(term("zone", "service"))), Some(vec![Fits]));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::cluster::{ACCOUNTS, Cluster};
 use crate::operator::OperatorOptions;
 use crate::process::Managed;
-use crate::upstream::repository;
+use crate::upstream::built;
 
 /// Requests per second, and in a burst, that kube-scheduler's client may send: more than the API server can take.
 const CLIENT_QPS: u32 = 5000;
@@ -104,17 +104,7 @@ impl Cluster {
 
 /// The null scheduler's binary; builds it if need be, with progress on stderr.
 pub(super) fn null_scheduler() -> Result<PathBuf> {
-    let script = repository().join("hack/upstream.sh");
-    let output = Command::new(&script)
-        .arg("--null-scheduler")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("running {}", script.display()))?;
-    if !output.status.success() {
-        bail!("{} --null-scheduler failed ({}); its own output says why", script.display(), output.status);
-    }
-    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    built("--null-scheduler")
 }
 
 /// When a process was started. What this program did between the start and this call does not count.

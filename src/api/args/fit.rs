@@ -1,32 +1,8 @@
-//! Arguments of plugins, one typed field per plugin that has any.
+//! Arguments of the plugins that score by the room on nodes: NodeResourcesFit and NodeResourcesBalancedAllocation.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::affinity::AddedAffinity;
-
-/// Arguments of the plugins that have any. A plugin left out runs with the preset's arguments.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PluginArgs {
-    /// Arguments of NodeResourcesFit: what fits, and which of the nodes that fit is liked best.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_resources_fit: Option<NodeResourcesFitArgs>,
-    /// Arguments of NodeResourcesBalancedAllocation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_resources_balanced_allocation: Option<BalancedAllocationArgs>,
-    /// Arguments of NodeAffinity.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_affinity: Option<NodeAffinityArgs>,
-}
-
-impl PluginArgs {
-    /// Whether no plugin is given arguments.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 /// Arguments of NodeResourcesFit.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
@@ -152,13 +128,4 @@ pub struct BalancedAllocationArgs {
             .message("resources: NodeResourcesBalancedAllocation treats all its resources alike: remove weight, or set it to 1")
     )]
     pub resources: Vec<ResourceWeight>,
-}
-
-/// Arguments of NodeAffinity.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
-pub struct NodeAffinityArgs {
-    /// Node affinity that every pod of this profile has in addition to its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub added_affinity: Option<AddedAffinity>,
 }

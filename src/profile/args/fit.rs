@@ -1,10 +1,10 @@
-//! Arguments of plugins, resolved.
+//! Arguments of the plugins that score by the room on nodes.
 
-use super::error::CompileError;
-use super::names::{is_dns1123_subdomain, is_qualified_name};
 use crate::api;
 use crate::core::model::{Str, is_scalar_resource};
 use crate::core::profile::{FitArgs, FitStrategy, ResourceWeight, ShapePoint};
+use crate::profile::error::CompileError;
+use crate::profile::names::{is_dns1123_subdomain, is_qualified_name};
 
 const FIT: &str = "spec.pluginArgs.nodeResourcesFit";
 const BALANCED: &str = "spec.pluginArgs.nodeResourcesBalancedAllocation";
@@ -13,7 +13,7 @@ const BALANCED: &str = "spec.pluginArgs.nodeResourcesBalancedAllocation";
 const SHAPE_SCALE: i64 = 10;
 
 /// Lays the arguments of NodeResourcesFit over those of the preset.
-pub(super) fn fit(args: &api::NodeResourcesFitArgs, fit: &mut FitArgs) -> Result<(), CompileError> {
+pub(super) fn resources_fit(args: &api::NodeResourcesFitArgs, fit: &mut FitArgs) -> Result<(), CompileError> {
     fit.ignored_resources = ignored(&args.ignored_resources, "ignoredResources", |name| {
         is_qualified_name(name) && is_extended_resource(name)
     })?;

@@ -1,0 +1,51 @@
+use super::Text;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::fmt;
+
+/// A node's wish of the Policy era that pods of some controllers stay away.
+pub const PREFER_AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+
+/// Every annotation that is read, of whatever kind of object.
+const READ: [&str; 1] = [PREFER_AVOID_PODS];
+
+/// The annotations that a scheduler reads. The others, often long, are passed over without a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Annotations<'a>(Vec<(&'static str, Text<'a>)>);
+
+impl Annotations<'_> {
+    /// The value of `key`, one of those that are read.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| &**value)
+    }
+}
+
+struct AnnotationsVisitor;
+
+impl<'de> Visitor<'de> for AnnotationsVisitor {
+    type Value = Annotations<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Annotations::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut read = Vec::new();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match READ.into_iter().find(|known| **known == *key) {
+                Some(known) => read.push((known, map.next_value()?)),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Annotations(read))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnnotationsVisitor)
+    }
+}

@@ -8,7 +8,7 @@
 //! may be newer than the pod that was judged: then the version that it made is the precondition.
 
 use crate::cluster::lease::Gate;
-use crate::cluster::prebind::{Nominated, Promise};
+use crate::cluster::prebind::{Nominated, Promise, end_call};
 use crate::cluster::send::{Call, NoAnswer, cut};
 use crate::core::io::{RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
@@ -243,7 +243,7 @@ impl Shared {
     async fn try_write(&self, refusal: &mut Refusal) -> Option<Duration> {
         let message = cut(&refusal.text.to_string(), MESSAGE_BYTES);
         let pod = &refusal.pod;
-        let ended = Ended::of(pod, self.nominated.of(&pod.uid).filter(|_| refusal.attempted), refusal.attempted);
+        let ended = Ended::of(refusal, self.nominated.of(&pod.uid));
         let Some(call) = patch_call(pod, refusal.reason, &message, &ended) else {
             count(&self.counts.unchanged);
             return None;
@@ -258,6 +258,10 @@ impl Shared {
                 count(&self.counts.written);
                 self.forget(&refusal.pod, &ended);
                 return None;
+            }
+            // Our own write of its nomination came between.
+            Ok(answer) if answer.code == 409 && Ended::of(refusal, self.nominated.of(&pod.uid)) != ended => {
+                Duration::ZERO
             }
             Ok(answer) if matches!(answer.code, 404 | 409) => {
                 count(&self.counts.overtaken);
@@ -301,6 +305,7 @@ impl Shared {
 }
 
 /// The nomination that ends with a refusal.
+#[derive(PartialEq, Eq)]
 struct Ended {
     /// The node; `None` if the pod has no nomination, or keeps it.
     node: Option<Str>,
@@ -309,15 +314,12 @@ struct Ended {
 }
 
 impl Ended {
-    fn of(pod: &Pod, promise: Option<Promise>, attempted: bool) -> Self {
-        let seen = pod.nominated_node.clone().filter(|_| attempted);
-        match promise {
-            Some(promise) if promise.before == pod.resource_version => {
-                Self { node: Some(promise.node), version: promise.after }
-            }
-            Some(promise) => Self { node: Some(promise.node), version: pod.resource_version.clone() },
-            None => Self { node: seen, version: pod.resource_version.clone() },
-        }
+    fn of(refusal: &Refusal, promise: Option<Promise>) -> Self {
+        let pod = &refusal.pod;
+        let version =
+            promise.as_ref().map_or_else(|| pod.resource_version.clone(), |p| p.version(&pod.resource_version));
+        let node = promise.map_or_else(|| pod.nominated_node.clone(), |promise| promise.node);
+        Self { node: node.filter(|_| refusal.attempted), version }
     }
 }
 
@@ -362,16 +364,6 @@ fn patch_call(pod: &Pod, reason: RefusalReason, message: &str, ended: &Ended) ->
         patch["status"]["nominatedNodeName"] = Value::Null;
     }
     Some(Call::patch(status_uri(pod), "application/strategic-merge-patch+json", patch.to_string().into_bytes()))
-}
-
-/// The patch that ends the nomination of this pod to this node, and no other.
-fn end_call(pod: &Pod, node: &str) -> Call {
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": *pod.uid},
-        {"op": "test", "path": "/status/nominatedNodeName", "value": node},
-        {"op": "remove", "path": "/status/nominatedNodeName"},
-    ]);
-    Call::patch(status_uri(pod), "application/json-patch+json", patch.to_string().into_bytes())
 }
 
 fn status_uri(pod: &Pod) -> String {
@@ -503,7 +495,7 @@ mod tests {
     async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
         let nominated = Nominated::default();
-        let promise = Promise { node: "n1".into(), before: "7".into(), after: "8".into() };
+        let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
         nominated.note("uid-ours".into(), promise);
         let writer = RefusalWriter::new(server.client(), open(), nominated.clone());
         writer.write(Arc::new(pod("ns", "ours")), NO, say("volumes not bound"), true);
@@ -530,7 +522,7 @@ mod tests {
         })
         .await;
         let nominated = Nominated::default();
-        nominated.note("uid-a".into(), Promise { node: "n1".into(), before: "3".into(), after: "4".into() });
+        nominated.note("uid-a".into(), Promise { node: Some("n1".into()), before: "3".into(), after: "4".into() });
         let writer = RefusalWriter::new(server.client(), open(), nominated.clone());
         writer.write(Arc::new(pod("ns", "a")), NO, say("late"), true);
         until("ended", || nominated.of("uid-a").is_none()).await;

@@ -2,7 +2,8 @@
 
 use crate::cluster::client::Clients;
 use crate::cluster::watch::{
-    self, DeviceClasses, Namespaces, Nodes, Pods, WatchEvent, WatchOptions, WatchStats, Watched,
+    self, DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
+    WatchEvent, WatchOptions, WatchStats, Watched,
 };
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ macro_rules! kinds {
     };
 }
 
-kinds![Namespaces, Nodes, DeviceClasses, Pods];
+kinds![Namespaces, Nodes, Services, ReplicationControllers, ReplicaSets, StatefulSets, DeviceClasses, Pods,];
 
 /// A watch that feeds the ledger.
 pub(super) struct Fed {

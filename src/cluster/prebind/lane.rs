@@ -2,7 +2,10 @@
 
 use super::nominator::{self, Now};
 use super::write::{Found, Target, Verdict, judge};
-use super::{Leftover, NominateRequest, Nominated, Options, PreBindCounters, VolumeRequest, Write, WriteCounters};
+use super::{
+    Leftover, NominateRequest, Nominated, Options, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters,
+    end_call,
+};
 use crate::cluster::bind::WorkerId;
 use crate::cluster::lease::Gate;
 use crate::core::io::AttemptId;
@@ -132,9 +135,10 @@ impl PreBindLane {
         Self(Arc::new(Handle { shared, _tasks: tasks }))
     }
 
-    /// Queues a nomination. Never blocks. What is queued for the same pod afterwards waits for it.
+    /// Queues a nomination, or its end. Never blocks. What is queued for the same pod afterwards waits for it.
     pub fn nominate(&self, request: NominateRequest) {
-        let known = request.pod.nominated_node.as_ref() == Some(&request.node);
+        // Taking back needs a look at what was written meanwhile.
+        let known = request.node.is_some() && request.pod.nominated_node == request.node;
         let mut state = self.0.shared.lock();
         if known || state.closed {
             return;
@@ -270,7 +274,8 @@ impl Shared {
 
     async fn run(&self, job: Job) {
         match job {
-            Job::Nominate(request) => self.nominate(&request).await,
+            Job::Nominate(NominateRequest { pod, node: Some(node) }) => self.nominate(&pod, node).await,
+            Job::Nominate(NominateRequest { pod, node: None }) => self.end_nomination(&pod).await,
             Job::Write(worker, request) => {
                 let outcome = self.write_all(&request).await;
                 if let Err(message) = &outcome {
@@ -347,30 +352,30 @@ impl Shared {
     }
 
     /// Writes a nomination if that goes without ado.
-    async fn nominate(&self, request: &NominateRequest) {
+    async fn nominate(&self, pod: &Pod, node: Str) {
         let timeout = self.options.timeout;
-        let mut version = request.pod.resource_version.clone();
+        let mut version = pod.resource_version.clone();
         for _ in 0..NOMINATION_TRIES {
             if !self.gate.is_open() || version.is_empty() {
                 break;
             }
-            match nominator::call(request, &version).send(&self.client, timeout).await {
+            match nominator::call(pod, &node, &version).send(&self.client, timeout).await {
                 Ok(answer) if answer.is_success() => {
                     count(&self.nominations.written);
-                    if let Some(promise) = nominator::promise(request, &version, &answer) {
-                        self.nominated.note(request.pod.uid.clone(), promise);
+                    if let Some(after) = nominator::version(&answer) {
+                        self.nominated.note(pod.uid.clone(), Promise { node: Some(node), before: version, after });
                     }
                     return;
                 }
                 Ok(answer) if matches!(answer.code, 404 | 409) => {}
                 Ok(answer) => {
-                    tracing::warn!(pod = %request.pod.key, code = answer.code, message = answer.message(), "nomination not written");
+                    tracing::warn!(pod = %pod.key, code = answer.code, message = answer.message(), "nomination not written");
                     break;
                 }
                 Err(_) => break,
             }
-            let read = nominator::read(request).send(&self.client, timeout).await;
-            match read.ok().and_then(|answer| nominator::now(request, &answer)) {
+            let read = nominator::read(pod).send(&self.client, timeout).await;
+            match read.ok().and_then(|answer| nominator::now(pod, &answer)) {
                 Some(Now::Pending(newer)) if newer != version => version = newer,
                 _ => {
                     count(&self.nominations.conflict);
@@ -379,5 +384,29 @@ impl Shared {
             }
         }
         count(&self.nominations.failed);
+    }
+
+    /// Takes back the nomination that the pod has by us, or had when it was judged, if it is still there.
+    async fn end_nomination(&self, pod: &Pod) {
+        let promise = self.nominated.of(&pod.uid);
+        let ours = promise.as_ref().and_then(|promise| promise.node.clone());
+        let Some(node) = ours.or_else(|| pod.nominated_node.clone()) else { return };
+        if !self.gate.is_open() {
+            return count(&self.nominations.failed);
+        }
+        match end_call(pod, &node).send(&self.client, self.options.timeout).await {
+            Ok(answer) if answer.is_success() => {
+                count(&self.nominations.written);
+                let before = promise.map_or_else(|| pod.resource_version.clone(), |promise| promise.before);
+                if let Some(after) = nominator::version(&answer) {
+                    self.nominated.note(pod.uid.clone(), Promise { node: None, before, after });
+                }
+            }
+            Ok(_) => {
+                count(&self.nominations.conflict);
+                self.nominated.forget(&pod.uid);
+            }
+            Err(_) => count(&self.nominations.failed),
+        }
     }
 }

@@ -25,6 +25,7 @@ mod tests;
 
 pub use lane::{PreBindLane, Written};
 pub use nominated::{Nominated, Promise};
+pub(crate) use nominator::end_call;
 pub use write::{Judged, Target, Write};
 
 use crate::cluster::bind::WorkerId;
@@ -49,8 +50,8 @@ pub struct VolumeRequest {
 pub struct NominateRequest {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// The node's name.
-    pub node: Str,
+    /// The node's name; `None` takes the nomination back.
+    pub node: Option<Str>,
 }
 
 /// How the lane is set up.

@@ -5,19 +5,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Promises remembered; the oldest go first. Pods that wait for volumes are far fewer.
 const REMEMBERED: usize = 8_192;
 
-/// A nomination that we wrote.
+/// A nomination that we wrote, or took back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// The node.
-    pub node: Str,
-    /// The pod's resourceVersion before the write.
+    /// The node; `None` where it was taken back.
+    pub node: Option<Str>,
+    /// The pod's resourceVersion before we wrote to it at all.
     pub before: Str,
-    /// The pod's resourceVersion after it.
+    /// The pod's resourceVersion after our last write.
     pub after: Str,
 }
 
-/// The nominations that we wrote and have not taken back, by pod: whoever ends one needs the version that our own write
-/// made. Cheap to clone; all clones are one.
+impl Promise {
+    /// The version to write at for whoever judged the pod at `judged`: our own writes since do not count as changes.
+    pub fn version(&self, judged: &Str) -> Str {
+        if self.before == *judged { self.after.clone() } else { judged.clone() }
+    }
+}
+
+/// The nominations that we wrote, by pod: whoever writes to such a pod next needs the version that our own write made. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct Nominated(Arc<Mutex<Promises>>);
 
@@ -64,7 +70,7 @@ mod tests {
     use super::*;
 
     fn promise(node: &str) -> Promise {
-        Promise { node: node.into(), before: "1".into(), after: "2".into() }
+        Promise { node: Some(node.into()), before: "1".into(), after: "2".into() }
     }
 
     #[test]

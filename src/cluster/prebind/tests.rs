@@ -174,7 +174,7 @@ async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_b
     let gate = Gate::new();
     let bench = Bench::with(server, quick(), gate.clone());
     bench.submit(1, vec![bind()]);
-    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: "n1".into() });
+    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
     bench.submit(2, vec![bind()]);
     assert_eq!(bench.lane.counters().queued, 3);
     assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
@@ -231,7 +231,7 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
         }
     })
     .await;
-    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: "n1".into() });
+    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
     bench.submit(1, vec![bind()]);
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     let asked = bench.server.requests();
@@ -239,7 +239,7 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
     assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
     assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
     assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
-    let promise = Promise { node: "n1".into(), before: "7".into(), after: "8".into() };
+    let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
     assert_eq!(bench.nominated.of("uid-p1"), Some(promise));
 }
 
@@ -257,7 +257,7 @@ async fn a_pod_that_changed_is_nominated_at_its_new_version_and_one_that_is_boun
             }
         })
         .await;
-        bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: "n1".into() });
+        bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
         until("settled", || {
             let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
             written + conflict == 1
@@ -269,5 +269,29 @@ async fn a_pod_that_changed_is_nominated_at_its_new_version_and_one_that_is_boun
         if writes == 2 {
             assert_eq!(patches[1].body["metadata"]["resourceVersion"], "11");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_nomination_is_taken_back_if_it_is_still_ours() {
+    for (code, kept) in [(200, Some(None)), (422, None)] {
+        let bench = Bench::start(move |asked| async move {
+            let version = asked.number.to_string();
+            let object = json!({"metadata": {"uid": "uid-p1", "resourceVersion": version}});
+            if asked.number == 0 { Reply::json(200, object) } else { Reply::json(code, object) }
+        })
+        .await;
+        let pod = Arc::new(pod("ns", "p1"));
+        bench.lane.nominate(NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+        bench.lane.nominate(NominateRequest { pod, node: None });
+        until("both done", || {
+            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
+            written + conflict == 2
+        })
+        .await;
+        let asked = bench.server.requests();
+        assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
+        assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+        assert_eq!(bench.nominated.of("uid-p1").map(|promise| promise.node), kept);
     }
 }

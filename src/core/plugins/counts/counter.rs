@@ -125,8 +125,10 @@ struct Remembered {
 }
 
 /// Counters by question, bounded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
+    /// Bytes of counts by node that are kept.
+    room: usize,
     cursor: u64,
     recent: Recent<Alike, Counter>,
     by_namespace: FxHashMap<Str, Vec<u32>>,
@@ -137,7 +139,27 @@ pub(crate) struct Counters {
     round: u64,
 }
 
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            room: COUNTER_BYTES,
+            cursor: 0,
+            recent: Recent::default(),
+            by_namespace: FxHashMap::default(),
+            remembered: Vec::new(),
+            generation: 0,
+            round: 0,
+        }
+    }
+}
+
 impl Counters {
+    /// Keeps fewer counters, for tests.
+    #[cfg(test)]
+    pub(crate) fn set_room(&mut self, bytes: usize) {
+        self.room = bytes;
+    }
+
     /// Follows the change log to its end, and begins a round: what is asked for from here on stays until the next.
     pub(crate) fn catch_up(&mut self, ledger: &Ledger) {
         self.round += 1;
@@ -198,7 +220,7 @@ impl Counters {
     }
 
     fn insert(&mut self, ledger: &Ledger, alike: &Arc<Alike>) -> usize {
-        let bound = COUNTER_BYTES / (size_of::<u32>() * ledger.nodes().rows().max(1));
+        let bound = self.room / (size_of::<u32>() * ledger.nodes().rows().max(1));
         let (slot, before) = self.recent.insert(alike.clone(), Counter::default(), bound.max(COUNTERS_AT_LEAST));
         self.generation += 1;
         if let Some(before) = before

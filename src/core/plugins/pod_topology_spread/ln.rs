@@ -26,3 +26,18 @@ fn halve(x: f64) -> (f64, f64) {
     let exponent = ((bits >> 52) & 0x7ff) as f64 - 1022.0;
     if fraction < std::f64::consts::FRAC_1_SQRT_2 { (fraction * 2.0, exponent - 1.0) } else { (fraction, exponent) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ln;
+
+    /// What Go 1.26 gives on amd64.
+    #[test]
+    fn every_bit_is_as_upstream() {
+        for (x, bits) in [(2.0, 0x3fe6_2e42_fefa_39ef), (4.0, 0x3ff6_2e42_fefa_39ef), (5002.0, 0x4021_0901_f6dc_84b9)] {
+            assert_eq!(ln(x).to_bits(), bits, "ln {x}");
+        }
+        let fold = |hash: u64, n: u32| hash.wrapping_mul(31).wrapping_add(ln(f64::from(n)).to_bits());
+        assert_eq!((1..=10_002).fold(0, fold), 0x3537_5dcf_1d9d_de87);
+    }
+}

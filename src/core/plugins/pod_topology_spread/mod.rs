@@ -14,7 +14,13 @@ mod constraints;
 mod default_selector;
 mod hard;
 mod ln;
+#[cfg(test)]
+mod random_tests;
 mod soft;
+#[cfg(test)]
+mod soft_tests;
+#[cfg(test)]
+pub(super) mod tests;
 
 pub(crate) use hard::Hard;
 

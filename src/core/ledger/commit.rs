@@ -56,7 +56,9 @@ impl Ledger {
         if newest > proposal.seen && !refits(self) {
             return Err(Conflict::NoLongerFits);
         }
-        self.nominations.remove(&current, self.log.version() + 1);
+        // Room on the promised node, and what the promise kept others from, is free where the pod goes elsewhere.
+        let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
+        self.end_nomination(&current, elsewhere);
         let cohort = self.cohorts.intern(Cohort::of(&current));
         self.place(proposal.node, &current.usage, &cohort);
         let uid = current.uid.clone();

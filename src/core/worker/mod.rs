@@ -14,6 +14,8 @@ mod outcome;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wake_tests;
 
 pub use hold::hold_reason;
 pub use snapshot::{ForeignBind, TopReason, Totals, WorkerSnapshot};

@@ -197,7 +197,7 @@ fn namespaces_by_label() {
 
 /// Upstream looks at a placed pod's namespace as if it had no labels here, and so would take team 1 for meant.
 #[test]
-fn a_namespace_selector_that_no_labels_satisfy_is_asked_with_the_labels_that_are_there() {
+fn a_namespace_selector_without_a_match_selects_nothing() {
     let outside = term_in(&[], Some("team!=1"), "zone", "service=scan");
     let there = |namespace: &str| vec![("n1", scan().of(namespace))];
     check(vec![

@@ -27,7 +27,7 @@ mod score_tests;
 mod store;
 mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub(crate) use hard::Hard;
 

@@ -13,12 +13,12 @@ use crate::core::testing::{node, pod, shape};
 use std::sync::Arc;
 
 /// Labels from `a=b c=d`.
-pub(super) fn labels(text: &str) -> Labels {
+pub(crate) fn labels(text: &str) -> Labels {
     text.split_whitespace().map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect()
 }
 
 /// A selector from requirements such as `a`, `!a`, `a=b|c` and `a!=b|c`, separated by spaces.
-pub(super) fn selector(text: &str) -> LabelSelector {
+pub(crate) fn selector(text: &str) -> LabelSelector {
     let requirement = |text: &str| {
         let (operator, key, values) = match (text.split_once("!="), text.split_once('='), text.strip_prefix('!')) {
             (Some((key, values)), _, _) => (RequirementOperator::NotIn, key, values),
@@ -33,7 +33,7 @@ pub(super) fn selector(text: &str) -> LabelSelector {
 }
 
 /// A term over pods of the namespace `default`.
-pub(super) fn term(key: &str, pods: &str) -> AffinityTerm {
+pub(crate) fn term(key: &str, pods: &str) -> AffinityTerm {
     AffinityTerm {
         selector: Some(selector(pods)),
         namespaces: NamespaceScope { names: vec!["default".into()], selector: None },
@@ -42,48 +42,48 @@ pub(super) fn term(key: &str, pods: &str) -> AffinityTerm {
 }
 
 /// A term over pods of namespaces by name and by label.
-pub(super) fn term_in(names: &[&str], namespaces: Option<&str>, key: &str, pods: &str) -> AffinityTerm {
+pub(crate) fn term_in(names: &[&str], namespaces: Option<&str>, key: &str, pods: &str) -> AffinityTerm {
     let names = names.iter().map(|name| (*name).into()).collect();
     AffinityTerm { namespaces: NamespaceScope { names, selector: namespaces.map(selector) }, ..term(key, pods) }
 }
 
 /// A shape in the making.
 #[derive(Debug, Clone)]
-pub(super) struct Asks(pub(super) PodShape);
+pub(crate) struct Asks(pub(crate) PodShape);
 
 /// A pod of the namespace `default`.
-pub(super) fn labelled(text: &str) -> Asks {
+pub(crate) fn labelled(text: &str) -> Asks {
     Asks(PodShape { labels: labels(text), ..shape() })
 }
 
 impl Asks {
-    pub(super) fn of(mut self, namespace: &str) -> Self {
+    pub(crate) fn of(mut self, namespace: &str) -> Self {
         self.0.namespace = namespace.into();
         self
     }
 
-    pub(super) fn near(mut self, term: AffinityTerm) -> Self {
+    pub(crate) fn near(mut self, term: AffinityTerm) -> Self {
         self.0.affinity.push(term);
         self
     }
 
-    pub(super) fn away(mut self, term: AffinityTerm) -> Self {
+    pub(crate) fn away(mut self, term: AffinityTerm) -> Self {
         self.0.anti_affinity.push(term);
         self
     }
 
-    pub(super) fn rather(mut self, weight: i32, term: AffinityTerm) -> Self {
+    pub(crate) fn rather(mut self, weight: i32, term: AffinityTerm) -> Self {
         self.0.preferred_pods.push(WeightedTerm { weight, term });
         self
     }
 
-    pub(super) fn named(&self, name: &str) -> Pod {
+    pub(crate) fn named(&self, name: &str) -> Pod {
         pod(name, self.0.clone())
     }
 }
 
 /// A ledger with nodes `name: labels` and pods on nodes, and the namespaces of upstream's tests.
-pub(super) fn cluster(nodes: &[(&str, &str)], placed: &[(&str, Asks)]) -> Ledger {
+pub(crate) fn cluster(nodes: &[(&str, &str)], placed: &[(&str, Asks)]) -> Ledger {
     let mut ledger = Ledger::new();
     for (name, team) in [("sub1.team1", "1"), ("sub2.team1", "1"), ("sub1.team2", "2"), ("sub2.team2", "2")] {
         ledger.apply_namespace(Namespace { name: name.into(), labels: labels(&format!("team={team}")) });
@@ -101,7 +101,7 @@ pub(super) fn cluster(nodes: &[(&str, &str)], placed: &[(&str, Asks)]) -> Ledger
 
 /// What PreFilter and Filter say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
+pub(crate) enum Says {
     Fits,
     Affinity,
     Anti,
@@ -109,7 +109,7 @@ pub(super) enum Says {
 }
 
 impl Says {
-    pub(super) fn of(verdict: Verdict) -> Self {
+    pub(crate) fn of(verdict: Verdict) -> Self {
         match (verdict.cause(), verdict.code()) {
             (Cause::None, _) => Self::Fits,
             (Cause::PodAffinity, Code::UnschedulableAndUnresolvable) => Self::Affinity,
@@ -121,14 +121,14 @@ impl Says {
 }
 
 /// The nodes of a ledger, by name.
-pub(super) fn nodes_of(ledger: &Ledger) -> Vec<NodeId> {
+pub(crate) fn nodes_of(ledger: &Ledger) -> Vec<NodeId> {
     let mut nodes = ledger.node_order();
     nodes.sort_by_key(|node| ledger.nodes().name(*node).clone());
     nodes
 }
 
 /// The verdict of each of `nodes`; none where PreFilter skips the pod.
-pub(super) fn filter(
+pub(crate) fn filter(
     tables: &mut Tables,
     cx: Cx<'_>,
     shape: &Arc<PodShape>,
@@ -141,18 +141,18 @@ pub(super) fn filter(
 }
 
 /// The normalised score of each of `nodes`; none where PreScore skips the pod.
-pub(super) fn score(tables: &mut Tables, cx: Cx<'_>, shape: &Arc<PodShape>, nodes: &[NodeId]) -> Option<Vec<i64>> {
+pub(crate) fn score(tables: &mut Tables, cx: Cx<'_>, shape: &Arc<PodShape>, nodes: &[NodeId]) -> Option<Vec<i64>> {
     let (subject, mut out) = (Subject::new(cx.profile, cx.ledger, shape), Vec::new());
     tables.score(cx, &subject, nodes, &mut out).then_some(out)
 }
 
 /// The preset with upstream's defaults.
-pub(super) fn profile() -> CompiledProfile {
+pub(crate) fn profile() -> CompiledProfile {
     CompiledProfile::default_preset("test")
 }
 
 /// The verdicts of a ledger's nodes, by name, from nothing.
-pub(super) fn verdicts(ledger: &Ledger, asks: &Asks) -> Option<Vec<Says>> {
+pub(crate) fn verdicts(ledger: &Ledger, asks: &Asks) -> Option<Vec<Says>> {
     let cx = Cx { profile: &profile(), ledger };
     filter(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(ledger), &Overlay::NONE)
 }

@@ -6,6 +6,7 @@
 //!  client      the connection, and what its errors mean
 //!  lease/      leadership, and the gate that every write asks right before it is sent
 //!  bind/       the bind lane
+//!  prebind/    what must be written before a bind: volumes, nominations
 //!  refusal     PodScheduled=False
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
@@ -28,6 +29,7 @@ pub mod decode;
 pub mod events;
 pub mod foreign;
 pub mod lease;
+pub mod prebind;
 pub mod refusal;
 pub mod revisions;
 pub(crate) mod send;

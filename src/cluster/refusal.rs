@@ -3,8 +3,12 @@
 //! Each write carries the uid and the resourceVersion at which the pod was judged; the API server refuses it when the
 //! pod has changed since, and that is the end of it: whoever judges the newer pod writes again. The newest refusal of a
 //! pod wins, and a bind takes back what is queued for its pod.
+//!
+//! A failed attempt also ends the pod's nomination (`status.nominatedNodeName`), as upstream's does. Our own write of it
+//! may be newer than the pod that was judged: then the version that it made is the precondition.
 
 use crate::cluster::lease::Gate;
+use crate::cluster::prebind::{Nominated, Promise, end_call};
 use crate::cluster::send::{Call, NoAnswer, cut};
 use crate::core::io::{RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
@@ -59,6 +63,7 @@ struct Handle {
 struct Shared {
     client: Client,
     gate: Gate,
+    nominated: Nominated,
     state: Mutex<State>,
     wake: Notify,
     counts: Counts,
@@ -80,6 +85,8 @@ struct Refusal {
     pod: Arc<Pod>,
     reason: RefusalReason,
     text: RefusalText,
+    /// Whether an attempt failed: then the pod is nominated no more.
+    attempted: bool,
     tries: u32,
 }
 
@@ -113,18 +120,26 @@ fn count(counter: &AtomicU64) {
 
 impl RefusalWriter {
     /// Starts the writer on the current tokio runtime. `client` must be one without retries.
-    pub fn new(client: Client, gate: Gate) -> Self {
-        let shared =
-            Arc::new(Shared { client, gate, state: Mutex::default(), wake: Notify::new(), counts: Counts::default() });
+    /// `nominated` are the nominations of our own, which end with a failed attempt.
+    pub fn new(client: Client, gate: Gate, nominated: Nominated) -> Self {
+        let shared = Arc::new(Shared {
+            client,
+            gate,
+            nominated,
+            state: Mutex::default(),
+            wake: Notify::new(),
+            counts: Counts::default(),
+        });
         let tasks = (0..WRITERS).map(|_| shared.clone().write_all()).collect();
         Self(Arc::new(Handle { shared, _tasks: tasks }))
     }
 
-    /// Queues a refusal; it replaces an older one of the same pod that was not written yet. Never blocks.
-    pub fn write(&self, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText) {
+    /// Queues a refusal; it replaces an older one of the same pod that was not written yet. `attempted`: an attempt failed;
+    /// otherwise the pod is held without one. Never blocks.
+    pub fn write(&self, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, attempted: bool) {
         let shared = &self.0.shared;
         let uid = pod.uid.clone();
-        let refusal = Refusal { pod, reason, text, tries: 0 };
+        let refusal = Refusal { pod, reason, text, attempted, tries: 0 };
         {
             let mut state = shared.lock();
             if state.waiting.contains_key(&uid) {
@@ -227,7 +242,9 @@ impl Shared {
     /// Returns a pause if it is to be tried again.
     async fn try_write(&self, refusal: &mut Refusal) -> Option<Duration> {
         let message = cut(&refusal.text.to_string(), MESSAGE_BYTES);
-        let Some(call) = patch_call(&refusal.pod, refusal.reason, &message) else {
+        let pod = &refusal.pod;
+        let ended = Ended::of(refusal, self.nominated.of(&pod.uid));
+        let Some(call) = patch_call(pod, refusal.reason, &message, &ended) else {
             count(&self.counts.unchanged);
             return None;
         };
@@ -239,10 +256,19 @@ impl Shared {
         let pause = match call.send(&self.client, TIMEOUT).await {
             Ok(answer) if answer.is_success() => {
                 count(&self.counts.written);
+                self.forget(&refusal.pod, &ended);
                 return None;
+            }
+            // Our own write of its nomination came between.
+            Ok(answer) if answer.code == 409 && Ended::of(refusal, self.nominated.of(&pod.uid)) != ended => {
+                Duration::ZERO
             }
             Ok(answer) if matches!(answer.code, 404 | 409) => {
                 count(&self.counts.overtaken);
+                if answer.code == 409 {
+                    self.end_nomination(&refusal.pod, &ended).await;
+                }
+                self.forget(&refusal.pod, &ended);
                 return None;
             }
             Ok(answer) if answer.code == 429 || answer.code >= 500 => answer.retry_after.unwrap_or(PAUSE),
@@ -259,6 +285,41 @@ impl Shared {
         }
         count(&self.counts.failed);
         None
+    }
+}
+
+impl Shared {
+    /// The pod has changed for other reasons: its nomination alone is ended, if it is still the one that we mean.
+    async fn end_nomination(&self, pod: &Pod, ended: &Ended) {
+        if let Some(node) = ended.node.as_ref().filter(|_| self.gate.is_open()) {
+            // Best effort: a failed test says that someone else has written there, and the next attempt ends it otherwise.
+            let _answer = end_call(pod, node).send(&self.client, TIMEOUT).await;
+        }
+    }
+
+    fn forget(&self, pod: &Pod, ended: &Ended) {
+        if ended.node.is_some() {
+            self.nominated.forget(&pod.uid);
+        }
+    }
+}
+
+/// The nomination that ends with a refusal.
+#[derive(PartialEq, Eq)]
+struct Ended {
+    /// The node; `None` if the pod has no nomination, or keeps it.
+    node: Option<Str>,
+    /// The pod's resourceVersion, our own nomination counted in.
+    version: Str,
+}
+
+impl Ended {
+    fn of(refusal: &Refusal, promise: Option<Promise>) -> Self {
+        let pod = &refusal.pod;
+        let version =
+            promise.as_ref().map_or_else(|| pod.resource_version.clone(), |p| p.version(&pod.resource_version));
+        let node = promise.map_or_else(|| pod.nominated_node.clone(), |promise| promise.node);
+        Self { node: node.filter(|_| refusal.attempted), version }
     }
 }
 
@@ -281,12 +342,12 @@ impl State {
 }
 
 /// The patch, or `None` where the pod says so already or its version is not known.
-fn patch_call(pod: &Pod, reason: RefusalReason, message: &str) -> Option<Call> {
+fn patch_call(pod: &Pod, reason: RefusalReason, message: &str, ended: &Ended) -> Option<Call> {
     let before = pod.scheduled.as_ref();
     let same = |c: &crate::core::model::ScheduledCondition| {
         !c.status && *c.reason == *reason.as_str() && *c.message == *message
     };
-    if before.is_some_and(same) || pod.resource_version.is_empty() {
+    if (before.is_some_and(same) && ended.node.is_none()) || pod.resource_version.is_empty() {
         return None;
     }
     let mut condition =
@@ -295,13 +356,18 @@ fn patch_call(pod: &Pod, reason: RefusalReason, message: &str) -> Option<Call> {
         let now = format!("{:.0}", Timestamp::now());
         condition["lastTransitionTime"] = Value::String(now);
     }
-    let patch = json!({
-        "metadata": {"uid": *pod.uid, "resourceVersion": *pod.resource_version},
+    let mut patch = json!({
+        "metadata": {"uid": *pod.uid, "resourceVersion": *ended.version},
         "status": {"conditions": [condition]},
     });
-    let key = &pod.key;
-    let uri = format!("/api/v1/namespaces/{}/pods/{}/status?fieldManager=berth", key.namespace, key.name);
-    Some(Call::patch(uri, "application/strategic-merge-patch+json", patch.to_string().into_bytes()))
+    if ended.node.is_some() {
+        patch["status"]["nominatedNodeName"] = Value::Null;
+    }
+    Some(Call::patch(status_uri(pod), "application/strategic-merge-patch+json", patch.to_string().into_bytes()))
+}
+
+fn status_uri(pod: &Pod) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}/status?fieldManager=berth", pod.key.namespace, pod.key.name)
 }
 
 #[cfg(test)]
@@ -326,10 +392,10 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-        let writer = RefusalWriter::new(server.client(), open());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("0/3 nodes"));
-        writer.write(Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")), NO, say("0/3 nodes"));
-        writer.write(Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")), NO, say("0/3 nodes"));
+        let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
+        writer.write(Arc::new(pod("ns", "a")), NO, say("0/3 nodes"), true);
+        writer.write(Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")), NO, say("0/3 nodes"), true);
+        writer.write(Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")), NO, say("0/3 nodes"), true);
         until("two written", || {
             writer.counters() == RefusalCounters { written: 2, unchanged: 1, ..Default::default() }
         })
@@ -358,15 +424,15 @@ mod tests {
             }
         })
         .await;
-        let writer = RefusalWriter::new(server.client(), open());
+        let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
         for name in ["a", "b", "c", "d"] {
-            writer.write(Arc::new(pod("ns", name)), NO, say("first"));
+            writer.write(Arc::new(pod("ns", name)), NO, say("first"), true);
         }
         until("all writers busy", || server.requests().len() == WRITERS).await;
         for text in ["second", "third"] {
-            writer.write(Arc::new(pod("ns", "a")), NO, say(text));
+            writer.write(Arc::new(pod("ns", "a")), NO, say(text), true);
         }
-        writer.write(Arc::new(pod("ns", "bound")), NO, say("late"));
+        writer.write(Arc::new(pod("ns", "bound")), NO, say("late"), true);
         writer.cancel("uid-bound");
         assert_eq!(writer.queued(), 1);
         shut.store(false, Ordering::Relaxed);
@@ -381,8 +447,8 @@ mod tests {
     async fn a_pod_that_changed_is_left_alone() {
         for code in [409, 404] {
             let server = Scripted::start(move |_| async move { Reply::status(code, "changed") }).await;
-            let writer = RefusalWriter::new(server.client(), open());
-            writer.write(Arc::new(pod("ns", "a")), NO, say("late"));
+            let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
+            writer.write(Arc::new(pod("ns", "a")), NO, say("late"), true);
             until("given up", || writer.counters().overtaken == 1).await;
             assert_eq!((server.requests().len(), writer.queued()), (1, 0));
         }
@@ -394,13 +460,13 @@ mod tests {
             if asked.number == 0 { Reply::status(503, "not now") } else { Reply::json(200, json!({})) }
         })
         .await;
-        let writer = RefusalWriter::new(server.client(), open());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("no"));
+        let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
+        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), true);
         until("written", || writer.counters().written == 1).await;
 
         let server = Scripted::start(|_| async { Reply::status(500, "never") }).await;
-        let writer = RefusalWriter::new(server.client(), open());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("no"));
+        let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
+        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), true);
         until("given up", || writer.counters().failed == 1).await;
         assert_eq!(server.requests().len(), TRIES as usize);
     }
@@ -408,8 +474,8 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_written_without_leadership() {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-        let writer = RefusalWriter::new(server.client(), Gate::new());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("no"));
+        let writer = RefusalWriter::new(server.client(), Gate::new(), Nominated::default());
+        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), true);
         until("dropped", || writer.counters().dropped == 1).await;
         assert!(server.requests().is_empty());
     }
@@ -417,11 +483,51 @@ mod tests {
     #[tokio::test]
     async fn the_queue_is_bounded() {
         let server = Scripted::start(|_| Reply::hang()).await;
-        let writer = RefusalWriter::new(server.client(), open());
+        let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
         for n in 0..QUEUED + WRITERS + 10 {
-            writer.write(Arc::new(pod("ns", &format!("p{n}"))), NO, say("no"));
+            writer.write(Arc::new(pod("ns", &format!("p{n}"))), NO, say("no"), true);
         }
         assert!(writer.counters().dropped >= 10);
         assert!(writer.queued() <= QUEUED);
+    }
+
+    #[tokio::test]
+    async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() {
+        let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
+        let nominated = Nominated::default();
+        let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
+        nominated.note("uid-ours".into(), promise);
+        let writer = RefusalWriter::new(server.client(), open(), nominated.clone());
+        writer.write(Arc::new(pod("ns", "ours")), NO, say("volumes not bound"), true);
+        let foreign =
+            Pod { nominated_node: Some("n2".into()), ..refused_pod("ns", "foreign", "Unschedulable", "same") };
+        writer.write(Arc::new(foreign.clone()), NO, say("same"), true);
+        writer.write(Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, say("other"), false);
+        until("written", || writer.counters().written == 3).await;
+        assert_eq!(nominated.of("uid-ours"), None);
+        for asked in server.requests() {
+            let status = asked.body["status"].as_object().unwrap();
+            let metadata = &asked.body["metadata"];
+            let ends = status.contains_key("nominatedNodeName");
+            assert_eq!(ends, metadata["uid"] != "uid-held", "{metadata}");
+            let version = if metadata["uid"] == "uid-ours" { "8" } else { "7" };
+            assert_eq!(metadata["resourceVersion"], version, "{metadata}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_nomination_of_a_pod_that_changed_is_ended_by_itself() {
+        let server = Scripted::start(|asked| async move {
+            if asked.number == 0 { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }
+        })
+        .await;
+        let nominated = Nominated::default();
+        nominated.note("uid-a".into(), Promise { node: Some("n1".into()), before: "3".into(), after: "4".into() });
+        let writer = RefusalWriter::new(server.client(), open(), nominated.clone());
+        writer.write(Arc::new(pod("ns", "a")), NO, say("late"), true);
+        until("ended", || nominated.of("uid-a").is_none()).await;
+        let asked = server.requests();
+        assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
+        assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
     }
 }

@@ -35,5 +35,23 @@ pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
 /// Unknown pod fields that a profile's status names; more of them say nothing more.
 pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 
+/// Layouts of nodes by topology key and node policies that one worker keeps: 4 bytes a node each. Most pods share a few.
+pub const LAYOUTS: usize = 64;
+
+/// Bytes of counters of pods alike by node that one worker keeps: about 800 workloads on 5,000 nodes.
+pub const COUNTER_BYTES: usize = 16 << 20;
+
+/// Counters kept however many nodes there are: a pod with several constraints needs all of its own at once.
+pub const COUNTERS_AT_LEAST: usize = 16;
+
+/// Sums by domain that one counter keeps: a workload asks by hostname and zone, with one set of tolerations.
+pub const SUMS_PER_COUNTER: usize = 8;
+
+/// Cohorts for which one worker remembers the counters they concern: as many as log entries between two attempts.
+pub const COHORTS_REMEMBERED: usize = 1024;
+
+/// Pod shapes of which one worker keeps what a plugin found out: a few hundred bytes each.
+pub const SHAPES_RESOLVED: usize = 1024;
+
 /// Topology keys with a column of their own: 4 bytes a node each. Clusters use a handful.
 pub const TOPOLOGY_KEYS: usize = 256;

@@ -11,6 +11,7 @@ use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
+use crate::cluster::prebind::Nominated;
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
 use crate::runtime::Engine;
@@ -88,7 +89,8 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
     });
     let deliver = watch_for_denials(deliver, evidence.clone());
     let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
-    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone());
+    let nominated = Nominated::default();
+    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
     let wiring = Wiring {
         held: lane.held(),

@@ -1,7 +1,10 @@
 //! The kinds that are watched, in one table; and what their watches say into the ledger.
 
 use crate::cluster::client::Clients;
-use crate::cluster::watch::{self, Namespaces, Nodes, Pods, WatchEvent, WatchOptions, WatchStats, Watched};
+use crate::cluster::watch::{
+    self, DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
+    WatchEvent, WatchOptions, WatchStats, Watched,
+};
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
 use tokio::sync::watch as channel;
@@ -32,7 +35,7 @@ macro_rules! kinds {
     };
 }
 
-kinds![Namespaces, Nodes, Pods];
+kinds![Namespaces, Nodes, Services, ReplicationControllers, ReplicaSets, StatefulSets, DeviceClasses, Pods,];
 
 /// A watch that feeds the ledger.
 pub(super) struct Fed {

@@ -48,7 +48,7 @@ impl Outlets for Wiring {
         if let Some(events) = self.events.as_ref().filter(|_| attempted) {
             events.send(Event::failed(pod.clone(), text.clone()));
         }
-        self.refusals.write(pod, reason, text);
+        self.refusals.write(pod, reason, text, attempted);
     }
 }
 

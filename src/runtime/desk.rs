@@ -140,6 +140,7 @@ impl Desk {
                 let open = state.open.remove(attempt);
                 return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
             }
+            Input::VolumesWritten { attempt, .. } => return (*attempt, Aftermath::Nothing),
             Input::BindEnded { attempt, outcome } => (*attempt, outcome),
         };
         self.stats.count(outcome.into());

@@ -1,9 +1,11 @@
 //! From what a watch saw to the ledger: one write for a batch, and the sweep at the end of a re-read.
 
 use super::engine::Engine;
-use crate::cluster::watch::{Namespaces, Nodes, Pods, Watched};
+use crate::cluster::watch::{
+    DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, Watched,
+};
 use crate::core::ledger::Ledger;
-use crate::core::model::{Node, Str};
+use crate::core::model::{Node, Str, WorkloadKind};
 use rustc_hash::FxHashSet;
 use std::marker::PhantomData;
 
@@ -81,6 +83,11 @@ macro_rules! tracked {
 tracked! {
     Pods: by uid, apply_pod, delete_pod, retain_pods;
     Namespaces: by name, apply_namespace, delete_namespace, retain_namespaces;
+    Services: by key, apply_service, delete_service, retain_services;
+    ReplicationControllers: by key, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicationController);
+    ReplicaSets: by key, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicaSet);
+    StatefulSets: by key, apply_controller, delete_controller, retain_controllers (WorkloadKind::StatefulSet);
+    DeviceClasses: by name, apply_device_class, delete_device_class, retain_device_classes;
 }
 
 impl Tracked for Nodes {

@@ -7,7 +7,7 @@ use super::outlets::Refusal;
 use super::shared::Shared;
 use super::shares::Share;
 use crate::cluster::bind::BindRequest;
-use crate::core::io::{AttemptId, BindOutcome, Effect, Input};
+use crate::core::io::{AttemptId, BindOutcome, Effect, Input, VolumesOutcome};
 use crate::core::ledger::LedgerAccess;
 use crate::core::model::Str;
 use crate::core::worker::{Next, Worker};
@@ -112,6 +112,7 @@ impl Seat {
                 uids.push(pod.uid.clone());
             }
         }
+        uids.extend(self.worker.waiting_for_volumes());
         uids
     }
 
@@ -175,6 +176,12 @@ impl Seat {
                     self.desk.opened(&request);
                     self.shared.outlets.bind(self.desk.id, request);
                 }
+                Effect::BindVolumes { attempt, .. } => {
+                    let message = "this build does not write to volumes".to_owned();
+                    let outcome = VolumesOutcome::Failed { message };
+                    self.post.mailbox.post(Input::VolumesWritten { attempt, outcome });
+                }
+                Effect::Nominate { .. } => {}
                 Effect::Refuse { pod, reason, text, attempted } => {
                     let profile = self.post.name.clone();
                     self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted });
@@ -200,7 +207,9 @@ impl Seat {
 /// The attempt whose room an outcome gives back.
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
-        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } => None,
+        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } | Input::VolumesWritten { .. } => {
+            None
+        }
         Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
     }
 }

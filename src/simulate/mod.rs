@@ -8,12 +8,12 @@ mod report;
 mod run;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 
-use crate::cluster::decode::Object;
-use crate::core::ledger::Ledger;
+use crate::core::ledger::{Ledger, Object};
 use crate::core::model::{Node, Pod};
 use crate::core::profile::CompiledProfile;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ pub(crate) struct InputArgs {
     /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
     ///
     /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with spec.nodeName is running, one
-    /// without is pending.
+    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with
+    /// spec.nodeName is running, one without is pending.
     #[arg(short, long = "filename", value_name = "PATH", required = true)]
     pub(crate) filename: Vec<PathBuf>,
 

@@ -1,6 +1,6 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, selectors};
+use super::{Decoder, bad, declared, node, selectors, spread, volume};
 use crate::cluster::slim::{
     ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod,
     Toleration as SlimToleration,
@@ -46,6 +46,7 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
         shape: decoder.shape(shape),
         usage: decoder.usage(usage),
+        volumes: volume::pod_volumes(decoder, spec),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
     })
@@ -135,6 +136,8 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
         shape.preferred_affinity = affinity.preferred.iter().map(|p| preferred(decoder, p, &mut findings)).collect();
     }
     shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
+    let constraints = spec.topology_spread_constraints.iter();
+    shape.spread = constraints.map(|c| spread::constraint(decoder, c, &shape.labels, &mut findings)).collect();
     let containers = spec.init_containers.iter().chain(&spec.containers);
     let volumes = spec.volumes.iter().filter_map(|v| v.image.as_ref());
     let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));

@@ -153,10 +153,10 @@ const VOLUME: Shape = Shape {
         ("cinder", Read),
         ("vsphereVolume", Read),
         ("portworxVolume", Read),
-        ("name", Ignored),
+        ("name", Read),
+        ("csi", Read),
         ("cephfs", Ignored),
         ("configMap", Ignored),
-        ("csi", Ignored),
         ("downwardAPI", Ignored),
         ("emptyDir", Ignored),
         ("fc", Ignored),
@@ -250,18 +250,17 @@ const TOLERATION: Shape = Shape {
     fields: &[("key", Read), ("operator", Read), ("value", Read), ("effect", Read), ("tolerationSeconds", Ignored)],
 };
 
-// Hard constraints hold the pod and soft ones are not scored yet: the rest of a constraint decides nothing so far.
 const SPREAD: Shape = Shape {
     name: "TopologySpreadConstraint",
     fields: &[
         ("whenUnsatisfiable", Read),
         ("labelSelector", Into(&LABEL_SELECTOR)),
-        ("matchLabelKeys", Ignored),
-        ("maxSkew", Ignored),
-        ("minDomains", Ignored),
-        ("nodeAffinityPolicy", Ignored),
-        ("nodeTaintsPolicy", Ignored),
-        ("topologyKey", Ignored),
+        ("matchLabelKeys", Read),
+        ("maxSkew", Read),
+        ("minDomains", Read),
+        ("nodeAffinityPolicy", Read),
+        ("nodeTaintsPolicy", Read),
+        ("topologyKey", Read),
     ],
 };
 

@@ -1,7 +1,10 @@
 use super::frame::{self, Frame, Seen};
 use crate::cluster::decode::Decoder;
-use crate::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use crate::core::model::{Namespace, Node, Pod};
+use crate::cluster::slim::{
+    SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService,
+    SlimStatefulSet, known, unknown,
+};
+use crate::core::model::{DeviceClass, Namespace, Node, Pod, Service, Workload};
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
@@ -96,4 +99,17 @@ watched! {
     Nodes: Node, "/api/v1/nodes", "nodes", "nodes", SlimNode => node;
     /// Namespaces.
     Namespaces: Namespace, "/api/v1/namespaces", "namespaces", "namespaces", SlimNamespace => namespace;
+    /// Services.
+    Services: Service, "/api/v1/services", "services", "services", SlimService => service;
+    /// ReplicationControllers.
+    ReplicationControllers: Workload, "/api/v1/replicationcontrollers", "replicationcontrollers", "replicationcontrollers",
+        SlimReplicationController => replication_controller;
+    /// ReplicaSets: of each revision of each Deployment only the selector is kept.
+    ReplicaSets: Workload, "/apis/apps/v1/replicasets", "replicasets.apps", "replicasets", SlimReplicaSet => replica_set;
+    /// StatefulSets.
+    StatefulSets: Workload, "/apis/apps/v1/statefulsets", "statefulsets.apps", "statefulsets",
+        SlimStatefulSet => stateful_set;
+    /// DeviceClasses.
+    DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
+        SlimDeviceClass optional => device_class;
 }

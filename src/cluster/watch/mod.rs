@@ -22,7 +22,9 @@ mod stats;
 mod tests;
 
 pub use call::CallError;
-pub use kind::{Namespaces, Nodes, Pods, Watched};
+pub use kind::{
+    DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, Watched,
+};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};

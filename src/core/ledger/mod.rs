@@ -26,25 +26,30 @@ mod images;
 mod intern;
 mod nodes;
 mod nominations;
+mod object;
 mod order;
 mod pods;
 mod spots;
 mod terms;
 mod topology;
+mod volumes;
 mod workloads;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
-pub use commit::{Conflict, Proposal};
+pub use commit::{Committed, Conflict, Proposal};
 pub use device_classes::DeviceClasses;
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
+pub use object::Object;
 pub use pods::{Bound, PodState};
 pub use spots::Spots;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
+pub(in crate::core) use volumes::is_meant_for;
+pub use volumes::{PlacedVolumes, VolumeChange, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
@@ -68,6 +73,7 @@ pub struct Ledger {
     terms: PlacedTerms,
     topologies: TopologyTable,
     nominations: Nominations,
+    volumes: VolumeTable,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
     workloads: WorkloadTable,

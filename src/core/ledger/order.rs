@@ -1,4 +1,4 @@
-use super::NodeId;
+use super::{Ledger, NodeId};
 use crate::core::model::{Labels, Str};
 
 /// Nodes by zone, for upstream's scan order. After `pkg/scheduler/backend/cache/node_tree.go`.
@@ -27,6 +27,14 @@ impl Zone {
         } else {
             beta
         }
+    }
+}
+
+impl Ledger {
+    /// The region and zone that the node's labels name, by which upstream spreads nodes.
+    pub fn region_and_zone(&self, node: NodeId) -> (Option<Str>, Option<Str>) {
+        let Zone(region, zone) = Zone::of(self.nodes.labels(node));
+        (region, zone)
     }
 }
 

@@ -42,6 +42,11 @@ impl Topology {
         self.domains.get(node.index()).copied().unwrap_or(DomainId::NONE)
     }
 
+    /// The domain of `value`, if some node has it.
+    pub fn find(&self, value: &str) -> Option<DomainId> {
+        self.ids.get(value).copied()
+    }
+
     /// The length of a vector with one entry a domain, that of the missing label included.
     pub fn width(&self) -> usize {
         self.carriers.len().max(1)
@@ -89,10 +94,21 @@ impl Topology {
 }
 
 /// The topology keys that pods name, each as a column over the nodes. Bounded; a key that has no column is read from labels.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct TopologyTable {
     columns: FxHashMap<Str, Topology>,
 }
+
+impl Default for TopologyTable {
+    /// With columns for the keys of default spreading, which no pod names.
+    fn default() -> Self {
+        let columns = DEFAULT_KEYS.map(|key| (key.into(), Topology::default()));
+        Self { columns: columns.into_iter().collect() }
+    }
+}
+
+/// The keys that kube-scheduler spreads by where nobody says anything.
+const DEFAULT_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 
 impl Ledger {
     /// The column of `key`, or one made for this call where there is none. O(1), or O(nodes).

@@ -10,14 +10,6 @@ pub enum Feature {
     RequiredPodAffinity,
     /// `affinity.podAntiAffinity.required…` of the pending pod itself.
     RequiredPodAntiAffinity,
-    /// `topologySpreadConstraints` with `DoNotSchedule`.
-    HardTopologySpread,
-    /// A persistentVolumeClaim volume.
-    PersistentVolumeClaim,
-    /// A generic ephemeral volume.
-    EphemeralVolume,
-    /// An inline disk whose sharing or attach limit the scheduler must respect; the volume source's field name.
-    InlineDisk(&'static str),
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
@@ -28,8 +20,6 @@ pub enum Feature {
     UnknownValue(Str),
     /// Preferred pod affinity or anti-affinity.
     PreferredPodAffinity,
-    /// `topologySpreadConstraints` with `ScheduleAnyway`.
-    SoftTopologySpread,
 }
 
 impl fmt::Display for Feature {
@@ -37,16 +27,11 @@ impl fmt::Display for Feature {
         match self {
             Self::RequiredPodAffinity => f.write_str("required pod affinity"),
             Self::RequiredPodAntiAffinity => f.write_str("required pod anti-affinity"),
-            Self::HardTopologySpread => f.write_str("topology spread constraints with DoNotSchedule"),
-            Self::PersistentVolumeClaim => f.write_str("persistent volume claims"),
-            Self::EphemeralVolume => f.write_str("generic ephemeral volumes"),
-            Self::InlineDisk(source) => write!(f, "inline {source} volumes"),
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),
             Self::UnknownValue(what) => write!(f, "an unknown value ({what})"),
             Self::PreferredPodAffinity => f.write_str("preferred pod affinity"),
-            Self::SoftTopologySpread => f.write_str("topology spread constraints with ScheduleAnyway"),
         }
     }
 }

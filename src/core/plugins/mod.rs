@@ -8,6 +8,7 @@
 //! Verdicts are small and `Copy`; their text is made by [`Verdict::reasons`] when someone reads it.
 
 pub(crate) mod balanced_allocation;
+mod counts;
 pub(crate) mod hints;
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
@@ -18,16 +19,21 @@ pub(crate) mod node_name;
 pub(crate) mod node_ports;
 pub(crate) mod node_resources_fit;
 pub(crate) mod node_unschedulable;
+pub(crate) mod node_volume_limits;
 mod normalize;
 mod overlay;
 mod plugin;
 pub(crate) mod pod_topology_spread;
 pub(crate) mod relations;
 pub(crate) mod scheduling_gates;
+pub(crate) mod selector_spread;
+pub(crate) mod service_affinity;
 mod subject;
 pub(crate) mod taint_toleration;
 mod verdict;
 pub(crate) mod volume_binding;
+pub(crate) mod volume_restrictions;
+pub(crate) mod volume_zone;
 pub(crate) mod volumes;
 
 pub(crate) use normalize::{default_normalize, reverse_normalize};

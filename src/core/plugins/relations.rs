@@ -3,8 +3,11 @@
 //! PreFilter makes [`Relations`] once for an attempt; their filters then run per node, after the row's own filters and
 //! before the late ones. What they count is kept in [`Tables`] between attempts and brought up to date from the change log.
 
-use super::{Code, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, pod_topology_spread, volumes};
-use crate::core::ledger::{Ledger, NodeId};
+use super::{
+    Code, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, pod_topology_spread, selector_spread,
+    service_affinity, volumes,
+};
+use crate::core::ledger::{Ledger, NodeId, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::profile::{CompiledProfile, Score};
 
@@ -20,6 +23,7 @@ pub(crate) struct Cx<'a> {
 pub(crate) struct Tables {
     pub(crate) spread: pod_topology_spread::Tables,
     pub(crate) affinity: inter_pod_affinity::Tables,
+    pub(crate) selector_spread: selector_spread::Tables,
 }
 
 /// PreFilter refused the pod before any node was looked at.
@@ -54,6 +58,7 @@ pub(crate) struct Relations<'t> {
     pub(crate) volumes: Option<volumes::Attempt<'t>>,
     pub(crate) spread: Option<pod_topology_spread::Hard<'t>>,
     pub(crate) affinity: Option<inter_pod_affinity::Hard<'t>>,
+    pub(crate) services: Option<service_affinity::Attempt>,
 }
 
 impl Tables {
@@ -68,6 +73,7 @@ impl Tables {
             volumes: volumes::Attempt::prepare(cx, pod)?,
             spread: self.spread.prepare(cx, subject),
             affinity: self.affinity.prepare(cx, subject),
+            services: service_affinity::Attempt::prepare(cx, subject),
         })
     }
 
@@ -86,6 +92,7 @@ impl Tables {
         match score {
             Score::PodTopologySpread => self.spread.score(cx, subject, feasible, out),
             Score::InterPodAffinity => self.affinity.score(cx, subject, feasible, out),
+            Score::SelectorSpread => self.selector_spread.score(cx, subject, feasible, out),
             _ => false,
         }
     }
@@ -94,7 +101,7 @@ impl Tables {
 impl Relations<'_> {
     /// Whether there is nothing to look at beyond the row.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.volumes.is_none() && self.spread.is_none() && self.affinity.is_none()
+        self.volumes.is_none() && self.spread.is_none() && self.affinity.is_none() && self.services.is_none()
     }
 
     /// The first relational filter's refusal of `node` with the pods of `overlay` on it.
@@ -111,10 +118,23 @@ impl Relations<'_> {
                 return verdict;
             }
         }
-        match &self.affinity {
-            Some(affinity) => affinity.filter(cx, subject, node, overlay),
-            None => Verdict::FITS,
+        if let Some(affinity) = &self.affinity {
+            let verdict = affinity.filter(cx, subject, node, overlay);
+            if !verdict.fits() {
+                return verdict;
+            }
         }
+        self.services.as_ref().map_or(Verdict::FITS, |services| services.filter(cx, node))
+    }
+
+    /// Whether some claim of the pod is still to be bound.
+    pub(crate) fn have_waiting_claims(&self) -> bool {
+        self.volumes.as_ref().is_some_and(volumes::Attempt::has_waiting_claims)
+    }
+
+    /// What is to be done for the pod's claims on `node`, which was just found to fit.
+    pub(crate) fn volume_plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+        self.volumes.as_ref().map(|volumes| volumes.plan(cx, node)).unwrap_or_default()
     }
 
     /// What ended the attempt while filters ran, if one failed.

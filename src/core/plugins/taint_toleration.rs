@@ -3,12 +3,17 @@
 
 use super::Subject;
 use crate::core::ledger::{NodeId, NodeTable};
-use crate::core::model::TaintEffect;
+use crate::core::model::{TaintEffect, Toleration};
 
 /// Upstream's text.
 pub(crate) const REASON: &str = "node(s) had untolerated taint(s)";
 
 pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
+    admits(&subject.shape.tolerations, nodes, node)
+}
+
+/// Whether `tolerations` do for every taint of the node that keeps pods away.
+pub(super) fn admits(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId) -> bool {
     if !nodes.tainted[node.index()] {
         return true;
     }
@@ -16,7 +21,7 @@ pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
     nodes.taints[node.index()]
         .iter()
         .filter(|taint| keeps_away(taint.effect))
-        .all(|taint| subject.shape.tolerations.iter().any(|t| t.tolerates(taint)))
+        .all(|taint| tolerations.iter().any(|t| t.tolerates(taint)))
 }
 
 /// How many PreferNoSchedule taints the pod does not tolerate; normalised in reverse.

@@ -120,6 +120,11 @@ impl Cause {
     pub(crate) const fn is_late(self) -> bool {
         self as u32 >= Self::DeclaredFeatures as u32
     }
+
+    /// Whether its filter runs before the one of `other`.
+    pub(crate) const fn is_before(self, other: Self) -> bool {
+        (self as u32) < other as u32
+    }
 }
 
 /// One filter's answer for one node: small, `Copy`, without text.

@@ -1,0 +1,297 @@
+use super::lane::Written;
+use super::write::Judged;
+use super::*;
+use crate::cluster::lease::Gate;
+use crate::cluster::scripted::{Asked, Reply, Scripted, pod, until};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::time::Instant;
+
+const WORKER: WorkerId = WorkerId(1);
+type Outcomes = Arc<Mutex<Vec<(WorkerId, AttemptId, Result<(), String>)>>>;
+
+fn open() -> Gate {
+    let gate = Gate::new();
+    gate.hold_until(Instant::now() + Duration::from_hours(1));
+    gate.admit();
+    gate
+}
+
+fn quick() -> Options {
+    Options { concurrency: 4, timeout: Duration::from_secs(20), tries: 3, pause: Duration::from_millis(1) }
+}
+
+struct Bench {
+    server: Scripted,
+    lane: PreBindLane,
+    nominated: Nominated,
+    outcomes: Outcomes,
+}
+
+impl Bench {
+    fn with(server: Scripted, options: Options, gate: Gate) -> Self {
+        let outcomes = Outcomes::default();
+        let kept = outcomes.clone();
+        let written: Written = Arc::new(move |worker, attempt, outcome| {
+            kept.lock().unwrap().push((worker, attempt, outcome));
+        });
+        let nominated = Nominated::default();
+        let lane = PreBindLane::new(server.client(), options, gate, nominated.clone(), written);
+        Self { server, lane, nominated, outcomes }
+    }
+
+    async fn start<F, R>(script: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        Self::with(Scripted::start(script).await, quick(), open())
+    }
+
+    fn submit(&self, attempt: u64, writes: Vec<Write>) {
+        let pod = Arc::new(pod("ns", &format!("p{attempt}")));
+        self.lane.submit(WORKER, VolumeRequest { attempt: AttemptId(attempt), pod, writes });
+    }
+
+    /// The outcomes, once there are so many.
+    async fn outcomes(&self, count: usize) -> Vec<Result<(), String>> {
+        until("outcomes", || self.outcomes.lock().unwrap().len() >= count).await;
+        self.outcomes.lock().unwrap().iter().map(|(_, _, outcome)| outcome.clone()).collect()
+    }
+}
+
+fn volume() -> Judged<'static> {
+    Judged { namespace: "", name: "pv", uid: "uid-pv", resource_version: "7" }
+}
+
+fn claim() -> Judged<'static> {
+    Judged { namespace: "ns", name: "data", uid: "uid-data", resource_version: "9" }
+}
+
+fn bind() -> Write {
+    Write::bind(volume(), claim(), true)
+}
+
+fn volume_with(uid: &str, version: &str, claim: Value) -> Reply {
+    Reply::json(200, json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": {"claimRef": claim}}))
+}
+
+#[tokio::test]
+async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precondition() {
+    let bench = Bench::start(|_| async { Reply::json(200, json!({})) }).await;
+    bench.submit(1, vec![bind(), Write::select_node(claim(), "n1"), Write::bind(volume(), claim(), false)]);
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    let asked = bench.server.requests();
+    assert_eq!((asked.len(), &*asked[0].method, &*asked[0].content_type), (3, "PATCH", "application/merge-patch+json"));
+    assert_eq!(asked[0].path, "/api/v1/persistentvolumes/pv");
+    let precondition = json!({"uid": "uid-pv", "resourceVersion": "7", "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
+    assert_eq!(asked[0].body["metadata"], precondition);
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data",
+        "uid": "uid-data", "resourceVersion": "9"});
+    assert_eq!(asked[0].body["spec"]["claimRef"], reference);
+    assert_eq!(asked[1].path, "/api/v1/namespaces/ns/persistentvolumeclaims/data");
+    let precondition =
+        json!({"uid": "uid-data", "resourceVersion": "9", "annotations": {"volume.kubernetes.io/selected-node": "n1"}});
+    assert_eq!(asked[1].body, json!({"metadata": precondition}));
+    assert_eq!(asked[2].body["metadata"], json!({"uid": "uid-pv", "resourceVersion": "7"}), "meant for it before");
+    let counters = bench.lane.counters();
+    assert_eq!((counters.volumes.written, counters.claims.written, counters.in_flight), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn a_conflict_is_fine_if_the_object_says_what_was_wanted() {
+    let table = [
+        (volume_with as fn(&str, &str, Value) -> Reply, "uid-pv", json!({"uid": "uid-data"}), None),
+        (
+            volume_with,
+            "uid-pv",
+            json!({"uid": "uid-other"}),
+            Some("persistentvolume pv has changed since it was chosen"),
+        ),
+        (volume_with, "uid-new", json!({"uid": "uid-data"}), Some("persistentvolume pv is another one by now")),
+        (|_, _, _| Reply::status(404, "not found"), "", json!(null), Some("persistentvolume pv is gone")),
+    ];
+    for (reply, uid, reference, want) in table {
+        let bench =
+            Bench::start(move |asked| {
+                let reference = reference.clone();
+                async move {
+                    if asked.method == "GET" { reply(uid, "8", reference) } else { Reply::status(409, "conflict") }
+                }
+            })
+            .await;
+        bench.submit(1, vec![bind()]);
+        let want = want.map_or(Ok(()), |message| Err(message.to_owned()));
+        assert_eq!(bench.outcomes(1).await, [want.clone()]);
+        assert_eq!(bench.server.requests().len(), 2, "one try, one look");
+        let volumes = bench.lane.counters().volumes;
+        assert_eq!((volumes.written, volumes.conflict), if want.is_ok() { (1, 0) } else { (0, 1) });
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_read_back_and_the_same_write_sent_again() {
+    // The first is lost, the second was carried out without an answer.
+    let bench = Bench::start(|asked| async move {
+        match asked.number {
+            0 | 2 => Reply::status(500, "who knows"),
+            1 => volume_with("uid-pv", "7", Value::Null),
+            _ => volume_with("uid-pv", "8", json!({"uid": "uid-data"})),
+        }
+    })
+    .await;
+    bench.submit(1, vec![bind()]);
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    let asked = bench.server.requests();
+    assert_eq!(asked.len(), 4);
+    assert_eq!(asked[0].body, asked[2].body);
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_pods_writes_and_names_the_object() {
+    let bench = Bench::start(|_| async { Reply::status(403, "no rule") }).await;
+    bench.submit(1, vec![bind(), Write::select_node(claim(), "n1")]);
+    assert_eq!(bench.outcomes(1).await, [Err("persistentvolume pv: no rule".to_owned())]);
+    assert_eq!(bench.server.requests().len(), 1, "the second write is not begun");
+}
+
+#[tokio::test]
+async fn a_server_that_never_recovers_ends_in_failure_after_a_few_tries() {
+    let bench = Bench::start(|asked| async move {
+        if asked.method == "GET" { Reply::status(500, "down") } else { Reply::status(429, "later").retry_after(0) }
+    })
+    .await;
+    bench.submit(1, vec![bind()]);
+    let said = bench.outcomes(1).await[0].clone().unwrap_err();
+    assert!(said.contains("persistentvolume pv: not written in 3 tries"), "{said}");
+    assert_eq!(bench.server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_back() {
+    let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
+    let gate = Gate::new();
+    let bench = Bench::with(server, quick(), gate.clone());
+    bench.submit(1, vec![bind()]);
+    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
+    bench.submit(2, vec![bind()]);
+    assert_eq!(bench.lane.counters().queued, 3);
+    assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    bench.submit(3, vec![bind()]);
+    gate.hold_until(Instant::now() + Duration::from_hours(1));
+    gate.admit();
+    assert_eq!(bench.outcomes(1).await, [Ok(())], "taken up once the gate opens");
+    assert_eq!(bench.server.requests().len(), 1, "and the nomination went with its pod");
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
+    let go = Arc::new(AtomicBool::new(false));
+    let held = go.clone();
+    let server = Scripted::start(move |_| {
+        let held = held.clone();
+        async move {
+            until("let go", || held.load(Ordering::Relaxed)).await;
+            Reply::json(200, json!({}))
+        }
+    })
+    .await;
+    let bench = Bench::with(server, Options { concurrency: 1, ..quick() }, open());
+    bench.submit(1, vec![bind()]);
+    until("one under way", || bench.server.requests().len() == 1).await;
+    bench.submit(2, vec![bind()]);
+    let lane = bench.lane.clone();
+    let end = tokio::spawn(async move { lane.shutdown(Duration::from_mins(1)).await });
+    until("closed", || bench.lane.counters().queued == 0).await;
+    go.store(true, Ordering::Relaxed);
+    let left = end.await.unwrap();
+    assert_eq!(left, Leftover { unsent: vec![(WORKER, AttemptId(2))], unsettled: 0 });
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    bench.submit(3, vec![bind()]);
+    assert!(bench.outcomes(2).await[1].is_err(), "nothing is taken after the end");
+}
+
+#[tokio::test]
+async fn a_pod_is_nominated_before_its_volumes_are_written() {
+    let slow = Arc::new(AtomicUsize::new(0));
+    let seen = slow.clone();
+    let bench = Bench::start(move |asked| {
+        let seen = seen.clone();
+        async move {
+            if asked.path.contains("/pods/") {
+                // Long enough for another task to overtake, if it could.
+                for _ in 0..50 {
+                    tokio::task::yield_now().await;
+                }
+                seen.fetch_add(1, Ordering::Relaxed);
+                return Reply::json(200, json!({"metadata": {"uid": "uid-p1", "resourceVersion": "8"}}));
+            }
+            Reply::json(200, json!({}))
+        }
+    })
+    .await;
+    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+    bench.submit(1, vec![bind()]);
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    let asked = bench.server.requests();
+    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/p1/status");
+    assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
+    assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
+    assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
+    let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
+    assert_eq!(bench.nominated.of("uid-p1"), Some(promise));
+}
+
+#[tokio::test]
+async fn a_pod_that_changed_is_nominated_at_its_new_version_and_one_that_is_bound_is_not() {
+    for (node, writes) in [("", 2), ("n9", 1)] {
+        let bench = Bench::start(move |asked| async move {
+            match (&*asked.method, asked.number) {
+                ("PATCH", 0) => Reply::status(409, "changed"),
+                ("PATCH", _) => Reply::json(200, json!({"metadata": {"uid": "uid-p1", "resourceVersion": "12"}})),
+                _ => Reply::json(
+                    200,
+                    json!({"metadata": {"uid": "uid-p1", "resourceVersion": "11"}, "spec": {"nodeName": node}}),
+                ),
+            }
+        })
+        .await;
+        bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+        until("settled", || {
+            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
+            written + conflict == 1
+        })
+        .await;
+        let patches: Vec<Asked> = bench.server.requests().into_iter().filter(|asked| asked.method == "PATCH").collect();
+        assert_eq!(patches.len(), writes);
+        assert_eq!(bench.nominated.of("uid-p1").is_some(), writes == 2);
+        if writes == 2 {
+            assert_eq!(patches[1].body["metadata"]["resourceVersion"], "11");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_nomination_is_taken_back_if_it_is_still_ours() {
+    for (code, kept) in [(200, Some(None)), (422, None)] {
+        let bench = Bench::start(move |asked| async move {
+            let version = asked.number.to_string();
+            let object = json!({"metadata": {"uid": "uid-p1", "resourceVersion": version}});
+            if asked.number == 0 { Reply::json(200, object) } else { Reply::json(code, object) }
+        })
+        .await;
+        let pod = Arc::new(pod("ns", "p1"));
+        bench.lane.nominate(NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+        bench.lane.nominate(NominateRequest { pod, node: None });
+        until("both done", || {
+            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
+            written + conflict == 2
+        })
+        .await;
+        let asked = bench.server.requests();
+        assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
+        assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+        assert_eq!(bench.nominated.of("uid-p1").map(|promise| promise.node), kept);
+    }
+}

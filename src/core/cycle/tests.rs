@@ -5,7 +5,7 @@ use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{
     AffinityTerm, AvoidedController, Controller, HostPort, Image, LabelSelector, NamespaceScope, Node, NodeSelector,
     NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, PodShape, PreferredTerm, Pressure, Protocol, Requirement,
-    RequirementOperator, Str, Taint, TaintEffect, Toleration, TolerationOperator,
+    RequirementOperator, Service, SpreadConstraint, Str, Taint, TaintEffect, Toleration, TolerationOperator,
 };
 use crate::core::profile::{CompiledProfile, Filter, FitStrategy, LabelPreference, Sampling, Score, ShapePoint};
 use crate::core::testing::{node, pod, shape_of};
@@ -105,6 +105,9 @@ impl Draw {
         if self.one_in(6) {
             drawn.anti_affinity = vec![self.anti_affinity()];
         }
+        if self.one_in(3) {
+            drawn.spread = (0..=self.below(2)).map(|_| self.spread_constraint()).collect();
+        }
         if self.one_in(5) {
             drawn.required_features = vec!["F".into()];
         }
@@ -123,6 +126,18 @@ impl Draw {
             selector: Some(LabelSelector { requirements: vec![requirement] }),
             namespaces: NamespaceScope { names: vec!["default".into()], selector: None },
             topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone"]).into(),
+        }
+    }
+
+    fn spread_constraint(&mut self) -> SpreadConstraint {
+        SpreadConstraint {
+            max_skew: 1 + self.below(2) as i32,
+            topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone", "disk"]).into(),
+            hard: self.one_in(2),
+            selector: self.anti_affinity().selector,
+            min_domains: 1 + self.below(4) as i32,
+            honor_affinity: self.one_in(2),
+            honor_taints: self.one_in(2),
         }
     }
 
@@ -166,12 +181,14 @@ impl Draw {
     fn make_legacy(&mut self, profile: &mut CompiledProfile) {
         profile.legacy.present_labels = vec!["disk".into()];
         profile.legacy.absent_labels = vec!["retiring".into()];
+        profile.legacy.affinity_labels = vec!["topology.kubernetes.io/zone".into()];
         profile.legacy.label_preferences = vec![LabelPreference { label: "disk".into(), present: self.one_in(2) }];
         for filter in [
             Filter::CheckNodeLabelPresence,
             Filter::CheckNodeMemoryPressure,
             Filter::CheckNodeDiskPressure,
             Filter::CheckNodePidPressure,
+            Filter::CheckServiceAffinity,
         ] {
             if self.one_in(2) {
                 profile.filters = profile.filters.with(filter);
@@ -184,6 +201,7 @@ impl Draw {
             Score::BalancedResourceAllocationPriority,
             Score::LabelPreference,
             Score::NodePreferAvoidPodsPriority,
+            Score::SelectorSpread,
         ] {
             if self.one_in(2) {
                 profile.scores.push((score, 1 + self.below(3) as i64));
@@ -193,7 +211,7 @@ impl Draw {
 
     /// One change of the cluster.
     fn change(&mut self, ledger: &mut Ledger, serial: &mut u64) {
-        match self.below(10) {
+        match self.below(11) {
             0..=2 => {
                 let i = self.below(8);
                 ledger.apply_node(&self.node(i));
@@ -207,6 +225,11 @@ impl Draw {
                 *serial += 1;
                 let on: Str = format!("n{}", self.below(8)).into();
                 ledger.apply_pod(Pod { node_name: Some(on), ..self.pod(&format!("b{serial}")) });
+            }
+            9 => {
+                let selector = Some([("app", self.pick(&["web", "db"]))].into_iter().collect());
+                let (namespace, name) = ("default".into(), self.pick(&["s", "t"]).into());
+                ledger.apply_service(Service { namespace, name, selector });
             }
             _ => {
                 let kind = self.pick(&["p", "b"]);

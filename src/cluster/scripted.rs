@@ -193,6 +193,7 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
             unscored: vec![],
         }),
         usage: Arc::new(Usage::default()),
+        volumes: None,
         scheduled: None,
         unknown_fields: vec![],
     }

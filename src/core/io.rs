@@ -4,7 +4,7 @@
 //! reads. A worker is told the outcomes of what it asked for, by the attempt that asked.
 
 use crate::core::cycle::Diagnosis;
-use crate::core::model::{Pod, Str};
+use crate::core::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
 /// Names one attempt of one worker for good; an answer to an attempt that is over is dropped.
@@ -32,6 +32,18 @@ pub enum BindOutcome {
     Unknown,
 }
 
+/// How the writes to a pod's volumes and claims ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumesOutcome {
+    /// All are written. That they are seen bound is another matter, for which the worker waits.
+    Written,
+    /// One was refused, or its outcome stayed unknown: the rest was left. What was written stands.
+    Failed {
+        /// What the API server said.
+        message: String,
+    },
+}
+
 /// What a worker is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -42,10 +54,17 @@ pub enum Input {
         /// How it ended.
         outcome: BindOutcome,
     },
-    /// A bind was taken back before it was sent.
+    /// A bind, or writes to volumes, were taken back before they were sent.
     BindRevoked {
         /// The attempt that asked for it.
         attempt: AttemptId,
+    },
+    /// The writes to a pod's volumes and claims ended.
+    VolumesWritten {
+        /// The attempt that asked for them.
+        attempt: AttemptId,
+        /// How they ended.
+        outcome: VolumesOutcome,
     },
 }
 
@@ -97,6 +116,29 @@ pub enum Effect {
         pod: Arc<Pod>,
         /// The node's name.
         node: Str,
+    },
+    /// Write to the pod's volumes and claims what binding it to the node needs; answered by [`Input::VolumesWritten`] or
+    /// `BindRevoked`. The bind itself is asked for, by the same attempt, once the claims are seen bound.
+    ///
+    /// Each write has the uid and resourceVersion given as preconditions. One that meets a newer object on which what it
+    /// would set is already there counts as written; any other conflict is a failure. Only writes that are `needed` are
+    /// here, volumes first.
+    BindVolumes {
+        /// The attempt that asks.
+        attempt: AttemptId,
+        /// The pod.
+        pod: Arc<Pod>,
+        /// The node's name: the value of `volume.kubernetes.io/selected-node`.
+        node: Str,
+        /// The writes.
+        writes: VolumeWrites,
+    },
+    /// Set `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it. Not answered.
+    Nominate {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// The node's name; `None` clears the field: nothing came of it.
+        node: Option<Str>,
     },
     /// Tell the pod's owner why it is not placed: `PodScheduled=False` on change, and a `FailedScheduling` event.
     Refuse {

@@ -57,6 +57,7 @@ pub(crate) fn pod(name: &str, shape: PodShape) -> Pod {
         gates: Vec::new(),
         shape: Arc::new(shape),
         usage: Arc::new(usage),
+        volumes: None,
         scheduled: None,
         unknown_fields: Vec::new(),
     }

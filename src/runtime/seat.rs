@@ -7,6 +7,7 @@ use super::outlets::Refusal;
 use super::shared::Shared;
 use super::shares::Share;
 use crate::cluster::bind::BindRequest;
+use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::core::io::{AttemptId, BindOutcome, Effect, Input};
 use crate::core::ledger::LedgerAccess;
 use crate::core::model::Str;
@@ -112,6 +113,7 @@ impl Seat {
                 uids.push(pod.uid.clone());
             }
         }
+        uids.extend(self.worker.waiting_for_volumes());
         uids
     }
 
@@ -140,8 +142,10 @@ impl Seat {
         self.worker.set_bind_window(self.window());
         let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
         self.desk.digested(&undone);
+        // Whoever takes a nomination back has given up what was assumed with it.
+        let given_up = self.effects.iter().any(|effect| matches!(effect, Effect::Nominate { node: None, .. }));
         self.dispatch();
-        if !undone.is_empty() {
+        if given_up || !undone.is_empty() {
             // Room came back: others may have waited for it.
             self.shared.wake_all();
         }
@@ -175,6 +179,11 @@ impl Seat {
                     self.desk.opened(&request);
                     self.shared.outlets.bind(self.desk.id, request);
                 }
+                Effect::BindVolumes { attempt, pod, node, writes } => {
+                    let request = VolumeRequest::new(attempt, pod, &node, &writes);
+                    self.shared.outlets.write_volumes(self.desk.id, request);
+                }
+                Effect::Nominate { pod, node } => self.shared.outlets.nominate(NominateRequest { pod, node }),
                 Effect::Refuse { pod, reason, text, attempted } => {
                     let profile = self.post.name.clone();
                     self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted });
@@ -200,7 +209,9 @@ impl Seat {
 /// The attempt whose room an outcome gives back.
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
-        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } => None,
+        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } | Input::VolumesWritten { .. } => {
+            None
+        }
         Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
     }
 }

@@ -8,6 +8,7 @@ mod report;
 mod run;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};

@@ -1,5 +1,5 @@
-use super::{Cluster, Fate, PodReport, Report, not_served, serving};
-use crate::core::io::{BindOutcome, Effect, Input};
+use super::{Cluster, Fate, PodReport, Report, not_served, serving, volumes};
+use crate::core::io::{BindOutcome, Effect, Input, VolumesOutcome};
 use crate::core::ledger::Ledger;
 use crate::core::model::{Pod, Str, Time};
 use crate::core::profile::{CompiledProfile, Mode};
@@ -137,6 +137,13 @@ impl Run {
                 self.seats[seat].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
                 true
             }
+            Effect::BindVolumes { attempt, node, writes, .. } => {
+                volumes::settle(&mut self.ledger.borrow_mut(), &writes, &node);
+                self.seats[seat].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
+                true
+            }
+            // Whatever is nominated here is placed before anyone else is asked.
+            Effect::Nominate { .. } => false,
             Effect::Refuse { pod, reason, text, attempted } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);

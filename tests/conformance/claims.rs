@@ -4,6 +4,7 @@ use super::cluster::World;
 use super::draw::{Draw, Theme};
 use super::nodes::{BETA_REGION, BETA_ZONE, CSI_ZONE, HOSTNAME, REGION, REGIONS, ZONE, ZONES};
 use super::storage::{CLASSES, DRIVER};
+use super::volumes::azure_disk;
 use serde_json::{Map, Value, json};
 
 /// What a claim is for: where upstream's paths part.
@@ -195,7 +196,7 @@ fn zone_labels(draw: &mut Draw) -> Map<String, Value> {
     let zones = match draw.below(10) {
         0..=5 => (draw.pick(&ZONES[..3])).to_owned(),
         6..=8 => draw.some(&ZONES, 2, 3).join("__"),
-        _ => (draw.pick(&["", "__", "z1__"])).to_owned(),
+        _ => draw.pick(&["", "__", "eu-w1-a__"]).to_owned(),
     };
     let beta = draw.percent(30);
     labels.insert(if beta { BETA_ZONE } else { ZONE }.to_owned(), json!(zones));
@@ -232,7 +233,7 @@ fn put_source(draw: &mut Draw, spec: &mut Value, name: &str) {
         0 => ("hostPath", json!({"path": "/data"})),
         1..=3 => ("awsElasticBlockStore", json!({"volumeID": format!("vol-{name}")})),
         4 => ("gcePersistentDisk", json!({"pdName": format!("pd-{name}")})),
-        5 => ("azureDisk", json!({"diskName": name, "diskURI": format!("/subscriptions/{name}")})),
+        5 => ("azureDisk", azure_disk(draw, name)),
         6 => ("cinder", json!({"volumeID": name})),
         7 => ("portworxVolume", json!({"volumeID": name})),
         8 => ("azureFile", json!({"secretName": "s", "shareName": name})),

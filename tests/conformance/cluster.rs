@@ -35,6 +35,12 @@ impl World {
         self.themes.contains(&theme)
     }
 
+    /// Whether claims or disks are what the cluster is about.
+    pub fn storage_wanted(&self) -> bool {
+        let themes = [Theme::BoundClaims, Theme::LateClaims, Theme::BrokenClaims, Theme::Limits, Theme::Disks];
+        themes.iter().any(|theme| self.is(*theme))
+    }
+
     /// `hot` percent in a cluster with `theme`, `cold` percent in others.
     pub fn percent(&self, draw: &mut Draw, theme: Theme, hot: u32, cold: u32) -> bool {
         draw.percent(if self.is(theme) { hot } else { cold })

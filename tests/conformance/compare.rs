@@ -5,15 +5,7 @@ use super::coverage::normalise;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plugins that Berth does not have yet; what they refuse and score is left out, and counted.
-pub const AWAITED: [&str; 7] = [
-    "VolumeRestrictions",
-    "NodeVolumeLimits",
-    "VolumeBinding",
-    "VolumeZone",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "NodeDeclaredFeatures",
-];
+pub const AWAITED: [&str; 1] = ["InterPodAffinity"];
 
 /// The plugin that upstream lists with 0 on every node of a pod without resource claims.
 const NO_CLAIMS: &str = "DynamicResources";
@@ -79,7 +71,15 @@ fn pod(upstream: &PodAnswer, berth: &PodAnswer) -> Outcome {
     };
     match (outcome(upstream), outcome(berth)) {
         ("judged", "judged") => nodes(upstream, berth, &mut note, &mut awaited),
-        ("failed", "judged") => drop(awaited.insert("failures")),
+        ("failed", "held") if why(upstream) == why(berth) => {}
+        ("failed", "held") => {
+            let class = format!("text of a failure: {}", normalise(&why(upstream)));
+            note(class, format!("upstream {:?}\nBerth {:?}", why(upstream), why(berth)));
+        }
+        ("failed", "judged") if ALLOW_HELD => {
+            let text: String = normalise(&why(upstream)).chars().take(90).collect();
+            awaited.insert(format!("failed: {text}"));
+        }
         (a, b) if a != b => note(
             format!("upstream {a}, Berth {b}: {}", normalise(&why(if a == "judged" { berth } else { upstream }))),
             format!("upstream {a}: {}\nBerth {b}: {}", why(upstream), why(berth)),
@@ -94,7 +94,7 @@ fn pod(upstream: &PodAnswer, berth: &PodAnswer) -> Outcome {
         return Outcome::Differs(Difference { pod: upstream.key(), class, text: lines.join("\n") });
     }
     match awaited.first() {
-        Some(plugin) => Outcome::Awaited((*plugin).to_owned()),
+        Some(what) => Outcome::Awaited(what.clone()),
         None => Outcome::Same,
     }
 }
@@ -126,7 +126,7 @@ fn nodes(
     upstream: &PodAnswer,
     berth: &PodAnswer,
     note: &mut impl FnMut(String, String),
-    awaited: &mut BTreeSet<&'static str>,
+    awaited: &mut BTreeSet<String>,
 ) {
     let by_name = |answer: &PodAnswer| -> BTreeMap<String, NodeAnswer> {
         answer.nodes().iter().map(|n| (n.name().to_owned(), n.clone())).collect()
@@ -140,8 +140,8 @@ fn nodes(
         if said_a == said_b {
             continue;
         }
-        if let Some(plugin) = awaited_plugin(a) {
-            awaited.insert(plugin);
+        if let Some(plugin) = awaited_plugin(a).or_else(|| awaited_plugin(b)) {
+            awaited.insert(plugin.to_owned());
             continue;
         }
         verdicts_differ = true;
@@ -167,7 +167,7 @@ fn nodes(
                     continue;
                 }
                 if let Some(known) = AWAITED.iter().find(|p| *p == plugin && y.is_none()) {
-                    awaited.insert(known);
+                    awaited.insert((*known).to_owned());
                     skipped = true;
                     continue;
                 }

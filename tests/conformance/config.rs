@@ -203,14 +203,17 @@ fn spread_args(draw: &mut Draw) -> Value {
 /// Plugins left out or weighed otherwise, at one point or at all.
 fn plugins(draw: &mut Draw, world: &World) -> Value {
     let mut sets = Map::new();
-    if draw.percent(45) {
-        sets.insert("score".into(), score_set(draw));
-    }
+    let mut out: Vec<&str> = Vec::new();
     let storage = world.storage.present;
     if draw.percent(if storage { 75 } else { 30 }) {
-        let out = if storage && draw.percent(75) { draw.pick(VOLUME_SETS).to_vec() } else { draw.some(&FILTERS, 1, 2) };
-        let disabled: Vec<Value> = out.into_iter().map(|name| json!({"name": name})).collect();
+        out = if storage && draw.percent(75) { draw.pick(VOLUME_SETS).to_vec() } else { draw.some(&FILTERS, 1, 2) };
+        let disabled: Vec<Value> = out.iter().map(|name| json!({"name": name})).collect();
         sets.insert("multiPoint".into(), json!({"disabled": disabled}));
+    }
+    // A plugin that scores without having prepared itself fails the pod.
+    let scores: Vec<&str> = SCORES.into_iter().filter(|name| !out.contains(name)).collect();
+    if draw.percent(45) {
+        sets.insert("score".into(), score_set(draw, &scores));
     }
     if draw.percent(10) {
         let name = draw.pick(&["TaintToleration", "NodePorts", "PodTopologySpread"]);
@@ -224,23 +227,23 @@ fn plugins(draw: &mut Draw, world: &World) -> Value {
     Value::Object(sets)
 }
 
-fn score_set(draw: &mut Draw) -> Value {
+fn score_set(draw: &mut Draw, scores: &[&'static str]) -> Value {
     let enabled = |draw: &mut Draw, names: Vec<&str>| {
         names.into_iter().map(|name| json!({"name": name, "weight": draw.between(1, 100)})).collect::<Vec<_>>()
     };
     match draw.below(3) {
         // All anew.
         0 => {
-            let names = draw.some(&SCORES, 0, 4);
+            let names = draw.some(scores, 0, 4);
             json!({"disabled": [{"name": "*"}], "enabled": enabled(draw, names)})
         }
         1 => {
-            let out: Vec<Value> = draw.some(&SCORES, 1, 3).into_iter().map(|name| json!({"name": name})).collect();
+            let out: Vec<Value> = draw.some(scores, 1, 3).into_iter().map(|name| json!({"name": name})).collect();
             json!({"disabled": out})
         }
         // Another weight for some.
         _ => {
-            let names = draw.some(&SCORES, 1, 3);
+            let names = draw.some(scores, 1, 3);
             let out: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
             json!({"disabled": out, "enabled": enabled(draw, names)})
         }

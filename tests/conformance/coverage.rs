@@ -56,8 +56,7 @@ impl Coverage {
     }
 
     fn count(&self, of: &Expected) -> usize {
-        let key = (of.plugin.to_owned(), of.code.to_owned(), of.reason.to_owned());
-        self.said.get(&key).copied().unwrap_or(0)
+        self.said.iter().filter(|((p, c, r), _)| of.is(p, c, r)).map(|(_, count)| count).sum()
     }
 
     /// What upstream can say and never did.
@@ -72,8 +71,7 @@ impl Coverage {
 
     /// What upstream said and the list of all that it can say does not have.
     pub fn unknown(&self) -> Vec<String> {
-        let known: BTreeSet<_> = EXPECTED.iter().map(|e| (e.plugin, e.code, e.reason)).collect();
-        let strange = self.said.keys().filter(|(p, c, r)| !known.contains(&(p.as_str(), c.as_str(), r.as_str())));
+        let strange = self.said.keys().filter(|(p, c, r)| !EXPECTED.iter().any(|e| e.is(p, c, r)));
         strange.map(|(plugin, code, reason)| format!("{plugin} {code}: {reason}")).collect()
     }
 
@@ -91,6 +89,9 @@ impl Coverage {
         let _ = writeln!(text, "\n{:>7}  PLUGIN WHOSE SCORES DIFFERED", "PODS");
         for plugin in SCORES {
             let _ = writeln!(text, "{:>7}  {plugin}", self.scored.get(*plugin).copied().unwrap_or(0));
+        }
+        for strange in self.unknown() {
+            let _ = writeln!(text, "not in the list: {strange}");
         }
         text
     }

@@ -7,7 +7,19 @@
 pub struct Expected {
     pub plugin: &'static str,
     pub code: &'static str,
+    /// The text; with `…` at its end, how it begins.
     pub reason: &'static str,
+}
+
+impl Expected {
+    /// Whether it is this text.
+    pub fn is(&self, plugin: &str, code: &str, reason: &str) -> bool {
+        let same = match self.reason.strip_suffix('…') {
+            Some(beginning) => reason.starts_with(beginning),
+            None => reason == self.reason,
+        };
+        same && plugin == self.plugin && code == self.code
+    }
 }
 
 const U: &str = "Unschedulable";
@@ -81,7 +93,20 @@ pub const EXPECTED: &[Expected] = &[
     of("InterPodAffinity", UU, "node(s) didn't match pod affinity rules"),
     of("InterPodAffinity", U, "node(s) didn't match pod anti-affinity rules"),
     of("InterPodAffinity", U, "node(s) didn't satisfy existing pods anti-affinity rules"),
+    of("InterPodAffinity", UU, "parsing pod: …"),
     of("NodeDeclaredFeatures", UU, "node(s) didn't match Pod's required features"),
+    of("error", "", "running PreScore plugin \"NodeAffinity\": …"),
+    of("error", "", "running PreFilter plugin \"PodTopologySpread\": get constraints from pod: …"),
+    of("error", "", "running PreScore plugin \"PodTopologySpread\": calculating preScoreState: …"),
+    of(
+        "error",
+        "",
+        "applying score defaultWeights on Score plugins: plugin \"PodTopologySpread\" returns an invalid score …",
+    ),
+    of("error", "", "running \"NodeVolumeLimits\" filter plugin: PVC * was not created for pod * (pod is not owner)"),
+    of("error", "", "running \"NodeVolumeLimits\" filter plugin: converting volume…"),
+    of("error", "", "running \"VolumeBinding\" filter plugin: could not translate pv: …"),
+    of("error", "", "running \"VolumeBinding\" filter plugin: error creating internal label selector for claim: …"),
 ];
 
 /// What upstream's sources hold and no cluster that an API server accepts can bring out, with the reason.

@@ -14,9 +14,11 @@ pub struct Known {
 
 /// Every class.
 pub const KNOWN: &[Known] = &[
+    Known { name: "Texts about selectors that do not parse", explains: unparsable },
     Known { name: "Unknown values hold the pod", explains: unknown_value },
     Known { name: "Namespace selectors that no label satisfies", explains: namespace_selector },
-    Known { name: "Gated pods with a nomination", explains: gated_nomination },
+    Known { name: "Nominations that upstream forgets", explains: forgotten_nomination },
+    Known { name: "Filters run in the default order", explains: another_order },
 ];
 
 /// The class that explains `difference`, if one does.
@@ -25,7 +27,15 @@ pub fn known(drawn: &Drawn, difference: &Difference) -> Option<&'static str> {
 }
 
 fn unknown_value(_: &Drawn, difference: &Difference) -> bool {
-    difference.class.contains("Berth held") && difference.text.contains("an unknown value (")
+    difference.text.contains("an unknown value (")
+}
+
+/// Both sides leave the pod pending; why, each says in its own words.
+fn unparsable(_: &Drawn, difference: &Difference) -> bool {
+    let upstream = difference.text.lines().next().unwrap_or_default();
+    let parse = ["Invalid value: ", "is not a valid label selector operator"];
+    let held = difference.class.starts_with("text of a failure") || difference.class.contains("Berth held");
+    held && parse.iter().any(|text| upstream.contains(text))
 }
 
 /// Upstream looks the namespaces up and then matches the term again without labels of namespaces: a selector that
@@ -44,17 +54,35 @@ fn namespace_selector(drawn: &Drawn, difference: &Difference) -> bool {
     found
 }
 
-/// A node promised to a gated pod.
-fn gated_nomination(drawn: &Drawn, difference: &Difference) -> bool {
-    let gated = drawn.objects.iter().filter(|o| {
-        o["kind"] == "Pod"
-            && o["spec"]["nodeName"].is_null()
-            && o["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty())
-    });
-    let promised: Vec<&str> =
-        gated.map(|pod| text(&pod["status"]["nominatedNodeName"])).filter(|n| !n.is_empty()).collect();
+/// A node promised to a gated pod, or to one of another scheduler.
+fn forgotten_nomination(drawn: &Drawn, difference: &Difference) -> bool {
+    let profiles = drawn.config.as_ref().and_then(|config| config["profiles"].as_array());
+    let served = |pod: &Value| match (profiles, pod["spec"]["schedulerName"].as_str()) {
+        (_, None) => true,
+        (Some(profiles), Some(name)) => profiles.iter().any(|profile| profile["schedulerName"] == name),
+        (None, Some(name)) => name == "default-scheduler",
+    };
+    let gated = |pod: &Value| pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    let pending = drawn.objects.iter().filter(|o| o["kind"] == "Pod" && o["spec"]["nodeName"].is_null());
+    let forgotten = pending.filter(|pod| gated(pod) || !served(pod));
+    let promised: Vec<&str> = forgotten.map(|pod| text(&pod["status"]["nominatedNodeName"])).collect();
     let mut nodes = difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next()).peekable();
     nodes.peek().is_some() && nodes.all(|node| promised.contains(&node))
+}
+
+/// A plugin that is disabled and enabled at once moves to the end of upstream's list.
+fn another_order(drawn: &Drawn, difference: &Difference) -> bool {
+    let Some(profiles) = drawn.config.as_ref().and_then(|config| config["profiles"].as_array()) else { return false };
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().into_iter().flatten().map(|plugin| text(&plugin["name"]).to_owned()).collect()
+    };
+    let moved = profiles.iter().any(|profile| {
+        let set = &profile["plugins"]["multiPoint"];
+        let disabled = names(&set["disabled"]);
+        names(&set["enabled"]).iter().any(|name| disabled.contains(name))
+    });
+    let refused = difference.text.lines().all(|line| line.contains("Unschedulable"));
+    moved && refused
 }
 
 fn matches_without_labels(selector: &Value) -> bool {

@@ -12,7 +12,10 @@ pub const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
 /// The topology label of a CSI driver.
 pub const CSI_ZONE: &str = "topology.csi.example.com/zone";
 
-pub const ZONES: [&str; 4] = ["z1", "z2", "z3", "no"];
+/// Zones as clouds name them, whose regions can be told from them; the last one is none.
+pub const ZONES: [&str; 4] = ["eu-w1-a", "eu-w1-b", "us-e1-a", "no"];
+/// Topology labels of drivers that in-tree volumes are migrated to.
+const MIGRATED_ZONES: [&str; 2] = ["topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"];
 pub const REGIONS: [&str; 2] = ["r1", "r2"];
 pub const DISKS: [&str; 3] = ["ssd", "hdd", "nvme"];
 /// Values for Gt and Lt: numbers, and what is none.
@@ -97,6 +100,11 @@ fn labels(draw: &mut Draw, world: &World, name: &str) -> Map<String, Value> {
     }
     if draw.percent(60) {
         put(CSI_ZONE, draw.pick(&ZONES[..2]));
+    }
+    for key in MIGRATED_ZONES {
+        if world.storage_wanted() && draw.percent(50) {
+            put(key, draw.pick(&ZONES[..3]));
+        }
     }
     labels
 }

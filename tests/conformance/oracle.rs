@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::cluster::Drawn;
 use serde_json::json;
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 
@@ -97,8 +97,5 @@ fn path() -> PathBuf {
     if let Some(path) = std::env::var_os("BERTH_ORACLE") {
         return path.into();
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("hack/upstream.sh");
-    let built = Command::new(&script).arg("--oracle").stderr(Stdio::inherit()).output().unwrap();
-    assert!(built.status.success(), "{} --oracle failed; its own output says why", script.display());
-    PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
+    berth_lab::Upstream::oracle().expect("the oracle")
 }

@@ -95,7 +95,7 @@ fn paths(object: &Value) -> Vec<Path> {
         };
         for step in children {
             let child: Path = path.iter().cloned().chain([step]).collect();
-            if !is_identity(&child) {
+            if !is_required(&child) {
                 found.push(child.clone());
             }
             open.push(child);
@@ -105,16 +105,38 @@ fn paths(object: &Value) -> Vec<Path> {
     found
 }
 
-/// Without these an object is none, or another.
-fn is_identity(path: &[Step]) -> bool {
-    let keys: Vec<&str> = path.iter().map(|s| if let Step::Key(key) = s { key.as_str() } else { "" }).collect();
-    matches!(
-        keys.as_slice(),
-        ["apiVersion" | "kind" | "metadata" | "spec" | "status" | "profiles"]
-            | ["metadata", "name" | "namespace" | "uid"]
-            | ["spec", "containers"]
-            | ["status", "allocatable"]
-    )
+/// Fields that the API requires where they stand: without them the cluster shows another difference, or none that can be.
+const REQUIRED: [&str; 25] = [
+    "apiVersion",
+    "kind",
+    "name",
+    "namespace",
+    "uid",
+    "metadata",
+    "spec",
+    "status",
+    "profiles",
+    "containers",
+    "allocatable",
+    "key",
+    "operator",
+    "effect",
+    "topologyKey",
+    "whenUnsatisfiable",
+    "maxSkew",
+    "weight",
+    "preference",
+    "podAffinityTerm",
+    "driver",
+    "volumeHandle",
+    "claimName",
+    "provisioner",
+    "volumeBindingMode",
+];
+
+/// Whether a field must stay.
+fn is_required(path: &[Step]) -> bool {
+    matches!(path.last(), Some(Step::Key(key)) if REQUIRED.contains(&key.as_str()))
 }
 
 fn at<'v>(object: &'v Value, path: &[Step]) -> Option<&'v Value> {

@@ -83,7 +83,7 @@ fn disk(draw: &mut Draw, name: &str) -> Value {
             let monitors = draw.some(&["m1", "m2", "m3"], 1, 2);
             ("rbd", json!({"monitors": monitors, "image": id, "pool": draw.pick(&["rbd", "other"])}))
         }
-        19 => ("azureDisk", json!({"diskName": id, "diskURI": format!("/subscriptions/{id}")})),
+        19 => ("azureDisk", azure_disk(draw, id)),
         20 => ("cinder", json!({"volumeID": id})),
         21 => ("azureFile", json!({"secretName": "s", "shareName": id})),
         22 => ("vsphereVolume", json!({"volumePath": format!("[store] {id}")})),
@@ -102,4 +102,10 @@ fn plain(draw: &mut Draw) -> Value {
         2 => json!({"name": "plain", "csi": {"driver": "inline.example.com"}}),
         _ => json!({"name": "plain", "image": {"reference": draw.pick(&["model", "web:v1", "nowhere"])}}),
     }
+}
+
+/// Its default kind, Shared, has no counterpart in CSI: upstream then fails on every node that migrated the plugin.
+pub fn azure_disk(draw: &mut Draw, id: &str) -> Value {
+    let kind = if draw.percent(90) { "Managed" } else { "Shared" };
+    json!({"diskName": id, "diskURI": format!("/subscriptions/{id}"), "kind": kind})
 }

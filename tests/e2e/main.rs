@@ -8,6 +8,7 @@
 //! cluster      a control plane with the chart installed; the one that themes share
 //! world        one theme's corner of the shared one
 //! objects      pods, profiles, what they say about themselves
+//! storage      classes, volumes and claims
 //! history      every change of the pods as a watch shows it, every bind as the audit log has it
 //! ```
 
@@ -26,7 +27,11 @@ mod overbooking;
 mod placing;
 mod profiles;
 mod refused;
+mod relations;
 mod resize;
+mod storage;
+mod unbound;
+mod volumes;
 mod world;
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::cluster::{binary, install_chart, namespace, serving, start};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason, wait_reason_within};
 use crate::{LATER, SOON};
 
-const CLUSTER_ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berth";
+pub(crate) const CLUSTER_ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berth";
 const LEASE_ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/berth-lease";
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedulerprofiles.scheduling.berth.dev";
 
@@ -68,7 +68,7 @@ fn what_the_api_server_refuses_is_named_with_verb_and_resource() {
 }
 
 /// Takes one verb on one resource out of a role, waits until that is in force, and returns the rules as they were.
-fn withdraw(plane: &ControlPlane, role: &str, verb: &str, resource: &str) -> Value {
+pub(crate) fn withdraw(plane: &ControlPlane, role: &str, verb: &str, resource: &str) -> Value {
     let before = plane.api.get(role).unwrap()["rules"].clone();
     let mut rules = before.clone();
     for rule in rules.as_array_mut().unwrap() {
@@ -84,11 +84,11 @@ fn withdraw(plane: &ControlPlane, role: &str, verb: &str, resource: &str) -> Val
     before
 }
 
-fn restore(plane: &ControlPlane, role: &str, rules: &Value) {
+pub(crate) fn restore(plane: &ControlPlane, role: &str, rules: &Value) {
     plane.api.patch(role, Patch::Merge, &json!({"rules": rules})).unwrap();
 }
 
-fn wait_allowed(plane: &ControlPlane, verb: &str, resource: &str, allowed: bool) {
+pub(crate) fn wait_allowed(plane: &ControlPlane, verb: &str, resource: &str, allowed: bool) {
     let group = match resource {
         "leases" => "coordination.k8s.io",
         "events" => "events.k8s.io",

@@ -26,6 +26,13 @@ pub(super) enum ClusterKind {
     ReplicationController,
     ReplicaSet,
     StatefulSet,
+    Volume,
+    Claim,
+    StorageClass,
+    CsiNode,
+    CsiDriver,
+    CsiCapacity,
+    VolumeAttachment,
     Pod,
 }
 
@@ -41,13 +48,25 @@ impl ClusterKind {
             ("v1", "ReplicationController") => Self::ReplicationController,
             ("apps/v1", "ReplicaSet") => Self::ReplicaSet,
             ("apps/v1", "StatefulSet") => Self::StatefulSet,
+            ("v1", "PersistentVolume") => Self::Volume,
+            ("v1", "PersistentVolumeClaim") => Self::Claim,
+            ("storage.k8s.io/v1", "StorageClass") => Self::StorageClass,
+            ("storage.k8s.io/v1", "CSINode") => Self::CsiNode,
+            ("storage.k8s.io/v1", "CSIDriver") => Self::CsiDriver,
+            ("storage.k8s.io/v1", "CSIStorageCapacity") => Self::CsiCapacity,
+            ("storage.k8s.io/v1", "VolumeAttachment") => Self::VolumeAttachment,
             ("v1", "Pod") => Self::Pod,
             _ => return None,
         })
     }
 
     fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Node | Self::Namespace | Self::DeviceClass)
+        match self {
+            Self::Pod | Self::Service | Self::ReplicationController | Self::ReplicaSet | Self::StatefulSet => true,
+            Self::Claim | Self::CsiCapacity => true,
+            Self::Node | Self::Namespace | Self::DeviceClass | Self::Volume | Self::StorageClass => false,
+            Self::CsiNode | Self::CsiDriver | Self::VolumeAttachment => false,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::cluster::slim::{PodSpec, Volume};
+use crate::cluster::slim::PodSpec;
 use crate::core::model::Feature;
 
 /// What keeps a pod pending, and what is placed without its score.
@@ -28,31 +28,8 @@ impl Findings {
 
     /// Notes every feature of `spec` that this version does not implement.
     pub(super) fn read(&mut self, spec: &PodSpec<'_>) {
-        for volume in &spec.volumes {
-            self.volume(volume);
-        }
         self.hold_if(!spec.resource_claims.is_empty(), Feature::ResourceClaims);
         self.hold_if(spec.scheduling_group.is_some(), Feature::PodGroup);
-    }
-
-    /// The inline disks are those that VolumeRestrictions compares and those that upstream counts against a CSI
-    /// driver's attach limit.
-    fn volume(&mut self, volume: &Volume<'_>) {
-        self.hold_if(volume.persistent_volume_claim.is_some(), Feature::PersistentVolumeClaim);
-        self.hold_if(volume.ephemeral.is_some(), Feature::EphemeralVolume);
-        for (source, given) in [
-            ("gcePersistentDisk", &volume.gce_persistent_disk),
-            ("awsElasticBlockStore", &volume.aws_elastic_block_store),
-            ("iscsi", &volume.iscsi),
-            ("rbd", &volume.rbd),
-            ("azureDisk", &volume.azure_disk),
-            ("azureFile", &volume.azure_file),
-            ("cinder", &volume.cinder),
-            ("vsphereVolume", &volume.vsphere_volume),
-            ("portworxVolume", &volume.portworx_volume),
-        ] {
-            self.hold_if(given.is_some(), Feature::InlineDisk(source));
-        }
     }
 
     /// Notes `feature` where `given`.

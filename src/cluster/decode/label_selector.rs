@@ -31,7 +31,7 @@ fn requirement(decoder: &mut Decoder, expression: &Expression<'_>) -> Result<Req
         "NotIn" => RequirementOperator::NotIn,
         "Exists" => RequirementOperator::Exists,
         "DoesNotExist" => RequirementOperator::DoesNotExist,
-        other => return Err(format!("operator {other}")),
+        other => return Err(format!("{other:?} is not a valid label selector operator")),
     };
     let takes_values = matches!(operator, RequirementOperator::In | RequirementOperator::NotIn);
     if takes_values == expression.values.is_empty() {

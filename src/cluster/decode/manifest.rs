@@ -1,10 +1,11 @@
 use super::{DecodeError, Decoder};
 use crate::cluster::slim::{
-    SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService,
-    SlimStatefulSet, known, unknown,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod,
+    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume,
+    SlimVolumeAttachment, known, unknown,
 };
 use crate::core::ledger::Object;
-use crate::core::model::Quantity;
+use crate::core::model::{BindingMode, Quantity};
 use serde_json::Value;
 
 /// Why a manifest cannot be used.
@@ -12,7 +13,7 @@ use serde_json::Value;
 pub enum ManifestError {
     /// The object is of a kind that is not read here.
     #[error(
-        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController or List, or an apps/v1 ReplicaSet or StatefulSet, or a resource.k8s.io/v1 DeviceClass"
+        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim or List, an apps/v1 ReplicaSet or StatefulSet, a resource.k8s.io/v1 DeviceClass, or a storage.k8s.io/v1 StorageClass, CSINode, CSIDriver, CSIStorageCapacity or VolumeAttachment"
     )]
     Kind {
         /// Its kind, empty if it names none.
@@ -73,8 +74,37 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -
         ("apps/v1", "StatefulSet") => {
             Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
         }
+        ("v1", "PersistentVolume") => {
+            Ok(Object::Volume(Box::new(decoder.volume(&SlimVolume::read_whole(&bytes(manifest)))?)))
+        }
+        ("v1", "PersistentVolumeClaim") => {
+            Ok(Object::Claim(Box::new(decoder.claim(&SlimClaim::read_whole(&bytes(manifest)))?)))
+        }
+        ("storage.k8s.io/v1", kind) => storage(decoder, manifest, kind),
         _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
     }
+}
+
+/// The kinds of `storage.k8s.io/v1`. A class that does not say when its claims are bound binds them at once.
+fn storage(decoder: &mut Decoder, manifest: &Value, kind: &str) -> Result<Object, ManifestError> {
+    let bytes = manifest.to_string().into_bytes();
+    Ok(match kind {
+        "StorageClass" => {
+            let mut class = decoder.storage_class(&SlimStorageClass::read_whole(&bytes))?;
+            class.binding_mode.get_or_insert(BindingMode::Immediate);
+            Object::StorageClass(class)
+        }
+        "CSINode" => Object::CsiNode(decoder.csi_node(&SlimCsiNode::read_whole(&bytes))?),
+        "CSIDriver" => Object::CsiDriver(decoder.csi_driver(&SlimCsiDriver::read_whole(&bytes))?),
+        "CSIStorageCapacity" => Object::CsiCapacity(decoder.csi_capacity(&SlimCsiStorageCapacity::read_whole(&bytes))?),
+        "VolumeAttachment" => {
+            Object::VolumeAttachment(decoder.volume_attachment(&SlimVolumeAttachment::read_whole(&bytes))?)
+        }
+        kind => {
+            let api_version = "storage.k8s.io/v1".to_owned();
+            return Err(ManifestError::Kind { kind: kind.to_owned(), api_version });
+        }
+    })
 }
 
 fn read_pod(decoder: &mut Decoder, bytes: &[u8]) -> Result<Object, DecodeError> {

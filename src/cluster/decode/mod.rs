@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  pod node     one kind each
+//!  volume       what pods mount, and the storage objects
 //!  workload     Services and controllers
 //!  resources    what a pod asks for, in its four variants
 //!  selectors    node selectors
@@ -28,6 +29,7 @@ mod pool;
 mod resources;
 mod selectors;
 mod spread;
+mod volume;
 mod workload;
 
 pub use crate::core::ledger::Object;
@@ -113,32 +115,28 @@ impl Decoder {
     ///
     /// Of a bound pod's shape only what others must know is filled in: namespace, labels and the terms that speak of other pods.
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
-        named(&slim.metadata)
-            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+        whole(slim)
             .and_then(|parts| pod::decode(self, slim, parts))
             .map_err(|error| DecodeError::new("pod", &slim.metadata, error))
     }
 
     /// A node as the core sees it.
     pub fn node(&mut self, slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
-        named(&slim.metadata)
-            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+        whole(slim)
             .and_then(|parts| node::decode(self, &slim.metadata, parts))
             .map_err(|error| DecodeError::new("node", &slim.metadata, error))
     }
 
     /// A namespace as the core sees it.
     pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
-        named(&slim.metadata)
-            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+        whole(slim)
             .map(|_| Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
             .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
     }
 
     /// A DeviceClass as the core sees it.
     pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
-        named(&slim.metadata)
-            .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
+        whole(slim)
             .map(|parts| {
                 let resource = &parts.spec.extended_resource_name;
                 let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
@@ -202,13 +200,16 @@ impl Decoder {
 
 /// The spec and status of an object that has a name and decodes.
 fn readable<'s, S, T>(kind: &'static str, slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, DecodeError> {
-    named(&slim.metadata)
-        .and_then(|()| slim.parts.as_ref().map_err(Clone::clone))
-        .map_err(|error| DecodeError::new(kind, &slim.metadata, error))
+    whole(slim).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
 }
 
-fn named(metadata: &SlimMeta<'_>) -> Result<(), FieldError> {
-    if metadata.name.is_empty() { Err(bad("metadata.name", "is missing: give the object a name")) } else { Ok(()) }
+/// The spec and status of an object that has a name.
+fn whole<'s, S, T>(slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, FieldError> {
+    let parts = slim.parts.as_ref().map_err(Clone::clone)?;
+    if slim.metadata.name.is_empty() {
+        return Err(bad("metadata.name", "is missing: give the object a name"));
+    }
+    Ok(parts)
 }
 
 fn bad(field: impl Into<String>, message: impl Into<String>) -> FieldError {

@@ -1,8 +1,9 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread};
+use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread, volume};
 use crate::cluster::slim::{
-    ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
+    ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod,
+    Toleration as SlimToleration,
 };
 use crate::core::limits;
 use crate::core::model::{
@@ -46,6 +47,7 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
         shape: decoder.shape(shape),
         usage: decoder.usage(usage),
+        volumes: volume::pod_volumes(decoder, spec),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
     })
@@ -129,15 +131,7 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
         shape.required_affinity = required.map(|terms| NodeSelector {
             terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
         });
-        let preferred = affinity.preferred.iter().map(|p| PreferredTerm {
-            weight: p.weight,
-            // Upstream does not parse what weighs nothing; an empty term matches nothing anyway.
-            term: match p.weight {
-                0 => NodeSelectorTerm::default(),
-                _ => selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
-            },
-        });
-        shape.preferred_affinity = preferred.collect();
+        shape.preferred_affinity = affinity.preferred.iter().map(|p| preferred(decoder, p, &mut findings)).collect();
     }
     shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
     let constraints = spec.topology_spread_constraints.iter();
@@ -152,6 +146,18 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
 
 const REQUIRED: &str = "spec.affinity.nodeAffinity.required";
 const PREFERRED: &str = "spec.affinity.nodeAffinity.preferred";
+
+/// A preferred term. Upstream does not parse what weighs nothing, and fails a pod with another that does not parse.
+fn preferred(decoder: &mut Decoder, slim: &SlimPreferredTerm<'_>, findings: &mut Findings) -> PreferredTerm {
+    let term = match slim.weight {
+        0 => NodeSelectorTerm::default(),
+        _ => selectors::node_term(decoder, &slim.preference, PREFERRED, findings),
+    };
+    if term.broken {
+        findings.unknown(PREFERRED, "a term that does not parse");
+    }
+    PreferredTerm { weight: slim.weight, term }
+}
 
 /// An image name with the tag that the kubelet would report. After `imagelocality/image_locality.go`.
 fn image_name(decoder: &mut Decoder, name: &str) -> Str {

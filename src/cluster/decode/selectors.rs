@@ -48,6 +48,16 @@ pub(super) fn node_term(
     term
 }
 
+/// Expressions over labels as tests; none where upstream could not parse one of them.
+pub(super) fn node_tests(decoder: &mut Decoder, expressions: &[Expression<'_>]) -> Option<Vec<NodeTest>> {
+    let test = |expression: &Expression<'_>| {
+        let operator = node_test_operator(&expression.operator)?;
+        let valid = is_valid_test(operator, expression);
+        valid.then(|| NodeTest { key: decoder.text(&expression.key), operator, values: texts(decoder, expression) })
+    };
+    expressions.iter().map(test).collect()
+}
+
 fn texts(decoder: &mut Decoder, expression: &Expression<'_>) -> Vec<Str> {
     expression.values.iter().map(|v| decoder.text(v)).collect()
 }

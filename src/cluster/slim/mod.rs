@@ -7,8 +7,8 @@
 //! ```text
 //!  text      borrowed strings, ordered maps, quantities that may be bad
 //!  annotations   the few that are read
-//!  pod node  what is read of each kind
-//!  pod node workload  what is read of each kind
+//!  pod node workload volume  what is read of each kind
+//!  disk      disks as pods and volumes name them
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
@@ -16,12 +16,16 @@
 
 mod annotations;
 mod device_class;
+mod disk;
 pub mod known;
 mod node;
 mod path;
 mod pod;
 mod text;
 pub mod unknown;
+mod volume;
+
+pub use disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 mod workload;
 
 pub use annotations::{Annotations, PREFER_AVOID_PODS};
@@ -34,9 +38,15 @@ pub use pod::{
     Resources, RestartRule, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
+pub use volume::{
+    CapacityBody, ClaimBody, CsiNodeBody, MoreMeta, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
+    SlimStorageClass, SlimVolume, SlimVolumeAttachment, StorageClassBody, TopologyTerm, VolumeBody, VolumeNodeAffinity,
+    VolumeSpec,
+};
 pub use workload::{PlainSelectorSpec, SelectorSpec};
 
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use text::nullable;
 
 /// What is read of an object's metadata.
@@ -177,18 +187,18 @@ struct Names<'a> {
     metadata: NameMeta<'a>,
 }
 
-#[derive(Deserialize)]
+/// Raw, so that one that is no text does not hide the others.
+#[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
 struct NameMeta<'a> {
     #[serde(borrow)]
-    name: Text<'a>,
+    name: Option<&'a RawValue>,
     #[serde(borrow)]
-    namespace: Text<'a>,
+    namespace: Option<&'a RawValue>,
     #[serde(borrow)]
-    uid: Text<'a>,
+    uid: Option<&'a RawValue>,
     #[serde(borrow)]
-    resource_version: Text<'a>,
+    resource_version: Option<&'a RawValue>,
 }
 
 impl<'a, S, T> Slim<'a, S, T>
@@ -214,11 +224,15 @@ where
 /// The names in an object of which nothing more could be read.
 fn names(bytes: &[u8]) -> SlimMeta<'_> {
     let found = serde_json::from_slice::<Names<'_>>(bytes).map(|n| n.metadata).unwrap_or_default();
+    let text = |raw: Option<&'_ RawValue>| {
+        let text = raw.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
+        text.map(|text| Text(text.0.into_owned().into())).unwrap_or_default()
+    };
     SlimMeta {
-        name: found.name,
-        namespace: found.namespace,
-        uid: found.uid,
-        resource_version: found.resource_version,
+        name: text(found.name),
+        namespace: text(found.namespace),
+        uid: text(found.uid),
+        resource_version: text(found.resource_version),
         ..SlimMeta::default()
     }
 }
@@ -248,6 +262,8 @@ mod tests {
         let pod = SlimPod::read(br#"{"metadata":{"labels":{"a":7},"name":"a"}}"#);
         assert_eq!(&*pod.metadata.name, "a");
         assert_eq!(pod.parts.unwrap_err().field, "metadata.labels.a");
+        let pod = SlimPod::read(br#"{"metadata":{"namespace":[[7]],"name":"a","uid":{}}}"#);
+        assert_eq!((&*pod.metadata.name, &*pod.metadata.namespace, &*pod.metadata.uid), ("a", "", ""));
     }
 
     #[test]

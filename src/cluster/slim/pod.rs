@@ -1,3 +1,4 @@
+use super::disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 use super::text::nullable;
 use super::{Amount, Pairs, Text};
 use serde::Deserialize;
@@ -303,31 +304,45 @@ pub struct SpreadConstraint<'a> {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Volume<'a> {
+    /// Its name.
+    #[serde(borrow)]
+    pub name: Text<'a>,
     /// A claim.
-    pub persistent_volume_claim: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub persistent_volume_claim: Option<ClaimSource<'a>>,
     /// A claim of the pod's own.
     pub ephemeral: Option<IgnoredAny>,
     /// An image.
     #[serde(borrow)]
     pub image: Option<ImageVolume<'a>>,
     /// A GCE disk.
-    pub gce_persistent_disk: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub gce_persistent_disk: Option<GcePd<'a>>,
     /// An EBS volume.
-    pub aws_elastic_block_store: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub aws_elastic_block_store: Option<VolumeId<'a>>,
     /// An iSCSI target.
-    pub iscsi: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub iscsi: Option<Iscsi<'a>>,
     /// A Ceph block device.
-    pub rbd: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub rbd: Option<Rbd<'a>>,
     /// An Azure disk.
-    pub azure_disk: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub azure_disk: Option<AzureDisk<'a>>,
     /// An Azure file share.
     pub azure_file: Option<IgnoredAny>,
     /// An OpenStack volume.
-    pub cinder: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub cinder: Option<VolumeId<'a>>,
     /// A vSphere disk.
     pub vsphere_volume: Option<IgnoredAny>,
     /// A Portworx volume.
-    pub portworx_volume: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub portworx_volume: Option<VolumeId<'a>>,
+    /// A CSI volume of the pod's own.
+    #[serde(borrow)]
+    pub csi: Option<InlineCsi<'a>>,
 }
 
 /// An image mounted as a volume.

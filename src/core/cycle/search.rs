@@ -3,10 +3,10 @@ use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
 use super::rng::Rng;
 use super::special::Special;
-use crate::core::ledger::{Ledger, NodeId, Proposal};
+use crate::core::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
-use crate::core::plugins::{Cause, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter};
+use crate::core::plugins::{Cause, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes};
 use crate::core::profile::{CompiledProfile, Filter, Score};
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl Scheduler {
         let special = Special::new(ledger, pod, relations);
         let looked_around = !special.relations.is_empty();
         if let Some(node) = nominated(cx, pod, class, &special) {
-            return place(ledger, pod, node, looked_around);
+            return place(ledger, pod, node, looked_around, special.relations.volume_plan(cx, node));
         }
         let candidates = named.as_deref().unwrap_or(&self.nodes);
         let mut tally = Tally::new();
@@ -129,9 +129,10 @@ impl Scheduler {
             if named.is_some() {
                 tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
             }
-            let diagnosis = tally.diagnose(&pod.shape, total as u32);
+            let diagnosis = tally.diagnose(&pod.shape, total as u32, special.relations.missing_claim());
             return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors() });
         }
+        let claims_wait = special.relations.have_waiting_claims();
         drop(special);
         if self.feasible.len() > 1 {
             let weights = relative_weights(&self.profile, ledger, &class.subject);
@@ -139,17 +140,18 @@ impl Scheduler {
             self.scratch.add_relational(cx, &mut self.tables, &class.subject, &mut self.feasible);
         }
         let node = choose(&self.feasible, &mut self.rng);
-        place(ledger, pod, node, looked_around)
+        let plan = if claims_wait { volumes::plan(cx, pod, node) } else { VolumePlan::default() };
+        place(ledger, pod, node, looked_around, plan)
     }
 
-    /// Whether the pod still fits the node: the whole filter chain of that row, with counters brought up to date.
-    /// For commit's re-check.
-    pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> bool {
+    /// Whether the pod still fits the node, by the whole filter chain of that row with counters brought up to date; and if
+    /// so, what is to be done for its claims there. For commit's re-check.
+    pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
         let cx = Cx { profile: &self.profile, ledger };
         let subject = Subject::new(&self.profile, ledger, &pod.shape);
-        let Ok(relations) = self.tables.pre_filter(cx, pod, &subject) else { return false };
+        let relations = self.tables.pre_filter(cx, pod, &subject).ok()?;
         let special = Special::new(ledger, pod, relations);
-        judge_fresh(cx, &subject, &special, node).fits()
+        judge_fresh(cx, &subject, &special, node).fits().then(|| special.relations.volume_plan(cx, node))
     }
 
     /// The candidates that PreFilter leaves, where it leaves only some.
@@ -165,9 +167,9 @@ impl Scheduler {
     }
 }
 
-fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId, looked_around: bool) -> Decision {
+fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId, looked_around: bool, volumes: VolumePlan) -> Decision {
     let epoch = ledger.nodes().epoch[node.index()];
-    Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version(), looked_around })
+    Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version(), looked_around, volumes })
 }
 
 /// The answer where PreFilter refused the pod on all nodes.

@@ -14,7 +14,7 @@ impl Ledger {
         for state in self.pods.states.values() {
             let (node, usage, cohort) = match state {
                 PodState::Pending(_) => continue,
-                PodState::Assumed { pod, node, cohort } => (*node, &pod.usage, cohort),
+                PodState::Assumed { pod, node, cohort, .. } => (*node, &pod.usage, cohort),
                 PodState::Bound(bound) => (bound.node, &bound.usage, &bound.cohort),
             };
             naive.take(node, usage, 1);
@@ -28,7 +28,8 @@ impl Ledger {
         if !self.cohorts.same_placements(&cohorts) {
             return Err("cohorts differ from those of the pods".into());
         }
-        self.audit_topologies()
+        self.audit_topologies()?;
+        self.audit_volumes()
     }
 
     fn compare_columns(&self, naive: &mut NodeTable) -> Result<(), String> {

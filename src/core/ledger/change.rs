@@ -1,4 +1,4 @@
-use super::{Cohort, NodeId};
+use super::{Cohort, NodeId, VolumeChange};
 use crate::core::limits::CHANGE_LOG_ENTRIES;
 use crate::core::model::{Pod, Str, Usage};
 use std::collections::VecDeque;
@@ -129,6 +129,8 @@ pub enum Change {
         /// Its namespace.
         namespace: Str,
     },
+    /// Something that the volume plugins read appeared, changed or went.
+    Volume(VolumeChange),
     /// A DeviceClass appeared, changed its extended resource or went.
     DeviceClass {
         /// Its name.

@@ -1,5 +1,5 @@
-use super::{Change, Cohort, Ledger, NodeId, PodState};
-use crate::core::model::{Pod, Str};
+use super::{Change, Cohort, Ledger, NodeId, PodState, VolumePlan};
+use crate::core::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
 /// A worker's decision, not yet in force.
@@ -15,6 +15,17 @@ pub struct Proposal {
     pub seen: u64,
     /// Whether the decision looked beyond the row: at other pods, domains or volumes.
     pub looked_around: bool,
+    /// What was decided for claims that are not bound yet.
+    pub volumes: VolumePlan,
+}
+
+/// A proposal that came into force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The node's name, which is what a bind needs next.
+    pub node: Str,
+    /// What the pod needs done to its claims before that; none where they are all bound.
+    pub volumes: Option<Arc<VolumeWrites>>,
 }
 
 /// Why a proposal did not come into force. Never an error: the pod is tried again.
@@ -31,17 +42,20 @@ pub enum Conflict {
 impl Ledger {
     /// Checks a proposal against the present and applies it: from here on the pod is assumed.
     ///
-    /// `refits` runs the profile's whole filter chain on the chosen node; it is asked unless nothing that a filter
-    /// reads changed since `seen`: neither the row, nor an anti-affinity term, nor a nomination; for a decision that
-    /// looked around, nothing at all. O(1) apart from that.
-    /// Gives the node's name, which is what a bind needs next.
-    pub fn commit(&mut self, proposal: &Proposal, refits: impl FnOnce(&Self) -> bool) -> Result<Str, Conflict> {
+    /// `refits` runs the profile's whole filter chain on the chosen node, and decides anew for the pod's claims there;
+    /// it is asked unless nothing that a filter reads changed since `seen`: neither the row, nor an anti-affinity term,
+    /// nor a nomination; for a decision that looked around, nothing at all. O(1) apart from that.
+    pub fn commit(
+        &mut self,
+        proposal: &Proposal,
+        refits: impl FnOnce(&Self) -> Option<VolumePlan>,
+    ) -> Result<Committed, Conflict> {
         let Some(PodState::Pending(current)) = self.pod(&proposal.pod.uid) else {
             return Err(Conflict::PodChanged);
         };
         let current = current.clone();
         let same = Arc::ptr_eq(&current.shape, &proposal.pod.shape) || current.shape == proposal.pod.shape;
-        if !same || current.deleting || !current.gates.is_empty() {
+        if !same || current.volumes != proposal.pod.volumes || current.deleting || !current.gates.is_empty() {
             return Err(Conflict::PodChanged);
         }
         let row = proposal.node.index();
@@ -53,27 +67,38 @@ impl Ledger {
             true => self.log.version(),
             false => self.nodes.version[row].max(anti_affinity).max(self.nominations.version()),
         };
-        if newest > proposal.seen && !refits(self) {
-            return Err(Conflict::NoLongerFits);
-        }
+        let plan = if newest > proposal.seen { refits(self) } else { Some(proposal.volumes.clone()) };
+        let plan = plan.ok_or(Conflict::NoLongerFits)?;
+        let node = self.nodes.name(proposal.node).clone();
+        let volumes = match plan.is_empty() {
+            true => None,
+            false => {
+                self.volumes.assume(&plan, &current.uid, &node).map(Arc::new).ok_or(Conflict::NoLongerFits)?.into()
+            }
+        };
         // Room on the promised node, and what the promise kept others from, is free where the pod goes elsewhere.
         let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
         self.end_nomination(&current, elsewhere);
         let cohort = self.cohorts.intern(Cohort::of(&current));
         self.place(proposal.node, &current.usage, &cohort);
+        self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
         let uid = current.uid.clone();
-        self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node, cohort });
-        Ok(self.nodes.name(proposal.node).clone())
+        self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node, cohort, volumes: volumes.clone() });
+        Ok(Committed { node, volumes })
     }
 
     /// Undoes an assumption whose bind was never sent or definitely refused: the pod is pending again.
     ///
     /// Nothing happens to a pod that is not assumed (seen bound, deleted).
     pub fn forget(&mut self, uid: &str) {
-        let Some(PodState::Assumed { pod, .. }) = self.pod(uid) else {
+        let Some(PodState::Assumed { pod, volumes, .. }) = self.pod(uid) else {
             return;
         };
-        let pod = pod.clone();
+        let mut pod = pod.clone();
+        if volumes.is_some() && pod.nominated_node.is_some() {
+            // It was told that it would go there, and now that is no longer so.
+            pod = Arc::new(Pod { nominated_node: None, ..Pod::clone(&pod) });
+        }
         self.free_pod(uid);
         self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
         self.nominations.add(&pod, self.log.version() + 1);

@@ -32,12 +32,13 @@ mod pods;
 mod spots;
 mod terms;
 mod topology;
+mod volumes;
 mod workloads;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
-pub use commit::{Conflict, Proposal};
+pub use commit::{Committed, Conflict, Proposal};
 pub use device_classes::DeviceClasses;
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
@@ -47,6 +48,8 @@ pub use pods::{Bound, PodState};
 pub use spots::Spots;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
+pub(in crate::core) use volumes::is_meant_for;
+pub use volumes::{PlacedVolumes, VolumeChange, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
@@ -70,6 +73,7 @@ pub struct Ledger {
     terms: PlacedTerms,
     topologies: TopologyTable,
     nominations: Nominations,
+    volumes: VolumeTable,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
     workloads: WorkloadTable,

@@ -368,6 +368,7 @@ impl Ledger {
         self.nodes.present[node.index()] = true;
         self.nodes.present_count += 1;
         self.images.set(node, &object.images);
+        self.volumes.seat(&object.name, node, true);
         let version = self.node_changed(node, NodeAspects::ADDED);
         self.nodes.epoch[node.index()] = version;
         self.tree.add(node, Zone::of(&object.labels), version);
@@ -401,6 +402,7 @@ impl Ledger {
         self.nodes.present[node.index()] = false;
         self.nodes.present_count -= 1;
         self.images.clear(node);
+        self.volumes.seat(&self.nodes.name(node).clone(), node, false);
         let version = self.node_changed(node, NodeAspects::REMOVED);
         self.tree.remove(node, &zone, version);
         self.nodes.release_if_unused(node);

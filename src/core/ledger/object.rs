@@ -1,5 +1,8 @@
 use super::Ledger;
-use crate::core::model::{DeviceClass, Namespace, Node, Pod, Service, Workload};
+use crate::core::model::{
+    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    Service, StorageClass, VolumeAttachment, Workload,
+};
 
 /// An object of a kind that the ledger keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +19,20 @@ pub enum Object {
     Service(Service),
     /// A ReplicationController, ReplicaSet or StatefulSet.
     Workload(Workload),
+    /// A PersistentVolume.
+    Volume(Box<PersistentVolume>),
+    /// A PersistentVolumeClaim.
+    Claim(Box<PersistentVolumeClaim>),
+    /// A StorageClass.
+    StorageClass(StorageClass),
+    /// A CSINode.
+    CsiNode(CsiNode),
+    /// A CSIDriver.
+    CsiDriver(CsiDriver),
+    /// A CSIStorageCapacity.
+    CsiCapacity(CsiStorageCapacity),
+    /// A VolumeAttachment.
+    VolumeAttachment(VolumeAttachment),
 }
 
 impl Object {
@@ -28,6 +45,13 @@ impl Object {
             Self::DeviceClass(class) => ledger.apply_device_class(class),
             Self::Service(service) => ledger.apply_service(service),
             Self::Workload(workload) => ledger.apply_controller(workload),
+            Self::Volume(volume) => ledger.apply_volume(*volume),
+            Self::Claim(claim) => ledger.apply_claim(*claim),
+            Self::StorageClass(class) => ledger.apply_storage_class(class),
+            Self::CsiNode(csi_node) => ledger.apply_csi_node(csi_node),
+            Self::CsiDriver(driver) => ledger.apply_csi_driver(driver),
+            Self::CsiCapacity(capacity) => ledger.apply_csi_capacity(capacity),
+            Self::VolumeAttachment(attachment) => ledger.apply_volume_attachment(attachment),
         }
     }
 }

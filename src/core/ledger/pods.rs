@@ -1,5 +1,5 @@
 use super::{Change, Cohort, Ledger, NodeId};
-use crate::core::model::{Pod, PodKey, Str, Usage};
+use crate::core::model::{Pod, PodKey, PodVolumes, Str, Usage, VolumeWrites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ pub struct Bound {
     pub usage: Arc<Usage>,
     /// What others see of it.
     pub cohort: Arc<Cohort>,
+    /// What it mounts.
+    pub volumes: Option<Arc<PodVolumes>>,
 }
 
 /// Where a pod is in its life, as the ledger knows it.
@@ -29,6 +31,8 @@ pub enum PodState {
         node: NodeId,
         /// What others see of it.
         cohort: Arc<Cohort>,
+        /// What it needs done to its claims before it can be bound; none where they are all bound.
+        volumes: Option<Arc<VolumeWrites>>,
     },
     /// Seen bound.
     Bound(Bound),
@@ -127,6 +131,10 @@ impl Ledger {
     /// An assumed pod changed: its bind is under way and only evidence ends that, but what it takes follows the object.
     fn replace_assumed(&mut self, node: NodeId, before: &Pod, now: &Pod) {
         self.resize(node, before.usage.clone(), now.usage.clone());
+        if before.volumes != now.volumes {
+            self.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
+            self.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
+        }
         let fresh = self.cohorts.intern(Cohort::of(now));
         if let Some(PodState::Assumed { cohort, .. }) = self.pods.states.get_mut(&now.uid) {
             let old = std::mem::replace(cohort, fresh.clone());
@@ -205,21 +213,23 @@ impl Ledger {
         }
         let cohort = self.cohorts.intern(Cohort::of(pod));
         self.place(node, &pod.usage, &cohort);
+        self.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
         self.pods.insert(pod.uid.clone(), PodState::Bound(Self::bound(pod, node, cohort)));
     }
 
     fn bound(pod: &Pod, node: NodeId, cohort: Arc<Cohort>) -> Bound {
-        Bound { key: pod.key.clone(), node, usage: pod.usage.clone(), cohort }
+        Bound { key: pod.key.clone(), node, usage: pod.usage.clone(), cohort, volumes: pod.volumes.clone() }
     }
 
     /// What was assumed is true: from now on the object seen counts (admission may have changed it on binding).
     fn confirm(&mut self, pod: &Pod, node: NodeId) {
-        let (assumed, cohort) = match self.pods.states.get(&pod.uid) {
-            Some(PodState::Assumed { pod, cohort, .. }) => (pod.clone(), cohort.clone()),
+        let (assumed, cohort, writes) = match self.pods.states.get(&pod.uid) {
+            Some(PodState::Assumed { pod, cohort, volumes, .. }) => (pod.clone(), cohort.clone(), volumes.clone()),
             _ => return,
         };
         self.pods.states.insert(pod.uid.clone(), PodState::Bound(Self::bound(&assumed, node, cohort)));
         self.log.push(Change::Confirmed { uid: pod.uid.clone() });
+        self.release_volumes(&pod.uid, writes.as_ref());
         self.update_bound(pod, node);
     }
 
@@ -277,8 +287,15 @@ impl Ledger {
     /// Gives back the room that an assumed or bound pod takes, and forgets the pod.
     pub(super) fn free_pod(&mut self, uid: &str) {
         let (node, usage, cohort) = match self.pods.remove(uid) {
-            Some(PodState::Bound(bound)) => (bound.node, bound.usage, bound.cohort),
-            Some(PodState::Assumed { pod, node, cohort }) => (node, pod.usage.clone(), cohort),
+            Some(PodState::Bound(bound)) => {
+                self.unmount(uid, &bound.key, bound.volumes.as_ref(), bound.node);
+                (bound.node, bound.usage, bound.cohort)
+            }
+            Some(PodState::Assumed { pod, node, cohort, volumes }) => {
+                self.unmount(uid, &pod.key, pod.volumes.as_ref(), node);
+                self.release_volumes(uid, volumes.as_ref());
+                (node, pod.usage.clone(), cohort)
+            }
             Some(PodState::Pending(_)) | None => return,
         };
         self.nodes.take(node, &usage, -1);

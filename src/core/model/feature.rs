@@ -6,12 +6,6 @@ use std::fmt;
 /// A hard one holds the pod (never a wrong placement); a soft one is placed without its score.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
-    /// A persistentVolumeClaim volume.
-    PersistentVolumeClaim,
-    /// A generic ephemeral volume.
-    EphemeralVolume,
-    /// An inline disk whose sharing or attach limit the scheduler must respect; the volume source's field name.
-    InlineDisk(&'static str),
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
@@ -25,9 +19,6 @@ pub enum Feature {
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PersistentVolumeClaim => f.write_str("persistent volume claims"),
-            Self::EphemeralVolume => f.write_str("generic ephemeral volumes"),
-            Self::InlineDisk(source) => write!(f, "inline {source} volumes"),
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),

@@ -12,6 +12,7 @@ mod selector;
 mod spread;
 mod taint;
 mod time;
+mod volume;
 mod workload;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
@@ -29,6 +30,11 @@ pub use selector::{
 pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
+pub use volume::{
+    Attachable, BindingMode, BindingWrite, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity,
+    InTreePlugin, InlineDisk, Migration, PersistentVolume, PersistentVolumeClaim, PodVolume, PodVolumes,
+    ProvisionWrite, StorageClass, VolumeAffinity, VolumeAttachment, VolumeSource, VolumeWrites,
+};
 pub use workload::{Service, Workload, WorkloadKind};
 
 /// A shared immutable string: names, keys and values that many objects repeat.

@@ -1,6 +1,6 @@
 use super::{
-    AffinityTerm, Feature, Labels, NodeSelector, PreferredTerm, Requests, SpreadConstraint, Str, Toleration,
-    WeightedTerm,
+    AffinityTerm, Feature, Labels, NodeSelector, PodVolumes, PreferredTerm, Requests, SpreadConstraint, Str,
+    Toleration, WeightedTerm,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -165,6 +165,9 @@ pub struct Pod {
     pub shape: Arc<PodShape>,
     /// What it takes from its node.
     pub usage: Arc<Usage>,
+    /// What it mounts, as far as a plugin looks at it; `None` for the many without. Not part of the shape: what a class of
+    /// equal pods is judged by does not depend on it.
+    pub volumes: Option<Arc<PodVolumes>>,
     /// The `PodScheduled` condition, if there is one.
     pub scheduled: Option<ScheduledCondition>,
     /// Paths of spec fields that this version does not know, sorted; empty for bound pods.

@@ -79,7 +79,8 @@ pub struct NodeTest {
 }
 
 impl NodeTest {
-    fn matches(&self, labels: &Labels) -> bool {
+    /// Whether `labels` pass.
+    pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator {
             NodeTestOperator::In => value.is_some_and(|v| self.values.contains(v)),

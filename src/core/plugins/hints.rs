@@ -164,6 +164,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         }
         Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
         Change::Namespace { .. } => add(&[InterPodAffinity]),
+        Change::Volume(change) => add(super::volumes::helped_by(change)),
         Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
         | Change::DeviceClass { .. }

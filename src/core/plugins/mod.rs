@@ -19,6 +19,7 @@ pub(crate) mod node_name;
 pub(crate) mod node_ports;
 pub(crate) mod node_resources_fit;
 pub(crate) mod node_unschedulable;
+pub(crate) mod node_volume_limits;
 mod normalize;
 mod overlay;
 mod plugin;
@@ -31,6 +32,8 @@ mod subject;
 pub(crate) mod taint_toleration;
 mod verdict;
 pub(crate) mod volume_binding;
+pub(crate) mod volume_restrictions;
+pub(crate) mod volume_zone;
 pub(crate) mod volumes;
 
 pub(crate) use normalize::{default_normalize, reverse_normalize};

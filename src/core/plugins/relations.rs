@@ -7,7 +7,7 @@ use super::{
     Code, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, pod_topology_spread, selector_spread,
     service_affinity, volumes,
 };
-use crate::core::ledger::{Ledger, NodeId};
+use crate::core::ledger::{Ledger, NodeId, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::profile::{CompiledProfile, Score};
 
@@ -125,6 +125,21 @@ impl Relations<'_> {
             }
         }
         self.services.as_ref().map_or(Verdict::FITS, |services| services.filter(cx, node))
+    }
+
+    /// What NodeVolumeLimits says of a claim of the pod that is not there.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.volumes.as_ref().and_then(volumes::Attempt::missing_claim)
+    }
+
+    /// Whether some claim of the pod is still to be bound.
+    pub(crate) fn have_waiting_claims(&self) -> bool {
+        self.volumes.as_ref().is_some_and(volumes::Attempt::has_waiting_claims)
+    }
+
+    /// What is to be done for the pod's claims on `node`, which was just found to fit.
+    pub(crate) fn volume_plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+        self.volumes.as_ref().map(|volumes| volumes.plan(cx, node)).unwrap_or_default()
     }
 
     /// What ended the attempt while filters ran, if one failed.

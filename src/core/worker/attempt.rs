@@ -1,7 +1,7 @@
 use super::{Binding, Worker};
 use crate::core::cycle::{Decision, NoFit};
 use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
-use crate::core::ledger::{Conflict, LedgerAccess, PodState, Proposal};
+use crate::core::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
 use crate::core::model::{Pod, Str, Time};
 use crate::core::queue::Ticket;
@@ -25,7 +25,7 @@ impl Worker {
                 Decision::Failed(text) => return self.attempt_failed(now, ticket, text, effects),
             };
             match self.commit(&proposal, ledger) {
-                Ok(node) => return self.ask_to_bind(ticket, node, effects),
+                Ok(committed) => return self.committed(now, ticket, committed, effects),
                 Err(Conflict::PodChanged) => return self.give_back(ticket, ledger),
                 Err(Conflict::NodeGone | Conflict::NoLongerFits) => self.totals.conflicts += 1,
             }
@@ -34,15 +34,23 @@ impl Worker {
         self.queue.failed(ticket, now);
     }
 
-    fn commit(&mut self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<Str, Conflict> {
+    fn commit(&mut self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<Committed, Conflict> {
         let scheduler = &mut self.scheduler;
         let refits = |l: &_| scheduler.refits(l, &proposal.pod, proposal.node);
         ledger.write(|ledger| ledger.commit(proposal, refits))
     }
 
-    fn ask_to_bind(&mut self, ticket: Ticket, node: Str, effects: &mut Vec<Effect>) {
-        self.last_attempt += 1;
-        let attempt = AttemptId(self.last_attempt);
+    fn committed(&mut self, now: Time, ticket: Ticket, committed: Committed, effects: &mut Vec<Effect>) {
+        match committed.volumes {
+            Some(writes) => self.prepare_volumes(now, ticket, committed.node, writes, effects),
+            None => {
+                let attempt = self.next_attempt();
+                self.ask_to_bind(attempt, ticket, committed.node, effects);
+            }
+        }
+    }
+
+    pub(super) fn ask_to_bind(&mut self, attempt: AttemptId, ticket: Ticket, node: Str, effects: &mut Vec<Effect>) {
         let pod = ticket.pod().clone();
         if !pod.shape.unscored.is_empty() {
             self.unscored.extend(pod.shape.unscored.iter().cloned());

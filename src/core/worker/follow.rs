@@ -2,7 +2,8 @@ use super::{ForeignBind, Worker, hold_reason};
 use crate::core::io::{Effect, RefusalReason, RefusalText};
 use crate::core::ledger::{Change, Ledger, NodeAspects};
 use crate::core::limits::UNKNOWN_FIELDS_NAMED;
-use crate::core::model::{Pod, Str, Time};
+use crate::core::model::{ClaimKey, Pod, Str, Time};
+use crate::core::plugins::volumes::claim_matters_to;
 use crate::core::queue::{Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -29,8 +30,13 @@ impl Worker {
         };
         self.hints.begin();
         let mut helps = false;
+        let mut claims = FxHashSet::default();
         let mut device_classes = false;
         for (version, change) in changes {
+            self.volumes.note(change);
+            if let Change::Volume(change) = change {
+                claims.extend(change.claim().cloned());
+            }
             device_classes |= moves_claims(change, ledger);
             let inside = self.is_inside(change, ledger);
             helps |= self.hints.note(version, change, inside);
@@ -43,6 +49,19 @@ impl Worker {
         if helps {
             self.wake_helped(now, ledger);
         }
+        if !claims.is_empty() {
+            self.wake_users(now, &claims);
+        }
+    }
+
+    /// Lets pods that a volume plugin refused try again, if they name one of `claims`.
+    fn wake_users(&mut self, now: Time, claims: &FxHashSet<ClaimKey>) {
+        self.queue.wake(now, |entry| {
+            let key = &entry.pod().key;
+            let volumes = entry.pod().volumes.as_ref().filter(|_| claim_matters_to(entry.rejectors()));
+            let names = volumes.is_some_and(|v| v.claims(&key.namespace, &key.name).any(|(c, _)| claims.contains(&c)));
+            if names { Wake::Requeue } else { Wake::Stay }
+        });
     }
 
     /// Looks again at queued pods that request scalar resources: dynamic resource allocation may have become the only way
@@ -115,6 +134,7 @@ impl Worker {
             | Change::Resized { .. }
             | Change::Regrouped { .. }
             | Change::Workload { .. }
+            | Change::Volume(_)
             | Change::NominationEnded { .. } => {}
         }
         false
@@ -190,6 +210,7 @@ impl Worker {
             self.take_up(now, pod, ledger, effects);
         }
         self.hints.note_gap(ledger.version());
+        self.volumes.note_gap();
         self.cursor = Some(ledger.version());
         self.wake_helped(now, ledger);
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  step ─▶ inputs (how binds ended) ─▶ change log (new pods, wake-ups) ─▶ pop ─▶ decide (read) ─▶ commit (write) ─▶ Bind
+//!                                                                     claims to be bound first: see `volumes` ──▲
 //! ```
 //!
 //! A step never blocks and never waits. An attempt is a value: while its bind is on the way it is parked under its
@@ -14,6 +15,9 @@ mod outcome;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod volume_tests;
+mod volumes;
 #[cfg(test)]
 mod wake_tests;
 
@@ -31,6 +35,7 @@ use crate::core::queue::{Queue, Ticket, Wake};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use volumes::VolumeWaits;
 
 /// When a worker wants to step again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +67,7 @@ pub struct Worker {
     binding: FxHashMap<AttemptId, Binding>,
     binding_by_uid: FxHashMap<Str, AttemptId>,
     unknown_binds: usize,
+    volumes: VolumeWaits,
     bind_window: usize,
     last_attempt: u64,
     next_sweep: Option<Time>,
@@ -82,6 +88,7 @@ impl Worker {
             binding: FxHashMap::default(),
             binding_by_uid: FxHashMap::default(),
             unknown_binds: 0,
+            volumes: VolumeWaits::default(),
             bind_window: usize::MAX,
             last_attempt: 0,
             next_sweep: None,
@@ -104,6 +111,16 @@ impl Worker {
         self.bind_window = window.max(1);
     }
 
+    /// Requests on the way that count against the window.
+    fn unacknowledged(&self) -> usize {
+        self.binding.len() - self.unknown_binds + self.volumes.writing()
+    }
+
+    fn next_attempt(&mut self) -> AttemptId {
+        self.last_attempt += 1;
+        AttemptId(self.last_attempt)
+    }
+
     /// Binds on the way, those of unknown outcome included.
     pub fn binds_in_flight(&self) -> usize {
         self.binding.len()
@@ -119,6 +136,7 @@ impl Worker {
         self.queue.wake(now, |_| Wake::Requeue);
         self.unscored.clear();
         self.unknown_fields.clear();
+        self.volumes.give_back();
         self.cursor = None;
     }
 
@@ -137,9 +155,10 @@ impl Worker {
         }
         ledger.read(|ledger| self.follow(now, ledger, effects));
         self.run_timers(now);
+        self.run_volumes(now, ledger, effects);
         if self.profile().mode == Mode::Active {
             for _ in 0..DECISIONS_PER_STEP {
-                if self.binding.len() - self.unknown_binds >= self.bind_window {
+                if self.unacknowledged() >= self.bind_window {
                     break;
                 }
                 let Some(ticket) = self.queue.pop() else {
@@ -162,20 +181,20 @@ impl Worker {
 
     fn next(&self) -> Next {
         let counts = self.queue.counts();
-        let window_open = self.binding.len() - self.unknown_binds < self.bind_window;
+        let window_open = self.unacknowledged() < self.bind_window;
         let active = self.profile().mode == Mode::Active;
         if active && window_open && self.queue.can_pop() {
             return Next::Now;
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| counts.unschedulable > 0);
-        backoff.into_iter().chain(sweep).min().map_or(Next::Idle, Next::At)
+        backoff.into_iter().chain(sweep).chain(self.volumes.next_timeout()).min().map_or(Next::Idle, Next::At)
     }
 
     /// Whether nothing but time or a change can make it do more: for simulations.
     pub fn is_quiet(&self) -> bool {
         let counts = self.queue.counts();
-        counts.active == 0 && counts.backoff == 0 && self.binding.is_empty()
+        counts.active == 0 && counts.backoff == 0 && self.binding.is_empty() && self.volumes.len() == 0
     }
 
     /// The nodes it places on as of now, and how many of them are not cordoned. O(nodes) where they changed.

@@ -23,8 +23,11 @@ impl Worker {
                 if let Some(ticket) = self.end_binding(attempt) {
                     ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
                     self.give_back(ticket, ledger);
+                } else {
+                    self.give_back_volumes(attempt, ledger, effects);
                 }
             }
+            Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }
 
@@ -78,7 +81,7 @@ impl Worker {
         }
     }
 
-    fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
+    pub(super) fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
         self.totals.errors += 1;
         ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
         let stays = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {

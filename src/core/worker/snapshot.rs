@@ -48,7 +48,7 @@ pub struct TopReason {
 pub struct WorkerSnapshot {
     /// Pods by part of the queue.
     pub counts: Counts,
-    /// Binds on the way.
+    /// Decided pods that are not bound yet: their bind is on the way, or their claims are.
     pub in_flight: usize,
     /// Those of them whose outcome is unknown.
     pub unknown_binds: usize,
@@ -78,10 +78,10 @@ impl Worker {
         let (nodes_matched, nodes_schedulable) = self.count_nodes(ledger);
         let waiting =
             self.queue.entries().filter(|entry| entry.pod().gates.is_empty()).map(crate::core::queue::Entry::pod);
-        let binding = self.binding.values().map(|binding| binding.ticket.pod());
+        let binding = self.binding.values().map(|binding| binding.ticket.pod()).chain(self.volumes.pods());
         WorkerSnapshot {
             counts: self.queue.counts(),
-            in_flight: self.binding.len(),
+            in_flight: self.binding.len() + self.volumes.len(),
             unknown_binds: self.unknown_binds,
             oldest_pending_unix_us: waiting.chain(binding).map(|pod| pod.created_unix_us).min(),
             top_reasons: self.top_reasons(ledger),

@@ -23,14 +23,15 @@ fn selector(node: &Node<'_>) -> Result<NodeSelector, ImportError> {
     Ok(NodeSelector { node_selector_terms: terms.iter().map(term).collect::<Result<_, _>>()? })
 }
 
-/// Preferred terms; those that can never count (no weight, no condition) are left out.
+/// Preferred terms; those without weight can never count and are left out. An empty one matches nothing, but makes the score
+/// run for every pod.
 fn preferences(nodes: &[Node<'_>]) -> Result<Vec<PreferredNodeSelectorTerm>, ImportError> {
     let mut read = Vec::new();
     for node in nodes {
         let fields = node.fields(&["weight", "preference"])?;
         let weight = fields.need("weight", "write 1 to 100")?.int()?;
         let preference = term(&fields.need("preference", "write the term that weight is for")?)?;
-        if weight != 0 && preference != NodeSelectorTerm::default() {
+        if weight != 0 {
             read.push(PreferredNodeSelectorTerm { weight, preference });
         }
     }

@@ -8,6 +8,7 @@
 //! nodes           machines that exist only as objects
 //! operator        the berth binary, run as the chart's Deployment says
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
+//! provisioner     a storage driver's provisioner, for claims that wait for their pod
 //! demo            the guided tour of `make demo`
 //! bench           the side-by-side benchmark of `make bench-e2e`
 //! ```
@@ -27,6 +28,7 @@ mod operator;
 mod parallel;
 mod parts;
 pub mod process;
+mod provisioner;
 mod upstream;
 mod wait;
 
@@ -37,5 +39,6 @@ pub use nodes::NodeSpec;
 pub use operator::{Operator, OperatorOptions};
 pub use parallel::for_each;
 pub use process::Managed;
+pub use provisioner::Provisioner;
 pub use upstream::Upstream;
 pub use wait::{StopFlag, wait_for};

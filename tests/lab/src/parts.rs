@@ -37,6 +37,12 @@ impl ControlPlane {
         self.spawn("kube-scheduler", command)
     }
 
+    /// Starts kube-controller-manager for volumes: claims are bound and provisioners called on, and a volume or claim that
+    /// is deleted goes once nothing uses it.
+    pub fn start_volume_controllers(&self) -> Result<Managed> {
+        self.start_controller_manager(&["persistentvolume-binder", "pvc-protection", "pv-protection"])
+    }
+
     /// Starts kube-controller-manager with these controllers only: name what the test needs. The node lifecycle
     /// controller (`nodelifecycle`) taints nodes that have no kubelet's lease.
     pub fn start_controller_manager(&self, controllers: &[&str]) -> Result<Managed> {

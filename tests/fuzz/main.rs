@@ -1,0 +1,37 @@
+//! Fuzz targets: whatever bytes come in, nothing panics, and what is accepted means what a naive reading says.
+//!
+//! Every target reads one string of bytes. `cargo test --test fuzz` runs each on strings from a fixed seed, on the files
+//! of its corpus (`tests/fuzz/__fuzz__/…/corpus`, found by longer runs), and on some random strings; a failure prints the
+//! seed or the shortest string found. CONTRIBUTING.md says how to run one for longer.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod choices;
+mod manifest;
+mod mutate;
+mod plugin_args;
+mod quantity;
+mod selector;
+
+use choices::strings;
+
+/// The seed of the strings that every run tries.
+const SEED: u64 = 0x6265_7274_6800;
+
+/// Runs a target on strings from the fixed seed, then leaves it to bolero: corpus, random strings, or a fuzzing engine.
+macro_rules! fuzz {
+    ($name:ident, $fixed:expr, $random:expr) => {
+        #[test]
+        fn $name() {
+            println!("{}: {} strings from seed {SEED:#x}, then {} at random", stringify!($name), $fixed, $random);
+            for bytes in strings(SEED, $fixed) {
+                $name::target(&bytes);
+            }
+            bolero::check!().with_iterations($random).for_each(|bytes: &[u8]| $name::target(bytes));
+        }
+    };
+}
+
+fuzz!(quantity, 30_000, 3_000);
+fuzz!(selector, 10_000, 1_000);
+fuzz!(manifest, 10_000, 1_000);
+fuzz!(plugin_args, 10_000, 1_000);

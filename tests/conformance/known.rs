@@ -14,8 +14,8 @@ pub struct Known {
 
 /// Every class.
 pub const KNOWN: &[Known] = &[
-    Known { name: "Unknown values hold the pod", explains: unknown_value },
     Known { name: "Texts about selectors that do not parse", explains: unparsable },
+    Known { name: "Unknown values hold the pod", explains: unknown_value },
     Known { name: "Namespace selectors that no label satisfies", explains: namespace_selector },
     Known { name: "Nominations that upstream forgets", explains: forgotten_nomination },
     Known { name: "Filters run in the default order", explains: another_order },
@@ -34,7 +34,8 @@ fn unknown_value(_: &Drawn, difference: &Difference) -> bool {
 fn unparsable(_: &Drawn, difference: &Difference) -> bool {
     let upstream = difference.text.lines().next().unwrap_or_default();
     let parse = ["Invalid value: ", "is not a valid label selector operator"];
-    difference.class.starts_with("text of a failure") && parse.iter().any(|text| upstream.contains(text))
+    let held = difference.class.starts_with("text of a failure") || difference.class.contains("Berth held");
+    held && parse.iter().any(|text| upstream.contains(text))
 }
 
 /// Upstream looks the namespaces up and then matches the term again without labels of namespaces: a selector that

@@ -1,13 +1,14 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, selectors, spread, volume};
+use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread, volume};
 use crate::cluster::slim::{
-    ContainerPort, FieldError, Parts, PodSpec, PodStatus, SlimMeta, SlimPod, Toleration as SlimToleration,
+    ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod,
+    Toleration as SlimToleration,
 };
 use crate::core::limits;
 use crate::core::model::{
-    AffinityTerm, Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape,
-    PreferredTerm, Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm,
+    Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
@@ -21,7 +22,8 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     let amounts = PodAmounts::read(parts)?;
     let held = host_ports(decoder, spec, &mut findings)?;
     let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
-    let mut shape = visible(decoder, metadata, spec, &namespace);
+    let mut shape = visible(decoder, metadata, &namespace);
+    pod_affinity::read(decoder, spec, &mut shape, &mut findings);
     if !bound {
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
@@ -92,11 +94,8 @@ fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledC
     })
 }
 
-/// The part of a shape that other pods are checked against, bound or not.
-fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, namespace: &Str) -> PodShape {
-    let terms = spec.affinity.as_ref().map_or(&[][..], |a| &a.pod_anti_affinity.required);
-    let anti_affinity: Vec<AffinityTerm> =
-        terms.iter().map(|term| selectors::affinity_term(decoder, term, namespace)).collect();
+/// The part of a shape that selectors of other pods look at, bound or not.
+fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodShape {
     PodShape {
         namespace: namespace.clone(),
         labels: decoder.labels(&meta.labels),
@@ -110,7 +109,7 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, names
         images: Vec::new(),
         container_count: 0,
         affinity: Vec::new(),
-        anti_affinity,
+        anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
         controller: None,
@@ -132,15 +131,7 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
         shape.required_affinity = required.map(|terms| NodeSelector {
             terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
         });
-        let preferred = affinity.preferred.iter().map(|p| PreferredTerm {
-            weight: p.weight,
-            // Upstream does not parse what weighs nothing; an empty term matches nothing anyway.
-            term: match p.weight {
-                0 => NodeSelectorTerm::default(),
-                _ => selectors::node_term(decoder, &p.preference, PREFERRED, &mut findings),
-            },
-        });
-        shape.preferred_affinity = preferred.collect();
+        shape.preferred_affinity = affinity.preferred.iter().map(|p| preferred(decoder, p, &mut findings)).collect();
     }
     shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
     let constraints = spec.topology_spread_constraints.iter();
@@ -155,6 +146,18 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
 
 const REQUIRED: &str = "spec.affinity.nodeAffinity.required";
 const PREFERRED: &str = "spec.affinity.nodeAffinity.preferred";
+
+/// A preferred term. Upstream does not parse what weighs nothing, and fails a pod with another that does not parse.
+fn preferred(decoder: &mut Decoder, slim: &SlimPreferredTerm<'_>, findings: &mut Findings) -> PreferredTerm {
+    let term = match slim.weight {
+        0 => NodeSelectorTerm::default(),
+        _ => selectors::node_term(decoder, &slim.preference, PREFERRED, findings),
+    };
+    if term.broken {
+        findings.unknown(PREFERRED, "a term that does not parse");
+    }
+    PreferredTerm { weight: slim.weight, term }
+}
 
 /// An image name with the tag that the kubelet would report. After `imagelocality/image_locality.go`.
 fn image_name(decoder: &mut Decoder, name: &str) -> Str {

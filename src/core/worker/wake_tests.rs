@@ -1,129 +1,188 @@
-//! What wakes a pod that a volume plugin refused.
+//! No wake-up is missed: when a worker has nothing left to do, whoever still waits fits nowhere.
 
-use super::volume_tests::{Bench, newer};
-use crate::core::ledger::Ledger;
-use crate::core::model::{CsiDriver, PersistentVolume, PodVolume, StorageClass, VolumeAttachment};
-use crate::core::volume_testing::{
-    bound, claim, csi, csi_node, mounting, node_in, only_in, using, volume, waiting_class,
-};
+use super::*;
+use crate::core::cycle::{Explanation, Rng, explain};
+use crate::core::io::BindOutcome;
+use crate::core::ledger::PodState;
+use crate::core::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
+use crate::core::plugins::Plugin;
+use crate::core::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
+use crate::core::testing::node;
+use std::cell::RefCell;
+use std::time::Duration;
 
-#[test]
-fn only_pods_that_name_a_claim_are_woken_by_it() {
-    let mut bench = Bench::new();
-    let own = |name: &str| mounting(name, vec![PodVolume::Ephemeral { volume: "tmp".into() }]);
-    bench.seen(|ledger| {
-        ledger.apply_pod(using("p", &["c"]));
-        ledger.apply_pod(own("q"));
-        ledger.apply_pod(own("r"));
-    });
-    bench.settle(0);
-    assert_eq!(bench.workers[0].queue.counts().unschedulable, 3);
-    bench.now = 30_000;
-    bench.settle(0);
-    bench.seen(|ledger| {
-        ledger.apply_volume(volume("v", "", 1));
-        ledger.apply_volume(volume("w", "", 1));
-    });
-    bench.settle(0);
-    bench.refusals.clear();
-    bench.now = 60_000;
-    bench.seen(|ledger| {
-        ledger.apply_claim(bound("c", "v"));
-        ledger.apply_claim(newer(bound("q-tmp", "w"), |claim| claim.controller = Some("q".into())));
-    });
-    bench.settle(0);
-    let placed: Vec<String> = bench.binds.iter().map(|(_, _, pod, _)| pod.key.name.to_string()).collect();
-    assert_eq!(placed, ["p", "q"]);
-    assert!(bench.refusals.is_empty(), "the third was not tried: {:?}", bench.refusals);
-}
+/// Draws clusters in which labels and terms decide more than room does.
+struct Draw(Rng);
 
-/// A changed driver wakes pods with claims; upstream's hint looks at inline CSI volumes only.
-#[test]
-fn a_changed_driver_wakes_pods_with_claims() {
-    let mut bench = Bench::new();
-    let driver = |storage_capacity| CsiDriver { name: "driver".into(), storage_capacity };
-    bench.seen(|ledger| {
-        ledger.apply_csi_driver(driver(true));
-        ledger.apply_claim(claim("c", "made", 1));
-        ledger.apply_pod(using("p", &["c"]));
-    });
-    bench.settle(0);
-    assert_eq!(bench.workers[0].queue.counts().unschedulable, 1);
-    bench.now = 5_000;
-    bench.seen(|ledger| ledger.apply_csi_driver(driver(false)));
-    bench.settle(0);
-    assert_eq!(bench.writes.len(), 1);
-}
-
-#[test]
-fn a_wake_up_for_each_change_that_may_help() {
-    type Setup = fn(&mut Ledger);
-    // What refuses the pod `p` with claim `c`, and what lifts that.
-    let cases: [(&str, Setup, Setup); 6] = [
-        ("a volume comes", |l| l.apply_claim(claim("c", "local", 1)), |l| l.apply_volume(volume("v", "local", 1))),
-        (
-            "a class comes",
-            |l| l.apply_claim(claim("c", "new", 1)),
-            |l| l.apply_storage_class(waiting_class("new", "driver")),
-        ),
-        (
-            "a class allows more",
-            |l| {
-                let class = StorageClass { allowed_topologies: only_in("z"), ..waiting_class("made", "driver") };
-                l.apply_storage_class(class);
-                l.apply_claim(claim("c", "made", 1));
-            },
-            |l| l.apply_storage_class(waiting_class("made", "driver")),
-        ),
-        (
-            "a limit is raised",
-            |l| {
-                for node in ["a", "b"] {
-                    l.apply_csi_node(csi_node(node, "d", Some(0)));
-                }
-                l.apply_volume(csi("v", "d"));
-                l.apply_claim(bound("c", "v"));
-            },
-            |l| l.apply_csi_node(csi_node("a", "d", Some(1))),
-        ),
-        (
-            "a volume is detached",
-            |l| {
-                l.delete_node("b");
-                l.apply_csi_node(csi_node("a", "d", Some(1)));
-                l.apply_volume(csi("v", "d"));
-                l.apply_volume(csi("w", "d"));
-                l.apply_claim(bound("c", "v"));
-                l.apply_volume_attachment(VolumeAttachment {
-                    name: "of w".into(),
-                    attacher: "d".into(),
-                    node: "a".into(),
-                    volume: Some("w".into()),
-                });
-            },
-            |l| l.delete_volume_attachment("of w"),
-        ),
-        (
-            "a node gets the zone",
-            |l| {
-                l.apply_volume(PersistentVolume { affinity: only_in("z"), ..volume("v", "", 1) });
-                l.apply_claim(bound("c", "v"));
-            },
-            |l| l.apply_node(&node_in("a", "z")),
-        ),
-    ];
-    for (case, refused, lifted) in cases {
-        let mut bench = Bench::new();
-        bench.seen(|ledger| {
-            refused(ledger);
-            ledger.apply_pod(using("p", &["c"]));
-        });
-        bench.settle(0);
-        assert_eq!(bench.workers[0].queue.counts().unschedulable, 1, "{case}");
-        bench.now = 5_000;
-        bench.seen(lifted);
-        bench.settle(0);
-        assert_eq!(bench.binds.len() + bench.writes.len(), 1, "{case}");
-        bench.audit();
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
     }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn term(&mut self) -> AffinityTerm {
+        let key = self.pick(&["kubernetes.io/hostname", "zone", "zone"]);
+        let pods = self.pick(&["app=web", "app=db", "app!=web"]);
+        match self.below(4) {
+            0 => term_in(&[], Some(self.pick(&["team=a", "team!=a"])), key, pods),
+            _ => term(key, pods),
+        }
+    }
+
+    fn constraint(&mut self) -> SpreadConstraint {
+        SpreadConstraint {
+            max_skew: 1 + self.below(2) as i32,
+            topology_key: self.pick(&["kubernetes.io/hostname", "zone"]).into(),
+            hard: true,
+            selector: Some(selector(self.pick(&["app=web", "app=db", "app"]))),
+            min_domains: 1 + self.below(2) as i32,
+            honor_affinity: true,
+            honor_taints: self.below(2) == 0,
+        }
+    }
+
+    fn pod(&mut self, name: &str) -> Pod {
+        let mut asks = labelled(self.pick(&["app=web", "app=db"])).of(self.pick(&["default", "default", "x"]));
+        for _ in 0..self.below(3) {
+            let term = self.term();
+            asks = if self.below(2) == 0 { asks.near(term) } else { asks.away(term) };
+        }
+        if self.below(3) == 0 {
+            asks.0.spread.push(self.constraint());
+        }
+        asks.0.requests.milli_cpu = [0, 0, 300][self.below(3) as usize];
+        let mut drawn = asks.named(name);
+        drawn.priority = self.below(2) as i32;
+        if self.below(6) == 0 {
+            drawn.nominated_node = Some(self.pick(&["n0", "n1", "n2"]).into());
+        }
+        drawn
+    }
+
+    /// One change of the cluster, by anyone but the worker.
+    fn event(&mut self, ledger: &mut Ledger, placed: &mut Vec<Pod>, serial: &mut u64) {
+        let anyone = |draw: &mut Self, of: &[Pod]| (!of.is_empty()).then(|| draw.below(of.len() as u64) as usize);
+        *serial += 1;
+        match self.below(12) {
+            0 | 1 => self.node(ledger),
+            2 => ledger.delete_node(self.pick(&["n1", "n2", "n3"])),
+            3 => {
+                let mut pod = self.pod(&format!("b{serial}"));
+                pod.node_name = Some(self.pick(&["n0", "n1", "n2", "n3"]).into());
+                ledger.apply_pod(pod.clone());
+                placed.push(pod);
+            }
+            4 | 5 => {
+                let Some(at) = anyone(self, placed) else { return };
+                let other = self.pod("other");
+                let pod = &mut placed[at];
+                let labels = other.shape.labels.clone();
+                Arc::make_mut(&mut pod.shape).labels = labels;
+                pod.deleting |= self.below(4) == 0;
+                ledger.apply_pod(pod.clone());
+            }
+            6 | 7 => {
+                let Some(at) = anyone(self, placed) else { return };
+                ledger.delete_pod(&placed.swap_remove(at).uid);
+            }
+            8 => {
+                let labels = labels(self.pick(&["team=a", "team=b"]));
+                ledger.apply_namespace(Namespace { name: self.pick(&["default", "x"]).into(), labels });
+            }
+            9 => {
+                let Some(waiting) = ledger.pending_pods().into_iter().next() else { return };
+                if self.below(2) == 0 {
+                    ledger.delete_pod(&waiting.uid);
+                } else {
+                    ledger.apply_pod(Pod { nominated_node: None, ..(*waiting).clone() });
+                }
+            }
+            _ => ledger.apply_pod(self.pod(&format!("p{serial}"))),
+        }
+    }
+
+    fn node(&mut self, ledger: &mut Ledger) {
+        let name = self.pick(&["n0", "n1", "n2", "n3"]);
+        let mut object = node(name, 1000, 0, 20);
+        let zone = ["", " zone=a", " zone=b"][self.below(3) as usize];
+        object.labels = labels(&format!("kubernetes.io/hostname={name}{zone}"));
+        object.unschedulable = self.below(8) == 0;
+        ledger.apply_node(&object);
+    }
+}
+
+/// Steps until the worker has nothing to do, every bind ending well at once.
+fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut Vec<Pod>) {
+    let (mut inputs, mut effects) = (Vec::new(), Vec::new());
+    loop {
+        worker.step(now, &mut inputs, ledger, &mut effects);
+        for effect in effects.drain(..) {
+            let Effect::Bind { attempt, pod, node } = effect else { continue };
+            let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
+            ledger.borrow_mut().apply_pod(bound.clone());
+            placed.push(bound);
+            inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+        }
+        if inputs.is_empty() && worker.is_quiet() && worker.cursor == Some(ledger.borrow().version()) {
+            return;
+        }
+    }
+}
+
+/// 400 sequences of 50 events, without a sweep that would make good for what a hint missed.
+#[test]
+fn whoever_waits_when_all_is_quiet_fits_nowhere() {
+    let mut refused = 0;
+    for seed in 0..400 {
+        let mut draw = Draw(Rng::seeded(seed));
+        let ledger = RefCell::new(Ledger::new());
+        ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 20));
+        let mut profile = CompiledProfile::default_preset("test");
+        profile.queue.max_unschedulable = Duration::MAX;
+        let mut worker = Worker::new(Arc::new(profile), seed);
+        let (mut placed, mut serial) = (Vec::new(), 0);
+        for step in 0..50 {
+            draw.event(&mut ledger.borrow_mut(), &mut placed, &mut serial);
+            let now = Time::from_millis(20_000 * (step + 1));
+            settle(&mut worker, &ledger, now, &mut placed);
+            let ledger = ledger.borrow();
+            for entry in worker.queue.entries() {
+                let Some(PodState::Pending(pod)) = ledger.pod(&entry.pod().uid) else { panic!("a queued pod waits") };
+                let Explanation::Judged(judged) = explain(worker.profile(), &ledger, pod) else { panic!("judged") };
+                let by: Vec<&str> = entry.rejectors().iter().map(Plugin::name).collect();
+                assert_eq!(judged.feasible, 0, "seed {seed}, step {step}: {} waits for {by:?}: {judged:?}", pod.key);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 10_000, "many wait: {refused}");
+}
+
+/// What is placed beside it is none of its business.
+#[test]
+fn pods_that_say_nothing_to_a_waiting_pod_do_not_wake_it() {
+    let ledger = RefCell::new(Ledger::new());
+    ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 200));
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.queue.max_unschedulable = Duration::MAX;
+    let mut worker = Worker::new(Arc::new(profile), 1);
+    let mut placed = Vec::new();
+    let waits = labelled("app=web").near(term("kubernetes.io/hostname", "app=db")).named("waits");
+    ledger.borrow_mut().apply_pod(waits);
+    settle(&mut worker, &ledger, Time::ZERO, &mut placed);
+    let attempts = |worker: &Worker| worker.queue.entries().map(crate::core::queue::Entry::attempts).sum::<u32>();
+    assert_eq!(attempts(&worker), 1);
+    for i in 0..50 {
+        ledger.borrow_mut().apply_pod(labelled("app=web").named(&format!("web-{i}")));
+        settle(&mut worker, &ledger, Time::from_millis(60_000 * i), &mut placed);
+    }
+    ledger.borrow_mut().delete_pod("web-7");
+    settle(&mut worker, &ledger, Time::from_millis(4_000_000), &mut placed);
+    assert_eq!((attempts(&worker), placed.len()), (1, 50));
+    ledger.borrow_mut().apply_pod(labelled("app=db").named("db"));
+    settle(&mut worker, &ledger, Time::from_millis(5_000_000), &mut placed);
+    assert_eq!(placed.len(), 52, "this one is what it waited for");
 }

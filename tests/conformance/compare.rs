@@ -5,8 +5,7 @@ use super::coverage::normalise;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plugins that Berth does not have yet; what they refuse and score is left out, and counted.
-pub const AWAITED: [&str; 6] =
-    ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity"];
+pub const AWAITED: [&str; 1] = ["InterPodAffinity"];
 
 /// The plugin that upstream lists with 0 on every node of a pod without resource claims.
 const NO_CLAIMS: &str = "DynamicResources";

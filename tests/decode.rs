@@ -3,7 +3,7 @@
 
 use berth::cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod, from_manifest};
 use berth::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use berth::core::model::{Feature, Pod, Protocol, RequirementOperator, TaintEffect, TolerationOperator};
+use berth::core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator};
 use serde_json::{Value, json};
 
 const MIB: i64 = 1024 * 1024;
@@ -287,46 +287,70 @@ fn anti_affinity_terms_and_their_namespaces() {
     assert_eq!(names(json!({"namespaceSelector": null})), ["n"]);
     assert!(term(json!({"namespaceSelector": {}})).namespaces.selector.unwrap().requirements.is_empty());
     assert!(term(json!({"labelSelector": null})).selector.is_none());
-    let future = json!({"labelSelector": {"matchExpressions": [
-        {"key": "a", "operator": "Near", "values": ["b"]}, {"key": "a", "operator": "NotIn", "values": ["d", "c"]}]}});
-    let requirements = term(future).selector.unwrap().requirements;
-    assert_eq!(requirements.len(), 1, "an unknown operator makes the term wider");
-    assert_eq!((requirements[0].operator, &*requirements[0].values[0]), (RequirementOperator::NotIn, "c"));
 }
 
 #[test]
-fn features_that_hold_and_features_that_go_unscored() {
-    let terms = |side: &str, kind: &str| json!({"affinity": {side: {kind: [{}]}}});
-    let (required, preferred) =
-        ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution");
+fn pod_affinity_of_all_kinds_is_read_of_pending_and_bound_pods() {
+    let term = |label: &str| json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": label}}});
+    let side = |label: &str| {
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": [term(label), term("more")],
+               "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": term(label)}]})
+    };
+    let affinity = json!({"podAffinity": side("to"), "podAntiAffinity": side("away")});
+    for spec in [json!({"affinity": affinity}), json!({"affinity": affinity, "nodeName": "x"})] {
+        let shape = pod(spec).shape.clone();
+        let label = |term: &AffinityTerm| term.selector.as_ref().unwrap().requirements[0].values[0].to_string();
+        assert_eq!(shape.affinity.iter().map(label).collect::<Vec<_>>(), ["to", "more"]);
+        assert_eq!(shape.anti_affinity.iter().map(label).collect::<Vec<_>>(), ["away", "more"]);
+        let preferred: Vec<_> = shape.preferred_pods.iter().map(|t| (t.weight, label(&t.term))).collect();
+        assert_eq!(preferred, [(7, "to".to_owned()), (-7, "away".to_owned())]);
+        assert!(shape.holds.is_empty());
+    }
+}
+
+#[test]
+fn a_list_of_terms_with_a_selector_that_does_not_parse_is_empty_and_holds_a_pending_pod() {
+    let good = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}});
+    let broken =
+        |requirement: Value| json!({"topologyKey": "zone", "labelSelector": {"matchExpressions": [requirement]}});
+    for (requirement, what) in [
+        (json!({"key": "a", "operator": "Near", "values": ["b"]}), "operator Near"),
+        (json!({"key": "a", "operator": "In", "values": []}), "a In of 0 values"),
+        (json!({"key": "a", "operator": "Exists", "values": ["b"]}), "a Exists of 1 values"),
+        (json!({"key": "a", "operator": "In", "values": ["{{.bad.}}"]}), "a={{.bad.}}"),
+        (json!({"key": "a b", "operator": "Exists"}), "key a b"),
+    ] {
+        let affinity = json!({"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [good, broken(requirement.clone())],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": good}]}});
+        let (pending, bound) =
+            (pod(json!({"affinity": affinity})), pod(json!({"affinity": affinity, "nodeName": "x"})));
+        for pod in [&pending, &bound] {
+            assert_eq!((pod.shape.anti_affinity.len(), pod.shape.preferred_pods.len()), (0, 1), "{requirement}");
+        }
+        let hold = Feature::UnknownValue(format!("spec.affinity.podAntiAffinity.required={what}").into());
+        assert_eq!((&pending.shape.holds[..], bound.shape.holds.len()), (&[hold][..], 0), "{requirement}");
+    }
+    let namespaces = json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": "z", "namespaceSelector": {"matchLabels": {"a": "-"}}}}]}});
+    let hold = Feature::UnknownValue("spec.affinity.podAffinity.preferred=a=-".into());
+    assert_eq!(pod(json!({"affinity": namespaces})).shape.holds, [hold]);
+}
+
+#[test]
+fn features_that_hold() {
     let volume = |source: &str| json!({"volumes": [{"name": "v", source: {}}]});
     let many: serde_json::Map<String, Value> = (0..41).map(|i| (format!("example.com/r{i}"), json!(1))).collect();
     for (spec, hold) in [
-        (terms("podAffinity", required), Feature::RequiredPodAffinity),
-        (terms("podAntiAffinity", required), Feature::RequiredPodAntiAffinity),
-        (json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}), Feature::HardTopologySpread),
         (
             json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "Panic"}]}),
             Feature::UnknownValue("spec.topologySpreadConstraints.whenUnsatisfiable=Panic".into()),
         ),
-        (volume("persistentVolumeClaim"), Feature::PersistentVolumeClaim),
-        (volume("ephemeral"), Feature::EphemeralVolume),
-        (volume("gcePersistentDisk"), Feature::InlineDisk("gcePersistentDisk")),
-        (volume("rbd"), Feature::InlineDisk("rbd")),
-        (volume("cinder"), Feature::InlineDisk("cinder")),
         (json!({"resourceClaims": [{"name": "c"}]}), Feature::ResourceClaims),
         (json!({"schedulingGroup": {"podGroupName": "g"}}), Feature::PodGroup),
         (json!({"containers": [{"resources": {"requests": many}}]}), Feature::TooManyResources),
     ] {
         assert_eq!(pod(spec.clone()).shape.holds, [hold], "{spec}");
-    }
-    for (spec, soft) in [
-        (terms("podAffinity", preferred), Feature::PreferredPodAffinity),
-        (terms("podAntiAffinity", preferred), Feature::PreferredPodAffinity),
-        (json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}), Feature::SoftTopologySpread),
-    ] {
-        let pod = pod(spec.clone());
-        assert_eq!((&pod.shape.unscored[..], pod.shape.holds.len()), (&[soft][..], 0), "{spec}");
     }
     for harmless in ["emptyDir", "configMap", "csi", "hostPath", "nfs", "projected"] {
         assert!(pod(volume(harmless)).shape.holds.is_empty(), "{harmless}");

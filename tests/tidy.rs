@@ -136,3 +136,25 @@ fn nothing_is_left_to_do_later() {
         }
     }
 }
+
+/// Only that they are named: whether what the page says is so, the conformance oracle knows.
+#[test]
+fn the_parity_page_names_every_plugin_and_argument() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/parity.md")).unwrap();
+    let rows: Vec<Vec<&str>> =
+        page.lines().filter(|l| l.starts_with('|')).map(|l| l.split('|').map(str::trim).collect()).collect();
+    let names: BTreeSet<&str> =
+        rows.iter().filter_map(|cells| cells.get(1)).flat_map(|cell| cell.split(", ")).collect();
+    for plugin in berth::core::plugins::Plugin::ALL {
+        assert!(names.contains(plugin.name()), "docs/parity.md has no row for the plugin {}", plugin.name());
+    }
+    for score in berth::core::profile::Score::ALL {
+        assert!(names.contains(score.name()), "docs/parity.md has no row for the score {}", score.name());
+    }
+    let schema = schemars::schema_for!(berth::api::PluginArgs).to_value();
+    for argument in schema["properties"].as_object().unwrap().keys() {
+        let plugin = argument[..1].to_uppercase() + &argument[1..];
+        let named = names.contains(&*plugin) || page.contains(&format!("`{argument}`"));
+        assert!(named, "docs/parity.md does not name the arguments {argument}");
+    }
+}

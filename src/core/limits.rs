@@ -55,3 +55,12 @@ pub const SHAPES_RESOLVED: usize = 1024;
 
 /// Topology keys with a column of their own: 4 bytes a node each. Clusters use a handful.
 pub const TOPOLOGY_KEYS: usize = 256;
+
+/// Bytes of InterPodAffinity's counts that one worker keeps: three hundred questions over hostnames on 5,000 nodes.
+pub const AFFINITY_TABLES_BYTES: usize = 16 << 20;
+
+/// Cohorts of pods that came or went in one look at the log and are held against each pod that waits; beyond, all are tried.
+pub const HINT_COHORTS: usize = 128;
+
+/// Cohorts held against pods that wait in one look at the log, some milliseconds' worth; beyond, the rest are tried.
+pub const HINT_LOOKS: usize = 65_536;

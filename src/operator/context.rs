@@ -8,6 +8,7 @@ use crate::cluster::bind::BindLane;
 use crate::cluster::client::Clients;
 use crate::cluster::events::EventSink;
 use crate::cluster::lease::LeaseState;
+use crate::cluster::prebind::PreBindLane;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
 use crate::runtime::Engine;
@@ -20,6 +21,7 @@ pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
     pub(super) lane: BindLane,
+    pub(super) prebind: PreBindLane,
     pub(super) refusals: RefusalWriter,
     pub(super) events: EventSink,
     pub(super) denials: Denials,

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use crate::cluster::lease::LeaseState;
+use crate::cluster::prebind::PreBindCounters;
 use crate::runtime::{Ended, WorkerView};
 use crate::telemetry::{Exposition, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
@@ -26,9 +27,25 @@ fn process(cx: &Context, samples: &mut Samples) {
     {
         samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
     }
+    prebind(&cx.prebind.counters(), samples);
     let events = cx.events.counters();
     samples.counter(Metric::Events, &[("result", "written")], events.written);
     samples.counter(Metric::Events, &[("result", "dropped")], events.dropped + events.failed);
+}
+
+fn prebind(counters: &PreBindCounters, samples: &mut Samples) {
+    for (resource, writes) in [
+        ("persistentvolumes", counters.volumes),
+        ("persistentvolumeclaims", counters.claims),
+        ("pods/status", counters.nominations),
+    ] {
+        for (result, count) in [("written", writes.written), ("conflict", writes.conflict), ("failed", writes.failed)] {
+            samples.counter(Metric::PreBindWrites, &[("resource", resource), ("result", result)], count);
+        }
+    }
+    for (state, pods) in [("queued", counters.queued), ("in_flight", counters.in_flight)] {
+        samples.gauge(Metric::PreBindPods, &[("state", state)], pods as f64);
+    }
 }
 
 fn board(cx: &Context, samples: &mut Samples) {

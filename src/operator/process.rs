@@ -11,7 +11,7 @@ use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
-use crate::cluster::prebind::Nominated;
+use crate::cluster::prebind::{self, Nominated, PreBindLane};
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
 use crate::runtime::Engine;
@@ -88,13 +88,22 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         }
     });
     let deliver = watch_for_denials(deliver, evidence.clone());
-    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
     let nominated = Nominated::default();
+    let prebind = PreBindLane::new(
+        clients.writes.clone(),
+        prebind::Options::default(),
+        gate.clone(),
+        nominated.clone(),
+        deliver.clone(),
+    );
+    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
     let wiring = Wiring {
         held: lane.held(),
         lane: lane.clone(),
+        prebind: prebind.clone(),
+        nominated,
         refusals: refusals.clone(),
         events: options.events.then(|| events.clone()),
     };
@@ -104,7 +113,7 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         wiring
     });
     let writes = Arc::default();
-    Context { clients, engine, lane, refusals, events, denials, writes, board: Board::default() }
+    Context { clients, engine, lane, prebind, refusals, events, denials, writes, board: Board::default() }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -164,7 +173,10 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
-    let left = cx.lane.shutdown(LAND_WITHIN).await;
+    let (left, before) = tokio::join!(cx.lane.shutdown(LAND_WITHIN), cx.prebind.shutdown(LAND_WITHIN));
+    if before.unsettled > 0 {
+        tracing::warn!(pods = before.unsettled, "writes to volumes cut off: the next process finds them as they are");
+    }
     if left.unsettled > 0 {
         tracing::warn!(binds = left.unsettled, "sent binds whose outcome the next process will find");
     }

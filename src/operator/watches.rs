@@ -2,8 +2,9 @@
 
 use crate::cluster::client::Clients;
 use crate::cluster::watch::{
-    self, DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
-    WatchEvent, WatchOptions, WatchStats, Watched,
+    self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
+    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
+    VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
 };
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
@@ -35,7 +36,23 @@ macro_rules! kinds {
     };
 }
 
-kinds![Namespaces, Nodes, Services, ReplicationControllers, ReplicaSets, StatefulSets, DeviceClasses, Pods,];
+kinds![
+    Namespaces,
+    Nodes,
+    Services,
+    ReplicationControllers,
+    ReplicaSets,
+    StatefulSets,
+    PersistentVolumes,
+    PersistentVolumeClaims,
+    StorageClasses,
+    CsiNodes,
+    CsiDrivers,
+    CsiStorageCapacities,
+    VolumeAttachments,
+    DeviceClasses,
+    Pods,
+];
 
 /// A watch that feeds the ledger.
 pub(super) struct Fed {

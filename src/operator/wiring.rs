@@ -1,9 +1,10 @@
-//! Where workers' effects go: the bind lane, the writer of refusals, events.
+//! Where workers' effects go: the lanes before and of binds, the writer of refusals, events.
 
 use crate::cluster::bind::{BindLane, BindRequest, Deliver, Held, WorkerId};
 use crate::cluster::events::{Event, EventSink};
+use crate::cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeRequest};
 use crate::cluster::refusal::RefusalWriter;
-use crate::core::io::{AttemptId, BindOutcome, Input};
+use crate::core::io::{AttemptId, BindOutcome, Input, VolumesOutcome};
 use crate::core::model::{Pod, Str};
 use crate::runtime::{Outlets, Refusal};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use tokio::sync::{Notify, watch as channel};
 /// The way out for effects.
 pub(super) struct Wiring {
     pub(super) lane: BindLane,
+    pub(super) prebind: PreBindLane,
+    pub(super) nominated: Nominated,
     pub(super) held: channel::Receiver<Held>,
     pub(super) refusals: RefusalWriter,
     pub(super) events: Option<EventSink>,
@@ -23,8 +26,19 @@ impl Outlets for Wiring {
         self.lane.submit(worker, request);
     }
 
+    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        self.prebind.submit(worker, request);
+    }
+
+    fn nominate(&self, request: NominateRequest) {
+        self.prebind.nominate(request);
+    }
+
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
-        self.lane.revoke(worker)
+        let mut taken = self.prebind.revoke(worker);
+        taken.extend(self.lane.revoke(worker));
+        taken
     }
 
     fn share(&self, busy: usize) -> usize {
@@ -37,6 +51,7 @@ impl Outlets for Wiring {
 
     fn bound(&self, pod: Arc<Pod>, node: Str) {
         tracing::debug!(pod = %pod.key, node = &*node, "pod bound");
+        self.nominated.forget(&pod.uid);
         if let Some(events) = &self.events {
             events.send(Event::scheduled(pod, node));
         }
@@ -52,12 +67,19 @@ impl Outlets for Wiring {
     }
 }
 
-/// Wraps the way in for outcomes so that a bind refused for want of a permission is noticed.
+/// Wraps the way in for outcomes so that a bind, or a write before one, refused for want of a permission is noticed.
 pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deliver {
     Arc::new(move |worker, input| {
-        if let Input::BindEnded { outcome: BindOutcome::Refused { message }, .. } = &input
-            && message.contains("cannot create resource")
-        {
+        let refused = match &input {
+            Input::BindEnded { outcome: BindOutcome::Refused { message }, .. } => {
+                message.contains("cannot create resource")
+            }
+            Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => {
+                message.contains("cannot patch resource")
+            }
+            _ => false,
+        };
+        if refused {
             evidence.notify_one();
         }
         deliver(worker, input);

@@ -80,8 +80,9 @@ impl Desk {
     pub(super) fn revoked(&self, attempts: &[AttemptId]) {
         let mut state = self.lock();
         for attempt in attempts {
-            self.stats.count(Ended::Revoked);
+            // One that was still before its bind is the worker's own to undo.
             if let Some(open) = state.open.remove(attempt) {
+                self.stats.count(Ended::Revoked);
                 state.undone.insert(*attempt, open.pod.uid.clone());
             }
         }
@@ -136,8 +137,10 @@ impl Desk {
     fn settle(&self, state: &mut State, input: &Input) -> (AttemptId, Aftermath) {
         let (attempt, outcome) = match input {
             Input::BindRevoked { attempt } => {
-                self.stats.count(Ended::Revoked);
                 let open = state.open.remove(attempt);
+                if open.is_some() {
+                    self.stats.count(Ended::Revoked);
+                }
                 return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
             }
             Input::VolumesWritten { attempt, .. } => return (*attempt, Aftermath::Nothing),

@@ -2,7 +2,9 @@
 
 use super::engine::Engine;
 use crate::cluster::watch::{
-    DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, Watched,
+    CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
+    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
+    VolumeAttachments, Watched,
 };
 use crate::core::ledger::Ledger;
 use crate::core::model::{Node, Str, WorkloadKind};
@@ -27,7 +29,12 @@ pub trait Tracked: Watched {
     fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger);
 }
 
-/// What tells objects apart: their `uid`, their `name`, or their `key`, which is `namespace/name`.
+fn key(namespace: &str, name: &str) -> Str {
+    format!("{namespace}/{name}").into()
+}
+
+/// What tells objects apart: their `uid`, their `name`, or their `key`, which is `namespace/name`; a
+/// `claim` has it in one piece.
 macro_rules! identity {
     (uid) => {
         fn identity(object: &Self::Object) -> Str {
@@ -49,11 +56,20 @@ macro_rules! identity {
     };
     (key) => {
         fn identity(object: &Self::Object) -> Str {
-            Self::identity_of(&object.namespace, &object.name, "")
+            key(&object.namespace, &object.name)
         }
 
         fn identity_of(namespace: &str, name: &str, _uid: &str) -> Str {
-            format!("{namespace}/{name}").into()
+            key(namespace, name)
+        }
+    };
+    (claim) => {
+        fn identity(object: &Self::Object) -> Str {
+            key(&object.key.namespace, &object.key.name)
+        }
+
+        fn identity_of(namespace: &str, name: &str, _uid: &str) -> Str {
+            key(namespace, name)
         }
     };
 }
@@ -87,6 +103,13 @@ tracked! {
     ReplicationControllers: by key, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicationController);
     ReplicaSets: by key, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicaSet);
     StatefulSets: by key, apply_controller, delete_controller, retain_controllers (WorkloadKind::StatefulSet);
+    PersistentVolumes: by name, apply_volume, delete_volume, retain_volumes;
+    PersistentVolumeClaims: by claim, apply_claim, delete_claim, retain_claims;
+    StorageClasses: by name, apply_storage_class, delete_storage_class, retain_storage_classes;
+    CsiNodes: by name, apply_csi_node, delete_csi_node, retain_csi_nodes;
+    CsiDrivers: by name, apply_csi_driver, delete_csi_driver, retain_csi_drivers;
+    CsiStorageCapacities: by key, apply_csi_capacity, delete_csi_capacity, retain_csi_capacities;
+    VolumeAttachments: by name, apply_volume_attachment, delete_volume_attachment, retain_volume_attachments;
     DeviceClasses: by name, apply_device_class, delete_device_class, retain_device_classes;
 }
 

@@ -1,4 +1,5 @@
 use crate::cluster::bind::{BindRequest, WorkerId};
+use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::core::io::{AttemptId, RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
 use std::sync::Arc;
@@ -23,7 +24,13 @@ pub trait Outlets: Send + Sync + 'static {
     /// Queues a bind. Its outcome is delivered to the engine.
     fn bind(&self, worker: WorkerId, request: BindRequest);
 
-    /// Takes back a worker's binds that were not sent; nothing else is delivered for them.
+    /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
+    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);
+
+    /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all.
+    fn nominate(&self, request: NominateRequest);
+
+    /// Takes back a worker's binds, and writes before binds, that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
 
     /// Each worker's part of the lane while `busy` of them have something to bind, at least 1.

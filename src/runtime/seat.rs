@@ -7,7 +7,8 @@ use super::outlets::Refusal;
 use super::shared::Shared;
 use super::shares::Share;
 use crate::cluster::bind::BindRequest;
-use crate::core::io::{AttemptId, BindOutcome, Effect, Input, VolumesOutcome};
+use crate::cluster::prebind::{NominateRequest, VolumeRequest};
+use crate::core::io::{AttemptId, BindOutcome, Effect, Input};
 use crate::core::ledger::LedgerAccess;
 use crate::core::model::Str;
 use crate::core::worker::{Next, Worker};
@@ -141,8 +142,10 @@ impl Seat {
         self.worker.set_bind_window(self.window());
         let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
         self.desk.digested(&undone);
+        // Whoever takes a nomination back has given up what was assumed with it.
+        let given_up = self.effects.iter().any(|effect| matches!(effect, Effect::Nominate { node: None, .. }));
         self.dispatch();
-        if !undone.is_empty() {
+        if given_up || !undone.is_empty() {
             // Room came back: others may have waited for it.
             self.shared.wake_all();
         }
@@ -176,12 +179,11 @@ impl Seat {
                     self.desk.opened(&request);
                     self.shared.outlets.bind(self.desk.id, request);
                 }
-                Effect::BindVolumes { attempt, .. } => {
-                    let message = "this build does not write to volumes".to_owned();
-                    let outcome = VolumesOutcome::Failed { message };
-                    self.post.mailbox.post(Input::VolumesWritten { attempt, outcome });
+                Effect::BindVolumes { attempt, pod, node, writes } => {
+                    let request = VolumeRequest::new(attempt, pod, &node, &writes);
+                    self.shared.outlets.write_volumes(self.desk.id, request);
                 }
-                Effect::Nominate { .. } => {}
+                Effect::Nominate { pod, node } => self.shared.outlets.nominate(NominateRequest { pod, node }),
                 Effect::Refuse { pod, reason, text, attempted } => {
                     let profile = self.post.name.clone();
                     self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted });

@@ -2,11 +2,15 @@
 
 use super::*;
 use crate::cluster::bind::{BindRequest, Deliver, WorkerId};
-use crate::core::io::{AttemptId, BindOutcome, Input};
+use crate::cluster::decode::Decoder;
+use crate::cluster::prebind::{NominateRequest, VolumeRequest};
+use crate::cluster::slim::{SlimClaim, SlimPod, SlimStorageClass, SlimVolume};
+use crate::core::io::{AttemptId, BindOutcome, Input, VolumesOutcome};
 use crate::core::ledger::PodState;
 use crate::core::model::{Pod, Str};
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::testing;
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +19,8 @@ pub(super) struct Nowhere;
 
 impl Outlets for Nowhere {
     fn bind(&self, _: WorkerId, _: BindRequest) {}
+    fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
+    fn nominate(&self, _: NominateRequest) {}
     fn bound(&self, _: Arc<Pod>, _: Str) {}
     fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
         Vec::new()
@@ -33,6 +39,8 @@ impl Outlets for Nowhere {
 struct Hand {
     deliver: Deliver,
     queued: Arc<Mutex<Vec<(WorkerId, BindRequest)>>>,
+    written: Arc<Mutex<Vec<(WorkerId, VolumeRequest)>>>,
+    nominated: Arc<Mutex<Vec<NominateRequest>>>,
     refused: Arc<Mutex<Vec<Refusal>>>,
     bound: Arc<Mutex<Vec<Str>>>,
     panics: Arc<Mutex<u32>>,
@@ -51,11 +59,21 @@ impl Outlets for Hand {
         }
         self.queued.lock().unwrap().push((worker, request));
     }
+    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
+        self.written.lock().unwrap().push((worker, request));
+    }
+    fn nominate(&self, request: NominateRequest) {
+        self.nominated.lock().unwrap().push(request);
+    }
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
+        let mut written = self.written.lock().unwrap();
+        let (mine, others): (Vec<_>, Vec<_>) = written.drain(..).partition(|(w, _)| *w == worker);
+        *written = others;
+        let before: Vec<AttemptId> = mine.into_iter().map(|(_, request)| request.attempt).collect();
         let mut queued = self.queued.lock().unwrap();
         let (taken, kept): (Vec<_>, Vec<_>) = queued.drain(..).partition(|(w, _)| *w == worker);
         *queued = kept;
-        taken.into_iter().map(|(_, request)| request.attempt).collect()
+        before.into_iter().chain(taken.into_iter().map(|(_, request)| request.attempt)).collect()
     }
     fn share(&self, busy: usize) -> usize {
         (8 / busy).max(1)
@@ -81,6 +99,8 @@ impl Bench {
             let made = Hand {
                 deliver,
                 queued: Arc::default(),
+                written: Arc::default(),
+                nominated: Arc::default(),
                 refused: Arc::default(),
                 bound: Arc::default(),
                 panics: Arc::default(),
@@ -230,4 +250,80 @@ async fn pods_of_a_name_nobody_serves_wait_for_the_profile() {
     bench.run("late");
     wait("both", || bench.queued() == 2);
     bench.engine.stop_all().await;
+}
+
+impl Bench {
+    /// A pod of `profile` that takes the whole node, and whose claim is to be bound to a volume first.
+    fn pod_with_a_claim(&self, profile: &str) {
+        let class = json!({"metadata": {"name": "c"}, "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer"});
+        let size = json!({"storage": "1Gi"});
+        let volume = json!({"metadata": {"name": "v", "uid": "uid-v", "resourceVersion": "1"}, "status": {"phase": "Available"},
+            "spec": {"storageClassName": "c", "capacity": size, "accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": "h"}}});
+        let claim = json!({"metadata": {"name": "d", "namespace": "default", "uid": "uid-d", "resourceVersion": "2"},
+            "spec": {"storageClassName": "c", "accessModes": ["ReadWriteOnce"], "resources": {"requests": size}},
+            "status": {"phase": "Pending"}});
+        let pod = json!({"metadata": {"name": "p", "namespace": "default", "uid": "uid-p"},
+            "spec": {"schedulerName": profile, "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}],
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}});
+        let mut decoder = Decoder::small();
+        let text = |object: &Value| object.to_string().into_bytes();
+        let class = decoder.storage_class(&SlimStorageClass::read(&text(&class))).unwrap();
+        let volume = decoder.volume(&SlimVolume::read(&text(&volume))).unwrap();
+        let claim = decoder.claim(&SlimClaim::read(&text(&claim))).unwrap();
+        let pod = decoder.pod(&SlimPod::read(&text(&pod))).unwrap();
+        self.engine.apply(|ledger| {
+            ledger.apply_storage_class(class);
+            ledger.apply_volume(volume);
+            ledger.apply_claim(claim);
+            ledger.apply_pod(pod);
+        });
+    }
+
+    /// Takes the oldest queued writes as begun.
+    fn write(&self) -> (WorkerId, VolumeRequest) {
+        wait("writes", || !self.hand.written.lock().unwrap().is_empty());
+        self.hand.written.lock().unwrap().remove(0)
+    }
+
+    fn written(&self, (worker, request): &(WorkerId, VolumeRequest), outcome: VolumesOutcome) {
+        (self.hand.deliver)(*worker, Input::VolumesWritten { attempt: request.attempt, outcome });
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_worker_gives_back_what_waits_before_its_bind() {
+    for begun in [false, true] {
+        let bench = Bench::new();
+        bench.pod_with_a_claim("a");
+        bench.run("a");
+        wait("writes", || !bench.hand.written.lock().unwrap().is_empty());
+        assert!(bench.assumed("uid-p"));
+        let nominated = bench.hand.nominated.lock().unwrap()[0].clone();
+        assert_eq!((&*nominated.pod.uid, nominated.node.as_deref()), ("uid-p", Some("n")));
+        let writes = begun.then(|| bench.write());
+        stop(&bench, "a").await;
+        assert!(bench.pending("uid-p"), "nothing was bound: nothing stays assumed");
+        if let Some(writes) = writes {
+            bench.written(&writes, VolumesOutcome::Written);
+            assert!(bench.pending("uid-p") && bench.queued() == 0, "its outcome is nobody's any more");
+        }
+    }
+}
+
+#[tokio::test]
+async fn room_given_back_before_a_bind_is_for_others_at_once() {
+    let bench = Bench::new();
+    bench.pod_with_a_claim("a");
+    bench.run("a");
+    let writes = bench.write();
+    bench.pods("b", 0..1);
+    bench.run("b");
+    wait("no room", || bench.hand.refused.lock().unwrap().len() == 1);
+    bench.written(&writes, VolumesOutcome::Failed { message: "no".into() });
+    wait("the other worker's bind", || bench.queued() == 1);
+    assert_eq!(&*bench.send().1.pod.uid, "b-0");
+    wait("told", || bench.hand.refused.lock().unwrap().iter().any(|refusal| &*refusal.pod.uid == "uid-p"));
+    assert_eq!(bench.hand.nominated.lock().unwrap().last().unwrap().node, None);
+    tokio::time::timeout(Duration::from_secs(30), bench.engine.stop_all()).await.unwrap();
 }

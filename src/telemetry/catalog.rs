@@ -69,6 +69,10 @@ metrics! {
         "Decisions taken back because someone was faster: own is another worker, foreign another scheduler";
     UnacknowledgedBinds: Gauge, "schedulerprofile_unacknowledged_binds",
         "Binds decided and not yet answered";
+    PreBindWrites: Counter, "schedulerprofile_prebind_writes_total",
+        "Writes before a bind, by what they went to and result";
+    PreBindPods: Gauge, "schedulerprofile_prebind_pods",
+        "Pods with a write before their bind: queued, or in flight";
     StatusWrites: Counter, "schedulerprofile_status_writes_total",
         "Writes of profile status, by result";
     SnapshotAge: Gauge, "schedulerprofile_snapshot_age_seconds",

@@ -124,16 +124,8 @@ fn who_fits_nowhere_is_told_in_the_words_of_upstream_and_events_say_it_too() {
 #[test]
 fn hard_features_not_built_yet_hold_the_pod_and_name_themselves() {
     let world = World::with("held", &json!({}), 2);
-    let term = json!([{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}]);
-    world.pod("affinity", "100m", |pod| {
-        pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = term.clone();
-    });
-    world.pod("anti-affinity", "100m", |pod| {
-        pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = term.clone();
-    });
-    world.pod("spread", "100m", |pod| {
-        pod["spec"]["topologySpreadConstraints"] =
-            json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]);
+    world.pod("devices", "100m", |pod| {
+        pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     });
     world.pod("claim", "100m", |pod| {
         pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
@@ -143,9 +135,7 @@ fn hard_features_not_built_yet_hold_the_pod_and_name_themselves() {
         pod["spec"]["volumes"] = json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]);
     });
     let rows = [
-        ("affinity", "required pod affinity"),
-        ("anti-affinity", "required pod anti-affinity"),
-        ("spread", "topology spread constraints with DoNotSchedule"),
+        ("devices", "resource claims"),
         ("claim", "persistent volume claims"),
         ("ephemeral", "generic ephemeral volumes"),
     ];
@@ -160,26 +150,6 @@ fn hard_features_not_built_yet_hold_the_pod_and_name_themselves() {
     // Nothing of that stands in the way of others.
     world.pod("plain", "100m", |_| {});
     world.bound("plain");
-}
-
-#[test]
-fn soft_features_not_built_yet_are_placed_and_named_in_the_status() {
-    let world = World::with("soft", &json!({}), 2);
-    world.pod("prefers", "100m", |pod| {
-        pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([{
-            "weight": 10,
-            "podAffinityTerm": {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE},
-        }]);
-        pod["spec"]["topologySpreadConstraints"] =
-            json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}]);
-    });
-    world.bound("prefers");
-    let named = world.plane.wait_for("the status to name what was not scored", LATER, || {
-        let names = world.profile_now()["status"]["unscoredFeatures"].clone();
-        Ok(names.as_array().is_some_and(|all| all.len() == 2).then_some(names))
-    });
-    let named = named.unwrap().to_string();
-    assert!(named.contains("preferred pod affinity") && named.contains("ScheduleAnyway"), "{named}");
 }
 
 fn nominate(api: &Api, path: &str, node: &str) {

@@ -28,14 +28,6 @@ impl Findings {
 
     /// Notes every feature of `spec` that this version does not implement.
     pub(super) fn read(&mut self, spec: &PodSpec<'_>) {
-        if let Some(affinity) = &spec.affinity {
-            let (to, away) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
-            self.hold_if(!to.required.is_empty(), Feature::RequiredPodAffinity);
-            self.hold_if(!away.required.is_empty(), Feature::RequiredPodAntiAffinity);
-            if !(to.preferred.is_empty() && away.preferred.is_empty()) {
-                self.unscored.push(Feature::PreferredPodAffinity);
-            }
-        }
         self.hold_if(!spec.resource_claims.is_empty(), Feature::ResourceClaims);
         self.hold_if(spec.scheduling_group.is_some(), Feature::PodGroup);
     }

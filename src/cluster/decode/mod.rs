@@ -8,9 +8,10 @@
 //!  volume       what pods mount, and the storage objects
 //!  workload     Services and controllers
 //!  resources    what a pod asks for, in its four variants
-//!  selectors    node selectors, label selectors, anti-affinity terms
+//!  selectors    node selectors
 //!  declared     features that a pod's node must declare
 //!  label_selector  label selectors that must parse
+//!  pod_affinity terms that speak of other pods
 //!  spread       topology spread constraints
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
@@ -23,6 +24,7 @@ mod label_selector;
 mod manifest;
 mod node;
 mod pod;
+mod pod_affinity;
 mod pool;
 mod resources;
 mod selectors;
@@ -111,7 +113,7 @@ impl Decoder {
 
     /// A pod as the core sees it.
     ///
-    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and anti-affinity.
+    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and the terms that speak of other pods.
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
         whole(slim)
             .and_then(|parts| pod::decode(self, slim, parts))

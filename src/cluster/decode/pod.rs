@@ -1,14 +1,14 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, selectors, spread, volume};
+use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread, volume};
 use crate::cluster::slim::{
     ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod,
     Toleration as SlimToleration,
 };
 use crate::core::limits;
 use crate::core::model::{
-    AffinityTerm, Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape,
-    PreferredTerm, Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm,
+    Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
@@ -22,7 +22,8 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     let amounts = PodAmounts::read(parts)?;
     let held = host_ports(decoder, spec, &mut findings)?;
     let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
-    let mut shape = visible(decoder, metadata, spec, &namespace);
+    let mut shape = visible(decoder, metadata, &namespace);
+    pod_affinity::read(decoder, spec, &mut shape, &mut findings);
     if !bound {
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
@@ -93,11 +94,8 @@ fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledC
     })
 }
 
-/// The part of a shape that other pods are checked against, bound or not.
-fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, namespace: &Str) -> PodShape {
-    let terms = spec.affinity.as_ref().map_or(&[][..], |a| &a.pod_anti_affinity.required);
-    let anti_affinity: Vec<AffinityTerm> =
-        terms.iter().map(|term| selectors::affinity_term(decoder, term, namespace)).collect();
+/// The part of a shape that selectors of other pods look at, bound or not.
+fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodShape {
     PodShape {
         namespace: namespace.clone(),
         labels: decoder.labels(&meta.labels),
@@ -111,7 +109,7 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, spec: &PodSpec<'_>, names
         images: Vec::new(),
         container_count: 0,
         affinity: Vec::new(),
-        anti_affinity,
+        anti_affinity: Vec::new(),
         preferred_pods: Vec::new(),
         spread: Vec::new(),
         controller: None,

@@ -1,12 +1,7 @@
 use super::Decoder;
 use super::features::Findings;
-use crate::cluster::slim::{
-    Expression, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm, PodAffinityTerm,
-};
-use crate::core::model::{
-    AffinityTerm, LabelSelector, NamespaceScope, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement,
-    RequirementOperator, Str,
-};
+use crate::cluster::slim::{Expression, NodeSelectorTerm as SlimTerm};
+use crate::core::model::{NodeSelectorTerm, NodeTest, NodeTestOperator, Str};
 
 /// A node selector term at `field`. What upstream could not parse makes it broken; an operator that this version does
 /// not know holds the pod as well.
@@ -112,45 +107,4 @@ pub(super) fn is_label_value(value: &str) -> bool {
         && ends(bytes.first())
         && ends(bytes.last())
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
-/// A required anti-affinity term of a pod in `namespace`.
-pub(super) fn affinity_term(decoder: &mut Decoder, slim: &PodAffinityTerm<'_>, namespace: &Str) -> AffinityTerm {
-    let mut names: Vec<Str> = slim.namespaces.iter().map(|n| decoder.text(n)).collect();
-    if names.is_empty() && slim.namespace_selector.is_none() {
-        names.push(namespace.clone());
-    }
-    names.sort();
-    names.dedup();
-    AffinityTerm {
-        selector: slim.label_selector.as_ref().map(|s| label_selector(decoder, s)),
-        namespaces: NamespaceScope {
-            names,
-            selector: slim.namespace_selector.as_ref().map(|s| label_selector(decoder, s)),
-        },
-        topology_key: decoder.text(&slim.topology_key),
-    }
-}
-
-/// A label selector. A requirement whose operator this version does not know is left out: the term then keeps more pods
-/// away than it would, never fewer.
-fn label_selector(decoder: &mut Decoder, slim: &SlimLabelSelector<'_>) -> LabelSelector {
-    let mut requirements = Vec::with_capacity(slim.match_labels.len() + slim.match_expressions.len());
-    for (key, value) in slim.match_labels.iter() {
-        let (key, values) = (decoder.text(key), vec![decoder.text(value)]);
-        requirements.push(Requirement { key, operator: RequirementOperator::In, values });
-    }
-    for expression in &slim.match_expressions {
-        let operator = match &*expression.operator {
-            "In" => RequirementOperator::In,
-            "NotIn" => RequirementOperator::NotIn,
-            "Exists" => RequirementOperator::Exists,
-            "DoesNotExist" => RequirementOperator::DoesNotExist,
-            _ => continue,
-        };
-        let mut values = texts(decoder, expression);
-        values.sort();
-        requirements.push(Requirement { key: decoder.text(&expression.key), operator, values });
-    }
-    LabelSelector { requirements }
 }

@@ -6,9 +6,9 @@ use super::{
     Leftover, NominateRequest, Nominated, Options, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters,
     end_call,
 };
-use crate::cluster::bind::WorkerId;
+use crate::cluster::bind::{Deliver, WorkerId};
 use crate::cluster::lease::Gate;
-use crate::core::io::AttemptId;
+use crate::core::io::{AttemptId, Input, VolumesOutcome};
 use crate::core::model::{Pod, Str};
 use kube::Client;
 use std::collections::VecDeque;
@@ -24,10 +24,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
 const NOMINATION_TRIES: u32 = 2;
-
-/// Where outcomes go: whose attempt, and whether everything is written or why not. Called from the lane's tasks: it must
-/// not block.
-pub type Written = Arc<dyn Fn(WorkerId, AttemptId, Result<(), String>) + Send + Sync>;
 
 /// Submits what is to be written before binds, and takes it back. Cheap to clone; all clones are one lane. Its tasks end
 /// when the last clone goes.
@@ -50,7 +46,7 @@ struct Shared {
     client: Client,
     options: Options,
     gate: Gate,
-    written: Written,
+    deliver: Deliver,
     nominated: Nominated,
     state: Mutex<State>,
     wake: Notify,
@@ -115,13 +111,13 @@ enum Failure {
 impl PreBindLane {
     /// Starts the lane on the current tokio runtime. `client` must be one without retries. Nominations are noted in
     /// `nominated`.
-    pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, written: Written) -> Self {
+    pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, deliver: Deliver) -> Self {
         let tasks = options.concurrency.max(1);
         let shared = Arc::new(Shared {
             client,
             options,
             gate,
-            written,
+            deliver,
             nominated,
             state: Mutex::default(),
             wake: Notify::new(),
@@ -148,7 +144,7 @@ impl PreBindLane {
         self.0.shared.wake.notify_one();
     }
 
-    /// Queues a pod's writes; their outcome is delivered. Never blocks. After a shutdown they fail at once.
+    /// Queues a pod's writes; their outcome is delivered. Never blocks. After a shutdown they are taken back at once.
     pub fn submit(&self, worker: WorkerId, request: VolumeRequest) {
         let shared = &self.0.shared;
         let attempt = request.attempt;
@@ -160,7 +156,7 @@ impl PreBindLane {
             state.closed
         };
         if closed {
-            (shared.written)(worker, attempt, Err("not written: this process ends".to_owned()));
+            (shared.deliver)(worker, Input::BindRevoked { attempt });
         } else {
             shared.wake.notify_one();
         }
@@ -277,11 +273,11 @@ impl Shared {
             Job::Nominate(NominateRequest { pod, node: Some(node) }) => self.nominate(&pod, node).await,
             Job::Nominate(NominateRequest { pod, node: None }) => self.end_nomination(&pod).await,
             Job::Write(worker, request) => {
-                let outcome = self.write_all(&request).await;
-                if let Err(message) = &outcome {
-                    tracing::debug!(pod = %request.pod.key, message, "volumes not written");
-                }
-                (self.written)(worker, request.attempt, outcome);
+                let outcome = match self.write_all(&request).await {
+                    Ok(()) => VolumesOutcome::Written,
+                    Err(message) => VolumesOutcome::Failed { message },
+                };
+                (self.deliver)(worker, Input::VolumesWritten { attempt: request.attempt, outcome });
             }
         }
     }

@@ -23,14 +23,14 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use lane::{PreBindLane, Written};
+pub use lane::PreBindLane;
 pub use nominated::{Nominated, Promise};
 pub(crate) use nominator::end_call;
-pub use write::{Judged, Target, Write};
+pub use write::{Target, Write};
 
 use crate::cluster::bind::WorkerId;
 use crate::core::io::AttemptId;
-use crate::core::model::{Pod, Str};
+use crate::core::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,15 @@ pub struct VolumeRequest {
     pub pod: Arc<Pod>,
     /// What to write, in this order.
     pub writes: Vec<Write>,
+}
+
+impl VolumeRequest {
+    /// The request for these writes, which bring the pod to `node`.
+    pub fn new(attempt: AttemptId, pod: Arc<Pod>, node: &Str, writes: &VolumeWrites) -> Self {
+        let bindings = writes.bindings.iter().map(Write::bind);
+        let provisions = writes.provisions.iter().map(|provision| Write::select_node(provision, node));
+        Self { attempt, pod, writes: bindings.chain(provisions).collect() }
+    }
 }
 
 /// A node that a worker has chosen for a pod which may have to wait before it can be bound.

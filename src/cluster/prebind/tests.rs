@@ -1,15 +1,16 @@
-use super::lane::Written;
-use super::write::Judged;
 use super::*;
+use crate::cluster::bind::Deliver;
 use crate::cluster::lease::Gate;
 use crate::cluster::scripted::{Asked, Reply, Scripted, pod, until};
+use crate::core::io::{Input, VolumesOutcome};
+use crate::core::model::{BindingWrite, ClaimKey, ProvisionWrite};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 const WORKER: WorkerId = WorkerId(1);
-type Outcomes = Arc<Mutex<Vec<(WorkerId, AttemptId, Result<(), String>)>>>;
+type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;
 
 fn open() -> Gate {
     let gate = Gate::new();
@@ -26,19 +27,17 @@ struct Bench {
     server: Scripted,
     lane: PreBindLane,
     nominated: Nominated,
-    outcomes: Outcomes,
+    inputs: Inputs,
 }
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
-        let outcomes = Outcomes::default();
-        let kept = outcomes.clone();
-        let written: Written = Arc::new(move |worker, attempt, outcome| {
-            kept.lock().unwrap().push((worker, attempt, outcome));
-        });
+        let inputs = Inputs::default();
+        let kept = inputs.clone();
+        let deliver: Deliver = Arc::new(move |worker, input| kept.lock().unwrap().push((worker, input)));
         let nominated = Nominated::default();
-        let lane = PreBindLane::new(server.client(), options, gate, nominated.clone(), written);
-        Self { server, lane, nominated, outcomes }
+        let lane = PreBindLane::new(server.client(), options, gate, nominated.clone(), deliver);
+        Self { server, lane, nominated, inputs }
     }
 
     async fn start<F, R>(script: F) -> Self
@@ -54,23 +53,44 @@ impl Bench {
         self.lane.submit(WORKER, VolumeRequest { attempt: AttemptId(attempt), pod, writes });
     }
 
-    /// The outcomes, once there are so many.
+    /// What was delivered, once there is so much: the outcome, or `Err` where the attempt was taken back.
     async fn outcomes(&self, count: usize) -> Vec<Result<(), String>> {
-        until("outcomes", || self.outcomes.lock().unwrap().len() >= count).await;
-        self.outcomes.lock().unwrap().iter().map(|(_, _, outcome)| outcome.clone()).collect()
+        until("outcomes", || self.inputs.lock().unwrap().len() >= count).await;
+        let outcome = |input: &Input| match input {
+            Input::VolumesWritten { outcome: VolumesOutcome::Written, .. } => Ok(()),
+            Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => Err(message.clone()),
+            Input::BindRevoked { .. } => Err("revoked".to_owned()),
+            Input::BindEnded { .. } => panic!("no bind was asked for"),
+        };
+        self.inputs.lock().unwrap().iter().map(|(_, input)| outcome(input)).collect()
     }
 }
 
-fn volume() -> Judged<'static> {
-    Judged { namespace: "", name: "pv", uid: "uid-pv", resource_version: "7" }
+fn claim() -> ClaimKey {
+    ClaimKey { namespace: "ns".into(), name: "data".into() }
 }
 
-fn claim() -> Judged<'static> {
-    Judged { namespace: "ns", name: "data", uid: "uid-data", resource_version: "9" }
+fn bind_of(by_controller: bool) -> Write {
+    Write::bind(&BindingWrite {
+        volume: "pv".into(),
+        volume_uid: "uid-pv".into(),
+        resource_version: "7".into(),
+        claim: claim(),
+        claim_uid: "uid-data".into(),
+        claim_version: "9".into(),
+        by_controller,
+        needed: true,
+    })
+}
+
+fn select_node() -> Write {
+    let provision =
+        ProvisionWrite { claim: claim(), claim_uid: "uid-data".into(), resource_version: "9".into(), needed: true };
+    Write::select_node(&provision, &"n1".into())
 }
 
 fn bind() -> Write {
-    Write::bind(volume(), claim(), true)
+    bind_of(true)
 }
 
 fn volume_with(uid: &str, version: &str, claim: Value) -> Reply {
@@ -80,7 +100,7 @@ fn volume_with(uid: &str, version: &str, claim: Value) -> Reply {
 #[tokio::test]
 async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precondition() {
     let bench = Bench::start(|_| async { Reply::json(200, json!({})) }).await;
-    bench.submit(1, vec![bind(), Write::select_node(claim(), "n1"), Write::bind(volume(), claim(), false)]);
+    bench.submit(1, vec![bind(), select_node(), bind_of(false)]);
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     let asked = bench.server.requests();
     assert_eq!((asked.len(), &*asked[0].method, &*asked[0].content_type), (3, "PATCH", "application/merge-patch+json"));
@@ -151,7 +171,7 @@ async fn an_unknown_outcome_is_read_back_and_the_same_write_sent_again() {
 #[tokio::test]
 async fn a_refusal_ends_the_pods_writes_and_names_the_object() {
     let bench = Bench::start(|_| async { Reply::status(403, "no rule") }).await;
-    bench.submit(1, vec![bind(), Write::select_node(claim(), "n1")]);
+    bench.submit(1, vec![bind(), select_node()]);
     assert_eq!(bench.outcomes(1).await, [Err("persistentvolume pv: no rule".to_owned())]);
     assert_eq!(bench.server.requests().len(), 1, "the second write is not begun");
 }
@@ -209,7 +229,7 @@ async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
     assert_eq!(left, Leftover { unsent: vec![(WORKER, AttemptId(2))], unsettled: 0 });
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     bench.submit(3, vec![bind()]);
-    assert!(bench.outcomes(2).await[1].is_err(), "nothing is taken after the end");
+    assert_eq!(bench.outcomes(2).await[1], Err("revoked".to_owned()), "nothing is taken after the end");
 }
 
 #[tokio::test]

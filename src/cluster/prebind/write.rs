@@ -1,6 +1,7 @@
 //! One write to a volume or claim: the request, and how to tell from the object whether it was carried out.
 
 use crate::cluster::send::{Answer, Call, NoAnswer};
+use crate::core::model::{BindingWrite, ProvisionWrite, Str};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -9,19 +10,6 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// The node for which a claim's volume is to be made.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-
-/// An object that is named in a write: the version that was judged is its precondition.
-#[derive(Debug, Clone, Copy)]
-pub struct Judged<'a> {
-    /// Its namespace; empty for a volume.
-    pub namespace: &'a str,
-    /// Its name.
-    pub name: &'a str,
-    /// Its uid.
-    pub uid: &'a str,
-    /// The resourceVersion at which it was judged.
-    pub resource_version: &'a str,
-}
 
 /// What a write is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,49 +28,51 @@ pub struct Write {
     object: String,
     path: String,
     patch: Value,
-    uid: String,
+    uid: Str,
     /// Where in the object the wanted value is, and what it is.
-    wanted: (&'static str, String),
+    wanted: (&'static str, Str),
 }
 
 impl Write {
-    /// Binds `volume` to `claim`. `chosen`: the volume was not meant for this claim before.
-    pub fn bind(volume: Judged<'_>, claim: Judged<'_>, chosen: bool) -> Self {
+    /// Ties a volume to its claim.
+    pub fn bind(binding: &BindingWrite) -> Self {
+        let BindingWrite { volume, claim, .. } = binding;
         let mut patch = json!({
-            "metadata": precondition(volume),
+            "metadata": precondition(&binding.volume_uid, &binding.resource_version),
             "spec": {"claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "namespace": claim.namespace,
-                "name": claim.name,
-                "uid": claim.uid,
-                "resourceVersion": claim.resource_version,
+                "namespace": *claim.namespace,
+                "name": *claim.name,
+                "uid": *binding.claim_uid,
+                "resourceVersion": *binding.claim_version,
             }},
         });
-        if chosen {
+        if binding.by_controller {
             patch["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
         }
         Self {
             target: Target::Volume,
-            object: format!("persistentvolume {}", volume.name),
-            path: format!("/api/v1/persistentvolumes/{}", volume.name),
+            object: format!("persistentvolume {volume}"),
+            path: format!("/api/v1/persistentvolumes/{volume}"),
             patch,
-            uid: volume.uid.to_owned(),
-            wanted: ("/spec/claimRef/uid", claim.uid.to_owned()),
+            uid: binding.volume_uid.clone(),
+            wanted: ("/spec/claimRef/uid", binding.claim_uid.clone()),
         }
     }
 
-    /// Asks for the volume of `claim` to be made for `node`.
-    pub fn select_node(claim: Judged<'_>, node: &str) -> Self {
-        let mut patch = json!({"metadata": precondition(claim)});
-        patch["metadata"]["annotations"] = json!({SELECTED_NODE: node});
+    /// Asks for the volume of a claim to be made for `node`.
+    pub fn select_node(provision: &ProvisionWrite, node: &Str) -> Self {
+        let claim = &provision.claim;
+        let mut patch = json!({"metadata": precondition(&provision.claim_uid, &provision.resource_version)});
+        patch["metadata"]["annotations"] = json!({SELECTED_NODE: **node});
         Self {
             target: Target::Claim,
-            object: format!("persistentvolumeclaim {}/{}", claim.namespace, claim.name),
+            object: format!("persistentvolumeclaim {claim}"),
             path: format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", claim.namespace, claim.name),
             patch,
-            uid: claim.uid.to_owned(),
-            wanted: ("/metadata/annotations/volume.kubernetes.io~1selected-node", node.to_owned()),
+            uid: provision.claim_uid.clone(),
+            wanted: ("/metadata/annotations/volume.kubernetes.io~1selected-node", node.clone()),
         }
     }
 
@@ -111,10 +101,10 @@ impl Write {
         };
         let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (at, wanted) = &self.wanted;
-        if text("/metadata/uid") != self.uid {
+        if text("/metadata/uid") != &*self.uid {
             return Found::Other(format!("{} is another one by now", self.object));
         }
-        if text(at) == wanted {
+        if text(at) == &**wanted {
             return Found::Wanted;
         }
         if text("/metadata/resourceVersion") == self.patch["metadata"]["resourceVersion"] {
@@ -134,8 +124,8 @@ impl Write {
     }
 }
 
-fn precondition(object: Judged<'_>) -> Value {
-    json!({"uid": object.uid, "resourceVersion": object.resource_version})
+fn precondition(uid: &str, resource_version: &str) -> Value {
+    json!({"uid": uid, "resourceVersion": resource_version})
 }
 
 /// What the object itself tells.

@@ -34,8 +34,8 @@ pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use path::path_at;
 pub use pod::{
     Affinity, Condition, Container, ContainerPort, ContainerStatus, Expression, ImageVolume, LabelSelector, Named,
-    NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, PodStatus,
-    PreferredTerm, Resources, RestartRule, SpreadConstraint, Toleration, Volume,
+    NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, PreferredTerm,
+    Resources, RestartRule, SpreadConstraint, Toleration, Volume,
 };
 pub use text::{Amount, Pairs, Text};
 pub use volume::{

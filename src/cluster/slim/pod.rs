@@ -132,11 +132,11 @@ pub struct Affinity<'a> {
     #[serde(borrow)]
     pub node_affinity: Option<NodeAffinity<'a>>,
     /// To pods.
-    #[serde(deserialize_with = "nullable")]
-    pub pod_affinity: PodAffinity,
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub pod_affinity: PodAffinity<'a>,
     /// Away from pods.
     #[serde(borrow, deserialize_with = "nullable")]
-    pub pod_anti_affinity: PodAntiAffinity<'a>,
+    pub pod_anti_affinity: PodAffinity<'a>,
 }
 
 /// Affinity to nodes.
@@ -211,28 +211,28 @@ pub struct LabelSelector<'a> {
     pub match_expressions: Vec<Expression<'a>>,
 }
 
-/// Affinity to pods, of which only the number of terms is read.
+/// Affinity or anti-affinity to pods.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct PodAffinity {
-    /// Required terms.
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", deserialize_with = "nullable")]
-    pub required: Vec<IgnoredAny>,
-    /// Preferred terms.
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "nullable")]
-    pub preferred: Vec<IgnoredAny>,
-}
-
-/// Anti-affinity to pods.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct PodAntiAffinity<'a> {
+pub struct PodAffinity<'a> {
     /// Required terms.
     #[serde(borrow, rename = "requiredDuringSchedulingIgnoredDuringExecution", deserialize_with = "nullable")]
     pub required: Vec<PodAffinityTerm<'a>>,
-    /// Preferred terms, of which only the number is read.
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "nullable")]
-    pub preferred: Vec<IgnoredAny>,
+    /// Preferred terms.
+    #[serde(borrow, rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "nullable")]
+    pub preferred: Vec<WeightedPodAffinityTerm<'a>>,
+}
+
+/// A preferred term over pods.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WeightedPodAffinityTerm<'a> {
+    /// Its weight.
+    #[serde(deserialize_with = "nullable")]
+    pub weight: i32,
+    /// The term.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub pod_affinity_term: PodAffinityTerm<'a>,
 }
 
 /// A term over pods. The API server has merged `matchLabelKeys` into the selector.

@@ -1,10 +1,14 @@
 use super::frame::{self, Frame, Seen};
 use crate::cluster::decode::Decoder;
 use crate::cluster::slim::{
-    SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService,
-    SlimStatefulSet, known, unknown,
+    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod,
+    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume,
+    SlimVolumeAttachment, known, unknown,
 };
-use crate::core::model::{DeviceClass, Namespace, Node, Pod, Service, Workload};
+use crate::core::model::{
+    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    Service, StorageClass, VolumeAttachment, Workload,
+};
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
@@ -109,6 +113,26 @@ watched! {
     /// StatefulSets.
     StatefulSets: Workload, "/apis/apps/v1/statefulsets", "statefulsets.apps", "statefulsets",
         SlimStatefulSet => stateful_set;
+    /// PersistentVolumes.
+    PersistentVolumes: PersistentVolume, "/api/v1/persistentvolumes", "persistentvolumes", "persistentvolumes",
+        SlimVolume => volume;
+    /// PersistentVolumeClaims.
+    PersistentVolumeClaims: PersistentVolumeClaim, "/api/v1/persistentvolumeclaims", "persistentvolumeclaims",
+        "persistentvolumeclaims", SlimClaim => claim;
+    /// StorageClasses.
+    StorageClasses: StorageClass, "/apis/storage.k8s.io/v1/storageclasses", "storageclasses.storage.k8s.io",
+        "storageclasses", SlimStorageClass => storage_class;
+    /// CSINodes.
+    CsiNodes: CsiNode, "/apis/storage.k8s.io/v1/csinodes", "csinodes.storage.k8s.io", "csinodes", SlimCsiNode => csi_node;
+    /// CSIDrivers.
+    CsiDrivers: CsiDriver, "/apis/storage.k8s.io/v1/csidrivers", "csidrivers.storage.k8s.io", "csidrivers",
+        SlimCsiDriver => csi_driver;
+    /// CSIStorageCapacities.
+    CsiStorageCapacities: CsiStorageCapacity, "/apis/storage.k8s.io/v1/csistoragecapacities",
+        "csistoragecapacities.storage.k8s.io", "csistoragecapacities", SlimCsiStorageCapacity => csi_capacity;
+    /// VolumeAttachments.
+    VolumeAttachments: VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments",
+        "volumeattachments.storage.k8s.io", "volumeattachments", SlimVolumeAttachment => volume_attachment;
     /// DeviceClasses.
     DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
         SlimDeviceClass optional => device_class;

@@ -23,7 +23,9 @@ mod tests;
 
 pub use call::CallError;
 pub use kind::{
-    DeviceClasses, Namespaces, Nodes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, Watched,
+    CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
+    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
+    VolumeAttachments, Watched,
 };
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;

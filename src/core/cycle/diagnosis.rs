@@ -17,7 +17,7 @@ pub struct Diagnosis {
 }
 
 /// One reason of a refusal, without its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// A cause whose text is fixed.
     Cause(Cause),
@@ -25,24 +25,28 @@ pub enum Reason {
     Lacking(u32),
     /// What VolumeBinding found, as a bit of a verdict.
     Volumes(u32),
+    /// What NodeVolumeLimits says of a claim that is not there.
+    MissingClaim(Str),
 }
 
 impl Reason {
     /// The plugin behind it.
-    pub const fn plugin(self) -> Option<Plugin> {
+    pub const fn plugin(&self) -> Option<Plugin> {
         match self {
             Self::Cause(cause) => cause.plugin(),
             Self::Lacking(_) => Some(Plugin::NodeResourcesFit),
             Self::Volumes(_) => Some(Plugin::VolumeBinding),
+            Self::MissingClaim(_) => Some(Plugin::NodeVolumeLimits),
         }
     }
 
     /// The text for a pod of `shape`.
-    pub fn text(self, shape: &PodShape) -> String {
+    pub fn text(&self, shape: &PodShape) -> String {
         match self {
             Self::Cause(cause) => cause.text().to_owned(),
-            Self::Lacking(bit) => crate::core::plugins::lacking_text(bit, shape),
-            Self::Volumes(bit) => crate::core::plugins::volume_text(bit).to_owned(),
+            Self::Lacking(bit) => crate::core::plugins::lacking_text(*bit, shape),
+            Self::Volumes(bit) => crate::core::plugins::volume_text(*bit).to_owned(),
+            Self::MissingClaim(text) => text.to_string(),
         }
     }
 }
@@ -138,9 +142,14 @@ impl Tally {
         plugins
     }
 
-    pub(super) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32) -> Diagnosis {
+    /// The counts so far. `missing` is what the attempt says of a claim that is not there.
+    pub(super) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> Diagnosis {
         let fixed = Cause::ALL.iter().filter(|c| !matches!(c, Cause::Resources | Cause::Volumes));
-        let causes = fixed.map(|c| (Reason::Cause(*c), self.causes[*c as usize]));
+        let reason = |cause: Cause| match (&missing, cause) {
+            (Some(text), Cause::MissingClaim) => Reason::MissingClaim(text.clone()),
+            _ => Reason::Cause(cause),
+        };
+        let causes = fixed.map(|c| (reason(*c), self.causes[*c as usize]));
         let lacking = (0..u64::BITS).map(|bit| (Reason::Lacking(bit), self.lacking[bit as usize]));
         let volumes = (0..VOLUME_REASONS as u32).map(|bit| (Reason::Volumes(bit), self.volumes[bit as usize]));
         let counts = causes.chain(lacking).chain(volumes).filter(|(_, count)| *count > 0).collect();
@@ -167,7 +176,7 @@ mod tests {
         for _ in 0..2 {
             tally.add(Verdict::lacking(1 << Verdict::PODS, false));
         }
-        let text = tally.diagnose(&Arc::new(shape()), 12).to_string();
+        let text = tally.diagnose(&Arc::new(shape()), 12, None).to_string();
         assert_eq!(text, "0/12 nodes are available: 10 Insufficient cpu, 2 Too many pods.");
     }
 

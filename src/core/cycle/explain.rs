@@ -107,6 +107,7 @@ fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str>
     if let Some(text) = special.relations.failure() {
         return Err(text);
     }
+    let missing = special.relations.missing_claim();
     drop(special);
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
     let mut scored = scores(cx, &subject, &feasible).into_iter();
@@ -119,14 +120,22 @@ fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str>
         } else {
             tally.add(*verdict);
             let plugin = verdict.cause().plugin().unwrap_or(Plugin::NodeAffinity);
-            NodeAnswer::Refused { plugin, code: verdict.code(), reasons: verdict.reasons(&pod.shape) }
+            NodeAnswer::Refused { plugin, code: verdict.code(), reasons: reasons(*verdict, pod, missing.as_ref()) }
         };
         answers.push((cx.ledger.nodes().name(*node).clone(), answer));
     }
     answers.sort_by(|a, b| a.0.cmp(&b.0));
     let count = nodes.len() as u32;
-    let diagnosis = (feasible.is_empty() && count > 0).then(|| tally.diagnose(&pod.shape, count));
+    let diagnosis = (feasible.is_empty() && count > 0).then(|| tally.diagnose(&pod.shape, count, missing));
     Ok(Judgement { feasible: feasible.len(), diagnosis, nodes: answers })
+}
+
+/// Upstream's texts of a refusal; of a claim that is not there the attempt says which.
+fn reasons(verdict: Verdict, pod: &Pod, missing: Option<&Str>) -> Vec<String> {
+    match missing {
+        Some(text) if verdict.cause() == Cause::MissingClaim => vec![text.to_string()],
+        _ => verdict.reasons(&pod.shape),
+    }
 }
 
 /// Every node's answer where PreFilter refused the pod.

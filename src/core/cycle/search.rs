@@ -129,7 +129,7 @@ impl Scheduler {
             if named.is_some() {
                 tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
             }
-            let diagnosis = tally.diagnose(&pod.shape, total as u32);
+            let diagnosis = tally.diagnose(&pod.shape, total as u32, special.relations.missing_claim());
             return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors() });
         }
         let claims_wait = special.relations.have_waiting_claims();

@@ -3,9 +3,9 @@
 use super::*;
 use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{
-    AffinityTerm, AvoidedController, Controller, HostPort, Image, LabelSelector, NamespaceScope, Node, NodeSelector,
-    NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, PodShape, PreferredTerm, Pressure, Protocol, Requirement,
-    RequirementOperator, Str, Taint, TaintEffect, Toleration, TolerationOperator,
+    AffinityTerm, AvoidedController, Controller, HostPort, Image, LabelSelector, Namespace, NamespaceScope, Node,
+    NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, PodShape, PreferredTerm, Pressure, Protocol,
+    Requirement, RequirementOperator, Str, Taint, TaintEffect, Toleration, TolerationOperator, WeightedTerm,
 };
 use crate::core::profile::{CompiledProfile, Filter, FitStrategy, LabelPreference, Sampling, Score, ShapePoint};
 use crate::core::testing::{node, pod, shape_of};
@@ -102,8 +102,16 @@ impl Draw {
         if self.one_in(2) {
             drawn.images = vec![self.pick(&["app:1", "db:1", "none:1"]).into()];
         }
+        drawn.namespace = self.pick(&["default", "default", "x"]).into();
         if self.one_in(6) {
-            drawn.anti_affinity = vec![self.anti_affinity()];
+            drawn.anti_affinity = vec![self.pod_term()];
+        }
+        if self.one_in(8) {
+            drawn.affinity = (0..=self.below(2)).map(|_| self.pod_term()).collect();
+        }
+        if self.one_in(5) {
+            let weigh = |weight: u64| WeightedTerm { weight: weight as i32 - 100, term: self.pod_term() };
+            drawn.preferred_pods = [1, 60, 130, 200].map(weigh).to_vec();
         }
         if self.one_in(5) {
             drawn.required_features = vec!["F".into()];
@@ -116,13 +124,23 @@ impl Draw {
         drawn
     }
 
-    fn anti_affinity(&mut self) -> AffinityTerm {
-        let values = vec![self.pick(&["web", "db"]).into()];
-        let requirement = Requirement { key: "app".into(), operator: RequirementOperator::In, values };
+    /// A term over pods, for affinity of any kind.
+    fn pod_term(&mut self) -> AffinityTerm {
+        let in_or_not = [RequirementOperator::In, RequirementOperator::NotIn];
+        let mut selector = |key: &str, values: &[&str]| {
+            let operator = in_or_not[self.below(2) as usize];
+            let values = vec![self.pick(values).into()];
+            LabelSelector { requirements: vec![Requirement { key: key.into(), operator, values }] }
+        };
+        let (pods, namespaces) = (selector("app", &["web", "db"]), selector("team", &["a", "b"]));
+        let by_label = self.one_in(4);
         AffinityTerm {
-            selector: Some(LabelSelector { requirements: vec![requirement] }),
-            namespaces: NamespaceScope { names: vec!["default".into()], selector: None },
-            topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone"]).into(),
+            selector: Some(pods),
+            namespaces: NamespaceScope {
+                names: if by_label { Vec::new() } else { vec!["default".into()] },
+                selector: by_label.then_some(namespaces),
+            },
+            topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone", "disk"]).into(),
         }
     }
 
@@ -193,7 +211,11 @@ impl Draw {
 
     /// One change of the cluster.
     fn change(&mut self, ledger: &mut Ledger, serial: &mut u64) {
-        match self.below(10) {
+        match self.below(11) {
+            10 => {
+                let labels = [("team", self.pick(&["a", "b"]))].into_iter().collect();
+                ledger.apply_namespace(Namespace { name: self.pick(&["default", "x"]).into(), labels });
+            }
             0..=2 => {
                 let i = self.below(8);
                 ledger.apply_node(&self.node(i));

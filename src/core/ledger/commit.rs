@@ -76,7 +76,9 @@ impl Ledger {
                 self.volumes.assume(&plan, &current.uid, &node).map(Arc::new).ok_or(Conflict::NoLongerFits)?.into()
             }
         };
-        self.nominations.remove(&current, self.log.version() + 1);
+        // Room on the promised node, and what the promise kept others from, is free where the pod goes elsewhere.
+        let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
+        self.end_nomination(&current, elsewhere);
         let cohort = self.cohorts.intern(Cohort::of(&current));
         self.place(proposal.node, &current.usage, &cohort);
         self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);

@@ -180,7 +180,7 @@ impl Ledger {
         }
     }
 
-    fn end_nomination(&mut self, pod: &Pod, tell: bool) {
+    pub(super) fn end_nomination(&mut self, pod: &Pod, tell: bool) {
         let removed = self.nominations.remove(pod, self.log.version() + 1);
         if removed && tell {
             self.log.push(Change::NominationEnded { priority: pod.priority });

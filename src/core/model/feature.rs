@@ -6,10 +6,6 @@ use std::fmt;
 /// A hard one holds the pod (never a wrong placement); a soft one is placed without its score.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
-    /// `affinity.podAffinity.required…`.
-    RequiredPodAffinity,
-    /// `affinity.podAntiAffinity.required…` of the pending pod itself.
-    RequiredPodAntiAffinity,
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
@@ -18,20 +14,15 @@ pub enum Feature {
     TooManyResources,
     /// A field with a value this version does not know; `field=value`.
     UnknownValue(Str),
-    /// Preferred pod affinity or anti-affinity.
-    PreferredPodAffinity,
 }
 
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RequiredPodAffinity => f.write_str("required pod affinity"),
-            Self::RequiredPodAntiAffinity => f.write_str("required pod anti-affinity"),
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),
             Self::UnknownValue(what) => write!(f, "an unknown value ({what})"),
-            Self::PreferredPodAffinity => f.write_str("preferred pod affinity"),
         }
     }
 }

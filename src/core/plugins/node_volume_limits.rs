@@ -1,11 +1,11 @@
 //! NodeVolumeLimits: a node's CSI drivers attach only so many volumes.
 //! After `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
 
-use super::relations::{Cx, Refusal, Stop};
+use super::relations::Cx;
 use super::volumes::{Mount, Mounts, missing_claim};
-use super::{Cause, Overlay, Plugin, Verdict};
+use super::{Cause, Overlay, Verdict};
 use crate::core::ledger::{NodeId, Spots};
-use crate::core::model::{Attachable, Pod, PodVolume, Str};
+use crate::core::model::{Attachable, ClaimKey, PersistentVolumeClaim, Pod, PodVolume, Str};
 use std::sync::Arc;
 
 /// A volume that the pod would have attached.
@@ -16,33 +16,37 @@ struct Wanted<'t> {
     mounted: Option<&'t Spots>,
 }
 
+/// What keeps the plugin from counting: the first of the pod's volumes that does.
+#[derive(Debug)]
+enum Problem {
+    /// A claim is not there: every node is refused.
+    Missing(Str),
+    /// The attempt fails; upstream's text.
+    Fails(Str),
+    /// The attempt fails on nodes that have a CSINode; upstream's text.
+    FailsWithCsiNode(Str),
+}
+
 /// What PreFilter found out: the volumes by driver, and what is wrong with some.
 #[derive(Debug)]
 pub(crate) struct State<'t> {
     /// Sorted by driver.
     wanted: Vec<Wanted<'t>>,
-    /// What fails the attempt, and whether only on nodes with a CSINode.
-    problem: Option<(String, bool)>,
+    /// In the pod's order, none after the first that holds on every node.
+    problems: Vec<Problem>,
 }
 
 impl<'t> State<'t> {
     /// None where the plugin skips the pod.
-    ///
-    /// A claim that is not there is refused here rather than node by node: it can be the first to say so only where
-    /// VolumeBinding does not run.
-    pub(crate) fn prepare(cx: Cx<'t>, mounts: &Mounts<'t, '_>) -> Result<Option<Self>, Stop> {
-        let mut state = Self { wanted: Vec::new(), problem: None };
+    pub(crate) fn prepare(cx: Cx<'t>, mounts: &Mounts<'t, '_>) -> Option<Self> {
+        let mut state = Self { wanted: Vec::new(), problems: Vec::new() };
         let mut counts = false;
         for mount in &mounts.all {
             match mount {
                 Mount::Claim { key, ephemeral, claim } => {
                     counts = true;
-                    let Some(claim) = claim else {
-                        let text = format!("looking up PVC {key}: {}", missing_claim(&key.name));
-                        return Err(Stop::Refused(Refusal::unresolvable(Plugin::NodeVolumeLimits, text)));
-                    };
-                    if *ephemeral && let Some(text) = mounts.foreign(claim) {
-                        state.note(text, false);
+                    if let Some(problem) = problem_of(mounts, key, *ephemeral, *claim) {
+                        state.problems.push(problem);
                     }
                     state.want(cx, cx.ledger.volumes().counts_as(key));
                 }
@@ -50,7 +54,15 @@ impl<'t> State<'t> {
             }
         }
         state.wanted.sort_by(|a, b| a.volume.driver.cmp(&b.volume.driver));
-        Ok(counts.then_some(state))
+        counts.then_some(state)
+    }
+
+    /// What upstream says of a claim that is not there.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.problems.iter().find_map(|problem| match problem {
+            Problem::Missing(text) => Some(text.clone()),
+            Problem::Fails(_) | Problem::FailsWithCsiNode(_) => None,
+        })
     }
 
     /// Says whether the plugin looks at such a volume.
@@ -58,7 +70,10 @@ impl<'t> State<'t> {
         let PodVolume::Disk { volume: name, disk, counts } = volume else { return false };
         match counts {
             Ok(attachable) => self.want(cx, attachable.clone()),
-            Err(text) => self.note(format!("converting volume({name}) from inline to csi: {text}"), true),
+            Err(text) => {
+                let text = format!("converting volume({name}) from inline to csi: {text}");
+                self.problems.push(Problem::FailsWithCsiNode(text.into()));
+            }
         }
         disk.is_migratable()
     }
@@ -71,16 +86,17 @@ impl<'t> State<'t> {
         }
     }
 
-    fn note(&mut self, text: String, with_csi_node: bool) {
-        self.problem.get_or_insert((text, with_csi_node));
-    }
-
     pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Result<Verdict, Str> {
         let volumes = cx.ledger.volumes();
-        if let Some((text, with_csi_node)) = &self.problem
-            && (!with_csi_node || volumes.csi_node(cx.ledger.nodes().name(node)).is_some())
-        {
-            return Err(text.as_str().into());
+        for problem in &self.problems {
+            match problem {
+                Problem::Missing(_) => return Ok(Verdict::unresolvable(Cause::MissingClaim)),
+                Problem::Fails(text) => return Err(text.clone()),
+                Problem::FailsWithCsiNode(text) if volumes.csi_node(cx.ledger.nodes().name(node)).is_some() => {
+                    return Err(text.clone());
+                }
+                Problem::FailsWithCsiNode(_) => {}
+            }
         }
         let mut rest = &self.wanted[..];
         while let Some(first) = rest.first() {
@@ -100,6 +116,23 @@ impl<'t> State<'t> {
         }
         Ok(Verdict::FITS)
     }
+}
+
+fn problem_of(
+    mounts: &Mounts<'_, '_>,
+    key: &ClaimKey,
+    ephemeral: bool,
+    claim: Option<&PersistentVolumeClaim>,
+) -> Option<Problem> {
+    if key.name.is_empty() {
+        return Some(Problem::Fails("PersistentVolumeClaim had no name".into()));
+    }
+    let Some(claim) = claim else {
+        let text = format!("looking up PVC {key}: {}", missing_claim(&key.name));
+        return Some(Problem::Missing(text.into()));
+    };
+    let foreign = if ephemeral { mounts.foreign(claim) } else { None };
+    foreign.map(|text| Problem::Fails(text.into()))
 }
 
 /// The volumes of `driver` that `pods` would have attached, each once.

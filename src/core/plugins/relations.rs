@@ -127,6 +127,11 @@ impl Relations<'_> {
         self.services.as_ref().map_or(Verdict::FITS, |services| services.filter(cx, node))
     }
 
+    /// What NodeVolumeLimits says of a claim of the pod that is not there.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.volumes.as_ref().and_then(volumes::Attempt::missing_claim)
+    }
+
     /// Whether some claim of the pod is still to be bound.
     pub(crate) fn have_waiting_claims(&self) -> bool {
         self.volumes.as_ref().is_some_and(volumes::Attempt::has_waiting_claims)

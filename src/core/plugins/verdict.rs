@@ -43,7 +43,7 @@ macro_rules! causes {
                 }
             }
 
-            /// Upstream's text, empty where the verdict makes it (resources, volumes to bind).
+            /// Upstream's text, empty where the verdict makes it (resources, volumes to bind) or the attempt (a missing claim).
             pub(crate) const fn text(self) -> &'static str {
                 match self {
                     Self::None => "",
@@ -77,6 +77,8 @@ causes! {
     ClaimInUse => VolumeRestrictions, "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
     /// No more volumes of a driver can be attached.
     VolumeLimit => NodeVolumeLimits, "node(s) exceed max volume count";
+    /// A claim of the pod is not there; the attempt knows which.
+    MissingClaim => NodeVolumeLimits, "";
     /// The pod's claims cannot be bound or used there; the verdict's bits say why.
     Volumes => VolumeBinding, "";
     /// A bound volume is in another zone.

@@ -28,6 +28,7 @@ impl Worker {
             self.rebuild(now, ledger, effects);
             return;
         };
+        self.hints.begin();
         let mut helps = false;
         let mut claims = FxHashSet::default();
         let mut device_classes = false;
@@ -46,7 +47,7 @@ impl Worker {
             self.recheck_claims(now, ledger, effects);
         }
         if helps {
-            self.wake_helped(now);
+            self.wake_helped(now, ledger);
         }
         if !claims.is_empty() {
             self.wake_users(now, &claims);
@@ -93,10 +94,11 @@ impl Worker {
         }
     }
 
-    fn wake_helped(&mut self, now: Time) {
-        let hints = &self.hints;
+    fn wake_helped(&mut self, now: Time, ledger: &Ledger) {
+        let mut judge = self.hints.judge(ledger);
         self.queue.wake(now, |entry| {
-            if hints.may_help(entry.rejectors(), entry.refused_at()) { Wake::Requeue } else { Wake::Stay }
+            let helped = judge.may_help(entry.rejectors(), entry.refused_at(), &entry.pod().shape);
+            if helped { Wake::Requeue } else { Wake::Stay }
         });
     }
 
@@ -210,6 +212,6 @@ impl Worker {
         self.hints.note_gap(ledger.version());
         self.volumes.note_gap();
         self.cursor = Some(ledger.version());
-        self.wake_helped(now);
+        self.wake_helped(now, ledger);
     }
 }

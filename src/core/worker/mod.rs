@@ -18,6 +18,8 @@ mod tests;
 #[cfg(test)]
 mod volume_tests;
 mod volumes;
+#[cfg(test)]
+mod wake_tests;
 
 pub use hold::hold_reason;
 pub use snapshot::{ForeignBind, TopReason, Totals, WorkerSnapshot};

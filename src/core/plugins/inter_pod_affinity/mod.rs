@@ -1,81 +1,90 @@
 //! InterPodAffinity: pods want to be near some pods and away from others.
 //! After `pkg/scheduler/framework/plugins/interpodaffinity`.
+//!
+//! ```text
+//!  pod ─▶ questions ("which domains have a pod that my terms mean?", "whose terms mean me?")
+//!           └─▶ store: one table a question, shared by all pods that ask it ── axes: the domain of every node by key
+//!                 └─▶ table: counts by domain, followed from the change log ── memo: what a cohort counts for
+//!  filter, score: array reads, node ▶ domain ▶ count
+//! ```
+//!
+//! A table counts from nothing once, over cohorts and distinct terms, and then follows the log. It counts anew where its
+//! cursor fell off the log, where a node left a domain, and where a namespace's labels make a selector answer otherwise.
+//!
+//! Terms of the pod itself look at the labels of the other pods' namespaces, as those of placed pods do.
 
+mod axes;
+#[cfg(test)]
+mod filter_tests;
+mod hard;
+mod memo;
+mod question;
+#[cfg(test)]
+mod random_tests;
+mod score;
+#[cfg(test)]
+mod score_tests;
+mod store;
+mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub(crate) use hard::Hard;
+
+use super::Subject;
 use super::relations::Cx;
-use super::{Cause, Overlay, Subject, Verdict};
-use crate::core::ledger::{Ledger, NodeId};
-use crate::core::model::{Labels, PodShape, Str};
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::Arc;
+use crate::core::ledger::NodeId;
+use crate::core::profile::Filter;
+use hard::Answers;
+use question::Kind;
+use store::Store;
 
-/// Labels (key and value) that close a node.
-type Domains = FxHashSet<(Str, Str)>;
-
-/// Closed domains by shape, good for one version of the terms. Each entry keeps the shape whose address is its key.
+/// Counts kept between attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    version: u64,
-    by_shape: FxHashMap<*const PodShape, (Arc<PodShape>, Domains)>,
-}
-
-/// What excludes nodes in one attempt.
-#[derive(Debug)]
-pub(crate) struct Hard<'t> {
-    closed: Option<&'t Domains>,
+    store: Store,
 }
 
 impl Tables {
-    /// PreFilter: none where no placed or promised pod's term can exclude the pod.
+    /// PreFilter: none where the pod has no required term and no placed pod's anti-affinity speaks of it.
+    ///
+    /// Pods promised a node are not looked at then either: upstream skips the plugin with all it does.
     pub(crate) fn prepare<'t>(&'t mut self, cx: Cx<'t>, subject: &Subject) -> Option<Hard<'t>> {
-        let (terms, shape) = (&cx.ledger.terms().anti_affinity, &subject.shape);
-        if terms.is_empty() {
-            return (!cx.ledger.nominations().is_empty()).then_some(Hard { closed: None });
-        }
-        if self.version != terms.version() {
-            self.version = terms.version();
-            self.by_shape.clear();
-        }
-        let compute = || (shape.clone(), closed_domains(cx.ledger, shape));
-        let closed = &self.by_shape.entry(Arc::as_ptr(shape)).or_insert_with(compute).1;
-        let matters = !(closed.is_empty() && cx.ledger.nominations().is_empty());
-        matters.then_some(Hard { closed: Some(closed) })
-    }
-
-    /// PreScore, Score and NormalizeScore over the feasible nodes.
-    pub(crate) fn score(&mut self, _cx: Cx<'_>, _subject: &Subject, _feasible: &[NodeId], _out: &mut Vec<i64>) -> bool {
-        false
-    }
-}
-
-impl Hard<'_> {
-    pub(crate) fn filter(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
-        let labels = cx.ledger.nodes().labels(node);
-        let closed = self.closed.is_some_and(|closed| excludes(closed, labels));
         let shape = &subject.shape;
-        let promised = overlay.added.iter().flat_map(|pod| &pod.shape.anti_affinity).any(|term| {
-            labels.get(&term.topology_key).is_some() && cx.ledger.speaks_of(term, &shape.namespace, &shape.labels)
-        });
-        if closed || promised { Verdict::unschedulable(Cause::ExistingAntiAffinity) } else { Verdict::FITS }
-    }
-}
-
-/// Whether a node with `labels` is in one of the `closed` domains.
-fn excludes(closed: &Domains, labels: &Labels) -> bool {
-    !closed.is_empty() && labels.iter().any(|(key, value)| closed.contains(&(key.clone(), value.clone())))
-}
-
-/// The (label, value) domains that placed pods' anti-affinity closes to pods of `shape`.
-fn closed_domains(ledger: &Ledger, shape: &PodShape) -> Domains {
-    let mut closed = Domains::default();
-    for (term, spots) in ledger.terms().anti_affinity.iter() {
-        if !ledger.speaks_of(term, &shape.namespace, &shape.labels) {
-            continue;
+        let (to, away) = (!shape.affinity.is_empty(), !shape.anti_affinity.is_empty());
+        let asked = !cx.ledger.terms().anti_affinity.is_empty();
+        if !(to || away || asked) || !cx.profile.filters.has(Filter::InterPodAffinity) {
+            return None;
         }
-        for (node, _) in spots.iter() {
-            if let Some(value) = ledger.nodes().labels(node).get(&term.topology_key) {
-                closed.insert((term.topology_key.clone(), value.clone()));
-            }
-        }
+        self.store.begin(cx.ledger);
+        let mut answer = |needed: bool, kind: Kind| needed.then(|| self.store.answer(kind, cx, shape));
+        let answers = Answers {
+            affinity: answer(to, Kind::Affinity),
+            anti_affinity: answer(away, Kind::AntiAffinity),
+            excluded_by: answer(asked, Kind::ExcludedBy),
+        };
+        Hard::new(&self.store, answers, cx.ledger, shape)
     }
-    closed
+
+    /// PreScore, Score and NormalizeScore over the feasible nodes. False where no preference, either way, is about
+    /// a pod on a node with its topology key.
+    pub(crate) fn score(&mut self, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+        let (shape, args, terms) = (&subject.shape, cx.profile.inter_pod_affinity, cx.ledger.terms());
+        let asks = !shape.preferred_pods.is_empty();
+        let asked = !terms.preferred.is_empty() || (args.hard_weight > 0 && !terms.affinity.is_empty());
+        if !asks && (args.ignore_preferred_of_existing || !asked) {
+            return false;
+        }
+        self.store.begin(cx.ledger);
+        let mut answer = |needed: bool, kind: Kind| needed.then(|| self.store.answer(kind, cx, shape));
+        let answers = [answer(asks, Kind::Preferred), answer(asked, Kind::WantedBy)];
+        let store = &self.store;
+        let tables = || answers.into_iter().flatten().map(|slot| store.table(slot));
+        if tables().all(|table| table.hits() == 0) {
+            return false;
+        }
+        score::sum(tables().flat_map(|table| table.live(&store.axes)), feasible, out);
+        score::normalize(out);
+        true
+    }
 }

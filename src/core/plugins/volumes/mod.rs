@@ -47,14 +47,14 @@ impl<'t> Attempt<'t> {
         if on(Filter::VolumeRestrictions) {
             attempt.restrictions = volume_restrictions::State::prepare(cx, &mounts)?;
         }
+        if on(Filter::NodeVolumeLimits) {
+            attempt.limits = node_volume_limits::State::prepare(cx, &mounts);
+        }
         if on(Filter::VolumeBinding) {
             attempt.binding = volume_binding::State::prepare(cx, &mounts)?;
         }
         if on(Filter::VolumeZone) {
             attempt.zones = volume_zone::State::prepare(cx, &mounts)?;
-        }
-        if on(Filter::NodeVolumeLimits) {
-            attempt.limits = node_volume_limits::State::prepare(cx, &mounts)?;
         }
         Ok(Some(attempt))
     }
@@ -82,6 +82,11 @@ impl<'t> Attempt<'t> {
             }
         }
         self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node))
+    }
+
+    /// What NodeVolumeLimits says of a claim of the pod that is not there.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.limits.as_ref().and_then(node_volume_limits::State::missing_claim)
     }
 
     /// Whether some claim of the pod is still to be bound.

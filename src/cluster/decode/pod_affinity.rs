@@ -1,0 +1,63 @@
+use super::features::Findings;
+use super::{Decoder, label_selector};
+use crate::cluster::slim::{PodAffinity, PodAffinityTerm, PodSpec};
+use crate::core::model::{AffinityTerm, NamespaceScope, PodShape, Str, WeightedTerm};
+
+/// Fills in the terms of a pod in `shape.namespace` that speak of other pods.
+///
+/// A list with a selector that upstream could not parse is left empty, as upstream leaves it for placed pods. It holds a
+/// pod that is to be placed. After `PodInfo.Update` in `pkg/scheduler/framework/types.go`.
+pub(super) fn read(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, findings: &mut Findings) {
+    let Some(affinity) = &spec.affinity else { return };
+    let namespace = shape.namespace.clone();
+    let mut lists = Lists { decoder, namespace: &namespace, findings };
+    let (to, away) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
+    shape.affinity = lists.required(to, "spec.affinity.podAffinity");
+    shape.anti_affinity = lists.required(away, "spec.affinity.podAntiAffinity");
+    shape.preferred_pods = lists.preferred(to, 1, "spec.affinity.podAffinity");
+    shape.preferred_pods.extend(lists.preferred(away, -1, "spec.affinity.podAntiAffinity"));
+}
+
+struct Lists<'a> {
+    decoder: &'a mut Decoder,
+    namespace: &'a Str,
+    findings: &'a mut Findings,
+}
+
+impl Lists<'_> {
+    fn required(&mut self, given: &PodAffinity<'_>, field: &str) -> Vec<AffinityTerm> {
+        let terms = given.required.iter().map(|term| self.term(term)).collect();
+        self.whole(terms, &format!("{field}.required"))
+    }
+
+    fn preferred(&mut self, given: &PodAffinity<'_>, sign: i32, field: &str) -> Vec<WeightedTerm> {
+        let weighed = |weight: i32, term| WeightedTerm { weight: weight.saturating_mul(sign), term };
+        let terms = given.preferred.iter().map(|t| Ok(weighed(t.weight, self.term(&t.pod_affinity_term)?))).collect();
+        self.whole(terms, &format!("{field}.preferred"))
+    }
+
+    /// The list, or nothing where a part of it does not parse.
+    fn whole<T>(&mut self, terms: Result<Vec<T>, String>, field: &str) -> Vec<T> {
+        terms.unwrap_or_else(|what| {
+            self.findings.unknown(field, &what);
+            Vec::new()
+        })
+    }
+
+    fn term(&mut self, slim: &PodAffinityTerm<'_>) -> Result<AffinityTerm, String> {
+        let mut names: Vec<Str> = slim.namespaces.iter().map(|n| self.decoder.text(n)).collect();
+        if names.is_empty() && slim.namespace_selector.is_none() {
+            names.push(self.namespace.clone());
+        }
+        names.sort();
+        names.dedup();
+        let selector = slim.label_selector.as_ref().map(|s| label_selector::parse(self.decoder, s)).transpose()?;
+        let namespaces =
+            slim.namespace_selector.as_ref().map(|s| label_selector::parse(self.decoder, s)).transpose()?;
+        Ok(AffinityTerm {
+            selector,
+            namespaces: NamespaceScope { names, selector: namespaces },
+            topology_key: self.decoder.text(&slim.topology_key),
+        })
+    }
+}

@@ -3,9 +3,7 @@
 
 use berth::cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod, from_manifest};
 use berth::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use berth::core::model::{
-    AffinityTerm, Feature, Pod, Protocol, RequirementOperator, TaintEffect, TolerationOperator, WorkloadKind,
-};
+use berth::core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator, WorkloadKind};
 use serde_json::{Value, json};
 
 const MIB: i64 = 1024 * 1024;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::objects::pod_path;
 use crate::world::World;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
+/// Zones of one world only: what counts for hard spreading is in the whole cluster, and it is shared.
+const ROOM: &str = "room";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// A corner with `each` nodes in each of three zones: `z0-0`, `z0-1`, …, `z2-1`.
@@ -17,11 +18,19 @@ fn world(name: &str, spec: &Value, each: usize) -> World {
     let nodes: Vec<String> = (0..3).flat_map(|zone| (0..each).map(move |index| format!("z{zone}-{index}"))).collect();
     for node in &nodes {
         let zone = &node[..2];
-        world.node(node, "8", |spec: NodeSpec| NodeSpec { zone: format!("{name}-{zone}"), ..spec });
+        world.node(node, "8", |spec: NodeSpec| {
+            let zoned = NodeSpec { zone: format!("{name}-{zone}"), ..spec };
+            zoned.label(&room(name), zone)
+        });
     }
     world.profile(name, spec);
     world.settle(nodes.last().unwrap());
     world
+}
+
+/// The label by which a world's nodes say in which of its own zones they are.
+fn room(world: &str) -> String {
+    format!("{world}.lab.berth.dev/{ROOM}")
 }
 
 /// How many pods are in each zone.
@@ -43,7 +52,7 @@ fn pods_that_must_spread_over_zones_do_and_wait_where_they_cannot() {
     let spread = |pod: &mut Value| {
         pod["metadata"]["labels"] = json!({"app": "web"});
         pod["spec"]["topologySpreadConstraints"] = json!([{
-            "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "maxSkew": 1, "topologyKey": room("hard-spread"), "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": {"app": "web"}},
         }]);
     };
@@ -61,13 +70,13 @@ fn pods_that_must_spread_over_zones_do_and_wait_where_they_cannot() {
     let zone = world.bound("thirteenth")[..2].to_owned();
     world.pod("held", "100m", |pod| {
         spread(pod);
-        pod["spec"]["nodeSelector"] = json!({ZONE: format!("hard-spread-{zone}")});
+        pod["spec"]["nodeSelector"] = json!({room("hard-spread"): zone});
     });
     // The selector narrows the zones that count to this one (nodeAffinityPolicy Honor): it may go there.
     assert_eq!(world.bound("held")[..2], zone);
     world.pod("refused", "100m", |pod| {
         spread(pod);
-        pod["spec"]["nodeSelector"] = json!({ZONE: format!("hard-spread-{zone}")});
+        pod["spec"]["nodeSelector"] = json!({room("hard-spread"): zone});
         pod["spec"]["topologySpreadConstraints"][0]["nodeAffinityPolicy"] = json!("Ignore");
     });
     world.says(
@@ -123,7 +132,7 @@ fn pods_that_must_be_apart_are_and_pods_that_must_be_together_follow_the_first()
 
     let together = |pod: &mut Value| {
         pod["metadata"]["labels"] = json!({"app": "web"});
-        pod["spec"]["affinity"]["podAffinity"] = terms("web", ZONE);
+        pod["spec"]["affinity"]["podAffinity"] = terms("web", &room("apart"));
     };
     let names: Vec<String> = (0..4).map(|index| format!("web-{index}")).collect();
     for name in &names {

@@ -58,7 +58,7 @@ pub(crate) fn csi_volume(name: &str, class: &str, driver: &str) -> Value {
         "kind": "PersistentVolume",
         "metadata": {"name": name},
         "spec": {
-            "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+            "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1Gi"},
             "storageClassName": class,
             "persistentVolumeReclaimPolicy": "Retain",

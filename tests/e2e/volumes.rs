@@ -210,8 +210,10 @@ fn two_profiles_race_for_volumes_and_none_is_given_twice() {
 #[test]
 fn a_claim_for_one_pod_is_used_by_one_pod() {
     let world = world("one-pod", &json!({}), 2, NOBODY, IMMEDIATE);
-    world.volume(&csi_volume("one-pod-disk", "one-pod", "none.lab.berth.dev"));
-    let for_one_pod = |claim: &mut Value| claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+    let for_one_pod = |object: &mut Value| object["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+    let mut disk = csi_volume("one-pod-disk", "one-pod", "none.lab.berth.dev");
+    for_one_pod(&mut disk);
+    world.volume(&disk);
     claim(world.plane, &world.name, "data", &world.name, for_one_pod);
     wait_claim_bound(world.plane, &world.name, "data");
     world.pod_with("first", "one-pod", &["data"]);

@@ -70,11 +70,11 @@ fn note_unknown(slim: &mut SlimPod<'_>, bytes: &[u8], shape: &'static known::Sha
 }
 
 /// Defines kinds of which every object is wanted, one row each:
-/// `Name: Object, "path of its collection", "resource", "plural", SlimType => decoder function;`, with `optional` before
-/// the arrow where a cluster may do without.
+/// `Name: Object, "path of its collection", "resource", "plural", SlimType => decoder function;`. Before the arrow stands
+/// `optional` where a cluster may do without, and `whole` where more is read than metadata, spec and status.
 macro_rules! watched {
     ($($(#[$doc:meta])* $name:ident: $object:ty, $path:literal, $resource:literal, $plural:literal, $slim:ident
-        $($optional:ident)? => $decode:ident;)+) => {$(
+        $($flag:ident)? => $decode:ident;)+) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name;
@@ -84,18 +84,31 @@ macro_rules! watched {
             const PLURAL: &'static str = $plural;
             const RESOURCE: &'static str = $resource;
             const PATH: &'static str = $path;
-            $(const OPTIONAL: bool = watched!(@$optional);)?
-
-            fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<$object> {
-                frame::seen(&$slim::read(bytes), |slim| decoder.$decode(slim))
-            }
-
-            fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<$object> {
-                frame::read(line, |_: &mut $slim<'_>| (), |slim| decoder.$decode(slim))
-            }
+            watched!(@rest $slim, $decode $(, $flag)?);
         }
     )+};
-    (@optional) => { true };
+    (@rest $slim:ident, $decode:ident, optional) => {
+        const OPTIONAL: bool = true;
+        watched!(@rest $slim, $decode);
+    };
+    (@rest $slim:ident, $decode:ident, whole) => {
+        fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Self::Object> {
+            frame::seen(&$slim::read_whole(bytes), |slim| decoder.$decode(slim))
+        }
+
+        fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object> {
+            frame::read_whole(line, |slim: &$slim<'_>| decoder.$decode(slim))
+        }
+    };
+    (@rest $slim:ident, $decode:ident) => {
+        fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Self::Object> {
+            frame::seen(&$slim::read(bytes), |slim| decoder.$decode(slim))
+        }
+
+        fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object> {
+            frame::read(line, |_: &mut $slim<'_>| (), |slim| decoder.$decode(slim))
+        }
+    };
 }
 
 watched! {
@@ -115,24 +128,24 @@ watched! {
         SlimStatefulSet => stateful_set;
     /// PersistentVolumes.
     PersistentVolumes: PersistentVolume, "/api/v1/persistentvolumes", "persistentvolumes", "persistentvolumes",
-        SlimVolume => volume;
+        SlimVolume whole => volume;
     /// PersistentVolumeClaims.
     PersistentVolumeClaims: PersistentVolumeClaim, "/api/v1/persistentvolumeclaims", "persistentvolumeclaims",
-        "persistentvolumeclaims", SlimClaim => claim;
+        "persistentvolumeclaims", SlimClaim whole => claim;
     /// StorageClasses.
     StorageClasses: StorageClass, "/apis/storage.k8s.io/v1/storageclasses", "storageclasses.storage.k8s.io",
-        "storageclasses", SlimStorageClass => storage_class;
+        "storageclasses", SlimStorageClass whole => storage_class;
     /// CSINodes.
-    CsiNodes: CsiNode, "/apis/storage.k8s.io/v1/csinodes", "csinodes.storage.k8s.io", "csinodes", SlimCsiNode => csi_node;
+    CsiNodes: CsiNode, "/apis/storage.k8s.io/v1/csinodes", "csinodes.storage.k8s.io", "csinodes", SlimCsiNode whole => csi_node;
     /// CSIDrivers.
     CsiDrivers: CsiDriver, "/apis/storage.k8s.io/v1/csidrivers", "csidrivers.storage.k8s.io", "csidrivers",
-        SlimCsiDriver => csi_driver;
+        SlimCsiDriver whole => csi_driver;
     /// CSIStorageCapacities.
     CsiStorageCapacities: CsiStorageCapacity, "/apis/storage.k8s.io/v1/csistoragecapacities",
-        "csistoragecapacities.storage.k8s.io", "csistoragecapacities", SlimCsiStorageCapacity => csi_capacity;
+        "csistoragecapacities.storage.k8s.io", "csistoragecapacities", SlimCsiStorageCapacity whole => csi_capacity;
     /// VolumeAttachments.
     VolumeAttachments: VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments",
-        "volumeattachments.storage.k8s.io", "volumeattachments", SlimVolumeAttachment => volume_attachment;
+        "volumeattachments.storage.k8s.io", "volumeattachments", SlimVolumeAttachment whole => volume_attachment;
     /// DeviceClasses.
     DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
         SlimDeviceClass optional => device_class;

@@ -1,7 +1,7 @@
 use super::frame::{Frame, Seen};
 use super::*;
 use crate::cluster::decode::Decoder;
-use crate::core::model::{Node, Pod};
+use crate::core::model::{BindingMode, Node, PersistentVolumeClaim, Pod, StorageClass};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
@@ -129,6 +129,19 @@ trait Named {
 impl Named for Pod {
     fn name(&self) -> String {
         self.key.name.to_string()
+    }
+}
+
+impl Named for StorageClass {
+    fn name(&self) -> String {
+        let waits = if self.binding_mode == Some(BindingMode::WaitForFirstConsumer) { "waits" } else { "immediate" };
+        format!("{} of {} {waits}", self.name, self.provisioner)
+    }
+}
+
+impl Named for PersistentVolumeClaim {
+    fn name(&self) -> String {
+        format!("{} {}", self.key, if self.is_fully_bound() { "bound" } else { "waits" })
     }
 }
 
@@ -418,6 +431,32 @@ async fn a_kind_that_must_be_there_is_not_taken_as_empty() {
     let mut bench = start::<Nodes>(quick(), vec![Answer::Refuse(403), Answer::Refuse(404), comes]).await;
     assert_eq!(bench.next(5).await, ["begin", "begin", "begin", "item a", "synced true"]);
     assert_eq!((bench.stats.absence(), bench.stats.errors().api), (None, 2));
+}
+
+/// Every row of the table reads what stands outside of metadata, spec and status, from lists and from watches.
+#[tokio::test]
+async fn storage_objects_are_read_whole_from_lists_and_from_watches() {
+    let class = |version: u32| {
+        let mut class = object("fast", version);
+        class["provisioner"] = json!("disk.example.com");
+        class["volumeBindingMode"] = json!("WaitForFirstConsumer");
+        class
+    };
+    let items = json!({"metadata": {"resourceVersion": "7"}, "items": [class(1)]});
+    let lines = vec![line("MODIFIED", class(8)), line("DELETED", class(9))];
+    let options = WatchOptions { initial: InitialRead::SingleList, ..quick() };
+    let answers = vec![Answer::Send(vec![items.to_string()]), Answer::Hang(lines)];
+    let mut bench = start::<StorageClasses>(options, answers).await;
+    let whole = "fast of disk.example.com waits";
+    let said = ["begin", &format!("item {whole}"), "synced true", &format!("apply {whole}"), "delete n/fast u-fast"];
+    assert_eq!(bench.next(5).await, said);
+
+    let mut claim = object("data", 8);
+    claim["spec"] = json!({"volumeName": "v", "storageClassName": "fast"});
+    claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
+    let answers = vec![Answer::Hang(vec![line("ADDED", claim.clone()), initial_end(3), line("MODIFIED", claim)])];
+    let mut bench = start::<PersistentVolumeClaims>(quick(), answers).await;
+    assert_eq!(bench.next(4).await, ["begin", "item n/data bound", "synced true", "apply n/data bound"]);
 }
 
 #[test]

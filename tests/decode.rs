@@ -3,7 +3,7 @@
 
 use berth::cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod, from_manifest};
 use berth::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use berth::core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator};
+use berth::core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator, WorkloadKind};
 use serde_json::{Value, json};
 
 const MIB: i64 = 1024 * 1024;
@@ -464,4 +464,127 @@ fn manifests_get_the_defaults_of_the_api_server() {
 
     let typed = json!({"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "n"}}]});
     assert!(matches!(from_manifest(&mut Decoder::new(), &typed)[..], [Ok(Object::Node(_))]));
+}
+
+#[test]
+fn spread_constraints_with_their_defaults() {
+    let constraint = |given: Value| {
+        let mut whole =
+            json!({"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}});
+        whole.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
+        let pod = pod_with(
+            json!({"labels": {"app": "web", "rev": "7"}}),
+            json!({"topologySpreadConstraints": [whole]}),
+            json!({}),
+        );
+        assert!(pod.shape.holds.is_empty() && pod.shape.unscored.is_empty(), "{:?}", pod.shape.holds);
+        pod.shape.spread[0].clone()
+    };
+    let plain = constraint(json!({}));
+    assert_eq!((plain.max_skew, &*plain.topology_key, plain.hard, plain.min_domains), (2, "zone", true, 1));
+    assert_eq!((plain.honor_affinity, plain.honor_taints), (true, false));
+    assert!(plain.selector.unwrap().requirements.is_empty());
+    let soft = constraint(
+        json!({"whenUnsatisfiable": "ScheduleAnyway", "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}),
+    );
+    assert_eq!((soft.hard, soft.honor_affinity, soft.honor_taints), (false, false, true));
+    assert_eq!(constraint(json!({"minDomains": 5})).min_domains, 5);
+    assert_eq!(constraint(json!({"minDomains": null})).min_domains, 1);
+
+    let requirements = |given: Value| {
+        let selector = constraint(given).selector?;
+        Some(selector.requirements.iter().map(|r| format!("{} {}", r.key, r.values.join("|"))).collect::<Vec<_>>())
+    };
+    let some = |list: &[&str]| Some(list.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let web = json!({"matchLabels": {"app": "web"}});
+    assert_eq!(requirements(json!({"labelSelector": null})), None);
+    assert_eq!(requirements(json!({"labelSelector": null, "matchLabelKeys": ["rev"]})), None, "nothing stays nothing");
+    assert_eq!(requirements(json!({"matchLabelKeys": ["rev", "absent"]})), some(&["rev 7"]));
+    assert_eq!(requirements(json!({"labelSelector": web, "matchLabelKeys": ["rev"]})), some(&["app web", "rev 7"]));
+    let merged =
+        json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "rev", "operator": "In", "values": ["7"]}]});
+    assert_eq!(requirements(json!({"labelSelector": merged, "matchLabelKeys": ["rev"]})), some(&["app web", "rev 7"]));
+}
+
+/// Upstream fails the attempt for a selector that does not parse; what it does not know it passes over, and we hold.
+#[test]
+fn spread_constraints_that_hold_the_pod() {
+    for (given, held) in [
+        (json!({"whenUnsatisfiable": "Panic"}), "whenUnsatisfiable=Panic"),
+        (json!({"nodeAffinityPolicy": "Maybe"}), "nodeAffinityPolicy=Maybe"),
+        (json!({"nodeTaintsPolicy": "Maybe"}), "nodeTaintsPolicy=Maybe"),
+        (json!({"labelSelector": {"matchLabels": {"a": "not a value"}}}), "labelSelector=a=not a value"),
+        (json!({"labelSelector": {"matchLabels": {"-a": "b"}}}), "labelSelector=-a=b"),
+        (
+            json!({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}),
+            "labelSelector=operator Near",
+        ),
+        (
+            json!({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+            "labelSelector=a In of 0 values",
+        ),
+        (
+            json!({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}}),
+            "labelSelector=a Exists of 1 values",
+        ),
+        (
+            json!({"labelSelector": {"matchExpressions": [{"key": "a b", "operator": "Exists"}]}}),
+            "labelSelector=key a b",
+        ),
+    ] {
+        let mut whole = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"});
+        whole.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
+        let held = Feature::UnknownValue(format!("spec.topologySpreadConstraints.{held}").into());
+        assert_eq!(pod(json!({"topologySpreadConstraints": [whole]})).shape.holds, [held], "{given}");
+    }
+}
+
+#[test]
+fn the_owner_that_controls_a_pod() {
+    let owner = |kind: &str, controller: Value| json!({"apiVersion": "apps/v1", "kind": kind, "name": "own", "uid": "1", "controller": controller});
+    let owners = json!([owner("Other", Value::Null), owner("Another", json!(false)), owner("ReplicaSet", json!(true))]);
+    let controller = |owners: Value, spec: Value| {
+        pod_with(json!({"ownerReferences": owners}), spec, json!({})).shape.controller.clone()
+    };
+    let found = controller(owners.clone(), json!({})).unwrap();
+    let found = (&*found.api_version, &*found.kind, &*found.name, &*found.uid);
+    assert_eq!(found, ("apps/v1", "ReplicaSet", "own", "1"));
+    assert!(controller(Value::Null, json!({})).is_none());
+    assert!(controller(owners, json!({"nodeName": "x"})).is_none(), "of a bound pod it says nothing");
+}
+
+#[test]
+fn services_and_controllers() {
+    let decode = |object: Value| from_manifest(&mut Decoder::small(), &object).remove(0);
+    let meta = json!({"name": "a", "namespace": "n"});
+    let service =
+        |spec: Value| match decode(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})) {
+            Ok(Object::Service(service)) => service,
+            other => panic!("{other:?}"),
+        };
+    let selected = service(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));
+    assert_eq!((&*selected.namespace, &*selected.name), ("n", "a"));
+    assert_eq!(selected.selector.unwrap().get("app").map(|v| &**v), Some("web"));
+    assert_eq!((service(json!({})).selector, service(json!({"selector": null})).selector), (None, None));
+    let workload = |version: &str, kind: &str, selector: Value| {
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"selector": selector, "replicas": 3}});
+        match decode(object) {
+            Ok(Object::Workload(workload)) => (workload.kind, workload.selector.map(|s| s.requirements.len())),
+            other => panic!("{other:?}"),
+        }
+    };
+    let terms = json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "v", "operator": "Exists"}]});
+    assert_eq!(workload("apps/v1", "ReplicaSet", terms.clone()), (WorkloadKind::ReplicaSet, Some(2)));
+    assert_eq!(workload("apps/v1", "StatefulSet", terms), (WorkloadKind::StatefulSet, Some(2)));
+    assert_eq!(workload("apps/v1", "StatefulSet", Value::Null), (WorkloadKind::StatefulSet, None));
+    let broken = json!({"matchExpressions": [{"key": "v", "operator": "Near"}]});
+    assert_eq!(workload("apps/v1", "ReplicaSet", broken), (WorkloadKind::ReplicaSet, None), "it selects nothing");
+    let labels = json!({"app": "web", "tier": "front"});
+    assert_eq!(workload("v1", "ReplicationController", labels), (WorkloadKind::ReplicationController, Some(2)));
+    let bad =
+        decode(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": {"app": 7}}}));
+    assert_eq!(
+        bad.unwrap_err().to_string(),
+        "service n/a: spec.selector.app: invalid type: integer `7`, expected a string"
+    );
 }

@@ -29,3 +29,5 @@ pub mod worker;
 
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+pub(crate) mod volume_testing;

@@ -4,25 +4,21 @@ use super::answer::{Answer, NodeAnswer, PodAnswer};
 use super::coverage::normalise;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Plugins that Berth does not have yet; what they refuse and score is left out, and counted.
-pub const AWAITED: [&str; 1] = ["InterPodAffinity"];
-
 /// The plugin that upstream lists with 0 on every node of a pod without resource claims.
 const NO_CLAIMS: &str = "DynamicResources";
 
+/// What upstream calls the only profile of a configuration that names none, and Berth the one that it makes up.
+const UNNAMED: &str = "default-scheduler";
+const DEFAULT: &str = "default";
+
 /// Parts of an answer that are not compared; each has its section in `docs/differences.md`.
 pub const PARTS_LEFT_OUT: &[&str] = &["DynamicResources scores nothing"];
-
-/// Whether pods that Berth holds are left out, and counted.
-pub const ALLOW_HELD: bool = true;
 
 /// What came of one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Both say the same.
     Same,
-    /// Berth does not judge it: the features, or the plugin, it lacks.
-    Awaited(String),
     /// They part.
     Differs(Difference),
 }
@@ -47,9 +43,6 @@ pub fn compare(upstream: &Answer, berth: &Answer) -> Vec<Outcome> {
             upstream.error.clone(),
         );
     }
-    if berth.error.contains("KubeSchedulerConfiguration: not read by this version") {
-        return upstream.pods.iter().map(|_| Outcome::Awaited("KubeSchedulerConfiguration".to_owned())).collect();
-    }
     if !berth.error.is_empty() {
         return whole(format!("Berth refuses the cluster: {}", normalise(&berth.error)), berth.error.clone());
     }
@@ -61,50 +54,33 @@ pub fn compare(upstream: &Answer, berth: &Answer) -> Vec<Outcome> {
 }
 
 fn pod(upstream: &PodAnswer, berth: &PodAnswer) -> Outcome {
-    if ALLOW_HELD && let Some(features) = held(berth) {
-        return Outcome::Awaited(features);
-    }
-    let (mut class, mut lines, mut awaited) = (None, Vec::new(), BTreeSet::new());
-    let mut note = |of: String, line: String| {
-        class.get_or_insert(of);
-        lines.push(line);
-    };
+    let mut notes = Vec::new();
     match (outcome(upstream), outcome(berth)) {
-        ("judged", "judged") => nodes(upstream, berth, &mut note, &mut awaited),
+        ("judged", "judged") => nodes(upstream, berth, &mut notes),
+        // Berth has one word for pods that it cannot judge; the text says why.
         ("failed", "held") if why(upstream) == why(berth) => {}
-        ("failed", "held") => {
-            let class = format!("text of a failure: {}", normalise(&why(upstream)));
-            note(class, format!("upstream {:?}\nBerth {:?}", why(upstream), why(berth)));
-        }
-        ("failed", "judged") if ALLOW_HELD => {
-            let text: String = normalise(&why(upstream)).chars().take(90).collect();
-            awaited.insert(format!("failed: {text}"));
-        }
-        (a, b) if a != b => note(
+        ("failed", "held") => notes.push((
+            format!("text of a failure: {}", normalise(&why(upstream))),
+            format!("upstream {:?}\nBerth {:?}", why(upstream), why(berth)),
+        )),
+        (a, b) if a != b => notes.push((
             format!("upstream {a}, Berth {b}: {}", normalise(&why(if a == "judged" { berth } else { upstream }))),
             format!("upstream {a}: {}\nBerth {b}: {}", why(upstream), why(berth)),
-        ),
+        )),
         ("no profile", _) => {}
-        (a, _) if why(upstream) != why(berth) => {
-            note(format!("text of what was {a}"), format!("upstream {:?}\nBerth {:?}", why(upstream), why(berth)));
-        }
+        (a, _) if why(upstream) != why(berth) => notes
+            .push((format!("text of what was {a}"), format!("upstream {:?}\nBerth {:?}", why(upstream), why(berth)))),
         _ => {}
     }
-    if let Some(class) = class {
-        return Outcome::Differs(Difference { pod: upstream.key(), class, text: lines.join("\n") });
+    let profile =
+        |answer: &PodAnswer| answer.profile.clone().map(|name| if name == UNNAMED { DEFAULT.into() } else { name });
+    if profile(upstream) != profile(berth) {
+        let text = format!("profile: upstream {:?}\nprofile: Berth {:?}", upstream.profile, berth.profile);
+        notes.push(("profile".to_owned(), text));
     }
-    match awaited.first() {
-        Some(what) => Outcome::Awaited(what.clone()),
-        None => Outcome::Same,
-    }
-}
-
-/// The features for which Berth holds the pod.
-fn held(berth: &PodAnswer) -> Option<String> {
-    let features = berth.reason.as_ref()?.strip_prefix("the pod uses ")?;
-    let features = features.split(", which this version").next()?;
-    let first = features.split(", ").next()?;
-    (!features.contains("an unknown value")).then(|| format!("held: {first} …"))
+    let Some(class) = notes.first().map(|(class, _)| class.clone()) else { return Outcome::Same };
+    let lines: Vec<String> = notes.into_iter().map(|(_, line)| line).collect();
+    Outcome::Differs(Difference { pod: upstream.key(), class, text: lines.join("\n") })
 }
 
 fn outcome(answer: &PodAnswer) -> &'static str {
@@ -121,76 +97,61 @@ fn why(answer: &PodAnswer) -> String {
     answer.error.clone().or_else(|| answer.reason.clone()).or_else(|| answer.message.clone()).unwrap_or_default()
 }
 
+/// What differs: its class, and a text.
+type Note = (String, String);
+
 /// Compares two judgements, most telling first: what a node is refused for, then scores, then what follows from them.
-fn nodes(
-    upstream: &PodAnswer,
-    berth: &PodAnswer,
-    note: &mut impl FnMut(String, String),
-    awaited: &mut BTreeSet<String>,
-) {
+fn nodes(upstream: &PodAnswer, berth: &PodAnswer, notes: &mut Vec<Note>) {
     let by_name = |answer: &PodAnswer| -> BTreeMap<String, NodeAnswer> {
         answer.nodes().iter().map(|n| (n.name().to_owned(), n.clone())).collect()
     };
     let (theirs, ours) = (by_name(upstream), by_name(berth));
-    let names: Vec<&String> = theirs.keys().chain(ours.keys()).collect::<BTreeSet<_>>().into_iter().collect();
-    let mut verdicts_differ = false;
-    for name in &names {
-        let (a, b) = (theirs.get(*name), ours.get(*name));
-        let (said_a, said_b) = (verdict(a), verdict(b));
-        if said_a == said_b {
-            continue;
+    let names: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
+    let pairs: Vec<_> = names.into_iter().map(|name| (name, theirs.get(name), ours.get(name))).collect();
+    for (name, a, b) in &pairs {
+        let (a, b) = (verdict(*a), verdict(*b));
+        if a != b {
+            let class = format!("upstream {}, Berth {}", normalise(&a), normalise(&b));
+            notes.push((class, format!("node {name}: upstream {a}\nnode {name}: Berth {b}")));
         }
-        if let Some(plugin) = awaited_plugin(a).or_else(|| awaited_plugin(b)) {
-            awaited.insert(plugin.to_owned());
-            continue;
-        }
-        verdicts_differ = true;
-        note(
-            format!("upstream {}, Berth {}", normalise(&said_a), normalise(&said_b)),
-            format!("node {name}: upstream {said_a}\nnode {name}: Berth {said_b}"),
-        );
     }
-    if verdicts_differ || !awaited.is_empty() {
+    if !notes.is_empty() {
         return;
     }
-    let mut scores_differ = false;
-    for name in &names {
+    for (name, a, b) in pairs {
         if let (
-            Some(NodeAnswer::Fits { scores: a, total, .. }),
-            Some(NodeAnswer::Fits { scores: b, total: ours, .. }),
-        ) = (theirs.get(*name), ours.get(*name))
+            Some(NodeAnswer::Fits { scores: a, total: x, .. }),
+            Some(NodeAnswer::Fits { scores: b, total: y, .. }),
+        ) = (a, b)
         {
-            let mut skipped = false;
-            for plugin in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
-                let (x, y) = (a.get(plugin), b.get(plugin));
-                if x == y || (plugin == NO_CLAIMS && x == Some(&0) && y.is_none()) {
-                    continue;
-                }
-                if let Some(known) = AWAITED.iter().find(|p| *p == plugin && y.is_none()) {
-                    awaited.insert((*known).to_owned());
-                    skipped = true;
-                    continue;
-                }
-                scores_differ = true;
-                let number = |s: Option<&i64>| s.map_or("nothing".to_owned(), i64::to_string);
-                note(
-                    format!("score {plugin}"),
-                    format!("node {name}: {plugin}: upstream {}, Berth {}", number(x), number(y)),
-                );
-            }
-            if !skipped && !scores_differ && total != ours {
-                note("total".to_owned(), format!("node {name}: total: upstream {total}, Berth {ours}"));
-            }
+            scores(name, (a, *x), (b, *y), notes);
         }
     }
-    if upstream.feasible != berth.feasible {
-        note("feasible".to_owned(), format!("feasible: upstream {}, Berth {}", upstream.feasible, berth.feasible));
+    for (what, a, b) in [
+        ("feasible", upstream.feasible.to_string(), berth.feasible.to_string()),
+        ("message", format!("{:?}", upstream.message), format!("{:?}", berth.message)),
+    ] {
+        if a != b {
+            notes.push((what.to_owned(), format!("{what}: upstream {a}\n{what}: Berth {b}")));
+        }
     }
-    if upstream.message != berth.message {
-        note(
-            "message".to_owned(),
-            format!("message: upstream {:?}\nmessage: Berth {:?}", upstream.message, berth.message),
-        );
+}
+
+/// The scores of a node, and their sum.
+type Scores<'a> = (&'a BTreeMap<String, i64>, i64);
+
+fn scores(node: &str, (upstream, x): Scores<'_>, (berth, y): Scores<'_>, notes: &mut Vec<Note>) {
+    let number = |score: Option<&i64>| score.map_or("nothing".to_owned(), i64::to_string);
+    for plugin in upstream.keys().chain(berth.keys()).collect::<BTreeSet<_>>() {
+        let (a, b) = (upstream.get(plugin), berth.get(plugin));
+        let left_out = plugin == NO_CLAIMS && a == Some(&0) && b.is_none();
+        if a != b && !left_out {
+            let text = format!("node {node}: {plugin}: upstream {}, Berth {}", number(a), number(b));
+            notes.push((format!("score {plugin}"), text));
+        }
+    }
+    if x != y {
+        notes.push(("total".to_owned(), format!("node {node}: total: upstream {x}, Berth {y}")));
     }
 }
 
@@ -199,12 +160,5 @@ fn verdict(node: Option<&NodeAnswer>) -> String {
         None => "does not know the node".to_owned(),
         Some(NodeAnswer::Fits { .. }) => "fits".to_owned(),
         Some(NodeAnswer::Refused { plugin, code, reasons, .. }) => format!("{plugin} {code}: {}", reasons.join(", ")),
-    }
-}
-
-fn awaited_plugin(node: Option<&NodeAnswer>) -> Option<&'static str> {
-    match node {
-        Some(NodeAnswer::Refused { plugin, .. }) => AWAITED.iter().find(|p| *p == plugin).copied(),
-        _ => None,
     }
 }

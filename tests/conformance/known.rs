@@ -19,6 +19,7 @@ pub const KNOWN: &[Known] = &[
     Known { name: "Namespace selectors that no label satisfies", explains: namespace_selector },
     Known { name: "Nominations that upstream forgets", explains: forgotten_nomination },
     Known { name: "Filters run in the default order", explains: another_order },
+    Known { name: "Broken volumes of placed pods", explains: neighbour },
 ];
 
 /// The class that explains `difference`, if one does.
@@ -41,10 +42,7 @@ fn unparsable(_: &Drawn, difference: &Difference) -> bool {
 /// Upstream looks the namespaces up and then matches the term again without labels of namespaces: a selector that
 /// matches no label at all then matches everywhere.
 fn namespace_selector(drawn: &Drawn, difference: &Difference) -> bool {
-    let pod = drawn.objects.iter().find(|o| {
-        o["kind"] == "Pod"
-            && difference.pod == format!("{}/{}", text(&o["metadata"]["namespace"]), text(&o["metadata"]["name"]))
-    });
+    let pod = drawn.objects.iter().find(|o| o["kind"] == "Pod" && key(o) == difference.pod);
     let mut found = false;
     if let Some(pod) = pod {
         visit(&pod["spec"]["affinity"], &mut |key, value| {
@@ -83,6 +81,26 @@ fn another_order(drawn: &Drawn, difference: &Difference) -> bool {
     });
     let refused = difference.text.lines().all(|line| line.contains("Unschedulable"));
     moved && refused
+}
+
+/// Upstream's NodeVolumeLimits fails on what a pod on the node has, where the pending pod's own volumes are in order.
+fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
+    let upstream = difference.text.lines().next().unwrap_or_default();
+    let failed = difference.class.contains("running \"NodeVolumeLimits\" filter plugin: ");
+    let own = drawn.objects.iter().find(|o| o["kind"] == "Pod" && key(o) == difference.pod);
+    let own_disks = own.and_then(|pod| pod["spec"]["volumes"].as_array());
+    let shared =
+        own_disks.into_iter().flatten().any(|v| v["azureDisk"].is_object() && v["azureDisk"]["kind"] != "Managed");
+    let about_itself = if upstream.contains("converting volume") {
+        shared
+    } else {
+        upstream.contains(&format!("for pod {} ", difference.pod))
+    };
+    failed && !about_itself
+}
+
+fn key(object: &Value) -> String {
+    format!("{}/{}", text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
 }
 
 fn matches_without_labels(selector: &Value) -> bool {

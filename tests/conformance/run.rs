@@ -21,8 +21,6 @@ const SHOWN: usize = 6;
 pub struct Summary {
     pub clusters: usize,
     pub same: usize,
-    /// Pods left out because Berth lacks what they need, by what it is.
-    pub awaited: BTreeMap<String, usize>,
     /// Pods whose difference is meant, by its name.
     pub known: BTreeMap<&'static str, usize>,
     /// All others by class, with the first cluster that showed each.
@@ -54,7 +52,6 @@ impl Summary {
     fn note(&mut self, drawn: &Drawn, outcome: Outcome) {
         match outcome {
             Outcome::Same => self.same += 1,
-            Outcome::Awaited(what) => *self.awaited.entry(what).or_default() += 1,
             Outcome::Differs(difference) => match known(drawn, &difference) {
                 Some(name) => *self.known.entry(name).or_default() += 1,
                 None => {
@@ -72,16 +69,14 @@ impl Summary {
 
     /// One line.
     pub fn line(&self, options: &Options) -> String {
-        let of = |map: &BTreeMap<_, usize>| map.values().sum::<usize>();
         format!(
-            "conformance: {} clusters in {:.0} s, seed {}: {} pods the same, {} different, {} differ as documented, {} left out",
+            "conformance: {} clusters in {:.0} s, seed {}: {} pods the same, {} different, {} differ as documented",
             self.clusters,
             self.seconds,
             options.seed,
             self.same,
             self.different(),
             self.known.values().sum::<usize>(),
-            of(&self.awaited),
         )
     }
 
@@ -90,9 +85,6 @@ impl Summary {
         let mut text = String::new();
         for (name, count) in &self.known {
             let _ = writeln!(text, "{count:>7}  pods differ as documented: {name}");
-        }
-        for (what, count) in &self.awaited {
-            let _ = writeln!(text, "{count:>7}  pods left out: {what}");
         }
         text
     }

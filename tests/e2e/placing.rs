@@ -7,7 +7,6 @@ use crate::LATER;
 use crate::objects::{condition, events, pod_path, wait_event, wait_event_that};
 use crate::world::World;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 #[test]

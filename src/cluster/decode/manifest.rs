@@ -123,6 +123,7 @@ fn put_defaults(pod: &mut Value) {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(resources) = container.get_mut("resources") {
                 requests_from_limits(resources);
+                round_up(resources.get_mut("requests"));
             }
             let ports = container.get_mut("ports").and_then(Value::as_array_mut);
             for port in ports.into_iter().flatten().filter(|_| host_network).filter_map(Value::as_object_mut) {
@@ -133,6 +134,7 @@ fn put_defaults(pod: &mut Value) {
             }
         }
     }
+    round_up(spec.get_mut("overhead"));
 }
 
 /// Says so in the status where nothing of the pod names any cpu or memory, as the API server does at creation.
@@ -170,6 +172,18 @@ fn names_any_amount(spec: &Value) -> bool {
 fn is_positive(amount: &Value) -> bool {
     let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
     Quantity::parse(&text).is_ok_and(|amount| amount > Quantity::ZERO)
+}
+
+/// An API server keeps no amount finer than a thousandth, and rounds each up. After `SetDefaults_ResourceList`.
+fn round_up(amounts: Option<&mut Value>) {
+    for amount in amounts.and_then(Value::as_object_mut).into_iter().flat_map(|amounts| amounts.values_mut()) {
+        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        let Ok(exact) = Quantity::parse(&text) else { continue };
+        // What does not fit into thousandths is too large to have any left over.
+        if exact < Quantity::from_milli(exact.milli()) {
+            *amount = Value::from(format!("{}m", exact.milli()));
+        }
+    }
 }
 
 fn requests_from_limits(resources: &mut Value) {

@@ -5,7 +5,8 @@ use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{
     AffinityTerm, AvoidedController, Controller, HostPort, Image, LabelSelector, Namespace, NamespaceScope, Node,
     NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, PodShape, PreferredTerm, Pressure, Protocol,
-    Requirement, RequirementOperator, Str, Taint, TaintEffect, Toleration, TolerationOperator, WeightedTerm,
+    Requirement, RequirementOperator, Service, SpreadConstraint, Str, Taint, TaintEffect, Toleration,
+    TolerationOperator, WeightedTerm,
 };
 use crate::core::profile::{CompiledProfile, Filter, FitStrategy, LabelPreference, Sampling, Score, ShapePoint};
 use crate::core::testing::{node, pod, shape_of};
@@ -113,6 +114,9 @@ impl Draw {
             let weigh = |weight: u64| WeightedTerm { weight: weight as i32 - 100, term: self.pod_term() };
             drawn.preferred_pods = [1, 60, 130, 200].map(weigh).to_vec();
         }
+        if self.one_in(3) {
+            drawn.spread = (0..=self.below(2)).map(|_| self.spread_constraint()).collect();
+        }
         if self.one_in(5) {
             drawn.required_features = vec!["F".into()];
         }
@@ -141,6 +145,18 @@ impl Draw {
                 selector: by_label.then_some(namespaces),
             },
             topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone", "disk"]).into(),
+        }
+    }
+
+    fn spread_constraint(&mut self) -> SpreadConstraint {
+        SpreadConstraint {
+            max_skew: 1 + self.below(2) as i32,
+            topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone", "disk"]).into(),
+            hard: self.one_in(2),
+            selector: self.pod_term().selector,
+            min_domains: 1 + self.below(4) as i32,
+            honor_affinity: self.one_in(2),
+            honor_taints: self.one_in(2),
         }
     }
 
@@ -184,12 +200,14 @@ impl Draw {
     fn make_legacy(&mut self, profile: &mut CompiledProfile) {
         profile.legacy.present_labels = vec!["disk".into()];
         profile.legacy.absent_labels = vec!["retiring".into()];
+        profile.legacy.affinity_labels = vec!["topology.kubernetes.io/zone".into()];
         profile.legacy.label_preferences = vec![LabelPreference { label: "disk".into(), present: self.one_in(2) }];
         for filter in [
             Filter::CheckNodeLabelPresence,
             Filter::CheckNodeMemoryPressure,
             Filter::CheckNodeDiskPressure,
             Filter::CheckNodePidPressure,
+            Filter::CheckServiceAffinity,
         ] {
             if self.one_in(2) {
                 profile.filters = profile.filters.with(filter);
@@ -202,6 +220,7 @@ impl Draw {
             Score::BalancedResourceAllocationPriority,
             Score::LabelPreference,
             Score::NodePreferAvoidPodsPriority,
+            Score::SelectorSpread,
         ] {
             if self.one_in(2) {
                 profile.scores.push((score, 1 + self.below(3) as i64));
@@ -229,6 +248,11 @@ impl Draw {
                 *serial += 1;
                 let on: Str = format!("n{}", self.below(8)).into();
                 ledger.apply_pod(Pod { node_name: Some(on), ..self.pod(&format!("b{serial}")) });
+            }
+            9 => {
+                let selector = Some([("app", self.pick(&["web", "db"]))].into_iter().collect());
+                let (namespace, name) = ("default".into(), self.pick(&["s", "t"]).into());
+                ledger.apply_service(Service { namespace, name, selector });
             }
             _ => {
                 let kind = self.pick(&["p", "b"]);

@@ -13,6 +13,7 @@ pub(crate) mod hints;
 pub(crate) mod image_locality;
 pub(crate) mod inter_pod_affinity;
 pub(crate) mod legacy;
+pub(crate) mod max_volume_count;
 pub(crate) mod node_affinity;
 pub(crate) mod node_declared_features;
 pub(crate) mod node_name;

@@ -152,3 +152,183 @@ fn attached_by(cx: Cx<'_>, pods: &[Arc<Pod>], driver: &str) -> Vec<Attachable> {
     all.dedup();
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ledger::Ledger;
+    use crate::core::model::{InlineDisk, VolumeAttachment};
+    use crate::core::profile::{CompiledProfile, Filter};
+    use crate::core::volume_testing::{
+        bound, claim, csi, csi_node, mounting, named, node_in, on, said, said_by, using, waiting_class,
+    };
+
+    const FULL: &str = "NodeVolumeLimits: node(s) exceed max volume count";
+
+    /// Node `a` with room for `limit` volumes of `d`; claims c0 to c4 bound to volumes v0 to v4 of it.
+    fn cluster(limit: Option<i32>) -> Ledger {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node_in("a", "z"));
+        ledger.apply_csi_node(csi_node("a", "d", limit));
+        for i in 0..5 {
+            ledger.apply_volume(csi(&format!("v{i}"), "d"));
+            ledger.apply_claim(bound(&format!("c{i}"), &format!("v{i}")));
+        }
+        ledger
+    }
+
+    fn fits(ledger: &Ledger, pod: &Pod) -> bool {
+        match &*said(ledger, pod) {
+            "a: fits" => true,
+            other if other == format!("a: {FULL}") => false,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn place(ledger: &mut Ledger, name: &str, claims: &[&str]) {
+        ledger.apply_pod(on("a", using(name, claims)));
+    }
+
+    #[test]
+    fn volumes_are_counted_once_however_many_pods_mount_them() {
+        let mut ledger = cluster(Some(2));
+        place(&mut ledger, "one", &["c0", "c1"]);
+        place(&mut ledger, "two", &["c1"]);
+        assert!(fits(&ledger, &using("p", &["c0", "c1"])), "both are there already");
+        assert!(!fits(&ledger, &using("p", &["c1", "c2"])));
+        ledger.delete_pod("one");
+        assert!(fits(&ledger, &using("p", &["c1", "c2"])), "c1 is still mounted, c0 is not");
+        assert!(!fits(&ledger, &using("p", &["c2", "c3"])));
+        ledger.audit().expect("counts");
+    }
+
+    #[test]
+    fn without_a_limit_there_is_none() {
+        for mut ledger in [cluster(None), cluster(Some(0))] {
+            let limited = ledger.volumes().csi_node("a").is_some_and(|c| c.limit("d").is_some());
+            assert_eq!(fits(&ledger, &using("p", &["c0"])), !limited);
+            ledger.delete_csi_node("a");
+            assert!(fits(&ledger, &using("p", &["c0"])));
+            ledger.apply_csi_node(csi_node("a", "other", Some(0)));
+            assert!(fits(&ledger, &using("p", &["c0"])), "another driver's limit is not ours");
+        }
+    }
+
+    #[test]
+    fn a_csi_node_may_come_before_its_node_and_stays_after_it() {
+        let mut ledger = cluster(Some(1));
+        place(&mut ledger, "one", &["c0"]);
+        ledger.delete_node("a");
+        ledger.apply_node(&node_in("a", "z"));
+        assert!(!fits(&ledger, &using("p", &["c1"])));
+        ledger.audit().expect("counts");
+    }
+
+    fn attachment(name: &str, attacher: &str, volume: Option<&str>) -> VolumeAttachment {
+        let volume = volume.map(Str::from);
+        VolumeAttachment { name: name.into(), attacher: attacher.into(), node: "a".into(), volume }
+    }
+
+    #[test]
+    fn attachments_count_where_no_pod_does() {
+        let mut ledger = cluster(Some(2));
+        ledger.apply_volume_attachment(attachment("of v0", "d", Some("v0")));
+        for (name, attacher, volume) in
+            [("no volume", "d", None), ("of another driver", "e", Some("v1")), ("gone", "d", Some("nowhere"))]
+        {
+            ledger.apply_volume_attachment(attachment(name, attacher, volume));
+        }
+        assert!(fits(&ledger, &using("p", &["c1"])));
+        assert!(!fits(&ledger, &using("p", &["c1", "c2"])));
+        // As upstream: the pod's own volume is new as long as no pod mounts it, attached or not.
+        assert!(!fits(&ledger, &using("p", &["c0", "c1"])));
+        place(&mut ledger, "one", &["c0"]);
+        assert!(fits(&ledger, &using("p", &["c0", "c1"])), "counted once: mounted and attached");
+        ledger.delete_pod("one");
+        ledger.delete_volume("v0");
+        assert!(fits(&ledger, &using("p", &["c1", "c2"])), "an attachment without its volume counts for nothing");
+        ledger.apply_volume(csi("v0", "d"));
+        assert!(!fits(&ledger, &using("p", &["c1", "c2"])));
+        ledger.delete_volume_attachment("of v0");
+        assert!(fits(&ledger, &using("p", &["c1", "c2"])));
+        ledger.audit().expect("counts");
+    }
+
+    #[test]
+    fn claims_without_a_volume_count_for_the_provisioner_of_their_class() {
+        let mut ledger = cluster(Some(1));
+        ledger.apply_storage_class(waiting_class("late", "d"));
+        for name in ["u0", "u1"] {
+            ledger.apply_claim(claim(name, "late", 1));
+        }
+        assert!(fits(&ledger, &using("p", &["u0"])));
+        place(&mut ledger, "one", &["u0"]);
+        assert!(!fits(&ledger, &using("p", &["u1"])));
+        assert!(fits(&ledger, &using("p", &["u0"])), "the same claim");
+        // The claim gets its volume: it goes on counting, now as that.
+        ledger.apply_claim(bound("u0", "v3"));
+        assert!(!fits(&ledger, &using("p", &["u1"])) && fits(&ledger, &using("p", &["c3"])));
+        ledger.audit().expect("counts");
+        ledger.delete_claim("default/u0");
+        assert!(fits(&ledger, &using("p", &["u1"])), "a claim that is gone counts for nothing");
+        ledger.apply_storage_class(waiting_class("late", "other"));
+        place(&mut ledger, "two", &["u1"]);
+        assert!(fits(&ledger, &using("p", &["c0"])));
+        ledger.audit().expect("counts");
+    }
+
+    fn inline(counts: Result<Option<Attachable>, Str>) -> PodVolume {
+        PodVolume::Disk { volume: "data".into(), disk: InlineDisk::Ebs { id: "vol-1".into() }, counts }
+    }
+
+    #[test]
+    fn disks_named_in_pods_count_for_the_driver_that_took_over() {
+        let counted = || inline(Ok(Some(Attachable { driver: "d".into(), handle: "vol-1".into() })));
+        let mut ledger = cluster(Some(1));
+        assert!(fits(&ledger, &mounting("p", vec![counted()])));
+        place(&mut ledger, "one", &["c0"]);
+        assert!(!fits(&ledger, &mounting("p", vec![counted()])));
+        assert!(fits(&ledger, &mounting("p", vec![inline(Ok(None))])));
+        assert!(fits(&ledger, &mounting("p", vec![PodVolume::Csi { driver: "d".into() }])));
+        // One that cannot be translated fails the attempt, but only on nodes with a CSINode.
+        let broken = mounting("p", vec![inline(Err("no such form".into()))]);
+        let text = "failed: running \"NodeVolumeLimits\" filter plugin: converting volume(data) from inline to csi: no such form";
+        assert_eq!(said(&ledger, &broken), text);
+        ledger.delete_csi_node("a");
+        assert!(fits(&ledger, &broken));
+    }
+
+    #[test]
+    fn pods_that_are_promised_the_node_bring_their_volumes() {
+        let mut ledger = cluster(Some(2));
+        let promise =
+            |name: &str, claims: &[&str]| Pod { nominated_node: Some("a".into()), priority: 10, ..using(name, claims) };
+        ledger.apply_pod(promise("first", &["c0"]));
+        assert!(fits(&ledger, &using("p", &["c1"])) && !fits(&ledger, &using("p", &["c1", "c2"])));
+        assert!(fits(&ledger, &using("p", &["c0", "c1"])), "shared with the promised pod");
+        ledger.apply_pod(promise("second", &["c0", "c3"]));
+        assert!(!fits(&ledger, &using("p", &["c1"])));
+    }
+
+    /// Without the plugins that come first or refuse at once, this one says what it finds.
+    #[test]
+    fn alone_it_refuses_missing_claims_node_by_node() {
+        let ledger = cluster(Some(2));
+        let mut profile = CompiledProfile::default_preset("test");
+        for filter in [Filter::VolumeRestrictions, Filter::VolumeBinding, Filter::VolumeZone] {
+            profile.filters = profile.filters.without(filter);
+        }
+        let missing = "NodeVolumeLimits: looking up PVC default/x: persistentvolumeclaim \"x\" not found";
+        assert_eq!(said_by(&profile, &ledger, &using("p", &["x"])), format!("a: {missing}"));
+        let own = mounting("p", vec![PodVolume::Ephemeral { volume: "tmp".into() }]);
+        let missing = "NodeVolumeLimits: looking up PVC default/p-tmp: persistentvolumeclaim \"p-tmp\" not found";
+        assert_eq!(said_by(&profile, &ledger, &own), format!("a: {missing}"));
+        let mut ledger = ledger;
+        ledger.apply_claim(claim("p-tmp", "", 1));
+        let foreign = "failed: running \"NodeVolumeLimits\" filter plugin: PVC default/p-tmp was not created for pod default/p (pod is not owner)";
+        assert_eq!(said_by(&profile, &ledger, &own), foreign);
+        let nameless = mounting("p", vec![named("")]);
+        let text = "failed: running \"NodeVolumeLimits\" filter plugin: PersistentVolumeClaim had no name";
+        assert_eq!(said_by(&profile, &ledger, &nameless), text);
+    }
+}

@@ -4,8 +4,8 @@
 //! before the late ones. What they count is kept in [`Tables`] between attempts and brought up to date from the change log.
 
 use super::{
-    Code, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, pod_topology_spread, selector_spread,
-    service_affinity, volumes,
+    Code, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, max_volume_count, pod_topology_spread,
+    selector_spread, service_affinity, volumes,
 };
 use crate::core::ledger::{Ledger, NodeId, VolumePlan};
 use crate::core::model::{Pod, Str};
@@ -59,6 +59,7 @@ pub(crate) struct Relations<'t> {
     pub(crate) spread: Option<pod_topology_spread::Hard<'t>>,
     pub(crate) affinity: Option<inter_pod_affinity::Hard<'t>>,
     pub(crate) services: Option<service_affinity::Attempt>,
+    pub(crate) disks: Option<max_volume_count::State>,
 }
 
 impl Tables {
@@ -74,6 +75,7 @@ impl Tables {
             spread: self.spread.prepare(cx, subject),
             affinity: self.affinity.prepare(cx, subject),
             services: service_affinity::Attempt::prepare(cx, subject),
+            disks: max_volume_count::State::prepare(cx, pod),
         })
     }
 
@@ -101,7 +103,11 @@ impl Tables {
 impl Relations<'_> {
     /// Whether there is nothing to look at beyond the row.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.volumes.is_none() && self.spread.is_none() && self.affinity.is_none() && self.services.is_none()
+        self.volumes.is_none()
+            && self.spread.is_none()
+            && self.affinity.is_none()
+            && self.services.is_none()
+            && self.disks.is_none()
     }
 
     /// The first relational filter's refusal of `node` with the pods of `overlay` on it.
@@ -124,7 +130,13 @@ impl Relations<'_> {
                 return verdict;
             }
         }
-        self.services.as_ref().map_or(Verdict::FITS, |services| services.filter(cx, node))
+        if let Some(services) = &self.services {
+            let verdict = services.filter(cx, node);
+            if !verdict.fits() {
+                return verdict;
+            }
+        }
+        self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
     }
 
     /// What NodeVolumeLimits says of a claim of the pod that is not there.

@@ -61,3 +61,106 @@ impl State {
 fn conflict(own: &PodVolumes, other: &PodVolumes) -> bool {
     own.disks().any(|disk| other.disks().any(|theirs| disk.conflicts_with(theirs)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ledger::Ledger;
+    use crate::core::model::{InlineDisk, PersistentVolumeClaim, Pod};
+    use crate::core::volume_testing::{bound, csi, mounting, named, node_in, on, said, using};
+
+    const IN_USE: &str = "VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+
+    fn disk(disk: InlineDisk) -> PodVolume {
+        PodVolume::Disk { volume: "v".into(), disk, counts: Ok(None) }
+    }
+
+    fn gce(name: &str, read_only: bool) -> InlineDisk {
+        InlineDisk::GcePd { name: name.into(), read_only }
+    }
+
+    fn ebs(id: &str) -> InlineDisk {
+        InlineDisk::Ebs { id: id.into() }
+    }
+
+    fn iscsi(iqn: &str, read_only: bool) -> InlineDisk {
+        InlineDisk::Iscsi { iqn: iqn.into(), read_only }
+    }
+
+    fn rbd(monitors: &[&str], pool: &str, image: &str, read_only: bool) -> InlineDisk {
+        let monitors = monitors.iter().map(|m| Str::from(*m)).collect();
+        InlineDisk::Rbd { monitors, pool: pool.into(), image: image.into(), read_only }
+    }
+
+    #[test]
+    fn disks_that_cannot_be_shared_keep_pods_apart() {
+        let cases = [
+            (gce("a", false), gce("a", false), true),
+            (gce("a", false), gce("b", false), false),
+            (gce("a", true), gce("a", true), false),
+            (gce("a", true), gce("a", false), true),
+            (ebs("a"), ebs("a"), true),
+            (ebs("a"), ebs("b"), false),
+            (iscsi("a", false), iscsi("a", true), true),
+            (iscsi("a", true), iscsi("a", true), false),
+            (iscsi("a", false), iscsi("b", false), false),
+            (rbd(&["m", "n"], "p", "i", false), rbd(&["n", "o"], "p", "i", false), true),
+            (rbd(&["m"], "p", "i", false), rbd(&["n"], "p", "i", false), false),
+            (rbd(&["m"], "p", "i", false), rbd(&["m"], "q", "i", false), false),
+            (rbd(&["m"], "p", "i", false), rbd(&["m"], "p", "j", false), false),
+            (rbd(&["m"], "p", "i", true), rbd(&["m"], "p", "i", true), false),
+            (gce("a", false), ebs("a"), false),
+            (InlineDisk::Cinder { id: "a".into() }, InlineDisk::Cinder { id: "a".into() }, false),
+        ];
+        for (own, other, apart) in cases {
+            let mut ledger = Ledger::new();
+            ledger.apply_node(&node_in("a", "z"));
+            ledger.apply_node(&node_in("b", "z"));
+            ledger.apply_pod(on("a", mounting("placed", vec![disk(other.clone())])));
+            let said = said(&ledger, &mounting("p", vec![disk(own.clone())]));
+            let on_a = if apart { "VolumeRestrictions: node(s) had no available disk" } else { "fits" };
+            assert_eq!(said, format!("a: {on_a}, b: fits"), "{own:?} beside {other:?}");
+        }
+    }
+
+    fn exclusive(name: &str) -> PersistentVolumeClaim {
+        PersistentVolumeClaim { access_modes: vec!["ReadWriteOncePod".into()], ..bound(name, "v") }
+    }
+
+    fn cluster() -> Ledger {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node_in("a", "z"));
+        ledger.apply_node(&node_in("b", "z"));
+        ledger.apply_volume(csi("v", "driver"));
+        ledger.apply_claim(exclusive("one"));
+        ledger
+    }
+
+    #[test]
+    fn a_claim_for_one_pod_is_taken_wherever_that_pod_is() {
+        let mut ledger = cluster();
+        assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits");
+        ledger.apply_pod(on("a", using("placed", &["one"])));
+        assert_eq!(said(&ledger, &using("p", &["one"])), format!("a: {IN_USE}, b: {IN_USE}"));
+        ledger.delete_pod("placed");
+        ledger.apply_pod(on("gone", using("placed", &["one"])));
+        assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits", "no such node, no such pod: as upstream");
+    }
+
+    #[test]
+    fn claims_of_pods_that_are_promised_a_node_count_once_the_plugin_runs() {
+        let mut ledger = cluster();
+        let promised = Pod { nominated_node: Some("a".into()), priority: 10, ..using("promised", &["one"]) };
+        ledger.apply_pod(promised);
+        // As upstream: with nothing else to check, the plugin skips the pod.
+        assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits");
+        let with_disk = mounting("p", vec![named("one"), disk(ebs("x"))]);
+        assert_eq!(said(&ledger, &with_disk), format!("a: {IN_USE}, b: fits"));
+    }
+
+    #[test]
+    fn a_claim_that_is_not_there_is_refused_before_any_node() {
+        let missing = "VolumeRestrictions: persistentvolumeclaim \"two\" not found";
+        assert_eq!(said(&cluster(), &using("p", &["one", "two"])), format!("a: {missing}, b: {missing}"));
+    }
+}

@@ -90,3 +90,78 @@ fn value<'l>(labels: &'l Labels, key: &str) -> Option<&'l Str> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ledger::Ledger;
+    use crate::core::model::{Node, StorageClass};
+    use crate::core::profile::{CompiledProfile, Filter};
+    use crate::core::volume_testing::{bound, claim, node_in, said, said_by, using, volume, waiting_class};
+
+    const ELSEWHERE: &str = "VolumeZone: node(s) had no available volume zone";
+
+    fn cluster(of_volume: &[(&str, &str)], of_node: &[(&str, &str)]) -> Ledger {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&Node { labels: of_node.iter().copied().collect(), ..node_in("a", "z") });
+        ledger.apply_volume(PersistentVolume { labels: of_volume.iter().copied().collect(), ..volume("v", "", 1) });
+        ledger.apply_claim(bound("c", "v"));
+        ledger
+    }
+
+    #[test]
+    fn a_volume_is_used_in_its_zones_and_regions_only() {
+        let cases: [(&[(&str, &str)], &[(&str, &str)], bool); 13] = [
+            (&[(ZONE, "a")], &[(ZONE, "a")], true),
+            (&[(ZONE, "a")], &[(ZONE, "b")], false),
+            (&[(ZONE, "a__b")], &[(ZONE, "b")], true),
+            (&[(ZONE, "a__ b ")], &[(ZONE, "b")], true),
+            (&[(ZONE, "a__")], &[(ZONE, "b")], true),
+            (&[(ZONE, "a")], &[], true),
+            (&[(ZONE, "a")], &[(REGION, "r")], false),
+            (&[(ZONE, "a"), (REGION, "r")], &[(ZONE, "a"), (REGION, "r")], true),
+            (&[(ZONE, "a"), (REGION, "r")], &[(ZONE, "a"), (REGION, "s")], false),
+            (&[(BETA_ZONE, "a")], &[(ZONE, "a")], true),
+            (&[(BETA_REGION, "r")], &[(REGION, "s")], false),
+            (&[(ZONE, "a")], &[(BETA_ZONE, "a")], false),
+            (&[("zone", "a")], &[(ZONE, "b")], true),
+        ];
+        for (of_volume, of_node, fits) in cases {
+            let ledger = cluster(of_volume, of_node);
+            let wanted = if fits { "a: fits".to_owned() } else { format!("a: {ELSEWHERE}") };
+            assert_eq!(said(&ledger, &using("p", &["c"])), wanted, "{of_volume:?} on {of_node:?}");
+        }
+    }
+
+    #[test]
+    fn alone_it_says_what_is_wrong_with_claims() {
+        let mut ledger = cluster(&[], &[]);
+        let mut profile = CompiledProfile::default_preset("test");
+        for filter in [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding] {
+            profile.filters = profile.filters.without(filter);
+        }
+        ledger.apply_storage_class(waiting_class("late", "p"));
+        ledger.apply_storage_class(StorageClass {
+            binding_mode: Some(BindingMode::Immediate),
+            ..waiting_class("now", "p")
+        });
+        ledger.apply_storage_class(StorageClass { binding_mode: None, ..waiting_class("unset", "p") });
+        ledger.apply_claim(bound("lost", "gone"));
+        for class in ["", "late", "now", "unset", "gone"] {
+            ledger.apply_claim(claim(&format!("of-{class}"), class, 1));
+        }
+        for (name, text) in [
+            ("", "PersistentVolumeClaim had no name"),
+            ("x", "persistentvolumeclaim \"x\" not found"),
+            ("lost", "persistentvolume \"gone\" not found"),
+            ("of-", "PersistentVolumeClaim had no pv name and storageClass name"),
+            ("of-gone", "storageclass.storage.k8s.io \"gone\" not found"),
+            ("of-unset", "VolumeBindingMode not set for StorageClass \"unset\""),
+            ("of-now", "PersistentVolume had no name"),
+        ] {
+            let said = said_by(&profile, &ledger, &using("p", &[name]));
+            assert_eq!(said, format!("a: VolumeZone: {text}"), "{name:?}");
+        }
+        assert_eq!(said_by(&profile, &ledger, &using("p", &["of-late"])), "a: fits");
+    }
+}

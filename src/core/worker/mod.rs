@@ -17,6 +17,8 @@ mod snapshot;
 mod tests;
 #[cfg(test)]
 mod volume_tests;
+#[cfg(test)]
+mod volume_wake_tests;
 mod volumes;
 #[cfg(test)]
 mod wake_tests;

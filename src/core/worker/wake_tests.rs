@@ -161,6 +161,35 @@ fn whoever_waits_when_all_is_quiet_fits_nowhere() {
     assert!(refused > 10_000, "many wait: {refused}");
 }
 
+/// A pod that was promised node a is placed on b by someone else: what it kept others from is free.
+#[test]
+fn a_promise_that_a_commit_elsewhere_ends_is_told() {
+    let ledger = RefCell::new(Ledger::new());
+    for name in ["a", "b"] {
+        let mut object = node(name, 1000, 0, 20);
+        object.labels = labels(&format!("name={name}"));
+        ledger.borrow_mut().apply_node(&object);
+    }
+    let mut workers = ["test", "other"].map(|name| Worker::new(Arc::new(CompiledProfile::default_preset(name)), 1));
+    let for_node = |name: &str, on: &str| {
+        let mut asks = labelled("");
+        asks.0.requests.milli_cpu = 600;
+        asks.0.node_selector = labels(&format!("name={on}"));
+        asks.named(name)
+    };
+    let promised = Pod { nominated_node: Some("a".into()), priority: 1, ..for_node("promised", "b") };
+    ledger.borrow_mut().apply_pod(Pod { scheduler_name: "other".into(), ..promised });
+    ledger.borrow_mut().apply_pod(for_node("waits", "a"));
+    let mut placed = Vec::new();
+    let mut names = |worker: usize, seconds: u64| {
+        settle(&mut workers[worker], &ledger, Time::from_millis(1000 * seconds), &mut placed);
+        placed.iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>()
+    };
+    assert!(names(0, 0).is_empty(), "the promise takes the room");
+    assert_eq!(names(1, 10), ["promised"]);
+    assert_eq!(names(0, 20), ["promised", "waits"]);
+}
+
 /// What is placed beside it is none of its business.
 #[test]
 fn pods_that_say_nothing_to_a_waiting_pod_do_not_wake_it() {

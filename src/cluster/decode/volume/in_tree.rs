@@ -50,7 +50,11 @@ fn gce_region(zones: &[&str]) -> Result<String, String> {
     regions.dedup();
     match &regions[..] {
         [region] => Ok(region.clone()),
-        several => Err(format!("multiple or no regions gotten from zones, got: {several:?}")),
+        several => {
+            // A set of Go, as it prints one.
+            let set: Vec<String> = several.iter().map(|region| format!("{region}:{{}}")).collect();
+            Err(format!("multiple or no regions gotten from zones, got: map[{}]", set.join(" ")))
+        }
     }
 }
 

@@ -16,6 +16,8 @@ mod attached;
 mod audit;
 mod change;
 mod objects;
+#[cfg(test)]
+mod tests;
 mod uses;
 
 pub use assumed::VolumePlan;

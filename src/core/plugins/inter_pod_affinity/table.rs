@@ -27,7 +27,7 @@ pub(super) struct Table {
     cursor: u64,
     /// The node labels' version that the counts are of; none before the first count.
     labels_version: Option<u64>,
-    /// Whether a pod that would count was on a row without a node, or on one whose node is another by now.
+    /// Whether a pod that would count was on a row without a node.
     homeless: bool,
     columns: SmallVec<[Column; 1]>,
     memo: Memo,
@@ -112,13 +112,13 @@ impl Table {
             return false;
         }
         let Ok(changes) = cx.ledger.log().since(self.cursor) else { return false };
-        for (version, change) in changes {
+        for (_, change) in changes {
             match change {
-                Change::Placed { node, cohort } => self.apply(cx, axes, version, *node, cohort, 1),
-                Change::Freed { node, cohort, .. } => self.apply(cx, axes, version, *node, cohort, -1),
+                Change::Placed { node, cohort } => self.apply(cx, axes, *node, cohort, 1),
+                Change::Freed { node, cohort, .. } => self.apply(cx, axes, *node, cohort, -1),
                 Change::Regrouped { node, before, after } => {
-                    self.apply(cx, axes, version, *node, before, -1);
-                    self.apply(cx, axes, version, *node, after, 1);
+                    self.apply(cx, axes, *node, before, -1);
+                    self.apply(cx, axes, *node, after, 1);
                 }
                 Change::Namespace { name } if self.is_rescoped(name, cx.ledger) => return false,
                 _ => {}
@@ -133,10 +133,10 @@ impl Table {
         counted_with.is_some_and(|labels| self.question.tells_apart(labels, &labels_now(namespace, ledger)))
     }
 
-    /// Counts a pod of `cohort` in (`sign` 1) or out (−1).
+    /// Counts a pod of `cohort` in (`sign` 1) or out (−1), in the domain where the row is now.
     ///
-    /// Domains are those of now: a change on a row whose node came later happened in none.
-    fn apply(&mut self, cx: Cx<'_>, axes: &mut Axes, version: u64, node: NodeId, cohort: &Arc<Cohort>, sign: i64) {
+    /// That holds for older changes too: a row that was in another domain when it was counted before makes all count anew.
+    fn apply(&mut self, cx: Cx<'_>, axes: &mut Axes, node: NodeId, cohort: &Arc<Cohort>, sign: i64) {
         if self.question.passes_over(cohort) {
             return;
         }
@@ -145,8 +145,7 @@ impl Table {
         if shares.is_empty() {
             return;
         }
-        let nodes = cx.ledger.nodes();
-        if !nodes.present[node.index()] || nodes.epoch[node.index()] > version {
+        if !cx.ledger.nodes().present[node.index()] {
             self.homeless = true;
             return;
         }

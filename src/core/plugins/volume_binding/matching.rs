@@ -8,8 +8,8 @@ use crate::core::model::{ClaimKey, ClaimSelector, Labels, PersistentVolume, Pers
 #[derive(Debug)]
 pub(super) struct Candidates<'t> {
     claim: &'t PersistentVolumeClaim,
-    /// The volume that is meant for this claim: it alone counts then.
-    meant: Option<&'t PersistentVolume>,
+    /// Volumes that are meant for this claim, by name: the first that is free alone counts then.
+    meant: Vec<&'t PersistentVolume>,
     /// Smallest first, then by name.
     fitting: Vec<&'t PersistentVolume>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Candidates<'t> {
 impl<'t> Candidates<'t> {
     pub(super) fn of(volumes: &'t VolumeTable, claim: &'t PersistentVolumeClaim) -> Self {
         let requested = claim.request.unwrap_or(Quantity::ZERO);
-        let (mut meant, mut fitting) = (None, Vec::new());
+        let (mut meant, mut fitting) = (Vec::new(), Vec::new());
         for volume in volumes.of_class(&claim.class).map(|volume| &**volume) {
             let reference = volumes.claim_of(volume);
             let is_meant = reference.is_some_and(|reference| is_meant_for(reference, claim));
@@ -27,7 +27,7 @@ impl<'t> Candidates<'t> {
                 continue;
             }
             if is_meant {
-                meant = meant.or(Some(volume));
+                meant.push(volume);
             } else if volume.available && selects(claim, volume) && offers_modes(volume, claim) {
                 fitting.push(volume);
             }
@@ -40,9 +40,9 @@ impl<'t> Candidates<'t> {
     fn choose(&self, labels: &Labels, chosen: &[(ClaimKey, Str)]) -> Option<&'t PersistentVolume> {
         let usable = |volume: &PersistentVolume| volume.affinity.as_ref().is_none_or(|a| a.matches(labels));
         let free = |volume: &PersistentVolume| chosen.iter().all(|(_, name)| *name != volume.name);
-        match self.meant {
-            Some(volume) if free(volume) => usable(volume).then_some(volume),
-            _ => self.fitting.iter().copied().find(|volume| usable(volume) && free(volume)),
+        match self.meant.iter().copied().find(|volume| free(volume)) {
+            Some(volume) => usable(volume).then_some(volume),
+            None => self.fitting.iter().copied().find(|volume| usable(volume) && free(volume)),
         }
     }
 }

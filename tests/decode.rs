@@ -456,7 +456,8 @@ fn manifests_get_the_defaults_of_the_api_server() {
     assert_eq!(pod.unknown_fields.len(), 1);
     assert!(matches!(read[1], Ok(Object::Node(_))) && matches!(read[2], Ok(Object::Namespace(_))));
     let refused = read[3].as_ref().unwrap_err().to_string();
-    let start = "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace, Service,";
+    let start =
+        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace, Service,";
     assert!(refused.starts_with(start), "{refused}");
     assert!(read[4].is_err() && read[5].is_err());
 

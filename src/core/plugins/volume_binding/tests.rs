@@ -230,15 +230,18 @@ fn the_smallest_volume_that_fits_is_taken() {
             "c=w",
         ),
     ];
-    for (case, claim, volumes, wanted) in cases {
-        let mut ledger = cluster();
-        ledger.apply_claim(claim);
-        volumes.into_iter().for_each(|volume| ledger.apply_volume(volume));
-        let pod = using("p", &["c"]);
-        let verdict = if wanted.is_empty() { BIND } else { "fits" };
-        assert_eq!(of(&ledger, &pod), format!("a: {verdict}, b: {verdict}"), "{case}");
-        assert_eq!(plan(&ledger, &pod, "a"), wanted, "{case}");
-    }
+    cases.into_iter().for_each(matches);
+}
+
+/// Whether a claim is bound as wanted where those volumes are there.
+fn matches((case, claim, volumes, wanted): (&str, PersistentVolumeClaim, Vec<PersistentVolume>, &str)) {
+    let mut ledger = cluster();
+    ledger.apply_claim(claim);
+    volumes.into_iter().for_each(|volume| ledger.apply_volume(volume));
+    let pod = using("p", &["c"]);
+    let verdict = if wanted.is_empty() { BIND } else { "fits" };
+    assert_eq!(of(&ledger, &pod), format!("a: {verdict}, b: {verdict}"), "{case}");
+    assert_eq!(plan(&ledger, &pod, "a"), wanted, "{case}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One line of a watch, or one item of a list.
 
 use crate::cluster::decode::DecodeError;
-use crate::cluster::slim::{FieldError, Nothing, Parts, Slim, Text, Wire};
+use crate::cluster::slim::{FieldError, Slim, Text, Wire};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;

@@ -151,7 +151,7 @@ fn a_claim_is_read_whole() {
 #[test]
 fn a_selector_that_does_not_parse_is_kept_as_what_upstream_says() {
     let selector = json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}});
-    let text = "\"Near\" is not a valid label selector operator";
+    let text = "Invalid value: \"Near\" is not a valid label selector operator";
     assert_eq!(claim(json!({}), selector).selector, ClaimSelector::Broken(text.into()));
 }
 

@@ -176,7 +176,7 @@ fn set_class(draw: &mut Draw, claim: &mut Value, class: &str) {
 /// The volume that `claim` is bound to.
 fn bound_volume(draw: &mut Draw, world: &World, name: &str, claim: &Claim) -> Value {
     let mut metadata = json!({"name": name, "uid": format!("uid-{name}")});
-    let zoned = if world.is(Theme::BoundClaims) { 45 } else { 8 };
+    let zoned = if world.is(Theme::BoundClaims) { 60 } else { 10 };
     if draw.percent(zoned) {
         metadata["labels"] = Value::Object(zone_labels(draw));
     }

@@ -177,7 +177,8 @@ fn requests(draw: &mut Draw, tight: bool, scalars: bool) -> Value {
             ("unprefixed", &COUNT),
             ("nobody.io/has-it", &COUNT),
         ] {
-            if draw.percent(if tight { 10 } else { 1 }) {
+            let often = if name.starts_with("hugepages-") { 25 } else { 9 };
+            if draw.percent(if tight { often } else { 1 }) {
                 requests.insert(name.into(), json!(draw.pick(amounts)));
             }
         }

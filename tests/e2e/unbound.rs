@@ -1,7 +1,7 @@
 //! Claims that are not bound after all: no volume controller runs here, and the tests play its part, or do not. Whatever
 //! goes wrong between the decision for a node and the bind, the pod waits again and nothing stays taken.
 
-use berth_lab::{ControlPlane, NodeSpec};
+use berth_lab::{ControlPlane, NodeSpec, Patch};
 use serde_json::{Value, json};
 
 use crate::LATER;
@@ -47,8 +47,11 @@ fn start(plane: &ControlPlane, name: &str, scheduler: &str) {
     submit(plane, name, scheduler);
 }
 
+/// Makes a volume and calls it available, as the volume controller does.
 fn volume(plane: &ControlPlane, name: &str) {
     plane.api.post(VOLUMES, &local_volume(name, HERE, "n0")).unwrap();
+    let available = json!({"status": {"phase": "Available"}});
+    plane.api.patch(&format!("{VOLUMES}/{name}/status"), Patch::Merge, &available).unwrap();
 }
 
 fn submit(plane: &ControlPlane, name: &str, scheduler: &str) {
@@ -136,7 +139,7 @@ fn a_volume_that_we_may_not_write(plane: &ControlPlane) {
     let message = wait_refused(plane, HERE, "forbidden", "SchedulerError");
     assert!(message.contains("cannot patch resource \"persistentvolumes\""), "{message}");
     let (_, message) = wait_reason_within(plane, HASTY, "Programmed", "PermissionDenied", LATER);
-    assert!(message.contains("may not patch persistentvolumes") && message.contains("grant verb `patch`"), "{message}");
+    assert!(message.contains("may not patch persistentvolume") && message.contains("grant verb `patch`"), "{message}");
     assert_eq!(wait_reason(plane, HASTY, "Ready", "Serving").0, "True", "pods without such claims are placed");
     delete(plane, "forbidden");
     wait_node_free(plane, "plain");

@@ -119,14 +119,14 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn simulate_answers_the_quickstart() {
     let output = berth(&["simulate", "-f", QUICKSTART, "-o", "json"]);
-    // One pod fits nowhere, one is held: the answer is no.
+    // One pod fits nowhere, one has no claim: the answer is no.
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = |name: &str| report["pods"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap().clone();
     assert_eq!(report["summary"]["scheduled"], 9);
     assert_eq!(report["summary"]["gated"], 1);
     assert_eq!(of("nightly")["reason"], "SchedulingGated");
-    assert_eq!(of("db")["reason"], "SchedulerError");
+    assert_eq!(of("db")["message"], "0/8 nodes are available: persistentvolumeclaim \"data\" not found.");
     assert_eq!(of("monitor")["node"], "node-c1");
     assert!(of("train")["message"].as_str().unwrap().starts_with("0/8 nodes are available: "));
 }
@@ -230,10 +230,10 @@ fn standard_input_is_read() {
 fn kinds_that_do_not_matter_are_counted_in_a_note() {
     let folder = Folder::new("kinds");
     let other = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}});
-    let file = folder.file("all.json", &list(&[node("a"), other("Service"), other("ConfigMap"), other("Service")]));
+    let file = folder.file("all.json", &list(&[node("a"), other("Secret"), other("ConfigMap"), other("Secret")]));
     let output = berth(&["simulate", "-f", &file]);
     assert_eq!(output.status.code(), Some(0));
-    let note = "note: 3 objects of kinds that do not matter here skipped: 1 ConfigMap, 2 Service\n";
+    let note = "note: 3 objects of kinds that do not matter here skipped: 1 ConfigMap, 2 Secret\n";
     assert_eq!(stderr(&output), note);
 }
 

@@ -314,7 +314,7 @@ fn a_list_of_terms_with_a_selector_that_does_not_parse_is_empty_and_holds_a_pend
     let broken =
         |requirement: Value| json!({"topologyKey": "zone", "labelSelector": {"matchExpressions": [requirement]}});
     for (requirement, what) in [
-        (json!({"key": "a", "operator": "Near", "values": ["b"]}), "operator Near"),
+        (json!({"key": "a", "operator": "Near", "values": ["b"]}), "\"Near\" is not a valid label selector operator"),
         (json!({"key": "a", "operator": "In", "values": []}), "a In of 0 values"),
         (json!({"key": "a", "operator": "Exists", "values": ["b"]}), "a Exists of 1 values"),
         (json!({"key": "a", "operator": "In", "values": ["{{.bad.}}"]}), "a={{.bad.}}"),
@@ -456,10 +456,9 @@ fn manifests_get_the_defaults_of_the_api_server() {
     assert_eq!(pod.unknown_fields.len(), 1);
     assert!(matches!(read[1], Ok(Object::Node(_))) && matches!(read[2], Ok(Object::Namespace(_))));
     let refused = read[3].as_ref().unwrap_err().to_string();
-    assert_eq!(
-        refused,
-        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace, DeviceClass or List"
-    );
+    let start =
+        "kind \"Deployment\" of apiVersion \"apps/v1\" is not read here: give a v1 Pod, Node, Namespace, Service,";
+    assert!(refused.starts_with(start), "{refused}");
     assert!(read[4].is_err() && read[5].is_err());
 
     let typed = json!({"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "n"}}]});
@@ -517,7 +516,7 @@ fn spread_constraints_that_hold_the_pod() {
         (json!({"labelSelector": {"matchLabels": {"-a": "b"}}}), "labelSelector=-a=b"),
         (
             json!({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}),
-            "labelSelector=operator Near",
+            "labelSelector=\"Near\" is not a valid label selector operator",
         ),
         (
             json!({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),

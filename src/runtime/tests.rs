@@ -268,9 +268,9 @@ impl Bench {
                 "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}});
         let mut decoder = Decoder::small();
         let text = |object: &Value| object.to_string().into_bytes();
-        let class = decoder.storage_class(&SlimStorageClass::read_whole(&text(&class))).unwrap();
-        let volume = decoder.volume(&SlimVolume::read_whole(&text(&volume))).unwrap();
-        let claim = decoder.claim(&SlimClaim::read_whole(&text(&claim))).unwrap();
+        let class = decoder.storage_class(&SlimStorageClass::read(&text(&class))).unwrap();
+        let volume = decoder.volume(&SlimVolume::read(&text(&volume))).unwrap();
+        let claim = decoder.claim(&SlimClaim::read(&text(&claim))).unwrap();
         let pod = decoder.pod(&SlimPod::read(&text(&pod))).unwrap();
         self.engine.apply(|ledger| {
             ledger.apply_storage_class(class);

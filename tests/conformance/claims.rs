@@ -176,7 +176,7 @@ fn set_class(draw: &mut Draw, claim: &mut Value, class: &str) {
 /// The volume that `claim` is bound to.
 fn bound_volume(draw: &mut Draw, world: &World, name: &str, claim: &Claim) -> Value {
     let mut metadata = json!({"name": name, "uid": format!("uid-{name}")});
-    let zoned = if world.is(Theme::BoundClaims) { 45 } else { 8 };
+    let zoned = if world.is(Theme::BoundClaims) { 60 } else { 10 };
     if draw.percent(zoned) {
         metadata["labels"] = Value::Object(zone_labels(draw));
     }
@@ -194,7 +194,7 @@ fn bound_volume(draw: &mut Draw, world: &World, name: &str, claim: &Claim) -> Va
 fn zone_labels(draw: &mut Draw) -> Map<String, Value> {
     let mut labels = Map::new();
     let zones = match draw.below(10) {
-        0..=5 => (draw.pick(&ZONES[..3])).to_owned(),
+        0..=5 => draw.pick(&ZONES).to_owned(),
         6..=8 => draw.some(&ZONES, 2, 3).join("__"),
         _ => draw.pick(&["", "__", "eu-w1-a__"]).to_owned(),
     };
@@ -232,7 +232,7 @@ fn put_source(draw: &mut Draw, spec: &mut Value, name: &str) {
     let (field, source) = match draw.below(24) {
         0 => ("hostPath", json!({"path": "/data"})),
         1..=3 => ("awsElasticBlockStore", json!({"volumeID": format!("vol-{name}")})),
-        4 => ("gcePersistentDisk", json!({"pdName": format!("pd-{name}")})),
+        4 | 10..=11 => ("gcePersistentDisk", json!({"pdName": format!("pd-{name}")})),
         5 => ("azureDisk", azure_disk(draw, name)),
         6 => ("cinder", json!({"volumeID": name})),
         7 => ("portworxVolume", json!({"volumeID": name})),

@@ -78,7 +78,7 @@ pub fn draw_cluster(seed: u64) -> Drawn {
     storage::draw_storage(&mut draw, &mut world, &mut objects);
     workloads::draw_workloads(&mut draw, &mut world, &mut objects);
     draw_pods(&mut draw, &mut world, &mut objects);
-    let configured = world.percent(&mut draw, Theme::BrokenClaims, 60, 35);
+    let configured = world.percent(&mut draw, Theme::BrokenClaims, 80, 35);
     let config = configured.then(|| config(&mut draw, &world));
     if let Some(config) = &config {
         choose_profiles(&mut draw, config, &mut objects);
@@ -100,8 +100,9 @@ fn choose_profiles(draw: &mut Draw, config: &Value, objects: &mut [Value]) {
 
 fn themes(draw: &mut Draw) -> Vec<Theme> {
     let mut themes: Vec<Theme> = (0..draw.between(1, 3)).map(|_| draw.pick(&Theme::WEIGHED)).collect();
-    if draw.percent(6) {
-        themes.push(Theme::BadInput);
+    if draw.percent(10) {
+        let place = [Theme::Spread, Theme::Spread, Theme::PodAffinity, Theme::NodeAffinity, Theme::LateClaims];
+        themes.extend([Theme::BadInput, draw.pick(&place)]);
     }
     themes
 }

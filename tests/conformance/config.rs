@@ -41,10 +41,11 @@ const VOLUME_SETS: &[&[&str]] = &[
     &["VolumeBinding"],
     &["VolumeBinding"],
     &["VolumeRestrictions", "VolumeBinding", "VolumeZone"],
+    &["VolumeRestrictions", "VolumeBinding", "VolumeZone"],
     &["VolumeBinding", "VolumeZone"],
     &["VolumeZone"],
     &["VolumeZone"],
-    &["NodeVolumeLimits"],
+    &["VolumeZone"],
 ];
 
 pub fn config(draw: &mut Draw, world: &World) -> Value {
@@ -61,7 +62,7 @@ fn profile(draw: &mut Draw, world: &World, name: &str) -> Value {
     if !args.is_empty() {
         profile["pluginConfig"] = Value::Array(args);
     }
-    if draw.percent(if world.storage.present { 80 } else { 55 }) {
+    if draw.percent(if world.storage.present { 90 } else { 55 }) {
         profile["plugins"] = plugins(draw, world);
     }
     profile
@@ -205,8 +206,8 @@ fn plugins(draw: &mut Draw, world: &World) -> Value {
     let mut sets = Map::new();
     let mut out: Vec<&str> = Vec::new();
     let storage = world.storage.present;
-    if draw.percent(if storage { 75 } else { 30 }) {
-        out = if storage && draw.percent(75) { draw.pick(VOLUME_SETS).to_vec() } else { draw.some(&FILTERS, 1, 2) };
+    if draw.percent(if storage { 85 } else { 30 }) {
+        out = if storage && draw.percent(85) { draw.pick(VOLUME_SETS).to_vec() } else { draw.some(&FILTERS, 1, 2) };
         let disabled: Vec<Value> = out.iter().map(|name| json!({"name": name})).collect();
         sets.insert("multiPoint".into(), json!({"disabled": disabled}));
     }

@@ -10,7 +10,7 @@ const CPU: [&str; 13] =
 const MEMORY: [&str; 13] =
     ["128Mi", "200Mi", "1Gi", "0", "100M", "1.5Gi", "123456789", "1Ki", "0.5", "512Mi", "128974848000m", "2Gi", "1e9"];
 const STORAGE: [&str; 5] = ["1Gi", "500M", "0", "20Gi", "1"];
-const HUGE: [&str; 3] = ["2Mi", "64Mi", "0"];
+const HUGE: [&str; 4] = ["2Mi", "64Mi", "32Mi", "0"];
 const COUNT: [&str; 4] = ["1", "2", "0", "5"];
 const SMALL_CPU: [&str; 4] = ["100m", "50m", "250m", "0"];
 const SMALL_MEMORY: [&str; 4] = ["64Mi", "100M", "0", "256Mi"];
@@ -177,7 +177,8 @@ fn requests(draw: &mut Draw, tight: bool, scalars: bool) -> Value {
             ("unprefixed", &COUNT),
             ("nobody.io/has-it", &COUNT),
         ] {
-            if draw.percent(if tight { 7 } else { 1 }) {
+            let often = if name.starts_with("hugepages-") { 25 } else { 9 };
+            if draw.percent(if tight { often } else { 1 }) {
                 requests.insert(name.into(), json!(draw.pick(amounts)));
             }
         }

@@ -154,7 +154,7 @@ pub const SCALARS: [(&str, &[&str]); 6] = [
     ("example.com/gpu", &["4", "2", "1", "0"]),
     ("example.com/odd", &["3", "7", "1000"]),
     ("other.io/fpga", &["1", "2"]),
-    ("hugepages-2Mi", &["64Mi", "128Mi", "0"]),
+    ("hugepages-2Mi", &["64Mi", "128Mi", "70Mi", "0"]),
     ("kubernetes.io/thing", &["2", "5"]),
     ("unprefixed", &["9"]),
 ];

@@ -26,7 +26,7 @@ pub fn pod_labels(draw: &mut Draw) -> Map<String, Value> {
 
 /// A selector over pods' labels; it may match everything. None of them fails to parse unless the cluster is about that.
 pub fn pod_selector(draw: &mut Draw, world: &World) -> Value {
-    if world.is(Theme::BadInput) && draw.percent(12) {
+    if world.is(Theme::BadInput) && draw.percent(25) {
         return broken_selector(draw);
     }
     selector(draw, &POD_LABELS, 6)

@@ -46,7 +46,7 @@ fn claimed(
     }
     let own: Vec<&String> =
         world.storage.claims.iter().filter(|(of, _, _)| *of == namespace).map(|(_, c, _)| c).collect();
-    let missing = own.is_empty() || draw.percent(if world.is(Theme::BrokenClaims) { 8 } else { 1 });
+    let missing = own.is_empty() || draw.percent(if world.is(Theme::BrokenClaims) { 18 } else { 1 });
     let claim = if missing { "no-such-claim" } else { draw.pick(&own).as_str() };
     json!({"name": name, "persistentVolumeClaim": {"claimName": claim}})
 }
@@ -106,6 +106,6 @@ fn plain(draw: &mut Draw) -> Value {
 
 /// Its default kind, Shared, has no counterpart in CSI: upstream then fails on every node that migrated the plugin.
 pub fn azure_disk(draw: &mut Draw, id: &str) -> Value {
-    let kind = if draw.percent(90) { "Managed" } else { "Shared" };
+    let kind = if draw.percent(80) { "Managed" } else { "Shared" };
     json!({"diskName": id, "diskURI": format!("/subscriptions/{id}"), "kind": kind})
 }

@@ -33,5 +33,5 @@ macro_rules! fuzz {
 
 fuzz!(quantity, 30_000, 3_000);
 fuzz!(selector, 10_000, 1_000);
-fuzz!(manifest, 10_000, 1_000);
+fuzz!(manifest, 5_000, 500);
 fuzz!(plugin_args, 10_000, 1_000);

@@ -61,20 +61,27 @@ fn live_with(object: Object) {
         Object::Pod(pod) => {
             let pending = pod.node_name.is_none();
             // A promise of a node may well keep others away.
-            let pod = Box::new(Pod { nominated_node: None, ..*pod });
-            ledger.apply_pod((*pod).clone());
+            let pod = Pod { nominated_node: None, ..*pod };
+            ledger.apply_pod(pod.clone());
             if pending {
-                let _ = explain(&profile, &ledger, &Arc::new(*pod));
+                let _ = explain(&profile, &ledger, &Arc::new(pod));
                 assert_eq!(feasible(&profile, &ledger, &good), before, "another pod is disturbed");
             }
         }
         Object::Node(node) => {
+            let known = matches!(&*node.name, "one" | "two");
             ledger.apply_node(&node);
-            assert!(
-                feasible(&profile, &ledger, &good) >= before.filter(|_| &*node.name != "one" && &*node.name != "two")
-            );
+            assert!(known || feasible(&profile, &ledger, &good) >= before, "another node is disturbed");
         }
-        other => other.apply(&mut ledger),
+        other => {
+            other.apply(&mut ledger);
+            assert_eq!(feasible(&profile, &ledger, &good), before, "a pod that does not use it is disturbed");
+            for user in users() {
+                let user = Arc::new(user);
+                ledger.apply_pod((*user).clone());
+                let _ = explain(&profile, &ledger, &user);
+            }
+        }
     }
     let _ = explain(&profile, &ledger, &good);
     ledger.audit().unwrap();
@@ -85,6 +92,25 @@ fn feasible(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Optio
         Explanation::Judged(judgement) => Some(judgement.feasible),
         _ => None,
     }
+}
+
+/// Pods that use what the templates define: a claim of every kind, Services and ReplicaSets to be spread over.
+fn users() -> Vec<Pod> {
+    let volumes = json!([{"name": "a", "persistentVolumeClaim": {"claimName": "claim"}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "bound"}}]);
+    let pods = ["claims", "plain"].map(|name| {
+        let volumes = if name == "claims" { volumes.clone() } else { json!([]) };
+        let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": "7", "controller": true}]);
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "n", "uid": name, "labels": {"app": "web"}, "ownerReferences": owners},
+            "spec": {"containers": [{"name": "c"}], "volumes": volumes}})
+    });
+    let read = pods.iter().flat_map(|pod| from_manifest(&mut Decoder::small(), pod));
+    read.filter_map(|object| match object {
+        Ok(Object::Pod(pod)) => Some(*pod),
+        _ => None,
+    })
+    .collect()
 }
 
 fn cluster() -> (Ledger, Arc<Pod>) {
@@ -162,7 +188,7 @@ fn templates() -> Vec<Value> {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata("pending"), "spec": spec, "status": status});
     let class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": metadata("class"),
         "spec": {"extendedResourceName": "example.com/gpu"}});
-    vec![
+    let mut templates = vec![
         pod.clone(),
         bound,
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata("plain"), "spec": plain}),
@@ -170,5 +196,86 @@ fn templates() -> Vec<Value> {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata("space")}),
         class.clone(),
         json!({"apiVersion": "v1", "kind": "List", "items": [pod, class]}),
+    ];
+    templates.extend(workloads());
+    templates.extend(storage());
+    templates
+}
+
+fn metadata_of(name: &str) -> Value {
+    json!({"name": name, "namespace": "n", "uid": "u", "resourceVersion": "5", "annotations": {
+        "pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes",
+        "volume.kubernetes.io/selected-node": "one", "pv.kubernetes.io/provisioned-by": "driver"}})
+}
+
+fn workloads() -> Vec<Value> {
+    let selector =
+        json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]});
+    let object = |api: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "metadata": metadata_of(name), "spec": spec});
+    vec![
+        object("v1", "Service", "service", json!({"selector": {"app": "web"}})),
+        object("v1", "ReplicationController", "controller", json!({"selector": {"app": "web"}, "replicas": 3})),
+        object("apps/v1", "ReplicaSet", "set", json!({"selector": selector})),
+        object("apps/v1", "StatefulSet", "state", json!({"selector": selector})),
+    ]
+}
+
+fn storage() -> Vec<Value> {
+    let term = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one"]}]});
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let labels = json!({"topology.kubernetes.io/zone": "a__b", "failure-domain.beta.kubernetes.io/region": "r"});
+    let object =
+        |api: &str, kind: &str, name: &str| json!({"apiVersion": api, "kind": kind, "metadata": metadata_of(name)});
+    let with = |mut object: Value, fields: Value| {
+        for (key, value) in fields.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        object
+    };
+    let mut volume = with(
+        object("v1", "PersistentVolume", "volume"),
+        json!({"spec": {
+        "capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "class", "volumeMode": "Filesystem",
+        "claimRef": {"namespace": "n", "name": "bound", "uid": "u"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "csi": {"driver": "driver", "volumeHandle": "h"}, "persistentVolumeReclaimPolicy": "Delete"}, "status": {"phase": "Bound"}}),
+    );
+    volume["metadata"]["labels"] = labels;
+    let claim = |name: &str, volume: Value| {
+        with(
+            object("v1", "PersistentVolumeClaim", name),
+            json!({"spec": {
+        "accessModes": ["ReadWriteOncePod"], "storageClassName": "class", "volumeName": volume, "selector": selector,
+        "resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"}, "status": {"phase": "Bound"}}),
+        )
+    };
+    let storage = "storage.k8s.io/v1";
+    vec![
+        volume,
+        claim("claim", Value::Null),
+        claim("bound", json!("volume")),
+        with(
+            object(storage, "StorageClass", "class"),
+            json!({"provisioner": "driver", "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}]}),
+        ),
+        with(
+            object(storage, "CSINode", "one"),
+            json!({"spec": {"drivers": [
+            {"name": "driver", "nodeID": "i", "allocatable": {"count": 1}, "topologyKeys": ["zone"]}]}}),
+        ),
+        with(
+            object(storage, "CSIDriver", "driver"),
+            json!({"spec": {"storageCapacity": true, "attachRequired": true}}),
+        ),
+        with(
+            object(storage, "CSIStorageCapacity", "capacity"),
+            json!({"storageClassName": "class", "capacity": "9Gi",
+            "maximumVolumeSize": "5Gi", "nodeTopology": selector}),
+        ),
+        with(
+            object(storage, "VolumeAttachment", "attachment"),
+            json!({"spec": {"attacher": "driver", "nodeName": "one",
+            "source": {"persistentVolumeName": "volume"}}}),
+        ),
     ]
 }

@@ -75,10 +75,10 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -
             Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
         }
         ("v1", "PersistentVolume") => {
-            Ok(Object::Volume(Box::new(decoder.volume(&SlimVolume::read_whole(&bytes(manifest)))?)))
+            Ok(Object::Volume(Box::new(decoder.volume(&SlimVolume::read(&bytes(manifest)))?)))
         }
         ("v1", "PersistentVolumeClaim") => {
-            Ok(Object::Claim(Box::new(decoder.claim(&SlimClaim::read_whole(&bytes(manifest)))?)))
+            Ok(Object::Claim(Box::new(decoder.claim(&SlimClaim::read(&bytes(manifest)))?)))
         }
         ("storage.k8s.io/v1", kind) => storage(decoder, manifest, kind),
         _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
@@ -90,16 +90,14 @@ fn storage(decoder: &mut Decoder, manifest: &Value, kind: &str) -> Result<Object
     let bytes = manifest.to_string().into_bytes();
     Ok(match kind {
         "StorageClass" => {
-            let mut class = decoder.storage_class(&SlimStorageClass::read_whole(&bytes))?;
+            let mut class = decoder.storage_class(&SlimStorageClass::read(&bytes))?;
             class.binding_mode.get_or_insert(BindingMode::Immediate);
             Object::StorageClass(class)
         }
-        "CSINode" => Object::CsiNode(decoder.csi_node(&SlimCsiNode::read_whole(&bytes))?),
-        "CSIDriver" => Object::CsiDriver(decoder.csi_driver(&SlimCsiDriver::read_whole(&bytes))?),
-        "CSIStorageCapacity" => Object::CsiCapacity(decoder.csi_capacity(&SlimCsiStorageCapacity::read_whole(&bytes))?),
-        "VolumeAttachment" => {
-            Object::VolumeAttachment(decoder.volume_attachment(&SlimVolumeAttachment::read_whole(&bytes))?)
-        }
+        "CSINode" => Object::CsiNode(decoder.csi_node(&SlimCsiNode::read(&bytes))?),
+        "CSIDriver" => Object::CsiDriver(decoder.csi_driver(&SlimCsiDriver::read(&bytes))?),
+        "CSIStorageCapacity" => Object::CsiCapacity(decoder.csi_capacity(&SlimCsiStorageCapacity::read(&bytes))?),
+        "VolumeAttachment" => Object::VolumeAttachment(decoder.volume_attachment(&SlimVolumeAttachment::read(&bytes))?),
         kind => {
             let api_version = "storage.k8s.io/v1".to_owned();
             return Err(ManifestError::Kind { kind: kind.to_owned(), api_version });

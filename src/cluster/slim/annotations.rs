@@ -5,8 +5,20 @@ use std::fmt;
 /// A node's wish of the Policy era that pods of some controllers stay away.
 pub const PREFER_AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
+/// The storage class of a volume or claim, as it was said of old; it goes before the field.
+pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// The volume controller is done with binding a claim.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+/// The node for which a claim's volume is to be made.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// The in-tree plugins that a CSINode has handed over, separated by commas.
+pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
 /// Every annotation that is read, of whatever kind of object.
-const READ: [&str; 1] = [PREFER_AVOID_PODS];
+const READ: [&str; 5] = [PREFER_AVOID_PODS, STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, MIGRATED_PLUGINS];
 
 /// The annotations that a scheduler reads. The others, often long, are passed over without a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

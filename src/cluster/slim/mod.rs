@@ -28,7 +28,7 @@ mod volume;
 pub use disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 mod workload;
 
-pub use annotations::{Annotations, PREFER_AVOID_PODS};
+pub use annotations::{Annotations, BIND_COMPLETED, MIGRATED_PLUGINS, PREFER_AVOID_PODS, SELECTED_NODE, STORAGE_CLASS};
 pub use device_class::DeviceClassSpec;
 pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use path::path_at;
@@ -39,9 +39,8 @@ pub use pod::{
 };
 pub use text::{Amount, Pairs, Text};
 pub use volume::{
-    CapacityBody, ClaimBody, CsiNodeBody, MoreMeta, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
-    SlimStorageClass, SlimVolume, SlimVolumeAttachment, StorageClassBody, TopologyTerm, VolumeBody, VolumeNodeAffinity,
-    VolumeSpec,
+    ClaimSpec, CsiNodeSpec, Phase, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, Top, TopologyTerm, VolumeNodeAffinity, VolumeSpec,
 };
 pub use workload::{PlainSelectorSpec, SelectorSpec};
 
@@ -137,6 +136,8 @@ pub struct Slim<'a, S, T> {
     pub metadata: SlimMeta<'a>,
     /// The rest, or where it is wrong.
     pub parts: Result<Parts<S, T>, FieldError>,
+    /// What stands beside metadata, spec and status, of the kinds that have something there.
+    pub top: Top<'a>,
     /// Paths of fields that this version does not know, in the order met; noted for pending pods only.
     pub unknown: Vec<String>,
 }
@@ -179,6 +180,20 @@ pub(super) struct Wire<'a, S, T> {
     spec: S,
     #[serde(default, deserialize_with = "nullable")]
     status: T,
+    #[serde(borrow, default)]
+    provisioner: Text<'a>,
+    #[serde(borrow, default, rename = "volumeBindingMode")]
+    volume_binding_mode: Text<'a>,
+    #[serde(borrow, default, rename = "allowedTopologies", deserialize_with = "nullable")]
+    allowed_topologies: Vec<TopologyTerm<'a>>,
+    #[serde(borrow, default, rename = "nodeTopology")]
+    node_topology: Option<LabelSelector<'a>>,
+    #[serde(borrow, default, rename = "storageClassName")]
+    storage_class_name: Text<'a>,
+    #[serde(default)]
+    capacity: Option<Amount>,
+    #[serde(default, rename = "maximumVolumeSize")]
+    maximum_volume_size: Option<Amount>,
 }
 
 #[derive(Deserialize)]
@@ -210,14 +225,27 @@ where
     pub fn read(bytes: &'a [u8]) -> Self {
         match serde_json::from_slice::<Wire<'a, S, T>>(bytes) {
             Ok(wire) => Self::from_wire(wire),
-            Err(error) => {
-                Self { metadata: names(bytes), parts: Err(FieldError::locate(bytes, &error)), unknown: Vec::new() }
-            }
+            Err(error) => Self {
+                metadata: names(bytes),
+                parts: Err(FieldError::locate(bytes, &error)),
+                top: Top::default(),
+                unknown: Vec::new(),
+            },
         }
     }
 
     pub(super) fn from_wire(wire: Wire<'a, S, T>) -> Self {
-        Self { metadata: wire.metadata, parts: Ok(Parts { spec: wire.spec, status: wire.status }), unknown: Vec::new() }
+        let top = Top {
+            provisioner: wire.provisioner,
+            volume_binding_mode: wire.volume_binding_mode,
+            allowed_topologies: wire.allowed_topologies,
+            node_topology: wire.node_topology,
+            storage_class_name: wire.storage_class_name,
+            capacity: wire.capacity,
+            maximum_volume_size: wire.maximum_volume_size,
+        };
+        let parts = Ok(Parts { spec: wire.spec, status: wire.status });
+        Self { metadata: wire.metadata, parts, top, unknown: Vec::new() }
     }
 }
 

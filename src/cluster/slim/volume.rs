@@ -1,95 +1,42 @@
-//! Storage objects. More of them is read than metadata, spec and status: some of their annotations, and fields that stand
-//! at the top. So they are read twice, once for the metadata and once as a whole: [`Slim::read_whole`] for an object,
-//! [`Slim::read_line`] for a line of a watch whose metadata was read already.
+//! Storage objects.
 
 use super::disk::{AzureDisk, GcePd, VolumeId};
 use super::text::nullable;
-use super::{Amount, FieldError, LabelSelector, NodeSelector, Nothing, Pairs, Parts, Slim, Text};
+use super::{Amount, LabelSelector, NodeSelector, Nothing, Pairs, Slim, Text};
 use serde::Deserialize;
 
 /// A PersistentVolume.
-pub type SlimVolume<'a> = Slim<'a, VolumeBody<'a>, Nothing>;
+pub type SlimVolume<'a> = Slim<'a, VolumeSpec<'a>, Phase<'a>>;
 /// A PersistentVolumeClaim.
-pub type SlimClaim<'a> = Slim<'a, ClaimBody<'a>, Nothing>;
-/// A StorageClass.
-pub type SlimStorageClass<'a> = Slim<'a, StorageClassBody<'a>, Nothing>;
+pub type SlimClaim<'a> = Slim<'a, ClaimSpec<'a>, Phase<'a>>;
+/// A StorageClass; all of it is in [`Top`].
+pub type SlimStorageClass<'a> = Slim<'a, Nothing, Nothing>;
 /// A CSINode.
-pub type SlimCsiNode<'a> = Slim<'a, CsiNodeBody<'a>, Nothing>;
+pub type SlimCsiNode<'a> = Slim<'a, CsiNodeSpec<'a>, Nothing>;
 /// A CSIDriver.
-pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverBody, Nothing>;
-/// A CSIStorageCapacity.
-pub type SlimCsiStorageCapacity<'a> = Slim<'a, CapacityBody<'a>, Nothing>;
+pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverSpec, Nothing>;
+/// A CSIStorageCapacity; all of it is in [`Top`].
+pub type SlimCsiStorageCapacity<'a> = Slim<'a, Nothing, Nothing>;
 /// A VolumeAttachment.
-pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentBody<'a>, Nothing>;
+pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, Nothing>;
 
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "B: Deserialize<'de>"))]
-struct Line<B> {
-    object: B,
-}
-
-impl<'a, B: Deserialize<'a> + Default> Slim<'a, B, Nothing> {
-    /// Reads an object of which more than metadata, spec and status is wanted.
-    pub fn read_whole(bytes: &'a [u8]) -> Self {
-        let Slim { metadata, parts, unknown } = Slim::<'a, Nothing, Nothing>::read(bytes);
-        let body = || serde_json::from_slice(bytes).map_err(|error| FieldError::locate(bytes, &error));
-        let parts = parts.and_then(|_| body()).map(|spec| Parts { spec, status: Nothing });
-        Self { metadata, parts, unknown }
-    }
-
-    /// Reads the rest of an object that came in this `line` of a watch.
-    pub fn read_line(&mut self, line: &'a [u8]) {
-        if self.parts.is_ok() {
-            let body = serde_json::from_slice(line).map_err(|error| FieldError::locate(line, &error));
-            self.parts = body.map(|Line { object }| Parts { spec: object, status: Nothing });
-        }
-    }
-}
-
-/// What else is read of metadata.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct MoreMeta<'a> {
-    /// Annotations, in the order given.
-    #[serde(borrow)]
-    pub annotations: Pairs<'a, Text<'a>>,
-    /// What it belongs to.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub owner_references: Vec<Owner<'a>>,
-}
-
-impl MoreMeta<'_> {
-    /// The annotation `key`.
-    pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.iter().rev().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
-    }
-}
-
-/// An object that another belongs to.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Owner<'a> {
-    /// Its uid.
-    #[serde(borrow)]
-    pub uid: Text<'a>,
-    /// Whether it is the one that made the other.
-    #[serde(deserialize_with = "nullable")]
-    pub controller: bool,
-}
-
-/// What is read of a PersistentVolume.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct VolumeBody<'a> {
-    /// Annotations.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub metadata: MoreMeta<'a>,
-    /// What it is.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub spec: VolumeSpec<'a>,
-    /// How it does.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub status: Phase<'a>,
+/// What a StorageClass or CSIStorageCapacity says beside its metadata: they have no spec.
+#[derive(Debug, Clone, Default)]
+pub struct Top<'a> {
+    /// Who makes the volumes of a class.
+    pub provisioner: Text<'a>,
+    /// `Immediate` or `WaitForFirstConsumer`.
+    pub volume_binding_mode: Text<'a>,
+    /// Where volumes of a class can be made.
+    pub allowed_topologies: Vec<TopologyTerm<'a>>,
+    /// Which nodes have access to a capacity.
+    pub node_topology: Option<LabelSelector<'a>>,
+    /// The class of a capacity.
+    pub storage_class_name: Text<'a>,
+    /// How much room there is.
+    pub capacity: Option<Amount>,
+    /// The largest volume that can be made.
+    pub maximum_volume_size: Option<Amount>,
 }
 
 /// A status of which only the phase is read.
@@ -182,21 +129,6 @@ pub struct CsiSource<'a> {
     pub volume_handle: Text<'a>,
 }
 
-/// What is read of a PersistentVolumeClaim.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ClaimBody<'a> {
-    /// Annotations and owners.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub metadata: MoreMeta<'a>,
-    /// What it asks for.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub spec: ClaimSpec<'a>,
-    /// How it does.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub status: Phase<'a>,
-}
-
 /// The spec of a PersistentVolumeClaim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -224,21 +156,6 @@ pub struct ClaimSpec<'a> {
     pub volume_name: Text<'a>,
 }
 
-/// What is read of a StorageClass.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct StorageClassBody<'a> {
-    /// Who makes its volumes.
-    #[serde(borrow)]
-    pub provisioner: Text<'a>,
-    /// `Immediate` or `WaitForFirstConsumer`.
-    #[serde(borrow)]
-    pub volume_binding_mode: Text<'a>,
-    /// Where its volumes can be made.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub allowed_topologies: Vec<TopologyTerm<'a>>,
-}
-
 /// Labels that a node must have.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -258,18 +175,6 @@ pub struct TopologyRequirement<'a> {
     /// The values.
     #[serde(borrow, deserialize_with = "nullable")]
     pub values: Vec<Text<'a>>,
-}
-
-/// What is read of a CSINode.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct CsiNodeBody<'a> {
-    /// Annotations.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub metadata: MoreMeta<'a>,
-    /// Its drivers.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub spec: CsiNodeSpec<'a>,
 }
 
 /// The spec of a CSINode.
@@ -301,15 +206,6 @@ pub struct DriverLimits {
     pub count: Option<i32>,
 }
 
-/// What is read of a CSIDriver.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-pub struct CsiDriverBody {
-    /// What it does.
-    #[serde(deserialize_with = "nullable")]
-    pub spec: CsiDriverSpec,
-}
-
 /// The spec of a CSIDriver.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -317,31 +213,6 @@ pub struct CsiDriverSpec {
     /// Whether it tells how much room it has.
     #[serde(deserialize_with = "nullable")]
     pub storage_capacity: bool,
-}
-
-/// What is read of a CSIStorageCapacity.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CapacityBody<'a> {
-    /// Which nodes have access.
-    #[serde(borrow)]
-    pub node_topology: Option<LabelSelector<'a>>,
-    /// The class.
-    #[serde(borrow)]
-    pub storage_class_name: Text<'a>,
-    /// How much room there is.
-    pub capacity: Option<Amount>,
-    /// The largest volume that can be made.
-    pub maximum_volume_size: Option<Amount>,
-}
-
-/// What is read of a VolumeAttachment.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct AttachmentBody<'a> {
-    /// What is to be attached.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub spec: AttachmentSpec<'a>,
 }
 
 /// The spec of a VolumeAttachment.

@@ -1,7 +1,7 @@
 //! One line of a watch, or one item of a list.
 
 use crate::cluster::decode::DecodeError;
-use crate::cluster::slim::{FieldError, Nothing, Parts, Slim, Text, Wire};
+use crate::cluster::slim::{FieldError, Slim, Text, Wire};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -98,23 +98,6 @@ where
     }
     note(&mut slim);
     Frame::Present(seen(&slim, decode))
-}
-
-/// Reads one line of a watch whose object has more that is wanted than metadata, spec and status.
-pub(super) fn read_whole<'a, B, O>(
-    line: &'a [u8],
-    decode: impl FnOnce(&Slim<'a, B, Nothing>) -> Result<O, DecodeError>,
-) -> Frame<O>
-where
-    B: Deserialize<'a> + Default,
-{
-    let note = |_: &mut Slim<'a, Nothing, Nothing>| ();
-    read(line, note, |slim| {
-        let parts = slim.parts.clone().map(|_| Parts { spec: B::default(), status: Nothing });
-        let mut whole = Slim { metadata: slim.metadata.clone(), parts, unknown: Vec::new() };
-        whole.read_line(line);
-        decode(&whole)
-    })
 }
 
 fn is_object(kind: &str) -> bool {

@@ -71,7 +71,7 @@ fn note_unknown(slim: &mut SlimPod<'_>, bytes: &[u8], shape: &'static known::Sha
 
 /// Defines kinds of which every object is wanted, one row each:
 /// `Name: Object, "path of its collection", "resource", "plural", SlimType => decoder function;`. Before the arrow stands
-/// `optional` where a cluster may do without, and `whole` where more is read than metadata, spec and status.
+/// `optional` where a cluster may do without.
 macro_rules! watched {
     ($($(#[$doc:meta])* $name:ident: $object:ty, $path:literal, $resource:literal, $plural:literal, $slim:ident
         $($flag:ident)? => $decode:ident;)+) => {$(
@@ -90,15 +90,6 @@ macro_rules! watched {
     (@rest $slim:ident, $decode:ident, optional) => {
         const OPTIONAL: bool = true;
         watched!(@rest $slim, $decode);
-    };
-    (@rest $slim:ident, $decode:ident, whole) => {
-        fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Self::Object> {
-            frame::seen(&$slim::read_whole(bytes), |slim| decoder.$decode(slim))
-        }
-
-        fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object> {
-            frame::read_whole(line, |slim: &$slim<'_>| decoder.$decode(slim))
-        }
     };
     (@rest $slim:ident, $decode:ident) => {
         fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Self::Object> {
@@ -128,24 +119,24 @@ watched! {
         SlimStatefulSet => stateful_set;
     /// PersistentVolumes.
     PersistentVolumes: PersistentVolume, "/api/v1/persistentvolumes", "persistentvolumes", "persistentvolumes",
-        SlimVolume whole => volume;
+        SlimVolume => volume;
     /// PersistentVolumeClaims.
     PersistentVolumeClaims: PersistentVolumeClaim, "/api/v1/persistentvolumeclaims", "persistentvolumeclaims",
-        "persistentvolumeclaims", SlimClaim whole => claim;
+        "persistentvolumeclaims", SlimClaim => claim;
     /// StorageClasses.
     StorageClasses: StorageClass, "/apis/storage.k8s.io/v1/storageclasses", "storageclasses.storage.k8s.io",
-        "storageclasses", SlimStorageClass whole => storage_class;
+        "storageclasses", SlimStorageClass => storage_class;
     /// CSINodes.
-    CsiNodes: CsiNode, "/apis/storage.k8s.io/v1/csinodes", "csinodes.storage.k8s.io", "csinodes", SlimCsiNode whole => csi_node;
+    CsiNodes: CsiNode, "/apis/storage.k8s.io/v1/csinodes", "csinodes.storage.k8s.io", "csinodes", SlimCsiNode => csi_node;
     /// CSIDrivers.
     CsiDrivers: CsiDriver, "/apis/storage.k8s.io/v1/csidrivers", "csidrivers.storage.k8s.io", "csidrivers",
-        SlimCsiDriver whole => csi_driver;
+        SlimCsiDriver => csi_driver;
     /// CSIStorageCapacities.
     CsiStorageCapacities: CsiStorageCapacity, "/apis/storage.k8s.io/v1/csistoragecapacities",
-        "csistoragecapacities.storage.k8s.io", "csistoragecapacities", SlimCsiStorageCapacity whole => csi_capacity;
+        "csistoragecapacities.storage.k8s.io", "csistoragecapacities", SlimCsiStorageCapacity => csi_capacity;
     /// VolumeAttachments.
     VolumeAttachments: VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments",
-        "volumeattachments.storage.k8s.io", "volumeattachments", SlimVolumeAttachment whole => volume_attachment;
+        "volumeattachments.storage.k8s.io", "volumeattachments", SlimVolumeAttachment => volume_attachment;
     /// DeviceClasses.
     DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
         SlimDeviceClass optional => device_class;

@@ -77,6 +77,8 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
     }
     let mut nodes = ledger.node_order();
     nodes.retain(|node| profile.places_on(ledger.nodes().labels(*node)));
+    // Answers come by name, and of several nodes that an attempt fails on the first by name speaks.
+    nodes.sort_by(|a, b| ledger.nodes().name(*a).cmp(ledger.nodes().name(*b)));
     match judge(Cx { profile, ledger }, pod, &nodes) {
         Ok(judgement) => Explanation::Judged(judgement),
         Err(text) => Explanation::Failed(text),
@@ -110,7 +112,7 @@ fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str>
     let missing = special.relations.missing_claim();
     drop(special);
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
-    let mut scored = scores(cx, &subject, &feasible).into_iter();
+    let mut scored = scores(cx, &subject, &feasible)?.into_iter();
     let mut answers: Vec<(Str, NodeAnswer)> = Vec::with_capacity(verdicts.len());
     let mut tally = Tally::new();
     for (node, verdict) in &verdicts {
@@ -124,7 +126,6 @@ fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str>
         };
         answers.push((cx.ledger.nodes().name(*node).clone(), answer));
     }
-    answers.sort_by(|a, b| a.0.cmp(&b.0));
     let count = nodes.len() as u32;
     let diagnosis = (feasible.is_empty() && count > 0).then(|| tally.diagnose(&pod.shape, count, missing));
     Ok(Judgement { feasible: feasible.len(), diagnosis, nodes: answers })
@@ -142,15 +143,13 @@ fn reasons(verdict: Verdict, pod: &Pod, missing: Option<&Str>) -> Vec<String> {
 fn refused(cx: Cx<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgement {
     let Refusal { plugin, code, message } = refusal;
     let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: vec![message.to_string()] };
-    let mut answers: Vec<(Str, NodeAnswer)> =
-        nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();
-    answers.sort_by(|a, b| a.0.cmp(&b.0));
+    let answers = nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();
     let diagnosis = (!nodes.is_empty()).then(|| refused_before_filter(&pod.shape, nodes.len() as u32, message));
     Judgement { feasible: 0, diagnosis, nodes: answers }
 }
 
 /// The weighted scores of each feasible node, normalised over all of them.
-fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Vec<Vec<ScoreOf>> {
+fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Str> {
     let mut all: Vec<Vec<ScoreOf>> = feasible.iter().map(|_| Vec::new()).collect();
     let (mut tables, mut normalised) = (Tables::default(), Vec::new());
     for (score, weight) in &cx.profile.scores {
@@ -158,7 +157,7 @@ fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Vec<Vec<ScoreOf
             own_scores(*score, cx, subject, feasible, &mut normalised);
             true
         } else {
-            tables.score(*score, cx, subject, feasible, &mut normalised)
+            tables.score(*score, cx, subject, feasible, &mut normalised)?
         };
         if runs {
             for (of_node, normalised) in all.iter_mut().zip(&normalised) {
@@ -166,7 +165,7 @@ fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Vec<Vec<ScoreOf
             }
         }
     }
-    all
+    Ok(all)
 }
 
 /// The normalised values of a score that looks at rows alone.

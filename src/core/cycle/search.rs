@@ -137,7 +137,9 @@ impl Scheduler {
         if self.feasible.len() > 1 {
             let weights = relative_weights(&self.profile, ledger, &class.subject);
             add_relative(&mut self.feasible, class, weights);
-            self.scratch.add_relational(cx, &mut self.tables, &class.subject, &mut self.feasible);
+            if let Err(text) = self.scratch.add_relational(cx, &mut self.tables, &class.subject, &mut self.feasible) {
+                return Decision::Failed(text);
+            }
         }
         let node = choose(&self.feasible, &mut self.rng);
         let plan = if claims_wait { volumes::plan(cx, pod, node) } else { VolumePlan::default() };
@@ -195,16 +197,23 @@ struct Scratch {
 
 impl Scratch {
     /// Adds the scores that look beyond the row to the sums of the feasible nodes.
-    fn add_relational(&mut self, cx: Cx<'_>, tables: &mut Tables, subject: &Subject, feasible: &mut [(NodeId, i64)]) {
+    fn add_relational(
+        &mut self,
+        cx: Cx<'_>,
+        tables: &mut Tables,
+        subject: &Subject,
+        feasible: &mut [(NodeId, i64)],
+    ) -> Result<(), Str> {
         self.nodes.clear();
         self.nodes.extend(feasible.iter().map(|(node, _)| *node));
         for (score, weight) in &cx.profile.scores {
-            if tables.score(*score, cx, subject, &self.nodes, &mut self.scores) {
+            if tables.score(*score, cx, subject, &self.nodes, &mut self.scores)? {
                 for ((_, sum), normalised) in feasible.iter_mut().zip(&self.scores) {
                     *sum += weight * normalised;
                 }
             }
         }
+        Ok(())
     }
 }
 

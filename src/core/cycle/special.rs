@@ -91,3 +91,7 @@ fn add(overlay: &mut Overlay, ledger: &Ledger, other: &Arc<Pod>) {
     overlay.ports.extend(other.usage.ports.iter().cloned());
     overlay.added.push(other.clone());
 }
+
+#[cfg(test)]
+#[path = "overlay_tests.rs"]
+mod tests;

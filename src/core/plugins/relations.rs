@@ -4,7 +4,7 @@
 //! before the late ones. What they count is kept in [`Tables`] between attempts and brought up to date from the change log.
 
 use super::{
-    Code, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, max_volume_count, pod_topology_spread,
+    Code, MAX_NODE_SCORE, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, max_volume_count, pod_topology_spread,
     selector_spread, service_affinity, volumes,
 };
 use crate::core::ledger::{Ledger, NodeId, VolumePlan};
@@ -81,7 +81,8 @@ impl Tables {
 
     /// The normalised scores (0 to 100) of a relational score, one for each of the `feasible` nodes, into `out`.
     ///
-    /// False where the plugin skips the pod: then it contributes nothing.
+    /// False where the plugin skips the pod: then it contributes nothing. A score out of range fails the attempt with upstream's
+    /// text: a constraint with `maxSkew: 0`, which no API server accepts, brings one about.
     pub(crate) fn score(
         &mut self,
         score: Score,
@@ -89,13 +90,22 @@ impl Tables {
         subject: &Subject,
         feasible: &[NodeId],
         out: &mut Vec<i64>,
-    ) -> bool {
+    ) -> Result<bool, Str> {
         out.clear();
-        match score {
+        let runs = match score {
             Score::PodTopologySpread => self.spread.score(cx, subject, feasible, out),
             Score::InterPodAffinity => self.affinity.score(cx, subject, feasible, out),
             Score::SelectorSpread => self.selector_spread.score(cx, subject, feasible, out),
             _ => false,
+        };
+        match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {
+            Some(invalid) if runs => Err(format!(
+                "applying score defaultWeights on Score plugins: plugin {:?} returns an invalid score {invalid}, \
+                 it should in the range of [0, {MAX_NODE_SCORE}] after normalizing",
+                score.name()
+            )
+            .into()),
+            _ => Ok(runs),
         }
     }
 }

@@ -95,7 +95,8 @@ impl Subject {
         self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
         let even = profile.balanced.iter().map(|name| (name, 1));
         self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
-        self.balances = self.balanced_resources.iter().any(|r| r.request != 0);
+        // A resource that no node has counts here too.
+        self.balances = profile.balanced.iter().any(|name| amount(requests, name) != 0);
         self.images = image_locality::worths(&self.shape, ledger);
     }
 

@@ -12,13 +12,15 @@ mod in_tree;
 mod persistent;
 mod pod;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod topology;
 
 pub(super) use pod::pod_volumes;
 
 use super::{DecodeError, Decoder, bad, whole};
 use crate::cluster::slim::{
-    Amount, FieldError, Nothing, Pairs, Slim, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
+    Amount, FieldError, Pairs, Parts, Slim, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
     SlimStorageClass, SlimVolume, SlimVolumeAttachment, Text,
 };
 use crate::core::model::{
@@ -29,55 +31,55 @@ use crate::core::model::{
 impl Decoder {
     /// A PersistentVolume as the core sees it.
     pub fn volume(&mut self, slim: &SlimVolume<'_>) -> Result<PersistentVolume, DecodeError> {
-        decode("persistentvolume", slim, |body| persistent::decode(self, &slim.metadata, body))
+        decode("persistentvolume", slim, |parts| persistent::decode(self, &slim.metadata, parts))
     }
 
     /// A PersistentVolumeClaim as the core sees it.
     pub fn claim(&mut self, slim: &SlimClaim<'_>) -> Result<PersistentVolumeClaim, DecodeError> {
-        decode("persistentvolumeclaim", slim, |body| storage::claim(self, &slim.metadata, body))
+        decode("persistentvolumeclaim", slim, |parts| storage::claim(self, &slim.metadata, parts))
     }
 
     /// A StorageClass as the core sees it.
     pub fn storage_class(&mut self, slim: &SlimStorageClass<'_>) -> Result<StorageClass, DecodeError> {
-        decode("storageclass", slim, |body| Ok(storage::class(self, &slim.metadata, body)))
+        decode("storageclass", slim, |_| Ok(storage::class(self, &slim.metadata, &slim.top)))
     }
 
     /// A CSINode as the core sees it.
     pub fn csi_node(&mut self, slim: &SlimCsiNode<'_>) -> Result<CsiNode, DecodeError> {
-        decode("csinode", slim, |body| Ok(storage::csi_node(self, &slim.metadata, body)))
+        decode("csinode", slim, |parts| Ok(storage::csi_node(self, &slim.metadata, &parts.spec)))
     }
 
     /// A CSIDriver as the core sees it.
     pub fn csi_driver(&mut self, slim: &SlimCsiDriver<'_>) -> Result<CsiDriver, DecodeError> {
-        decode("csidriver", slim, |body| {
-            Ok(CsiDriver { name: self.text(&slim.metadata.name), storage_capacity: body.spec.storage_capacity })
+        decode("csidriver", slim, |parts| {
+            Ok(CsiDriver { name: self.text(&slim.metadata.name), storage_capacity: parts.spec.storage_capacity })
         })
     }
 
     /// A CSIStorageCapacity as the core sees it.
     pub fn csi_capacity(&mut self, slim: &SlimCsiStorageCapacity<'_>) -> Result<CsiStorageCapacity, DecodeError> {
-        decode("csistoragecapacity", slim, |body| storage::capacity(self, &slim.metadata, body))
+        decode("csistoragecapacity", slim, |_| storage::capacity(self, &slim.metadata, &slim.top))
     }
 
     /// A VolumeAttachment as the core sees it.
     pub fn volume_attachment(&mut self, slim: &SlimVolumeAttachment<'_>) -> Result<VolumeAttachment, DecodeError> {
-        decode("volumeattachment", slim, |body| {
+        decode("volumeattachment", slim, |parts| {
             Ok(VolumeAttachment {
                 name: (&*slim.metadata.name).into(),
-                attacher: self.text(&body.spec.attacher),
-                node: self.text(&body.spec.node_name),
-                volume: some(&body.spec.source.persistent_volume_name),
+                attacher: self.text(&parts.spec.attacher),
+                node: self.text(&parts.spec.node_name),
+                volume: some(&parts.spec.source.persistent_volume_name),
             })
         })
     }
 }
 
-fn decode<B, T>(
+fn decode<S, T, O>(
     kind: &'static str,
-    slim: &Slim<'_, B, Nothing>,
-    read: impl FnOnce(&B) -> Result<T, FieldError>,
-) -> Result<T, DecodeError> {
-    whole(slim).and_then(|parts| read(&parts.spec)).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
+    slim: &Slim<'_, S, T>,
+    read: impl FnOnce(&Parts<S, T>) -> Result<O, FieldError>,
+) -> Result<O, DecodeError> {
+    whole(slim).and_then(read).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
 }
 
 /// A text that may be empty for none. Names of volumes and claims do not repeat, so they are not shared.

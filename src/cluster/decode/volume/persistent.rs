@@ -1,7 +1,7 @@
 use super::storage::class_of;
 use super::topology::RawAffinity;
 use super::{Decoder, in_tree, or, storage_amount, texts};
-use crate::cluster::slim::{FieldError, SlimMeta, VolumeBody};
+use crate::cluster::slim::{FieldError, Parts, Phase, SlimMeta, VolumeSpec};
 use crate::core::model::{
     Attachable, ClaimKey, ClaimRef, InTreePlugin, Migration, PersistentVolume, Quantity, Str, VolumeAffinity,
     VolumeSource,
@@ -11,9 +11,9 @@ use crate::core::model::{
 pub(super) fn decode(
     decoder: &mut Decoder,
     metadata: &SlimMeta<'_>,
-    body: &VolumeBody<'_>,
+    parts: &Parts<VolumeSpec<'_>, Phase<'_>>,
 ) -> Result<PersistentVolume, FieldError> {
-    let spec = &body.spec;
+    let spec = &parts.spec;
     let affinity = RawAffinity::read(spec.node_affinity.as_ref());
     let label = |key: &str| metadata.labels.iter().rev().find(|(name, _)| &**name == key).map(|(_, value)| &**value);
     let claim = spec.claim_ref.as_ref().map(|claim| ClaimRef {
@@ -25,26 +25,25 @@ pub(super) fn decode(
         uid: (&*metadata.uid).into(),
         resource_version: (&*metadata.resource_version).into(),
         labels: decoder.labels(&metadata.labels),
-        class: class_of(decoder, &body.metadata, &spec.storage_class_name),
+        class: class_of(decoder, metadata, &spec.storage_class_name),
         capacity: storage_amount(&spec.capacity, "spec.capacity")?.unwrap_or(Quantity::ZERO),
         access_modes: texts(decoder, &spec.access_modes),
         volume_mode: decoder.text(or(&spec.volume_mode, "Filesystem")),
         attributes_class: decoder.text(&spec.volume_attributes_class_name),
         claim,
-        available: &*body.status.phase == "Available",
+        available: &*parts.status.phase == "Available",
         deleting: !metadata.deletion_timestamp.is_empty(),
         affinity: affinity.parse(decoder),
-        source: source(decoder, body, affinity, label),
+        source: source(decoder, spec, affinity, label),
     })
 }
 
 fn source<'s>(
     decoder: &mut Decoder,
-    body: &'s VolumeBody<'_>,
+    spec: &'s VolumeSpec<'_>,
     affinity: RawAffinity<'s>,
     label: impl Fn(&str) -> Option<&'s str>,
 ) -> VolumeSource {
-    let spec = &body.spec;
     if let Some(csi) = &spec.csi {
         let (driver, handle) = (decoder.text(&csi.driver), (&*csi.volume_handle).into());
         return VolumeSource::Csi(Attachable { driver, handle });

@@ -283,7 +283,6 @@ fn anti_affinity_on_several_nodes() {
     let zones = || vec![("a", "region=r1 zone=z1"), ("b", "region=r1 zone=z2")];
     let abc = || labelled("foo=abc");
     let invalid = || term("no-such-label", "foo");
-    let both = || labelled("foo bar");
     check(vec![
         (
             "a whole domain",
@@ -323,6 +322,15 @@ fn anti_affinity_on_several_nodes() {
             labelled("").away(invalid()),
             Some(vec![Fits, Fits]),
         ),
+    ]);
+}
+
+#[test]
+fn several_terms_on_several_nodes() {
+    let zones = || vec![("a", "region=r1 zone=z1"), ("b", "region=r1 zone=z2")];
+    let invalid = || term("no-such-label", "foo");
+    let both = || labelled("foo bar");
+    check(vec![
         (
             "placed pods' terms on all nodes",
             zones(),

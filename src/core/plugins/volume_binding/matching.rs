@@ -2,7 +2,10 @@
 //! `component-helpers/storage/volume/pv_helpers.go`.
 
 use crate::core::ledger::{VolumePlan, VolumeTable, is_meant_for};
-use crate::core::model::{ClaimKey, ClaimSelector, Labels, PersistentVolume, PersistentVolumeClaim, Quantity, Str};
+use crate::core::model::{
+    ClaimKey, ClaimSelector, Labels, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim, Quantity, Str,
+};
+use rustc_hash::FxHashMap;
 
 /// A claim and the volumes that it may get, wherever: all that does not depend on the node is checked once.
 #[derive(Debug)]
@@ -12,6 +15,58 @@ pub(super) struct Candidates<'t> {
     meant: Vec<&'t PersistentVolume>,
     /// Smallest first, then by name.
     fitting: Vec<&'t PersistentVolume>,
+    /// The same by place, where there are many.
+    places: Option<Places<'t>>,
+}
+
+/// So many volumes are looked through one by one on every node.
+const FEW: usize = 16;
+
+/// Volumes by a label that their node must have: most are local to a node or a zone, and on any one node only those of that
+/// place need a look. Numbers are places in the list of fitting volumes.
+#[derive(Debug, Default)]
+struct Places<'t> {
+    by_label: Vec<(&'t str, FxHashMap<&'t str, Vec<usize>>)>,
+    anywhere: Vec<usize>,
+}
+
+impl<'t> Places<'t> {
+    fn of(fitting: &[&'t PersistentVolume]) -> Self {
+        let mut places = Self::default();
+        for (at, volume) in fitting.iter().enumerate() {
+            match pin(volume) {
+                Some(test) => test.values.iter().for_each(|value| places.put(&test.key, value, at)),
+                None => places.anywhere.push(at),
+            }
+        }
+        places
+    }
+
+    fn put(&mut self, key: &'t str, value: &'t str, at: usize) {
+        let known = self.by_label.iter().position(|(label, _)| *label == key).unwrap_or_else(|| {
+            self.by_label.push((key, FxHashMap::default()));
+            self.by_label.len() - 1
+        });
+        let list = self.by_label[known].1.entry(value).or_default();
+        // A label may list a value twice.
+        if list.last() != Some(&at) {
+            list.push(at);
+        }
+    }
+
+    /// The lists of volumes that may be usable on a node with `labels`, each in ascending order.
+    fn at(&self, labels: &Labels) -> impl Iterator<Item = &[usize]> {
+        let listed = self.by_label.iter().filter_map(|(key, values)| values.get(&**labels.get(key)?));
+        listed.chain([&self.anywhere]).map(Vec::as_slice)
+    }
+}
+
+/// A test that every node of the volume passes, if it is one for a label's value.
+fn pin(volume: &PersistentVolume) -> Option<&NodeTest> {
+    match &volume.affinity.as_ref()?.terms[..] {
+        [tests] => tests.iter().find(|test| test.operator == NodeTestOperator::In),
+        _ => None,
+    }
 }
 
 impl<'t> Candidates<'t> {
@@ -33,7 +88,8 @@ impl<'t> Candidates<'t> {
             }
         }
         fitting.sort_by_key(|volume| volume.capacity);
-        Self { claim, meant, fitting }
+        let places = (fitting.len() > FEW).then(|| Places::of(&fitting));
+        Self { claim, meant, fitting, places }
     }
 
     /// The volume that the claim gets on a node with `labels`, of those not in `chosen`.
@@ -42,8 +98,15 @@ impl<'t> Candidates<'t> {
         let free = |volume: &PersistentVolume| chosen.iter().all(|(_, name)| *name != volume.name);
         match self.meant.iter().copied().find(|volume| free(volume)) {
             Some(volume) => usable(volume).then_some(volume),
-            None => self.fitting.iter().copied().find(|volume| usable(volume) && free(volume)),
+            None => self.first(labels, |volume| usable(volume) && free(volume)),
         }
+    }
+
+    /// The first of the fitting volumes that is `good` on a node with `labels`.
+    fn first(&self, labels: &Labels, good: impl Fn(&PersistentVolume) -> bool) -> Option<&'t PersistentVolume> {
+        let Some(places) = &self.places else { return self.fitting.iter().copied().find(|volume| good(volume)) };
+        let first_of = |list: &[usize]| list.iter().copied().find(|at| good(self.fitting[*at]));
+        places.at(labels).filter_map(first_of).min().map(|at| self.fitting[at])
     }
 }
 

@@ -230,15 +230,18 @@ fn the_smallest_volume_that_fits_is_taken() {
             "c=w",
         ),
     ];
-    for (case, claim, volumes, wanted) in cases {
-        let mut ledger = cluster();
-        ledger.apply_claim(claim);
-        volumes.into_iter().for_each(|volume| ledger.apply_volume(volume));
-        let pod = using("p", &["c"]);
-        let verdict = if wanted.is_empty() { BIND } else { "fits" };
-        assert_eq!(of(&ledger, &pod), format!("a: {verdict}, b: {verdict}"), "{case}");
-        assert_eq!(plan(&ledger, &pod, "a"), wanted, "{case}");
-    }
+    cases.into_iter().for_each(matches);
+}
+
+/// Whether a claim is bound as wanted where those volumes are there.
+fn matches((case, claim, volumes, wanted): (&str, PersistentVolumeClaim, Vec<PersistentVolume>, &str)) {
+    let mut ledger = cluster();
+    ledger.apply_claim(claim);
+    volumes.into_iter().for_each(|volume| ledger.apply_volume(volume));
+    let pod = using("p", &["c"]);
+    let verdict = if wanted.is_empty() { BIND } else { "fits" };
+    assert_eq!(of(&ledger, &pod), format!("a: {verdict}, b: {verdict}"), "{case}");
+    assert_eq!(plan(&ledger, &pod, "a"), wanted, "{case}");
 }
 
 #[test]
@@ -255,6 +258,42 @@ fn volumes_are_matched_where_they_can_be_used() {
     let meant = PersistentVolume { claim: reference("c"), affinity: only_in("y"), ..sized("meant", 9) };
     ledger.apply_volume(meant);
     assert_eq!(of(&ledger, &pod), format!("a: {BIND}, b: fits"));
+}
+
+/// Many volumes are found by their place; the answer is the one of looking through all.
+#[test]
+fn of_many_volumes_the_same_one_is_taken() {
+    let mut rng = crate::core::cycle::Rng::seeded(7);
+    for _ in 0..50 {
+        let (mut all, mut few) = (cluster(), cluster());
+        let count = 17 + rng.below(20);
+        let mut usable = Vec::new();
+        for i in 0..count {
+            let zone = ["x", "y", "z"][rng.below(3) as usize];
+            let zoned = only_in(zone);
+            let affinity = match rng.below(5) {
+                0 => None,
+                1 => zoned.map(|mut places| {
+                    places.terms.push(only_in("x").map(|a| a.terms[0].clone()).unwrap_or_default());
+                    places
+                }),
+                _ => zoned,
+            };
+            let volume = PersistentVolume { affinity, ..sized(&format!("v{i:02}"), 1 + rng.below(4) as i64) };
+            if volume.affinity.as_ref().is_none_or(|a| a.matches(&[("zone", "x")].into_iter().collect())) {
+                usable.push(volume.clone());
+            }
+            all.apply_volume(volume);
+        }
+        // Looked through one by one: the best few of those that `a` can use.
+        usable.sort_by(|a, b| (a.capacity, &a.name).cmp(&(b.capacity, &b.name)));
+        usable.into_iter().take(10).for_each(|volume| few.apply_volume(volume));
+        for ledger in [&mut all, &mut few] {
+            ["c", "d"].into_iter().for_each(|name| ledger.apply_claim(claim(name, "local", 1)));
+        }
+        let pod = using("p", &["c", "d"]);
+        assert_eq!(plan(&all, &pod, "a"), plan(&few, &pod, "a"));
+    }
 }
 
 #[test]

@@ -121,18 +121,34 @@ fn who_fits_nowhere_is_told_in_the_words_of_upstream_and_events_say_it_too() {
 }
 
 #[test]
-fn hard_features_not_built_yet_hold_the_pod_and_name_themselves() {
+fn devices_hold_the_pod_and_name_themselves() {
     let world = World::with("held", &json!({}), 2);
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "held"},
+        "spec": {"extendedResourceName": "held.lab.berth.dev/gpu"},
+    });
+    world.plane.api.post("/apis/resource.k8s.io/v1/deviceclasses", &class).unwrap();
     world.pod("devices", "100m", |pod| {
         pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     });
-    assert_eq!(
-        world.held("devices"),
-        "the pod uses resource claims, which this version of Berth does not implement; it is held, not placed wrongly"
-    );
-    // Nothing of that stands in the way of others.
+    world.pod("extended", "100m", |pod| {
+        let one = json!({"cpu": "100m", "held.lab.berth.dev/gpu": "1"});
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": one, "limits": one});
+    });
+    for (name, says) in [
+        ("devices", "the pod uses resource claims, which this version of Berth does not implement"),
+        ("extended", "the pod requests held.lab.berth.dev/gpu, which a DeviceClass stands for"),
+    ] {
+        let message = world.held(name);
+        assert!(message.starts_with(says) && message.contains("held, not placed wrongly"), "{message}");
+    }
+    // Nothing of that stands in the way of others, and a node that lists the device ends the wait of those who want it.
     world.pod("plain", "100m", |_| {});
     world.bound("plain");
+    world.node("gpu", "1", |node| node.resource("held.lab.berth.dev/gpu", "1"));
+    assert_eq!(world.bound("extended"), "gpu");
 }
 
 fn nominate(api: &Api, path: &str, node: &str) {

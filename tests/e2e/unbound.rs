@@ -1,7 +1,7 @@
 //! Claims that are not bound after all: no volume controller runs here, and the tests play its part, or do not. Whatever
 //! goes wrong between the decision for a node and the bind, the pod waits again and nothing stays taken.
 
-use berth_lab::{ControlPlane, NodeSpec, Patch};
+use berth_lab::{ControlPlane, NodeSpec, Operator, Patch};
 use serde_json::{Value, json};
 
 use crate::LATER;
@@ -24,11 +24,12 @@ const PATIENT: &str = "patient";
 
 #[test]
 fn a_binding_that_comes_to_nothing_leaves_nothing_taken() {
-    let plane = own_plane(Vec::new());
+    let plane = own_plane(vec!["--runtime-config=resource.k8s.io/v1=false".to_owned()]);
     namespace(&plane, HERE);
     plane.create_nodes(1, |_| NodeSpec::new("n0", "zone-a", "4", "32Gi")).unwrap();
     class(&plane, HERE, NOBODY, "WaitForFirstConsumer");
-    let _operator = serving(&plane, "berth-0", &[]);
+    let operator = serving(&plane, "berth-0", &[]);
+    a_kind_that_is_not_served_is_done_without(&operator);
     for (name, spec) in [(HASTY, json!({"pluginArgs": {"volumeBinding": {"bindTimeout": "3s"}}})), (PATIENT, json!({}))]
     {
         plane.api.post(PROFILES, &profile(name, &spec)).unwrap();
@@ -38,6 +39,17 @@ fn a_binding_that_comes_to_nothing_leaves_nothing_taken() {
     a_volume_that_is_deleted_before_its_claim_is_bound(&plane);
     a_pod_that_is_deleted_while_it_waits(&plane);
     a_volume_that_we_may_not_write(&plane);
+}
+
+fn a_kind_that_is_not_served_is_done_without(operator: &Operator) {
+    let (_, page) = operator.page("/metrics").unwrap();
+    let series = "schedulerprofile_resource_absent{";
+    let absent: Vec<&str> = page.lines().filter(|line| line.starts_with(series)).collect();
+    assert_eq!(absent.len(), 1, "{absent:?}");
+    assert!(
+        absent[0].contains("resource=\"deviceclasses\"") && absent[0].contains("reason=\"not_served\""),
+        "{absent:?}"
+    );
 }
 
 /// Makes a volume, a claim, and a pod of the claim that takes all of the node.

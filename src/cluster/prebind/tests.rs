@@ -6,7 +6,7 @@ use crate::core::io::{Input, VolumesOutcome};
 use crate::core::model::{BindingWrite, ClaimKey, ProvisionWrite};
 use serde_json::{Value, json};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 
 const WORKER: WorkerId = WorkerId(1);
@@ -234,20 +234,18 @@ async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
 
 #[tokio::test]
 async fn a_pod_is_nominated_before_its_volumes_are_written() {
-    let slow = Arc::new(AtomicUsize::new(0));
-    let seen = slow.clone();
+    let answered = Arc::new(AtomicBool::new(false));
+    let seen = answered.clone();
     let bench = Bench::start(move |asked| {
         let seen = seen.clone();
         async move {
             if asked.path.contains("/pods/") {
                 // Long enough for another task to overtake, if it could.
-                for _ in 0..50 {
-                    tokio::task::yield_now().await;
-                }
-                seen.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                seen.store(true, Ordering::Relaxed);
                 return Reply::json(200, json!({"metadata": {"uid": "uid-p1", "resourceVersion": "8"}}));
             }
-            Reply::json(200, json!({}))
+            if seen.load(Ordering::Relaxed) { Reply::json(200, json!({})) } else { Reply::status(403, "too early") }
         }
     })
     .await;

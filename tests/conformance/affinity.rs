@@ -84,7 +84,9 @@ fn term(draw: &mut Draw, world: &World) -> Value {
             json!({"matchExpressions": [{"key": "disk", "operator": "Like", "values": ["ssd"]}]})
         }
         24..=32 => json!({"matchExpressions": [broken_expression(draw)]}),
-        33..=35 => json!({"matchFields": [{"key": "metadata.namespace", "operator": "In", "values": ["x"]}]}),
+        33..=35 if world.is(Theme::BadInput) => {
+            json!({"matchFields": [{"key": "metadata.namespace", "operator": "In", "values": ["x"]}]})
+        }
         _ => {
             let count = draw.between(1, 2);
             json!({"matchExpressions": (0..count).map(|_| expression(draw)).collect::<Value>()})

@@ -135,6 +135,25 @@ fn every_difference_that_is_left_out_is_documented() {
 }
 
 #[test]
+fn every_bug_that_is_not_copied_has_its_test() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = std::fs::read_to_string(root.join("docs/differences.md")).unwrap();
+    let table = document.split("## Upstream's bugs that are not copied").nth(1).expect("the section");
+    let rows: Vec<&str> =
+        table.split("\n## ").next().unwrap_or_default().lines().filter(|l| l.starts_with("| ")).collect();
+    assert!(rows.len() > 5, "{rows:?}");
+    for row in &rows[1..] {
+        let test = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let Some((file, name)) = test.split_once(": ") else {
+            assert!(test.starts_with("with "), "neither a test nor what it waits for: {row}");
+            continue;
+        };
+        let text = std::fs::read_to_string(root.join(file.trim_matches('`'))).expect(file);
+        assert!(text.contains(&format!("fn {}()", name.trim_matches('`'))), "{test} is not there");
+    }
+}
+
+#[test]
 fn what_cannot_be_reached_says_why() {
     for (plugin, text, reason) in expected::UNREACHABLE {
         assert!(!reason.is_empty(), "{plugin}: {text}");

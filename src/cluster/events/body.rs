@@ -156,6 +156,12 @@ mod tests {
     }
 
     #[test]
+    fn a_percent_sign_survives() {
+        let text = "0/1 nodes are available: 1 node(s) at 100%d of %s.";
+        assert_eq!(note(text), text);
+    }
+
+    #[test]
     fn notes_and_names_are_cut_to_what_the_api_server_takes() {
         let long = note(&"x".repeat(2_000));
         assert_eq!((long.len(), &long[1_018..]), (1_024, "xx ..."));

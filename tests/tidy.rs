@@ -114,7 +114,7 @@ fn no_function_is_too_long() {
             if start.is_none()
                 && line.contains("fn ")
                 && line.contains('(')
-                && !line.ends_with(';')
+                && !line.trim_end().ends_with(';')
                 && opens.iter().any(|o| line.trim_start().starts_with(o))
             {
                 start = Some((number, indent));

@@ -3,6 +3,8 @@
 //! Workloads are those of `docs/benchmarks.md`. A run places every pod: queue, decide, commit, the bind's outcome, and
 //! the bound pod as the watch would bring it. Objects go through the decoder that watched objects go through.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a benchmark of something else than it says is worth nothing")]
+
 mod manifests;
 mod workloads;
 
@@ -39,7 +41,7 @@ impl Prepared {
             init.iter().enumerate().map(|(i, pod)| pod.manifest(i, Some(format!("node-{:05}", i % workload.nodes))));
         let cluster = decode(objects.chain(init));
         let pods = decode((workload.pods)().iter().enumerate().map(|(i, pod)| pod.manifest(i, None))).pods;
-        let changes = if workload.node_change_every > 0 { pods.len() / workload.node_change_every } else { 0 };
+        let changes = pods.len().checked_div(workload.node_change_every).unwrap_or(0);
         let changed = decode((1..=changes).map(|i| node(i * workload.node_change_every % workload.nodes, i))).nodes;
         let sampling = Sampling { percentage: workload.percentage, min_feasible: 100 };
         let profile = Arc::new(CompiledProfile { sampling, ..CompiledProfile::default_preset("bench") });

@@ -46,9 +46,9 @@ pub(crate) fn csi(name: &str, driver: &str) -> PersistentVolume {
 }
 
 /// Usable in `zone` only.
-pub(crate) fn only_in(zone: &str) -> Option<VolumeAffinity> {
+pub(crate) fn only_in(zone: &str) -> VolumeAffinity {
     let test = NodeTest { key: "zone".into(), operator: NodeTestOperator::In, values: vec![zone.into()] };
-    Some(VolumeAffinity { terms: vec![vec![test]] })
+    VolumeAffinity { terms: vec![vec![test]] }
 }
 
 pub(crate) fn key(name: &str) -> ClaimKey {
@@ -56,8 +56,8 @@ pub(crate) fn key(name: &str) -> ClaimKey {
 }
 
 /// A reference to the claim `name`.
-pub(crate) fn reference(name: &str) -> Option<ClaimRef> {
-    Some(ClaimRef { key: key(name), uid: format!("uid-{name}").into() })
+pub(crate) fn reference(name: &str) -> ClaimRef {
+    ClaimRef { key: key(name), uid: format!("uid-{name}").into() }
 }
 
 /// An unbound ReadWriteOnce claim for so many GiB.

@@ -97,13 +97,13 @@ impl Claim {
                 objects.push(bound_volume(draw, world, &volume, self));
                 world.storage.volumes.push(volume);
             }
-            Purpose::Late => self.late(draw, world, &mut claim),
-            Purpose::Broken => self.broken(draw, world, &mut claim),
+            Purpose::Late => Self::late(draw, world, &mut claim),
+            Purpose::Broken => Self::broken(draw, world, &mut claim),
         }
         objects.push(claim);
     }
 
-    fn late(&self, draw: &mut Draw, world: &World, claim: &mut Value) {
+    fn late(draw: &mut Draw, world: &World, claim: &mut Value) {
         let late: Vec<&str> = CLASSES.iter().filter(|class| class.2).map(|class| class.0).collect();
         let class = if draw.percent(45) { "local" } else { draw.pick(&late) };
         set_class(draw, claim, class);
@@ -128,14 +128,14 @@ impl Claim {
         }
     }
 
-    fn broken(&self, draw: &mut Draw, world: &World, claim: &mut Value) {
+    fn broken(draw: &mut Draw, world: &World, claim: &mut Value) {
         match draw.below(9) {
             0 => {
                 bind(claim, "no-such-volume");
                 claim["status"]["phase"] = json!("Lost");
             }
             1 => {
-                self.late(draw, world, claim);
+                Self::late(draw, world, claim);
                 claim["metadata"]["deletionTimestamp"] = json!("2026-01-31T12:00:00Z");
                 claim["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
             }

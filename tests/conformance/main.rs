@@ -69,9 +69,7 @@ fn every_answer_is_upstreams() {
     if let Some(only) = options.only {
         println!("{}", run::manifest(&draw_cluster(only)));
     }
-    if !summary.differences.is_empty() {
-        panic!("{}\n{}", summary.line(&options), summary.report(&mut oracle, engine::ask));
-    }
+    assert!(summary.differences.is_empty(), "{}\n{}", summary.line(&options), summary.report(&mut oracle, engine::ask));
     let unknown = summary.coverage.unknown();
     assert!(
         unknown.is_empty(),

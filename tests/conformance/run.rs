@@ -52,14 +52,15 @@ impl Summary {
     fn note(&mut self, drawn: &Drawn, outcome: Outcome) {
         match outcome {
             Outcome::Same => self.same += 1,
-            Outcome::Differs(difference) => match known(drawn, &difference) {
-                Some(name) => *self.known.entry(name).or_default() += 1,
-                None => {
+            Outcome::Differs(difference) => {
+                if let Some(name) = known(drawn, &difference) {
+                    *self.known.entry(name).or_default() += 1;
+                } else {
                     let class = difference.class.clone();
                     let entry = self.differences.entry(class).or_insert_with(|| (0, drawn.clone(), difference));
                     entry.0 += 1;
                 }
-            },
+            }
         }
     }
 

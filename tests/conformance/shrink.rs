@@ -61,8 +61,7 @@ fn drop_fields(small: &mut Drawn, attempt: &mut impl FnMut(Drawn, &mut Drawn) ->
     for index in 0..=small.objects.len() {
         // Behind the last object comes the configuration.
         let mut at = 0;
-        loop {
-            let Some(object) = part(small, index) else { break };
+        while let Some(object) = part(small, index) {
             let paths = paths(object);
             let Some(path) = paths.get(at) else { break };
             let mut candidate = small.clone();

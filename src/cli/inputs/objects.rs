@@ -62,10 +62,21 @@ impl ClusterKind {
 
     fn is_namespaced(self) -> bool {
         match self {
-            Self::Pod | Self::Service | Self::ReplicationController | Self::ReplicaSet | Self::StatefulSet => true,
-            Self::Claim | Self::CsiCapacity => true,
-            Self::Node | Self::Namespace | Self::DeviceClass | Self::Volume | Self::StorageClass => false,
-            Self::CsiNode | Self::CsiDriver | Self::VolumeAttachment => false,
+            Self::Pod
+            | Self::Service
+            | Self::ReplicationController
+            | Self::ReplicaSet
+            | Self::StatefulSet
+            | Self::Claim
+            | Self::CsiCapacity => true,
+            Self::Node
+            | Self::Namespace
+            | Self::DeviceClass
+            | Self::Volume
+            | Self::StorageClass
+            | Self::CsiNode
+            | Self::CsiDriver
+            | Self::VolumeAttachment => false,
         }
     }
 }
@@ -180,9 +191,10 @@ impl Names {
         if name.is_empty() {
             return Err(nameless());
         }
-        let full_name = match kind.is_namespaced() {
-            true => format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?),
-            false => name,
+        let full_name = if kind.is_namespaced() {
+            format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?)
+        } else {
+            name
         };
         let label = format!("{} {full_name}", kind_name.to_lowercase());
         text_or(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-"))).map_err(bad)?;

@@ -143,7 +143,7 @@ async fn a_conflict_is_fine_if_the_object_says_what_was_wanted() {
             .await;
         bench.submit(1, vec![bind()]);
         let want = want.map_or(Ok(()), |message| Err(message.to_owned()));
-        assert_eq!(bench.outcomes(1).await, [want.clone()]);
+        assert_eq!(bench.outcomes(1).await, std::slice::from_ref(&want));
         assert_eq!(bench.server.requests().len(), 2, "one try, one look");
         let volumes = bench.lane.counters().volumes;
         assert_eq!((volumes.written, volumes.conflict), if want.is_ok() { (1, 0) } else { (0, 1) });

@@ -249,7 +249,7 @@ impl Draw {
                     values: vec![self.pick(&["ssd", "hdd"]).into()],
                 };
                 drawn.affinity = self.one_in(2).then(|| VolumeAffinity { terms: vec![vec![test]] });
-                drawn.claim = if self.one_in(3) { reference(claim_name) } else { None };
+                drawn.claim = if self.one_in(3) { Some(reference(claim_name)) } else { None };
                 ledger.apply_volume(PersistentVolume { resource_version: version, ..drawn });
             }
             3 | 4 => {

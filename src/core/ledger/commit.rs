@@ -63,18 +63,19 @@ impl Ledger {
             return Err(Conflict::NodeGone);
         }
         let anti_affinity = self.terms.anti_affinity.version();
-        let newest = match proposal.looked_around {
-            true => self.log.version(),
-            false => self.nodes.version[row].max(anti_affinity).max(self.nominations.version()),
+        let newest = if proposal.looked_around {
+            self.log.version()
+        } else {
+            self.nodes.version[row].max(anti_affinity).max(self.nominations.version())
         };
         let plan = if newest > proposal.seen { refits(self) } else { Some(proposal.volumes.clone()) };
         let plan = plan.ok_or(Conflict::NoLongerFits)?;
         let node = self.nodes.name(proposal.node).clone();
-        let volumes = match plan.is_empty() {
-            true => None,
-            false => {
-                self.volumes.assume(&plan, &current.uid, &node).map(Arc::new).ok_or(Conflict::NoLongerFits)?.into()
-            }
+        let volumes = if plan.is_empty() {
+            None
+        } else {
+            let assumed = self.volumes.assume(&plan, &current.uid, &node);
+            Some(Arc::new(assumed.ok_or(Conflict::NoLongerFits)?))
         };
         // Room on the promised node, and what the promise kept others from, is free where the pod goes elsewhere.
         let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));

@@ -44,13 +44,12 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 
     fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            match self.placed.get_mut(term) {
-                Some(spots) => spots.add(node),
-                None => {
-                    let mut spots = Spots::default();
-                    spots.add(node);
-                    self.placed.insert(Arc::new(term.clone()), spots);
-                }
+            if let Some(spots) = self.placed.get_mut(term) {
+                spots.add(node);
+            } else {
+                let mut spots = Spots::default();
+                spots.add(node);
+                self.placed.insert(Arc::new(term.clone()), spots);
             }
             self.version = version;
         }

@@ -78,15 +78,12 @@ impl Topology {
         if let Some(id) = self.ids.get(value) {
             return *id;
         }
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.carriers[id.index()].1 = value.clone();
-                id
-            }
-            None => {
-                self.carriers.push((0, value.clone()));
-                DomainId((self.carriers.len() - 1) as u32)
-            }
+        let id = if let Some(id) = self.free.pop() {
+            self.carriers[id.index()].1 = value.clone();
+            id
+        } else {
+            self.carriers.push((0, value.clone()));
+            DomainId((self.carriers.len() - 1) as u32)
         };
         self.ids.insert(value.clone(), id);
         id

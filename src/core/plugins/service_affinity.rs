@@ -38,10 +38,8 @@ impl Attempt {
     /// Whether the pod may go to `node`. Promised pods do not matter: they are on this very node.
     pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
-        match self.wanted.iter().all(|(key, value)| labels.get(key) == Some(value)) {
-            true => Verdict::FITS,
-            false => Verdict::unschedulable(Cause::ServiceAffinity),
-        }
+        let has_all = self.wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
+        if has_all { Verdict::FITS } else { Verdict::unschedulable(Cause::ServiceAffinity) }
     }
 }
 

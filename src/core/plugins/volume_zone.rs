@@ -109,9 +109,11 @@ mod tests {
         ledger
     }
 
+    type Pairs<'a> = &'a [(&'a str, &'a str)];
+
     #[test]
     fn a_volume_is_used_in_its_zones_and_regions_only() {
-        let cases: [(&[(&str, &str)], &[(&str, &str)], bool); 13] = [
+        let cases: [(Pairs<'_>, Pairs<'_>, bool); 13] = [
             (&[(ZONE, "a")], &[(ZONE, "a")], true),
             (&[(ZONE, "a")], &[(ZONE, "b")], false),
             (&[(ZONE, "a__b")], &[(ZONE, "b")], true),

@@ -41,13 +41,11 @@ impl Worker {
     }
 
     fn committed(&mut self, now: Time, ticket: Ticket, committed: Committed, effects: &mut Vec<Effect>) {
-        match committed.volumes {
-            Some(writes) => self.prepare_volumes(now, ticket, committed.node, writes, effects),
-            None => {
-                let attempt = self.next_attempt();
-                self.ask_to_bind(attempt, ticket, committed.node, effects);
-            }
+        if let Some(writes) = committed.volumes {
+            return self.prepare_volumes(now, ticket, committed.node, writes, effects);
         }
+        let attempt = self.next_attempt();
+        self.ask_to_bind(attempt, ticket, committed.node, effects);
     }
 
     pub(super) fn ask_to_bind(&mut self, attempt: AttemptId, ticket: Ticket, node: Str, effects: &mut Vec<Effect>) {

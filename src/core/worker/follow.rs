@@ -67,7 +67,7 @@ impl Worker {
     /// Looks again at queued pods that request scalar resources: dynamic resource allocation may have become the only way
     /// to provide one, or is no longer.
     fn recheck_claims(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
-        let entries = self.queue.entries().map(|entry| entry.pod());
+        let entries = self.queue.entries().map(crate::core::queue::Entry::pod);
         let mut asking: Vec<Arc<Pod>> = entries.filter(|p| !p.shape.requests.scalars.is_empty()).cloned().collect();
         asking.sort_by(|a, b| a.key.cmp(&b.key));
         for pod in asking {

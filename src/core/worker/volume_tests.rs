@@ -142,7 +142,7 @@ fn provisioned(name: &str, node: &str, volume: &str) -> PersistentVolumeClaim {
 fn claimed(volume: PersistentVolume, by: &str) -> PersistentVolume {
     newer(volume, |volume| {
         volume.resource_version = "2".into();
-        volume.claim = reference(by);
+        volume.claim = Some(reference(by));
         volume.available = false;
     })
 }
@@ -166,7 +166,7 @@ fn bound_claims_need_nothing() {
 #[test]
 fn a_volume_that_is_there_is_bound_before_the_pod() {
     let mut bench = Bench::new();
-    let local = || PersistentVolume { affinity: only_in("x"), ..volume("v", "local", 5) };
+    let local = || PersistentVolume { affinity: Some(only_in("x")), ..volume("v", "local", 5) };
     bench.seen(|ledger| {
         ledger.apply_volume(local());
         ledger.apply_claim(claim("c", "local", 1));
@@ -361,7 +361,7 @@ fn what_goes_wrong_on_the_way_says_so_and_is_undone() {
         (
             "its volume is elsewhere",
             |ledger, node| {
-                let elsewhere = PersistentVolume { affinity: only_in("nowhere"), ..csi("pv", "driver") };
+                let elsewhere = PersistentVolume { affinity: Some(only_in("nowhere")), ..csi("pv", "driver") };
                 ledger.apply_volume(claimed(elsewhere, "c"));
                 ledger.apply_claim(provisioned("c", node, "pv"));
             },
@@ -416,9 +416,12 @@ fn a_pod_that_goes_while_its_claims_are_bound_is_forgotten() {
             if written {
                 bench.wrote(VolumesOutcome::Written);
             }
-            bench.seen(|ledger| match going {
-                true => ledger.apply_pod(Pod { deleting: true, ..using("p", &["c"]) }),
-                false => ledger.delete_pod("p"),
+            bench.seen(|ledger| {
+                if going {
+                    ledger.apply_pod(Pod { deleting: true, ..using("p", &["c"]) });
+                } else {
+                    ledger.delete_pod("p");
+                }
             });
             bench.settle(0);
             assert!(bench.workers[0].is_quiet() && bench.refusals.is_empty());

@@ -69,7 +69,7 @@ fn a_wake_up_for_each_change_that_may_help() {
         (
             "a class allows more",
             |l| {
-                let class = StorageClass { allowed_topologies: only_in("z"), ..waiting_class("made", "driver") };
+                let class = StorageClass { allowed_topologies: Some(only_in("z")), ..waiting_class("made", "driver") };
                 l.apply_storage_class(class);
                 l.apply_claim(claim("c", "made", 1));
             },
@@ -106,7 +106,7 @@ fn a_wake_up_for_each_change_that_may_help() {
         (
             "a node gets the zone",
             |l| {
-                l.apply_volume(PersistentVolume { affinity: only_in("z"), ..volume("v", "", 1) });
+                l.apply_volume(PersistentVolume { affinity: Some(only_in("z")), ..volume("v", "", 1) });
                 l.apply_claim(bound("c", "v"));
             },
             |l| l.apply_node(&node_in("a", "z")),

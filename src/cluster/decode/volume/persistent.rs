@@ -79,7 +79,7 @@ fn translate<'s>(
     label: impl Fn(&str) -> Option<&'s str>,
 ) -> Option<VolumeAffinity> {
     match in_tree::zone_key(plugin) {
-        Some(key) => affinity.to_csi(key, label).parse(decoder),
+        Some(key) => affinity.into_csi(key, label).parse(decoder),
         None => affinity.parse(decoder),
     }
 }

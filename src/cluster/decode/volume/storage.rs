@@ -5,7 +5,8 @@ use crate::cluster::slim::{
     SlimMeta, Top,
 };
 use crate::core::model::{
-    BindingMode, ClaimKey, ClaimSelector, CsiNode, CsiStorageCapacity, PersistentVolumeClaim, StorageClass, Str,
+    BindingMode, ClaimKey, ClaimSelector, CsiNode, CsiStorageCapacity, PersistentVolumeClaim, Quantity, StorageClass,
+    Str,
 };
 
 /// The class of a volume or claim: the annotation of old, if it is there at all, then the field.
@@ -93,6 +94,6 @@ pub(super) fn capacity(
         name: (&*metadata.name).into(),
         class: decoder.text(&body.storage_class_name),
         nodes: body.node_topology.as_ref().and_then(|s| label_selector::parse(decoder, s).ok()),
-        limit: largest.or_else(room).transpose()?.map(|amount| amount.value()),
+        limit: largest.or_else(room).transpose()?.map(Quantity::value),
     })
 }

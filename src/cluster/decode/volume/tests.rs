@@ -5,7 +5,7 @@ use crate::cluster::slim::{
 };
 use crate::core::model::{
     BindingMode, ClaimSelector, InTreePlugin, InlineDisk, Labels, PersistentVolume, PersistentVolumeClaim, PodVolume,
-    VolumeAffinity, VolumeSource,
+    Quantity, VolumeAffinity, VolumeSource,
 };
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ fn a_claim_is_read_whole() {
     );
     assert!(claim.is_fully_bound() && claim.is_for_one_pod());
     assert_eq!((claim.selected_node.as_deref(), claim.controller.as_deref()), (Some("a"), Some("y")));
-    assert_eq!(claim.request.map(|r| r.milli()), Some(1500));
+    assert_eq!(claim.request.map(Quantity::milli), Some(1500));
     let ClaimSelector::Matching(selector) = &claim.selector else { panic!("it parses") };
     assert!(selector.matches(&[("disk", "ssd")].into_iter().collect()));
 }

@@ -49,7 +49,7 @@ impl<'s> RawAffinity<'s> {
     ///
     /// After `translateTopologyFromInTreeToCSI` in `csi-translation-lib`: zones of the affinity go before those of the
     /// volume's labels, and where there are none in either, nothing changes.
-    pub(super) fn to_csi(mut self, zone_key: &'s str, label: impl Fn(&str) -> Option<&'s str>) -> Self {
+    pub(super) fn into_csi(mut self, zone_key: &'s str, label: impl Fn(&str) -> Option<&'s str>) -> Self {
         let (zone, region) = self.words(&label);
         if !self.values(zone).is_empty() {
             self.rename(zone, zone_key);
@@ -65,15 +65,9 @@ impl<'s> RawAffinity<'s> {
     /// The labels that this volume calls zone and region by.
     fn words(&self, label: impl Fn(&str) -> Option<&'s str>) -> (&'static str, &'static str) {
         let (stable, beta) = ((ZONE, REGION), (BETA_ZONE, BETA_REGION));
-        if self.names(ZONE) {
-            stable
-        } else if self.names(BETA_ZONE) {
-            beta
-        } else if label(ZONE).is_none() && label(BETA_ZONE).is_some() {
-            beta
-        } else {
-            stable
-        }
+        let only_beta = || label(ZONE).is_none() && label(BETA_ZONE).is_some();
+        let says_beta = !self.names(ZONE) && (self.names(BETA_ZONE) || only_beta());
+        if says_beta { beta } else { stable }
     }
 
     fn expressions(&self) -> impl Iterator<Item = &Expression<'s>> {
@@ -129,6 +123,5 @@ pub(super) fn allowed(decoder: &mut Decoder, terms: &[TopologyTerm<'_>]) -> Opti
         let tests: Option<Vec<NodeTest>> = tests.collect();
         tests.filter(|tests| !tests.is_empty())
     };
-    let mut tests = tests;
-    Some(VolumeAffinity { terms: terms.iter().filter_map(|term| tests(term)).collect() })
+    Some(VolumeAffinity { terms: terms.iter().filter_map(tests).collect() })
 }

@@ -117,8 +117,8 @@ fn volume_of(at: u8, class: u8, of: u8, version: u8, is_csi: bool) -> Persistent
     PersistentVolume {
         class: format!("s{class}").into(),
         resource_version: format!("{version}").into(),
-        claim: (of < 4).then(|| reference(&format!("c{of}"))).flatten(),
-        affinity: if at == 0 { only_in("z0") } else { None },
+        claim: (of < 4).then(|| reference(&format!("c{of}"))),
+        affinity: if at == 0 { Some(only_in("z0")) } else { None },
         ..base
     }
 }

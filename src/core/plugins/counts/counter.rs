@@ -103,15 +103,13 @@ impl Counter {
         }
         let empty = Sum { layout: layout.clone(), by_domain: Vec::new(), used: round };
         let oldest = (0..self.sums.len()).min_by_key(|at| self.sums[*at].used);
-        match oldest.filter(|at| self.sums.len() >= SUMS_PER_COUNTER && self.sums[*at].used < round) {
-            Some(at) => {
-                self.sums[at] = empty;
-                at
-            }
-            None => {
-                self.sums.push(empty);
-                self.sums.len() - 1
-            }
+        let is_old = |at: &usize| self.sums.len() >= SUMS_PER_COUNTER && self.sums[*at].used < round;
+        if let Some(at) = oldest.filter(is_old) {
+            self.sums[at] = empty;
+            at
+        } else {
+            self.sums.push(empty);
+            self.sums.len() - 1
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::recent::Recent;
-use crate::core::ledger::{Ledger, NodeId, Topology};
+use crate::core::ledger::{DomainId, Ledger, NodeId, Topology};
 use crate::core::limits::LAYOUTS;
 use crate::core::model::{Labels, NodeSelector, PodShape, Str, Toleration};
 use crate::core::plugins::taint_toleration;
@@ -90,7 +90,7 @@ impl Layout {
         let places: Vec<Place> = (0..nodes.rows()).map(place).collect();
         let domains = carriers.iter().filter(|carriers| **carriers > 0).count();
         let (labels_version, taints_version) = (ledger.node_labels_version(), ledger.node_taints_version());
-        let blank = topology.find("").map(|domain| domain.index());
+        let blank = topology.find("").map(DomainId::index);
         Self { key: key.clone(), places, carriers, domains, blank, labels_version, taints_version }
     }
 
@@ -156,19 +156,16 @@ impl Layouts {
     /// The layout of `key` as of now. O(1), or O(nodes) where labels (or taints that matter) changed.
     pub(crate) fn get(&mut self, ledger: &Ledger, key: &Arc<LayoutKey>) -> Arc<Layout> {
         self.recent.begin_round();
-        match self.recent.find(key) {
-            Some(slot) => {
-                let layout = self.recent.value_mut(slot);
-                if !layout.is_current(ledger) {
-                    *layout = Arc::new(Layout::new(ledger, key));
-                }
-                layout.clone()
+        if let Some(slot) = self.recent.find(key) {
+            let layout = self.recent.value_mut(slot);
+            if !layout.is_current(ledger) {
+                *layout = Arc::new(Layout::new(ledger, key));
             }
-            None => {
-                let layout = Arc::new(Layout::new(ledger, key));
-                self.recent.insert(key.clone(), layout.clone(), LAYOUTS);
-                layout
-            }
+            layout.clone()
+        } else {
+            let layout = Arc::new(Layout::new(ledger, key));
+            self.recent.insert(key.clone(), layout.clone(), LAYOUTS);
+            layout
         }
     }
 }

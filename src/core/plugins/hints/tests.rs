@@ -40,7 +40,7 @@ fn away(pods: &str) -> Asks {
 fn pods_that_affinity_is_about() {
     let two = || near("aaa").near(term("region", "bbb"));
     let loner = || labelled("service=foo").away(term("region", "service=scan|v"));
-    let rows = [
+    let rows = vec![
         ("one comes that matches", near("service=scan|v"), None, Some(labelled("service=scan")), true),
         ("one comes that does not match", near("service=scan|v"), None, Some(labelled("aaa=a")), false),
         ("one begins to match", near("service=scan|v"), Some(labelled("aaa=a")), Some(labelled("service=scan")), true),

@@ -158,7 +158,9 @@ impl Question {
             }
             Self::All(terms) => {
                 if terms.iter().all(meant) {
-                    terms.iter().for_each(|term| count(&term.topology_key, 1));
+                    for term in terms {
+                        count(&term.topology_key, 1);
+                    }
                 }
             }
             Self::Each(terms) => {

@@ -185,7 +185,7 @@ impl Draw {
         let mut text = format!("host={name}");
         for (label, values) in [("zone", &["a", "b"]), ("rack", &["1", "2"])] {
             if self.below(4) > 0 {
-                text.push_str(&format!(" {label}={}", self.pick(values)));
+                text = format!("{text} {label}={}", self.pick(values));
             }
         }
         object.labels = labels(&text);

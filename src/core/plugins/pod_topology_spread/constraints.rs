@@ -72,10 +72,8 @@ fn system_defaults() -> [SpreadConstraint; 2] {
 
 fn constraints(shape: &PodShape, all: &[SpreadConstraint], hard: bool, requires_all: bool) -> Vec<Constraint> {
     let wanted = || all.iter().filter(|c| c.hard == hard);
-    let mut required: Vec<Str> = match requires_all {
-        true => wanted().map(|c| c.topology_key.clone()).collect(),
-        false => Vec::new(),
-    };
+    let mut required: Vec<Str> =
+        if requires_all { wanted().map(|c| c.topology_key.clone()).collect() } else { Vec::new() };
     required.sort_unstable();
     required.dedup();
     let required: Arc<[Str]> = required.into();
@@ -114,10 +112,7 @@ impl Plans {
     /// What `shape` asks for; none where that is nothing.
     pub(super) fn get(&mut self, cx: Cx<'_>, shape: &Arc<PodShape>) -> Option<Arc<Plan>> {
         // A pod with constraints of its own depends on nothing else.
-        let version = match shape.spread.is_empty() {
-            true => cx.ledger.workloads(&shape.namespace)?.version(),
-            false => 0,
-        };
+        let version = if shape.spread.is_empty() { cx.ledger.workloads(&shape.namespace)?.version() } else { 0 };
         Some(self.0.get(shape, version, || Plan::new(cx, shape)))
     }
 }

@@ -2,7 +2,7 @@
 
 /// The natural logarithm of a number from 1 on. After FreeBSD's `e_log.c`, whose series Go's `math.Log` uses.
 pub(super) fn ln(x: f64) -> f64 {
-    const LN2_HIGH: f64 = 6.931_471_803_691_238_2e-1;
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
     let (fraction, exponent) = halve(x);
     let f = fraction - 1.0;

@@ -250,7 +250,7 @@ impl Draw {
             3 => {
                 let name: Str = self.pick(&["s", "t"]).into();
                 let pairs = [("app", self.pick(&["web", "db"])), ("v", self.pick(&["1", "2"]))];
-                let selector = labels(&pairs[..1 + self.below(2) as usize]);
+                let selector = labels(&pairs[..=self.below(2) as usize]);
                 let service =
                     Service { namespace: "default".into(), name: name.clone(), selector: Some(selector.clone()) };
                 ledger.apply_service(service);

@@ -124,13 +124,16 @@ fn the_worked_vectors() {
 }
 
 /// Cases over two zones of two nodes each: nodes a and b in zone 1, x and y in zone 2.
+/// What it is, the nodes, and pods: by the first selector, by the second; the constraints, and each node's verdict.
+type TwoCounted<'a> = (&'a str, &'a str, &'a str, &'a str, Vec<SpreadConstraint>, &'a str);
+type Change<'a> = &'a dyn Fn(&mut Pod);
+
 #[test]
 fn one_constraint() {
     let other = |p: &mut Pod| Arc::make_mut(&mut p.shape).namespace = "other".into();
     let foreign = |spread| PodShape { labels: labels(&[("app", "db")]), ..web(spread) };
     let nothing = |_: &mut Pod| ();
     let min = |min_domains, c: SpreadConstraint| SpreadConstraint { min_domains, ..c };
-    type Change<'a> = &'a dyn Fn(&mut Pod);
     let cases: [(&str, &str, &str, Change<'_>, PodShape, &str); 18] = [
         ("nothing there", "a1 b1 x2 y2", "", &nothing, web(vec![hard(ZONE, 1)]), "...."),
         ("nothing there, not alike itself", "a1 b1 x2 y2", "", &nothing, foreign(vec![hard(ZONE, 1)]), "...."),
@@ -179,7 +182,7 @@ fn two_constraints() {
     let mut pod = web(vec![hard(ZONE, 1), tier(HOST)]);
     pod.labels = labels(&[("app", "web"), ("tier", "db")]);
     // Pods by `app: web` (those of "web" and "both"), and by `tier: db` (those of "db" and "both").
-    let cases: [(&str, &str, &str, &str, Vec<SpreadConstraint>, &str); 8] = [
+    let cases: [TwoCounted<'_>; 8] = [
         ("3/3 and 2/1/0/3", "a1 b1 x2 y2", "aab yyy", "", vec![hard(ZONE, 1), hard(HOST, 1)], "SS.S"),
         ("3/4 and 2/1/0/4", "a1 b1 x2 y2", "aab yyyy", "", vec![hard(ZONE, 1), hard(HOST, 1)], "SSSS"),
         ("1/0 by one, 1/0/0/1 by the other", "a1 b1 x2 y2", "b", "ay", vec![hard(ZONE, 1), tier(HOST)], "SS.S"),

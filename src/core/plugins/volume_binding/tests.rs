@@ -92,7 +92,7 @@ fn a_class_that_does_not_say_when_fails_the_attempt() {
 fn bound_claims_go_where_their_volumes_are() {
     let mut ledger = cluster();
     ledger.apply_volume(volume("everywhere", "", 1));
-    ledger.apply_volume(PersistentVolume { affinity: only_in("x"), ..volume("in-x", "", 1) });
+    ledger.apply_volume(PersistentVolume { affinity: Some(only_in("x")), ..volume("in-x", "", 1) });
     ledger.apply_volume(PersistentVolume { affinity: Some(VolumeAffinity::default()), ..volume("nowhere", "", 1) });
     for (claim, volume) in [("c", "everywhere"), ("x", "in-x"), ("n", "nowhere"), ("g", "gone")] {
         ledger.apply_claim(bound(claim, volume));
@@ -113,9 +113,9 @@ fn bound_claims_go_where_their_volumes_are() {
     assert_eq!(of(&ledger, &mounting("p", vec![ephemeral("tmp")])), format!("a: {GONE}, b: {GONE}"));
 }
 
-fn affinity(key: &str, value: &str) -> Option<VolumeAffinity> {
+fn affinity(key: &str, value: &str) -> VolumeAffinity {
     let test = NodeTest { key: key.into(), operator: NodeTestOperator::In, values: vec![value.into()] };
-    Some(VolumeAffinity { terms: vec![vec![test]] })
+    VolumeAffinity { terms: vec![vec![test]] }
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn an_in_tree_volume_speaks_its_drivers_words_on_nodes_that_have_migrated() {
         ..csi_node("a", "d", None)
     };
     let in_tree = |translated: Result<Option<VolumeAffinity>, Str>| PersistentVolume {
-        affinity: affinity("zone", "x"),
+        affinity: Some(affinity("zone", "x")),
         source: VolumeSource::InTree {
             attachable: None,
             migration: Migration { plugin: InTreePlugin::Ebs, affinity: translated },
@@ -135,7 +135,7 @@ fn an_in_tree_volume_speaks_its_drivers_words_on_nodes_that_have_migrated() {
         ..volume("v", "", 1)
     };
     ledger.apply_claim(bound("c", "v"));
-    ledger.apply_volume(in_tree(Ok(affinity("csi/zone", "x"))));
+    ledger.apply_volume(in_tree(Ok(Some(affinity("csi/zone", "x")))));
     let fits = |ledger: &Ledger| of(ledger, &using("p", &["c"]));
     assert_eq!(fits(&ledger), format!("a: fits, b: {NODE}"), "no CSINode");
     ledger.apply_csi_node(migrated(&["kubernetes.io/cinder"]));
@@ -157,8 +157,8 @@ fn sized(name: &str, gib: i64) -> PersistentVolume {
     volume(name, "local", gib)
 }
 
-fn taken_by(name: &str, uid: &str) -> Option<ClaimRef> {
-    Some(ClaimRef { key: key(name), uid: uid.into() })
+fn taken_by(name: &str, uid: &str) -> ClaimRef {
+    ClaimRef { key: key(name), uid: uid.into() }
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn the_smallest_volume_that_fits_is_taken() {
             "meant for another claim",
             ask(),
             vec![
-                PersistentVolume { claim: reference("other"), ..sized("v", 2) },
-                PersistentVolume { claim: taken_by("c", "an older one"), ..sized("w", 2) },
+                PersistentVolume { claim: Some(reference("other")), ..sized("v", 2) },
+                PersistentVolume { claim: Some(taken_by("c", "an older one")), ..sized("w", 2) },
             ],
             "",
         ),
@@ -218,7 +218,12 @@ fn the_smallest_volume_that_fits_is_taken() {
             "meant for this claim: whatever its size, phase, modes and labels",
             PersistentVolumeClaim { selector: selector("disk", "ssd"), ..ask() },
             vec![
-                PersistentVolume { claim: taken_by("c", ""), available: false, access_modes: vec![], ..sized("v", 9) },
+                PersistentVolume {
+                    claim: Some(taken_by("c", "")),
+                    available: false,
+                    access_modes: vec![],
+                    ..sized("v", 9)
+                },
                 PersistentVolume { labels: labelled("ssd"), ..sized("w", 2) },
             ],
             "c=v",
@@ -226,7 +231,7 @@ fn the_smallest_volume_that_fits_is_taken() {
         (
             "meant for this claim, but too small",
             ask(),
-            vec![PersistentVolume { claim: reference("c"), ..sized("v", 1) }, sized("w", 2)],
+            vec![PersistentVolume { claim: Some(reference("c")), ..sized("v", 1) }, sized("w", 2)],
             "c=w",
         ),
     ];
@@ -237,7 +242,9 @@ fn the_smallest_volume_that_fits_is_taken() {
 fn matches((case, claim, volumes, wanted): (&str, PersistentVolumeClaim, Vec<PersistentVolume>, &str)) {
     let mut ledger = cluster();
     ledger.apply_claim(claim);
-    volumes.into_iter().for_each(|volume| ledger.apply_volume(volume));
+    for volume in volumes {
+        ledger.apply_volume(volume);
+    }
     let pod = using("p", &["c"]);
     let verdict = if wanted.is_empty() { BIND } else { "fits" };
     assert_eq!(of(&ledger, &pod), format!("a: {verdict}, b: {verdict}"), "{case}");
@@ -248,14 +255,14 @@ fn matches((case, claim, volumes, wanted): (&str, PersistentVolumeClaim, Vec<Per
 fn volumes_are_matched_where_they_can_be_used() {
     let mut ledger = cluster();
     ledger.apply_claim(claim("c", "local", 1));
-    ledger.apply_volume(PersistentVolume { affinity: only_in("x"), ..sized("in-x", 1) });
+    ledger.apply_volume(PersistentVolume { affinity: Some(only_in("x")), ..sized("in-x", 1) });
     let pod = using("p", &["c"]);
     assert_eq!(of(&ledger, &pod), format!("a: fits, b: {BIND}"));
-    ledger.apply_volume(PersistentVolume { affinity: only_in("y"), ..sized("in-y", 4) });
+    ledger.apply_volume(PersistentVolume { affinity: Some(only_in("y")), ..sized("in-y", 4) });
     assert_eq!(of(&ledger, &pod), "a: fits, b: fits");
     assert_eq!((plan(&ledger, &pod, "a"), plan(&ledger, &pod, "b")), ("c=in-x".into(), "c=in-y".into()));
     // One that is meant for the claim binds it to its place.
-    let meant = PersistentVolume { claim: reference("c"), affinity: only_in("y"), ..sized("meant", 9) };
+    let meant = PersistentVolume { claim: Some(reference("c")), affinity: Some(only_in("y")), ..sized("meant", 9) };
     ledger.apply_volume(meant);
     assert_eq!(of(&ledger, &pod), format!("a: {BIND}, b: fits"));
 }
@@ -270,11 +277,11 @@ fn of_many_volumes_the_same_one_is_taken() {
         let mut usable = Vec::new();
         for i in 0..count {
             let zone = ["x", "y", "z"][rng.below(3) as usize];
-            let zoned = only_in(zone);
+            let zoned = Some(only_in(zone));
             let affinity = match rng.below(5) {
                 0 => None,
                 1 => zoned.map(|mut places| {
-                    places.terms.push(only_in("x").map(|a| a.terms[0].clone()).unwrap_or_default());
+                    places.terms.push(Some(only_in("x")).map(|a| a.terms[0].clone()).unwrap_or_default());
                     places
                 }),
                 _ => zoned,
@@ -289,7 +296,9 @@ fn of_many_volumes_the_same_one_is_taken() {
         usable.sort_by(|a, b| (a.capacity, &a.name).cmp(&(b.capacity, &b.name)));
         usable.into_iter().take(10).for_each(|volume| few.apply_volume(volume));
         for ledger in [&mut all, &mut few] {
-            ["c", "d"].into_iter().for_each(|name| ledger.apply_claim(claim(name, "local", 1)));
+            for name in ["c", "d"] {
+                ledger.apply_claim(claim(name, "local", 1));
+            }
         }
         let pod = using("p", &["c", "d"]);
         assert_eq!(plan(&all, &pod, "a"), plan(&few, &pod, "a"));
@@ -313,7 +322,7 @@ fn several_claims_share_what_there_is_smallest_first() {
     let pod = using("p", &["made", "big"]);
     assert_eq!((of(&ledger, &pod), plan(&ledger, &pod, "a")), ("a: fits, b: fits".into(), "big=w made+".into()));
     // A bound claim that does not fit and one that cannot be bound: both reasons.
-    ledger.apply_volume(PersistentVolume { affinity: only_in("y"), ..volume("far", "", 1) });
+    ledger.apply_volume(PersistentVolume { affinity: Some(only_in("y")), ..volume("far", "", 1) });
     ledger.apply_claim(bound("far", "far"));
     ledger.apply_claim(claim("huge", "local", 50));
     let both = format!("{NODE}; node(s) didn't find available persistent volumes to bind");
@@ -347,7 +356,7 @@ fn volumes_are_made_where_the_class_allows() {
     let pod = using("p", &["c"]);
     assert_eq!((of(&ledger, &pod), plan(&ledger, &pod, "b")), ("a: fits, b: fits".into(), "c+".into()));
     let class = || waiting_class("made", "driver");
-    ledger.apply_storage_class(StorageClass { allowed_topologies: only_in("y"), ..class() });
+    ledger.apply_storage_class(StorageClass { allowed_topologies: Some(only_in("y")), ..class() });
     assert_eq!(of(&ledger, &pod), format!("a: {BIND}, b: fits"));
     ledger.apply_storage_class(StorageClass { provisioner: "".into(), ..class() });
     assert_eq!(of(&ledger, &pod), format!("a: {BIND}, b: {BIND}"));
@@ -442,17 +451,17 @@ fn a_binding_is_watched_until_the_claim_is_bound() {
     assert_eq!(look(&ledger), failed("failed to check binding: persistentvolumeclaims \"default/c\" not found"));
     ledger.apply_claim(claim("c", "local", 1));
     assert_eq!(look(&ledger), Progress::Waiting, "the write has not been seen");
-    ledger.apply_volume(newer(PersistentVolume { claim: reference("c"), ..sized("v", 1) }));
+    ledger.apply_volume(newer(PersistentVolume { claim: Some(reference("c")), ..sized("v", 1) }));
     assert_eq!(look(&ledger), Progress::Waiting, "the claim is not bound");
     ledger.apply_claim(PersistentVolumeClaim { volume: Some("v".into()), ..claim("c", "local", 1) });
     assert_eq!(look(&ledger), Progress::Waiting, "nor is it yet");
     ledger.apply_claim(bound("c", "v"));
     assert_eq!(look(&ledger), Progress::Bound);
-    for claim in [None, taken_by("c", "")] {
+    for claim in [None, Some(taken_by("c", ""))] {
         ledger.apply_volume(newer(PersistentVolume { claim, ..sized("v", 1) }));
         assert_eq!(look(&ledger), failed("ClaimRef got reset for pv \"v\""));
     }
-    ledger.apply_volume(newer(PersistentVolume { affinity: only_in("y"), ..sized("v", 1) }));
+    ledger.apply_volume(newer(PersistentVolume { affinity: Some(only_in("y")), ..sized("v", 1) }));
     let text = "pv \"v\" node affinity doesn't match node \"a\": no matching NodeSelectorTerms";
     assert_eq!(look(&ledger), failed(text));
     ledger.delete_node("a");
@@ -483,10 +492,18 @@ fn a_provisioning_is_watched_until_the_claim_is_bound() {
     }
     ledger.apply_claim(seen(Some("a"), Some("v"), true));
     assert_eq!(look(&ledger), Progress::Waiting, "the volume has not been seen");
-    ledger.apply_volume(PersistentVolume { claim: reference("c"), affinity: only_in("y"), ..volume("v", "made", 1) });
+    ledger.apply_volume(PersistentVolume {
+        claim: Some(reference("c")),
+        affinity: Some(only_in("y")),
+        ..volume("v", "made", 1)
+    });
     let text = "pv \"v\" node affinity doesn't match node \"a\": no matching NodeSelectorTerms";
     assert_eq!(look(&ledger), failed(text));
-    ledger.apply_volume(PersistentVolume { claim: reference("c"), affinity: only_in("x"), ..volume("v", "made", 1) });
+    ledger.apply_volume(PersistentVolume {
+        claim: Some(reference("c")),
+        affinity: Some(only_in("x")),
+        ..volume("v", "made", 1)
+    });
     assert_eq!(look(&ledger), Progress::Bound);
 }
 
@@ -496,7 +513,7 @@ fn what_an_administrator_has_written_needs_no_write() {
     ledger.apply_claim(claim("c", "local", 1));
     ledger.apply_claim(PersistentVolumeClaim { selected_node: Some("a".into()), ..claim("d", "made", 1) });
     for (claim, by_controller, needed) in
-        [(None, true, true), (taken_by("c", ""), false, true), (reference("c"), false, false)]
+        [(None, true, true), (Some(taken_by("c", "")), false, true), (Some(reference("c")), false, false)]
     {
         ledger.apply_volume(PersistentVolume { claim, ..sized("v", 1) });
         let pod = Arc::new(using("p", &["c", "d"]));

@@ -37,8 +37,9 @@ macro_rules! kinds {
 }
 
 kinds![
-    Namespaces,
+    Pods,
     Nodes,
+    Namespaces,
     Services,
     ReplicationControllers,
     ReplicaSets,
@@ -51,7 +52,6 @@ kinds![
     CsiStorageCapacities,
     VolumeAttachments,
     DeviceClasses,
-    Pods,
 ];
 
 /// A watch that feeds the ledger.

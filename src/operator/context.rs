@@ -9,6 +9,7 @@ use crate::cluster::client::Clients;
 use crate::cluster::events::EventSink;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
+use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
 use crate::runtime::Engine;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
+    pub(super) raw: RawObjects,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
     pub(super) refusals: RefusalWriter,

@@ -12,6 +12,7 @@ use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
 use crate::cluster::prebind::{self, Nominated, PreBindLane};
+use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
 use crate::runtime::Engine;
@@ -113,7 +114,8 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         wiring
     });
     let writes = Arc::default();
-    Context { clients, engine, lane, prebind, refusals, events, denials, writes, board: Board::default() }
+    let raw = RawObjects::new(|json| Some(axum::body::Bytes::copy_from_slice(json)));
+    Context { clients, engine, raw, lane, prebind, refusals, events, denials, writes, board: Board::default() }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -186,7 +188,7 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
 
 /// Starts the watches; opens the gate once each kind was read whole, and says so.
 fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
-    let watches = watches::start(&cx.clients, &cx.engine, work);
+    let watches = watches::start(&cx.clients, &cx.engine, &cx.raw, work);
     cx.board.lock().watches.clone_from(&watches);
     let (warm, warmed) = watch::channel(false);
     let (gate, health, work) = (gate.clone(), health.clone(), work.clone());

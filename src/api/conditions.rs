@@ -199,7 +199,7 @@ reasons! {
 
 reasons! {
     /// Reasons of the condition `ResolvedRefs`.
-    ResolvedRefs [8] {
+    ResolvedRefs [7] {
         /// Everything that the spec refers to is there.
         ResolvedRefs => True,
         /// The spec refers to nothing.
@@ -212,8 +212,6 @@ reasons! {
         KeyMissing => False,
         /// A certificate or key cannot be read.
         InvalidCertificate => False,
-        /// A certificate is past its time.
-        CertificateExpired => False,
         /// A Service is not there, or lacks the port.
         ServiceNotFound => False,
     }

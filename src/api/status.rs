@@ -60,6 +60,11 @@ pub struct SchedulerProfileStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub unknown_fields: Vec<String>,
+    /// Pods that wait in vain for a scheduler whose name is much like one of this profile's: they may mean it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub misnamed_pods: Vec<MisnamedPods>,
     /// Name of the ControllerRevision, in the operator's namespace, that holds the last spec that compiled. It serves
     /// while Accepted is False.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,6 +176,22 @@ pub struct PodCounts {
     /// All of these together.
     pub pending: i64,
     /// Since when the oldest of them waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_pending_since: Option<Time>,
+}
+
+/// Pods that name a scheduler which nobody serves.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MisnamedPods {
+    /// The scheduler that they name.
+    #[schemars(length(max = 253))]
+    pub scheduler_name: String,
+    /// How many they are.
+    pub pods: i64,
+    /// The oldest of them, as namespace/name.
+    pub example: String,
+    /// Since when it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_pending_since: Option<Time>,
 }

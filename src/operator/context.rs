@@ -12,6 +12,7 @@ use crate::cluster::prebind::PreBindLane;
 use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
+use crate::explain::Orphans;
 use crate::runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +45,8 @@ pub(super) struct Posted {
     pub(super) crd_lacks: Vec<String>,
     /// The watches, once they run.
     pub(super) watches: Vec<Arc<Fed>>,
+    /// Pods that nobody looks at, as of the last look.
+    pub(super) orphans: Arc<[Orphans]>,
     /// The newest status of each profile.
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }

@@ -6,7 +6,7 @@ use super::error::OperatorError;
 use super::options::Options;
 use super::reconciler::{Reconciler, Setup};
 use super::wiring::{Wiring, watch_for_denials};
-use super::{health, housekeeping, metrics, permissions, watches};
+use super::{health, housekeeping, metrics, orphans, permissions, watches};
 use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
@@ -142,6 +142,7 @@ async fn lead(
     };
     let work = CancellationToken::new();
     let warm = start_watches(cx, gate, health, &work);
+    tokio::spawn(orphans::run(cx.clone(), work.clone()));
     tokio::spawn(housekeeping::run(cx.clone(), options.state_namespace.clone(), evidence, work.clone()));
     let setup = Setup {
         serve_default: options.serve_default_scheduler,

@@ -68,6 +68,8 @@ pub(super) struct Facts<'a> {
     pub(super) rival: Option<&'a Sighting>,
     /// Which watch is behind, if one is.
     pub(super) stale: Option<&'a str>,
+    /// Pods that may mean this profile and name another.
+    pub(super) misnamed: &'a [api::MisnamedPods],
     pub(super) last_good_revision: Option<&'a str>,
 }
 
@@ -108,6 +110,7 @@ pub(super) fn status(
         top_reasons: numbers.map(|n| n.top_reasons.clone()).unwrap_or_default(),
         totals: numbers.map(|n| n.totals.clone()),
         extenders: Vec::new(),
+        misnamed_pods: facts.misnamed.to_vec(),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }

@@ -5,6 +5,7 @@
 //! same report.
 
 mod compare;
+mod extenders;
 mod report;
 mod run;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 mod volumes;
 
 pub use compare::{Comparison, Moved, OnlyOne, Side, compare};
+pub use extenders::unasked;
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 

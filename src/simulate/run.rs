@@ -56,6 +56,8 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     let seats = sorted.iter().enumerate().map(|(i, profile)| {
         let mut profile = CompiledProfile::clone(profile);
         profile.queue.max_unschedulable = NO_SWEEP;
+        // Nobody answers here; see `unasked`.
+        profile.extenders.clear();
         Seat { worker: Worker::new(Arc::new(profile), seed.wrapping_add(i as u64)), inputs: Vec::new() }
     });
     let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();

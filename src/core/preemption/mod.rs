@@ -25,6 +25,7 @@ mod budgets;
 mod dry_run;
 mod eligibility;
 mod explain;
+mod extend;
 mod holds;
 mod limits;
 mod pick;
@@ -34,6 +35,7 @@ mod status;
 mod tests;
 
 pub use explain::{Prospect, Victims, explain};
+pub use extend::{Consultation, Reply};
 pub use limits::{Limits, Search};
 
 use crate::core::cycle::Scheduler;

@@ -12,6 +12,8 @@ mod attempt;
 mod follow;
 mod hold;
 mod outcome;
+#[cfg(test)]
+mod room_tests;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -78,7 +78,7 @@ impl ObjectStore {
     /// A node that was read besides the watch: kept unless the watch was faster.
     pub fn put_missing_node(&self, name: &str, raw: &[u8]) {
         if let (true, Ok(form)) = (self.wants_nodes(), sent_form(raw)) {
-            Self::change(&self.nodes, |map| drop(map.entry(name.into()).or_insert(form)));
+            Self::change(&self.nodes, |map| _ = map.entry(name.into()).or_insert(form));
         }
     }
 

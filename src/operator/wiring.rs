@@ -6,6 +6,7 @@ use crate::cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeReq
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::io::{AttemptId, BindOutcome, Input, VolumesOutcome};
 use crate::core::model::{Pod, Str};
+use crate::extender::{Ask, Lanes};
 use crate::runtime::{Outlets, Refusal};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
@@ -13,6 +14,7 @@ use tokio::sync::{Notify, watch as channel};
 /// The way out for effects.
 pub(super) struct Wiring {
     pub(super) lane: BindLane,
+    pub(super) lanes: Lanes,
     pub(super) prebind: PreBindLane,
     pub(super) nominated: Nominated,
     pub(super) held: channel::Receiver<Held>,
@@ -24,6 +26,15 @@ impl Outlets for Wiring {
     fn bind(&self, worker: WorkerId, request: BindRequest) {
         self.refusals.cancel(&request.pod.uid);
         self.lane.submit(worker, request);
+    }
+
+    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        self.lanes.bind(worker, profile, extender, request);
+    }
+
+    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask) {
+        self.lanes.ask(worker, profile, ask);
     }
 
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
@@ -38,6 +49,7 @@ impl Outlets for Wiring {
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         let mut taken = self.prebind.revoke(worker);
         taken.extend(self.lane.revoke(worker));
+        taken.extend(self.lanes.revoke(worker));
         taken
     }
 

@@ -28,7 +28,9 @@ impl Worker {
                 }
             }
             // No worker asks for these yet.
-            Input::EvictionEnded { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered { .. } => {}
+            Input::EvictionEnded { .. } => {}
+            Input::ExtenderAnswered { attempt, extender, answer } => self.inquiries.note(attempt, extender, answer),
+            Input::ExtenderRecovered { .. } => self.queue.hurry(),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }

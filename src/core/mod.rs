@@ -23,6 +23,7 @@ pub mod ledger;
 pub mod limits;
 pub mod model;
 pub mod plugins;
+pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod worker;

@@ -10,8 +10,10 @@ use crate::cluster::events::EventSink;
 use crate::cluster::evict::EvictLane;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
+use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
+use crate::explain::Orphans;
 use crate::runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
+    pub(super) raw: RawObjects,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
     pub(super) evict: EvictLane,
@@ -44,6 +47,8 @@ pub(super) struct Posted {
     pub(super) crd_lacks: Vec<String>,
     /// The watches, once they run.
     pub(super) watches: Vec<Arc<Fed>>,
+    /// Pods that nobody looks at, as of the last look.
+    pub(super) orphans: Arc<[Orphans]>,
     /// The newest status of each profile.
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }

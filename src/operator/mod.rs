@@ -24,6 +24,7 @@ mod known;
 mod metrics;
 mod numbers;
 mod options;
+mod orphans;
 mod permissions;
 mod process;
 mod reconciler;

@@ -47,9 +47,10 @@ pub(super) struct Numbers {
     pub(super) pods: api::PodCounts,
     pub(super) top_reasons: Vec<api::TopReason>,
     pub(super) totals: api::Totals,
-    pub(super) unscored: Vec<String>,
     pub(super) unknown_fields: Vec<String>,
     pub(super) percentage: i32,
+    /// What there is to say of pods for which evictions were stopped.
+    pub(super) storm: Option<String>,
 }
 
 /// All that is known of one profile.
@@ -69,6 +70,8 @@ pub(super) struct Facts<'a> {
     pub(super) rival: Option<&'a Sighting>,
     /// Which watch is behind, if one is.
     pub(super) stale: Option<&'a str>,
+    /// Pods that may mean this profile and name another.
+    pub(super) misnamed: &'a [api::MisnamedPods],
     pub(super) last_good_revision: Option<&'a str>,
 }
 
@@ -108,7 +111,8 @@ pub(super) fn status(
         pods: numbers.map(|n| n.pods.clone()),
         top_reasons: numbers.map(|n| n.top_reasons.clone()).unwrap_or_default(),
         totals: numbers.map(|n| n.totals.clone()),
-        unscored_features: numbers.map(|n| n.unscored.clone()).unwrap_or_default(),
+        extenders: Vec::new(),
+        misnamed_pods: facts.misnamed.to_vec(),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }
@@ -225,6 +229,9 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
     if numbers.nodes.matched == 0 {
         let text = "spec.nodes.selector matches no node: mend the selector, or label nodes";
         return (SchedulingHealthy::NoMatchingNodes, text.to_owned());
+    }
+    if let Some(storm) = &numbers.storm {
+        return (SchedulingHealthy::PreemptionStorm, storm.clone());
     }
     if numbers.pods.unschedulable + numbers.pods.held > 0 {
         return (SchedulingHealthy::Backlog, backlog(numbers));

@@ -134,7 +134,7 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     samples.gauge(Metric::OldestPending, &[profile], waited);
 }
 
-fn preemption(totals: PreemptionTotals, profile: (&str, &str), samples: &mut Samples) {
+fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
     samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
     samples.counter(Metric::FailedRounds, &[profile], totals.failed);
     samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);

@@ -4,11 +4,9 @@
 //! people ask for next: how much is free, which taint, which label.
 
 mod detail;
-mod orphans;
 mod report;
 
 pub use detail::{Detail, detail};
-pub use orphans::{Orphans, SILENCE, advice, find as orphans};
 pub use report::{NodeReport, PodReport, Report};
 
 use crate::core::cycle::{self, Explanation, Judgement, NodeAnswer};

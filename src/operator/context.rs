@@ -1,6 +1,7 @@
 //! What the operator's parts share.
 
 use super::denials::Denials;
+use super::vain::Orphans;
 use super::watches::Fed;
 use super::writer::WriteCounters;
 use crate::api::SchedulerProfileStatus;
@@ -13,7 +14,6 @@ use crate::cluster::prebind::PreBindLane;
 use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
-use crate::explain::Orphans;
 use crate::runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,10 +2,10 @@
 //! meant.
 
 use super::context::Context;
+use super::vain::{Orphans, advice, find};
 use crate::api::{DEFAULT_SCHEDULER_NAME, MisnamedPods};
 use crate::cluster::events::{Event, EventType, ObjectRef};
 use crate::core::model::Str;
-use crate::explain::{Orphans, advice, orphans};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub(super) async fn run(cx: Context, stop: CancellationToken) {
         let served = served(&cx);
         let others = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
         let pending = cx.engine.read(crate::core::ledger::Ledger::pending_pods);
-        let found = orphans(&pending, &served, &others, Timestamp::now().as_microsecond());
+        let found = find(&pending, &served, &others, Timestamp::now().as_microsecond());
         tell(&cx, &found, &mut told, Instant::now());
         cx.board.lock().orphans = found.into();
     }

@@ -1,137 +1,147 @@
-//! Which pods would have to go so that a pod fits. A plain stand-in on this branch: resources of one row only.
+//! Whom to evict where a pod fits nowhere: candidates, victims, choice. After `pkg/scheduler/framework/preemption` and
+//! `plugins/defaultpreemption`; nothing is evicted here.
+//!
+//! ```text
+//!  eligibility ──▶ potential nodes (refused, but not unresolvably) ──▶ dry run, from a random one until enough are found:
+//!      all that may be victims away → Filter → one after the other back, most important first, while the pod still fits
+//!  ──▶ candidates ──▶ (extenders) ──▶ pick: violations, highest priority, sum, number, start ──▶ Plan ──▶ commit: holds?
+//! ```
+//!
+//! Where a profile says nothing of its own, candidates, victims and messages are upstream's. Three things are never so:
+//! a static pod is no victim, since deleting its object frees nothing; of victims that are equally important those that
+//! came to the node first are spared first; and where the percentage of candidates comes to none, one is looked for.
+//!
+//! # What a profile may add
+//!
+//! - `victimScope`, `protectedNamespaces` and `minVictimRuntime` say which pods of lower priority may be victims. They do not
+//!   concern pods that go anyway: terminating already, or victims of a plan that is in force.
+//! - `maxVictimsPerPod` and `maxVictimsPerMinute`: a node that takes more victims is no candidate. Victims that go anyway are
+//!   not counted. With nothing left of the minute a pod is not eligible.
+//! - `podDisruptionBudgets: Strict`: a plan violates no budget, as the budgets are seen now, evictions under way deducted.
+//!   Pods whose budget has nothing left are no victims; of those that share one, the least important are taken first
+//!   (upstream takes the most important); and a node where the victims found still exceed a budget is no candidate.
+
+mod budgets;
+mod dry_run;
+mod eligibility;
+mod explain;
+mod holds;
+mod limits;
+mod pick;
+mod rules;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use explain::{Prospect, Victims, explain};
+pub use limits::{Limits, Search};
 
 use crate::core::cycle::Scheduler;
 use crate::core::ledger::{Ledger, NodeId, Placed};
 use crate::core::model::{Pod, Str};
-use crate::core::plugins::{Cx, Overlay, Subject, filter};
+use crate::core::plugins::Stop;
+use dry_run::DryRun;
+use eligibility::Eligibility;
 use std::sync::Arc;
 
-/// Where the dry run begins.
-#[derive(Debug, Clone, Copy)]
-pub enum Search {
-    /// At a random one.
-    Sampled,
-}
+/// What every message begins with.
+const PREFIX: &str = "preemption: ";
 
-/// What bounds a preemption from outside the profile.
-#[derive(Clone, Copy)]
-pub struct Limits<'a> {
-    /// The present time in microseconds of Unix time.
-    pub now_unix_us: i64,
-    /// Schedulers that some profile of this process serves.
-    pub own_schedulers: &'a [Str],
-    /// Most victims that may still be chosen now; `None` is no limit.
-    pub budget_left: Option<u32>,
-    /// Going anyway.
-    pub evicting: &'a [Arc<Placed>],
-    /// Extenders.
-    pub refused: &'a dyn Fn(NodeId) -> Option<crate::core::plugins::Code>,
-    /// Search.
-    pub search: Search,
-}
-
-impl Limits<'_> {
-    /// No limit.
-    pub fn at(now_unix_us: i64) -> Self {
-        const fn nobody(_: NodeId) -> Option<crate::core::plugins::Code> {
-            None
-        }
-        Self { now_unix_us, own_schedulers: &[], budget_left: None, evicting: &[], refused: &nobody, search: Search::Sampled }
-    }
-}
-
-/// What preemption can do for a pod.
-#[derive(Debug, Clone)]
-pub enum Outcome {
-    /// These pods are to go.
-    Evict(Plan),
-    /// The pod may not evict any now; it keeps its nomination.
-    NotEligible(String),
-    /// Nothing helps; its nomination ends.
-    NotHelpful(String),
-    /// It could not be found out.
-    Failed(Str),
-}
-
-/// The decision to evict.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The pod.
-    pub pod: Arc<Pod>,
+/// A node where evicting some pods makes room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
     /// The node.
     pub node: NodeId,
-    /// Its epoch when it was decided.
-    pub epoch: u64,
-    /// The ledger's version that was seen.
-    pub seen: u64,
-    /// The victims, most important first.
+    /// The pods to evict, most important first; never none.
     pub victims: Vec<Arc<Placed>>,
-    /// How many of them violate a budget.
+    /// How many of them violate a PodDisruptionBudget.
     pub violations: u32,
 }
 
+/// What to do for a pod: evict these pods of that node.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The pod that gets the room.
+    pub pod: Arc<Pod>,
+    /// The node that it is promised.
+    pub node: NodeId,
+    /// The node's epoch when it was decided.
+    pub epoch: u64,
+    /// The ledger's version that was seen.
+    pub seen: u64,
+    /// The victims, most important first. Some may be on their way out already: those need no eviction.
+    pub victims: Vec<Arc<Placed>>,
+    /// How many of them violate a PodDisruptionBudget.
+    pub violations: u32,
+}
+
+/// How preemption ends for a pod that fits nowhere. Texts follow the diagnosis of the attempt, after a blank.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Evict; the pod is nominated to the plan's node.
+    Evict(Plan),
+    /// Nothing is done now; the pod keeps the nomination that it has.
+    NotEligible(String),
+    /// Evictions would not help; the pod's nomination ends. The text is empty where the profile does not preempt at all.
+    NotHelpful(String),
+    /// Something that a plugin needs is wrong; the pod keeps the nomination that it has.
+    Failed(Str),
+}
+
 impl Scheduler {
-    /// Decides.
-    pub fn preempt(&mut self, ledger: &Ledger, pod: &Arc<Pod>, limits: &Limits<'_>) -> Outcome {
-        if !pod.preempts {
-            return Outcome::NotEligible("preemption: not eligible due to preemptionPolicy=Never.".into());
+    /// Whether the pod may preempt, where it could help, and what it would take there: nodes without violations of budgets
+    /// first, each kind in the order in which the dry run came by. Never empty.
+    ///
+    /// For a pod that fits nowhere, at the version at which that was found. O(nodes) from the cache for the potential ones,
+    /// then a few filters for each pod of lower priority on the nodes looked at.
+    pub fn preemption_candidates(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        limits: &Limits<'_>,
+    ) -> Result<Vec<Candidate>, Outcome> {
+        if !self.profile().preemption.enabled {
+            return Err(Outcome::NotHelpful(String::new()));
         }
-        if let Some(node) = pod.nominated_node.as_ref().and_then(|name| ledger.nodes().find(name))
-            && !ledger.nodes().is_cordoned(node)
-            && ledger.residents(node).iter().any(|one| {
-                one.priority < pod.priority
-                    && ((one.is_terminating() && one.preempted) || ledger.is_being_evicted(&one.uid))
-            })
-        {
-            return Outcome::NotEligible("preemption: not eligible due to a terminating pod on the nominated node.".into());
+        let total = self.candidates(ledger).len();
+        if total == 0 {
+            return Err(Outcome::Failed(format!("{PREFIX}no nodes available").into()));
         }
-        if limits.budget_left == Some(0) {
-            return Outcome::NotEligible("preemption: not eligible due to maxVictimsPerMinute of the profile.".into());
-        }
-        let nodes = self.candidates(ledger).to_vec();
-        let plans = nodes.iter().filter_map(|node| self.victims(ledger, pod, *node).map(|v| (*node, v)));
-        let Some((node, victims)) = plans.min_by_key(|(_, victims)| victims.len()) else {
-            return Outcome::NotHelpful("preemption: No preemption victims found for incoming pod".into());
+        let eligibility = Eligibility { ledger, pod, limits };
+        eligibility.of_pod(&self.profile().preemption).map_err(Outcome::NotEligible)?;
+        let (mut survey, rng) = match self.survey(ledger, pod) {
+            Ok(seen) => seen,
+            Err(Stop::Refused(_)) => return Err(Outcome::NotHelpful(status::not_helpful(total))),
+            Err(Stop::Failed(text)) => return Err(Outcome::Failed(format!("{PREFIX}{text}").into())),
+        };
+        eligibility.of_nomination(&mut survey).map_err(Outcome::NotEligible)?;
+        DryRun::new(survey, pod, limits).run(rng)
+    }
+
+    /// Chooses among candidates by upstream's six criteria; of equals the first.
+    pub fn pick(&mut self, ledger: &Ledger, pod: &Arc<Pod>, candidates: Vec<Candidate>) -> Outcome {
+        let Some(Candidate { node, victims, violations }) = pick::pick(candidates) else {
+            return Outcome::NotEligible(format!("{PREFIX}no candidate node for preemption"));
         };
         let epoch = ledger.nodes().epoch[node.index()];
-        Outcome::Evict(Plan { pod: pod.clone(), node, epoch, seen: ledger.version(), victims, violations: 0 })
+        Outcome::Evict(Plan { pod: pod.clone(), node, epoch, seen: ledger.version(), victims, violations })
     }
 
-    fn victims(&self, ledger: &Ledger, pod: &Arc<Pod>, node: NodeId) -> Option<Vec<Arc<Placed>>> {
-        let subject = Subject::new(self.profile(), ledger, &pod.shape);
-        let cx = Cx { profile: self.profile(), ledger };
-        let mut lower: Vec<_> =
-            ledger.residents(node).iter().filter(|one| one.priority < pod.priority && !one.is_static).cloned().collect();
-        if lower.is_empty() {
-            return None;
+    /// Both: what to do for a pod that fits nowhere, where no extender is to be asked.
+    pub fn preempt(&mut self, ledger: &Ledger, pod: &Arc<Pod>, limits: &Limits<'_>) -> Outcome {
+        match self.preemption_candidates(ledger, pod, limits) {
+            Ok(candidates) => self.pick(ledger, pod, candidates),
+            Err(outcome) => outcome,
         }
-        lower.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.key.cmp(&b.key)));
-        let mut overlay = Overlay::NONE;
-        for other in ledger.nominations().on(ledger.nodes().name(node)) {
-            if other.pod.priority >= pod.priority && other.pod.uid != pod.uid {
-                overlay.add(ledger.nodes(), &other.pod);
-            }
-        }
-        lower.iter().for_each(|one| overlay.remove(ledger.nodes(), one));
-        let fits = |overlay: &Overlay| filter(cx.profile, &subject, ledger.nodes(), node, overlay).fits();
-        if !fits(&overlay) {
-            return None;
-        }
-        let mut victims = Vec::new();
-        for one in lower {
-            overlay.restore(ledger.nodes(), &one);
-            if !fits(&overlay) {
-                overlay.remove(ledger.nodes(), &one);
-                victims.push(one);
-            }
-        }
-        Some(victims)
     }
 
-    /// Whether the plan would still be made, as far as these victims are enough.
-    pub fn preemption_holds(&mut self, ledger: &Ledger, plan: &Plan, _: &Limits<'_>) -> bool {
-        self.victims(ledger, &plan.pod, plan.node).is_some_and(|now| {
-            now.len() == plan.victims.len() && now.iter().all(|one| plan.victims.iter().any(|v| v.uid == one.uid))
-        })
+    /// For commit: whether the plan's victims are all still on its node and the pod fits there without them, from nothing; under
+    /// strict budgets also whether none is violated by now.
+    pub fn preemption_holds(&mut self, ledger: &Ledger, plan: &Plan, limits: &Limits<'_>) -> bool {
+        let strict = self.profile().preemption.strict_budgets;
+        match self.survey(ledger, &plan.pod) {
+            Ok((survey, _)) => holds::holds(&survey, plan, strict.then_some(limits)),
+            Err(_) => false,
+        }
     }
 }

@@ -428,8 +428,18 @@ mod tests {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
         let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
         writer.write(Arc::new(pod("ns", "a")), NO, say("0/3 nodes"), NominatedNode::Clear);
-        writer.write(Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")), NO, say("0/3 nodes"), NominatedNode::Clear);
-        writer.write(Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")), NO, say("0/3 nodes"), NominatedNode::Clear);
+        writer.write(
+            Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")),
+            NO,
+            say("0/3 nodes"),
+            NominatedNode::Clear,
+        );
+        writer.write(
+            Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")),
+            NO,
+            say("0/3 nodes"),
+            NominatedNode::Clear,
+        );
         until("two written", || {
             writer.counters() == RefusalCounters { written: 2, unchanged: 1, ..Default::default() }
         })

@@ -3,8 +3,8 @@
 use super::context::Context;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindCounters;
-use crate::runtime::{Ended, WorkerView};
 use crate::core::worker::PreemptionTotals;
+use crate::runtime::{Ended, WorkerView};
 use crate::telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -30,9 +30,7 @@ fn process(cx: &Context, samples: &mut Samples) {
     }
     prebind(&cx.prebind.counters(), samples);
     let evictions = cx.evict.counters();
-    for (result, count) in
-        [("evicted", evictions.evicted), ("gone", evictions.gone), ("failed", evictions.failed)]
-    {
+    for (result, count) in [("evicted", evictions.evicted), ("gone", evictions.gone), ("failed", evictions.failed)] {
         samples.counter(Metric::Evictions, &[("result", result)], count);
     }
     let events = cx.events.counters();

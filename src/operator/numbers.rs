@@ -74,8 +74,8 @@ fn percentage(sampling: Sampling, nodes: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::queue::Counts;
     use crate::core::model::PodKey;
+    use crate::core::queue::Counts;
     use crate::core::worker::Totals;
 
     #[test]

@@ -102,8 +102,7 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
     let told = options.events.then(|| events.clone());
-    let evict =
-        EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
+    let evict = EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
         held: lane.held(),
         lane: lane.clone(),
@@ -181,11 +180,8 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
-    let (left, before, evictions) = tokio::join!(
-        cx.lane.shutdown(LAND_WITHIN),
-        cx.prebind.shutdown(LAND_WITHIN),
-        cx.evict.shutdown(LAND_WITHIN)
-    );
+    let (left, before, evictions) =
+        tokio::join!(cx.lane.shutdown(LAND_WITHIN), cx.prebind.shutdown(LAND_WITHIN), cx.evict.shutdown(LAND_WITHIN));
     if evictions.unsettled > 0 {
         tracing::warn!(rounds = evictions.unsettled, "evictions cut off: the next process decides anew");
     }

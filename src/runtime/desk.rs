@@ -185,7 +185,9 @@ impl Desk {
                 };
                 return (*attempt, aftermath);
             }
-            Input::VolumesWritten { attempt, .. } | Input::ExtenderAnswered { attempt, .. } => return (*attempt, Aftermath::Nothing),
+            Input::VolumesWritten { attempt, .. } | Input::ExtenderAnswered { attempt, .. } => {
+                return (*attempt, Aftermath::Nothing);
+            }
             Input::ExtenderRecovered { .. } => return (AttemptId(0), Aftermath::Nothing),
             Input::BindEnded { attempt, outcome } => (*attempt, outcome),
         };

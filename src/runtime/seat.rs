@@ -233,6 +233,8 @@ fn gives_back(input: &Input) -> Option<AttemptId> {
         | Input::VolumesWritten { .. }
         | Input::ExtenderAnswered { .. }
         | Input::ExtenderRecovered { .. } => None,
-        Input::BindEnded { attempt, .. } | Input::EvictionEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
+        Input::BindEnded { attempt, .. } | Input::EvictionEnded { attempt, .. } | Input::BindRevoked { attempt } => {
+            Some(*attempt)
+        }
     }
 }

@@ -177,9 +177,15 @@ mod tests {
         let Some(crate::core::ledger::PodState::Bound(victim)) = ledger.pod("uid-victim") else { panic!("not bound") };
         let event = Event::preempted(victim, &Arc::new(pod("ns", "high")), "n1", false);
         let body: Value = serde_json::from_slice(&create_call(&event, "victim.1", 0, "h").body).unwrap();
-        assert_eq!((&body["reason"], &body["action"], &body["type"]), (&json!("Preempted"), &json!("Preempting"), &json!("Normal")));
+        assert_eq!(
+            (&body["reason"], &body["action"], &body["type"]),
+            (&json!("Preempted"), &json!("Preempting"), &json!("Normal"))
+        );
         assert_eq!(body["note"], "Preempted by pod uid-high on node n1");
-        assert_eq!(body["regarding"], json!({"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "victim", "uid": "uid-victim"}));
+        assert_eq!(
+            body["regarding"],
+            json!({"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "victim", "uid": "uid-victim"})
+        );
         assert_eq!((&body["related"]["uid"], &body["related"]["name"]), (&json!("uid-high"), &json!("high")));
         assert_eq!(body["reportingController"], "bin");
         let taken_back = Event::preempted(victim, &Arc::new(pod("ns", "high")), "n1", true);

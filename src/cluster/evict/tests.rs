@@ -115,7 +115,10 @@ async fn a_victim_is_marked_and_deleted_with_its_uid_and_its_own_grace() {
     assert_eq!(requests[0].body["metadata"], json!({"uid": "uid-v"}));
     let condition = &requests[0].body["status"]["conditions"][0];
     let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    assert_eq!((text("type"), text("status"), text("reason")), ("DisruptionTarget".into(), "True".into(), "PreemptionByScheduler".into()));
+    assert_eq!(
+        (text("type"), text("status"), text("reason")),
+        ("DisruptionTarget".into(), "True".into(), "PreemptionByScheduler".into())
+    );
     assert_eq!(text("message"), "bin: preempting to accommodate a higher priority pod");
     let options = &requests[1].body;
     assert_eq!(options["preconditions"], json!({"uid": "uid-v"}));
@@ -263,7 +266,10 @@ async fn lesser_nominations_end_first_and_their_failure_stops_nothing() {
     bench.lane.submit(WORKER, EvictRequest { lesser, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["PATCH low/status", "PATCH v/status", "DELETE v"]);
-    assert_eq!(bench.server.requests()[0].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+    assert_eq!(
+        bench.server.requests()[0].body[1],
+        json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"})
+    );
 }
 
 #[tokio::test]

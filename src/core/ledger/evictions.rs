@@ -131,7 +131,8 @@ impl Ledger {
         }
         let node = self.nodes.name(proposal.node).clone();
         let lesser = self.end_lesser_nominations(&node, current.priority);
-        let mut evicting = Evicting { node: node.clone(), victims: Vec::new(), taken_back: Vec::new(), going: 0, lesser };
+        let mut evicting =
+            Evicting { node: node.clone(), victims: Vec::new(), taken_back: Vec::new(), going: 0, lesser };
         self.evictions.end(&current.uid);
         let mut waiting = Vec::new();
         for victim in victims {
@@ -163,6 +164,7 @@ impl Ledger {
             self.nominations.on(node).iter().map(|one| &one.pod).filter(lower).cloned().collect();
         for pod in &lesser {
             self.nominate(&pod.uid, None);
+            self.evictions.end(&pod.uid);
         }
         lesser
     }

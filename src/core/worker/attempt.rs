@@ -1,5 +1,5 @@
-use super::{Binding, Worker};
 use super::preemption::PostFilter;
+use super::{Binding, Worker};
 use crate::core::cycle::{Decision, NoFit};
 use crate::core::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalText};
 use crate::core::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};

@@ -14,6 +14,8 @@ mod hold;
 mod outcome;
 mod preemption;
 #[cfg(test)]
+mod preemption_random_tests;
+#[cfg(test)]
 mod preemption_tests;
 mod snapshot;
 #[cfg(test)]
@@ -201,7 +203,13 @@ impl Worker {
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| counts.unschedulable > 0);
-        backoff.into_iter().chain(sweep).chain(self.volumes.next_timeout()).chain(self.rounds.next_look()).min().map_or(Next::Idle, Next::At)
+        backoff
+            .into_iter()
+            .chain(sweep)
+            .chain(self.volumes.next_timeout())
+            .chain(self.rounds.next_look())
+            .min()
+            .map_or(Next::Idle, Next::At)
     }
 
     /// Whether nothing but time or a change can make it do more: for simulations.

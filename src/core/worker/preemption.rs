@@ -22,6 +22,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+/// What is said of a pod whose victims are on their way out, as the eligibility rule says it.
+const WAITS: &str = "preemption: not eligible due to a terminating pod on the nominated node.";
+
 /// What comes after a search in which no node fits.
 #[derive(Debug)]
 pub(super) enum PostFilter {
@@ -83,6 +86,8 @@ impl Rounds {
     pub(super) fn note(&mut self, change: &Change) {
         match change {
             Change::Freed { .. } | Change::Regrouped { .. } => self.stirred = true,
+            // It may be promised nothing any more.
+            Change::PodPending { pod, .. } => self.stirred |= self.gated.contains(&pod.uid),
             Change::PodGone { pod } | Change::BoundElsewhere { pod, .. } => {
                 self.stirred = true;
                 self.histories.remove(&pod.uid);
@@ -155,14 +160,18 @@ impl Worker {
         let (left, more_at) = self.rounds.left(now, self.profile().preemption.max_per_minute);
         let now_unix_us = self.unix_us_at(now);
         let (scheduler, rounds) = (&mut self.scheduler, &mut self.rounds);
-        let (outcome, lost_to) = ledger.read(|ledger| {
+        let (outcome, lost_to, open) = ledger.read(|ledger| {
             let evicting = ledger.evicting();
             let limits = limits(ledger, now_unix_us, left, &evicting);
             let outcome = scheduler.preempt(ledger, pod, &limits);
-            let evicts = matches!(outcome, Outcome::Evict(_));
-            (outcome, evicts.then(|| rounds.lost_to(ledger, pod)).flatten())
+            let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
+            let lost_to = node.and_then(|_| rounds.lost_to(ledger, pod));
+            (outcome, lost_to, ledger.round(&pod.uid).map(|round| node == Some(&round.node)))
         });
         let said = match outcome {
+            // The promise was ended meanwhile, and its victims go all the same: no more go there.
+            Outcome::Evict(_) if open == Some(true) => Ok(PostFilter::Not(WAITS.into(), NominatedNode::Keep)),
+            Outcome::NotHelpful(why) if open.is_some() => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
             Outcome::Evict(plan) => self.evict(now, plan, lost_to, left, ledger),
             Outcome::NotEligible(why) => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
             Outcome::Failed(why) => Ok(PostFilter::Not(why, NominatedNode::Keep)),

@@ -6,6 +6,7 @@ use crate::core::ledger::PodState;
 use crate::core::limits::{STORM_PAUSE, VICTIMS_WINDOW};
 use crate::core::model::Pod;
 use crate::core::testing::{node, pod, shape_of};
+use crate::core::volume_testing::{claim, node_in, using, waiting_class};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -53,6 +54,11 @@ impl Bench {
         };
         bench.seen(|ledger| ledger.set_own_schedulers(vec!["test".into(), "other".into()]));
         bench
+    }
+
+    /// The last of the workers is told things from now on.
+    pub(super) fn add_worker(&mut self) {
+        self.inputs.push(Vec::new());
     }
 
     /// With nodes of 4 CPUs, each filled by pods of 1 CPU and priority 0 named after it: `a-0` to `a-3`.
@@ -106,12 +112,7 @@ impl Bench {
 
     /// The pod is seen being deleted, marked by a scheduler or not.
     fn going(&self, uid: &str, on: &str, preempted: bool) {
-        let pod = Pod {
-            node_name: Some(on.into()),
-            deleting: true,
-            preempted,
-            ..pod(uid, shape_of(1000, 1 << 20))
-        };
+        let pod = Pod { node_name: Some(on.into()), deleting: true, preempted, ..pod(uid, shape_of(1000, 1 << 20)) };
         self.seen(|ledger| ledger.apply_pod(pod));
     }
 
@@ -366,13 +367,16 @@ fn a_higher_pod_counts_on_victims_that_go_for_another_one() {
     assert_eq!(second.lesser, ["low"]);
     assert!(bench.nominated("low").is_none() && bench.nominated("top").is_some());
     // One that the first round asked for stays: the second does not wait for it for ever.
-    bench.tell(0, Input::EvictionEnded {
-        attempt: first.attempt,
-        outcome: EvictionOutcome::Failed {
-            message: "no".into(),
-            left: first.victims.iter().map(|uid| uid.as_str().into()).collect(),
+    bench.tell(
+        0,
+        Input::EvictionEnded {
+            attempt: first.attempt,
+            outcome: EvictionOutcome::Failed {
+                message: "no".into(),
+                left: first.victims.iter().map(|uid| uid.as_str().into()).collect(),
+            },
         },
-    });
+    );
     bench.settle(0);
     bench.tell(1, Input::EvictionEnded { attempt: second.attempt, outcome: EvictionOutcome::Done });
     for victim in &second.victims {
@@ -559,4 +563,48 @@ fn revoked_evictions_release_their_victims_and_the_pod_decides_anew() {
     bench.settle(0);
     assert_eq!(bench.asked.len(), 1, "{:?}", bench.said());
     assert_eq!(bench.asked[0].victims, asked.victims);
+}
+
+#[test]
+fn a_victim_that_waits_for_its_volumes_is_taken_back_and_not_deleted() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| {
+        ledger.apply_node(&node_in("a", "x"));
+        ledger.apply_storage_class(waiting_class("made", "driver"));
+        ledger.apply_claim(claim("c", "made", 1));
+        ledger.apply_pod(Pod { volumes: using("p", &["c"]).volumes, ..pod("p", shape_of(4000, 1 << 20)) });
+    });
+    bench.settle(0);
+    assert!(matches!(bench.ledger.borrow().pod("p"), Some(PodState::Assumed { waits: true, .. })));
+    bench.waits_for("other", "high", 2, 10);
+    bench.settle(1);
+    let asked = bench.asked.remove(0);
+    assert_eq!((asked.victims.len(), asked.taken_back), (0, vec!["p".to_owned()]));
+    assert!(matches!(bench.ledger.borrow().pod("p"), Some(PodState::Pending(_))));
+    assert!(!bench.seen(|ledger| ledger.begin_bind("p")), "its worker may be about to bind it");
+    bench.settle(0);
+    assert!(bench.said().0.contains("preempted by a pod of higher priority before it was bound"), "{:?}", bench.said());
+    assert_eq!((bench.workers[0].queue.counts().backoff, bench.workers[0].volumes.len()), (1, 0));
+    bench.later(BACKOFF);
+    bench.settle(1);
+    assert_eq!(bench.binds.len(), 1, "nothing was to be waited for: {:?}", bench.said());
+}
+
+#[test]
+fn a_victim_whose_bind_was_sent_is_deleted_like_any_other() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| ledger.apply_node(&node("a", 4000, 64 << 30, 110)));
+    bench.waits("p", 4, 0);
+    bench.settle(0);
+    bench.waits_for("other", "high", 2, 10);
+    bench.settle(1);
+    assert_eq!(bench.asked[0].victims, ["p"]);
+    // The deletion comes first, and the bind finds no pod.
+    let (worker, attempt, ..) = bench.binds.remove(0);
+    bench.tell(worker, Input::BindEnded { attempt, outcome: crate::core::io::BindOutcome::PodGone });
+    bench.settle(0);
+    bench.ended(EvictionOutcome::Done);
+    bench.later(BACKOFF);
+    bench.settle(1);
+    assert_eq!(bench.binds.len(), 1);
 }

@@ -190,13 +190,7 @@ impl Worker {
         }
     }
 
-    fn volumes_bound(
-        &mut self,
-        now: Time,
-        attempt: AttemptId,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn volumes_bound(&mut self, now: Time, attempt: AttemptId, ledger: &impl LedgerAccess, effects: &mut Vec<Effect>) {
         let Some(uid) = self.volumes.attempts.get(&attempt).map(|one| one.ticket.pod().uid.clone()) else { return };
         if !ledger.write(|ledger| ledger.begin_bind(&uid)) {
             return self.volumes_failed(now, attempt, PREEMPTED, ledger, effects);

@@ -11,6 +11,7 @@ use super::{extenders, health, housekeeping, metrics, orphans, permissions, watc
 use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
+use crate::cluster::evict::{self, EvictLane};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
 use crate::cluster::prebind::{self, Nominated, PreBindLane};
 use crate::cluster::refusal::RefusalWriter;
@@ -122,17 +123,20 @@ fn assemble(
         // Who would hear it has ended.
         notify: Arc::new(move |notice| drop(notify.send(notice))),
     });
-    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
+    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
+    let told = options.events.then(|| events.clone());
+    let evict = EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
         held: lane.held(),
         lane: lane.clone(),
         lanes: lanes.clone(),
         prebind: prebind.clone(),
+        evict: evict.clone(),
         nominated,
         refusals: refusals.clone(),
-        events: options.events.then(|| events.clone()),
+        events: told,
     };
     let engine = Engine::new(|deliver| {
         // Set once, right here.
@@ -141,7 +145,8 @@ fn assemble(
     });
     let writes = Arc::default();
     let _ = ledgers.set(engine.clone());
-    Context { clients, engine, lanes, store, lane, prebind, refusals, events, denials, writes, board: Board::default() }
+    let board = Board::default();
+    Context { clients, engine, lanes, store, lane, prebind, evict, refusals, events, denials, writes, board }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -206,10 +211,17 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
-    let (left, before, asked) =
-        tokio::join!(cx.lane.shutdown(LAND_WITHIN), cx.prebind.shutdown(LAND_WITHIN), cx.lanes.shutdown(LAND_WITHIN));
+    let (left, before, asked, evictions) = tokio::join!(
+        cx.lane.shutdown(LAND_WITHIN),
+        cx.prebind.shutdown(LAND_WITHIN),
+        cx.lanes.shutdown(LAND_WITHIN),
+        cx.evict.shutdown(LAND_WITHIN)
+    );
     if asked.unsettled > 0 {
         tracing::warn!(binds = asked.unsettled, "binds of extenders whose outcome the next process will find");
+    }
+    if evictions.unsettled > 0 {
+        tracing::warn!(rounds = evictions.unsettled, "evictions cut off: the next process decides anew");
     }
     if before.unsettled > 0 {
         tracing::warn!(pods = before.unsettled, "writes to volumes cut off: the next process finds them as they are");

@@ -27,10 +27,16 @@ mod eligibility;
 mod explain;
 mod extend;
 mod holds;
+#[cfg(test)]
+mod limit_tests;
 mod limits;
 mod pick;
+#[cfg(test)]
+mod random_tests;
 mod rules;
 mod status;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,7 @@
+use super::preemption::PostFilter;
 use super::{Binding, Worker};
 use crate::core::cycle::{Decision, NoFit};
-use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
+use crate::core::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalText};
 use crate::core::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
 use crate::core::model::{Pod, Str, Time};
@@ -66,10 +67,31 @@ impl Worker {
                     return Some(ticket);
                 }
             },
-            Decision::NoFit(no_fit) => self.refuse(now, ticket, no_fit, decided.version, effects),
+            Decision::NoFit(no_fit) => return self.fits_nowhere(now, ticket, no_fit, decided.version, ledger, effects),
             Decision::NoNodes => self.no_nodes(now, ticket, effects),
             Decision::Failed(text) => self.attempt_failed(now, ticket, text, effects),
             Decision::Ask(inquiry) => self.ask(ticket, inquiry, decided.conflicts, effects),
+        }
+        None
+    }
+
+    /// Sees whether evictions make room, and says what came of it. Gives the ticket back where someone else was faster.
+    pub(super) fn fits_nowhere(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        no_fit: NoFit,
+        version: u64,
+        ledger: &impl LedgerAccess,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Ticket> {
+        match self.post_filter(now, ticket.pod(), &no_fit, ledger) {
+            Ok(said) => self.refuse(now, ticket, no_fit, version, said, ledger, effects),
+            Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
+            Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
+                self.totals.conflicts += 1;
+                return Some(ticket);
+            }
         }
         None
     }
@@ -81,6 +103,7 @@ impl Worker {
     }
 
     fn committed(&mut self, now: Time, ticket: Ticket, committed: Committed, effects: &mut Vec<Effect>) {
+        self.forget_rounds(&ticket.pod().uid);
         if let Some(writes) = committed.volumes {
             return self.prepare_volumes(now, ticket, committed.node, writes, effects);
         }
@@ -96,19 +119,40 @@ impl Worker {
         effects.push(Effect::Bind { attempt, pod, node, extender });
     }
 
-    pub(super) fn refuse(&mut self, now: Time, ticket: Ticket, no_fit: NoFit, version: u64, effects: &mut Vec<Effect>) {
+    fn refuse(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        no_fit: NoFit,
+        version: u64,
+        said: PostFilter,
+        ledger: &impl LedgerAccess,
+        effects: &mut Vec<Effect>,
+    ) {
         self.totals.unschedulable += 1;
         let diagnosis = Arc::new(no_fit.diagnosis);
-        effects.push(Effect::Refuse {
-            pod: ticket.pod().clone(),
-            reason: RefusalReason::Unschedulable,
-            text: RefusalText::Diagnosis(diagnosis.clone()),
-            attempted: true,
-        });
+        let pod = ticket.pod().clone();
+        let (text, nomination) = match &said {
+            PostFilter::NotRun => (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Clear),
+            PostFilter::Evicting(evicting) => {
+                (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Set(evicting.node.clone()))
+            }
+            PostFilter::Not(why, nomination) if why.is_empty() => {
+                (RefusalText::Diagnosis(diagnosis.clone()), nomination.clone())
+            }
+            PostFilter::Not(why, nomination) => {
+                (RefusalText::NotPreempting(diagnosis.clone(), why.clone()), nomination.clone())
+            }
+        };
+        let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_said(&pod)));
+        effects.push(Effect::Refuse { pod: told, reason, text, attempted: true, nomination });
         // No change in the cluster says when an extender would answer otherwise: it is asked again after backoff.
         let asked = no_fit.rejectors.has(Plugin::Extender);
         let missed = asked || self.hints.may_help(no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
+        if let PostFilter::Evicting(evicting) = said {
+            self.ask_to_evict(pod, evicting, effects);
+        }
     }
 
     fn no_nodes(&mut self, now: Time, ticket: Ticket, effects: &mut Vec<Effect>) {
@@ -118,6 +162,7 @@ impl Worker {
             reason: RefusalReason::Unschedulable,
             text: RefusalText::Plain(NO_NODES.into()),
             attempted: true,
+            nomination: NominatedNode::Clear,
         });
         self.queue.failed(ticket, now);
     }
@@ -135,6 +180,7 @@ impl Worker {
             reason: RefusalReason::SchedulerError,
             text: RefusalText::Plain(text),
             attempted: true,
+            nomination: NominatedNode::Clear,
         });
     }
 

@@ -202,7 +202,12 @@ impl Worker {
         let (decision, version) = match turn {
             Turn::Wait => return,
             Turn::Ask => return self.ask(ticket, inquiry, conflicts, effects),
-            Turn::NoFit(no_fit) => return self.refuse(now, ticket, no_fit, seen, effects),
+            Turn::NoFit(no_fit) => {
+                if let Some(again) = self.fits_nowhere(now, ticket, no_fit, seen, ledger, effects) {
+                    self.attempt_after(conflicts + 1, now, again, ledger, effects);
+                }
+                return;
+            }
             Turn::Failed(text) => return self.failed_by_extender(now, ticket, text, effects),
             Turn::LookFurther => ledger.read(|l| (Some(scheduler.look_further(l, *inquiry)), l.version())),
             Turn::Settle => ledger.read(|l| (scheduler.settle(l, &inquiry), l.version())),

@@ -18,6 +18,13 @@ mod extend_tests;
 mod follow;
 mod hold;
 mod outcome;
+mod preemption;
+#[cfg(test)]
+mod preemption_random_tests;
+#[cfg(test)]
+mod preemption_tests;
+#[cfg(test)]
+mod room_tests;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -30,7 +37,7 @@ mod volumes;
 mod wake_tests;
 
 pub use hold::hold_reason;
-pub use snapshot::{ForeignBind, TopReason, Totals, WorkerSnapshot};
+pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::core::cycle::Scheduler;
 use crate::core::io::{AttemptId, Effect, Input};
@@ -41,6 +48,7 @@ use crate::core::plugins::hints::Hints;
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::queue::{Queue, Ticket, Wake};
 use extend::Inquiries;
+use preemption::Rounds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -78,6 +86,8 @@ pub struct Worker {
     unknown_binds: usize,
     volumes: VolumeWaits,
     inquiries: Inquiries,
+    rounds: Rounds,
+    unix_us_at_zero: i64,
     bind_window: usize,
     last_attempt: u64,
     next_sweep: Option<Time>,
@@ -99,6 +109,8 @@ impl Worker {
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
             inquiries: Inquiries::default(),
+            rounds: Rounds::default(),
+            unix_us_at_zero: 0,
             bind_window: usize::MAX,
             last_attempt: 0,
             next_sweep: None,
@@ -118,6 +130,11 @@ impl Worker {
     /// A late pod of high priority then waits for a lane, not for a backlog.
     pub fn set_bind_window(&mut self, window: usize) {
         self.bind_window = window.max(1);
+    }
+
+    /// What the time [`Time::ZERO`] is on the wall clock, in microseconds of Unix time: how long pods have run is told by that.
+    pub fn set_unix_us_at_zero(&mut self, unix_us: i64) {
+        self.unix_us_at_zero = unix_us;
     }
 
     /// Requests on the way that count against the window.
@@ -167,6 +184,7 @@ impl Worker {
         self.run_timers(now);
         self.run_volumes(now, ledger, effects);
         self.run_inquiries(now, ledger, effects);
+        self.run_rounds(now, ledger);
         if self.profile().mode == Mode::Active {
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
@@ -204,7 +222,13 @@ impl Worker {
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| counts.unschedulable > 0);
-        backoff.into_iter().chain(sweep).chain(self.volumes.next_timeout()).min().map_or(Next::Idle, Next::At)
+        backoff
+            .into_iter()
+            .chain(sweep)
+            .chain(self.volumes.next_timeout())
+            .chain(self.rounds.next_look())
+            .min()
+            .map_or(Next::Idle, Next::At)
     }
 
     /// Whether nothing but time or a change can make it do more: for simulations.

@@ -59,6 +59,15 @@ pub const TOPOLOGY_KEYS: usize = 256;
 /// Bytes of InterPodAffinity's counts that one worker keeps: three hundred questions over hostnames on 5,000 nodes.
 pub const AFFINITY_TABLES_BYTES: usize = 16 << 20;
 
+/// Rounds of evictions for one pod whose room other schedulers took each time, after which no more pods go for it for a while.
+pub const STORM_ROUNDS: u32 = 2;
+
+/// How long no pods go for such a pod; then one more round is tried. Two rounds an hour at most, where others had thousands.
+pub const STORM_PAUSE: Duration = Duration::from_mins(30);
+
+/// The time over which a profile's evictions are counted against its limit.
+pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
+
 /// Cohorts of pods that came or went in one look at the log and are held against each pod that waits; beyond, all are tried.
 pub const HINT_COHORTS: usize = 128;
 

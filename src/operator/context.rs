@@ -8,6 +8,7 @@ use crate::api::SchedulerProfileStatus;
 use crate::cluster::bind::BindLane;
 use crate::cluster::client::Clients;
 use crate::cluster::events::EventSink;
+use crate::cluster::evict::EvictLane;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
 use crate::cluster::raw::RawObjects;
@@ -25,6 +26,7 @@ pub(super) struct Context {
     pub(super) raw: RawObjects,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
+    pub(super) evict: EvictLane,
     pub(super) refusals: RefusalWriter,
     pub(super) events: EventSink,
     pub(super) denials: Denials,

@@ -3,8 +3,9 @@
 use super::context::Context;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindCounters;
+use crate::core::worker::PreemptionTotals;
 use crate::runtime::{Ended, WorkerView};
-use crate::telemetry::{Exposition, Metric, Samples};
+use crate::telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -28,6 +29,10 @@ fn process(cx: &Context, samples: &mut Samples) {
         samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
     }
     prebind(&cx.prebind.counters(), samples);
+    let evictions = cx.evict.counters();
+    for (result, count) in [("evicted", evictions.evicted), ("gone", evictions.gone), ("failed", evictions.failed)] {
+        samples.counter(Metric::Evictions, &[("result", result)], count);
+    }
     let events = cx.events.counters();
     samples.counter(Metric::Events, &[("result", "written")], events.written);
     samples.counter(Metric::Events, &[("result", "dropped")], events.dropped + events.failed);
@@ -98,6 +103,7 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     {
         samples.counter(Metric::ScheduleAttempts, &[("result", result), profile], count);
     }
+    preemption(totals.preemption, profile, samples);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "own")], totals.conflicts);
     let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
@@ -124,4 +130,15 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     let now = Timestamp::now().as_microsecond();
     let waited = snapshot.oldest_pending_unix_us.map_or(0.0, |since| (now - since).max(0) as f64 / 1e6);
     samples.gauge(Metric::OldestPending, &[profile], waited);
+}
+
+fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
+    samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
+    samples.counter(Metric::FailedRounds, &[profile], totals.failed);
+    samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);
+    let bounds = (0..totals.rounds.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(totals.rounds).collect();
+    let count = totals.rounds.iter().sum();
+    let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };
+    samples.histogram(Metric::PreemptionVictims, &[profile], victims);
 }

@@ -10,6 +10,7 @@ use super::{health, housekeeping, metrics, orphans, permissions, watches};
 use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
+use crate::cluster::evict::{self, EvictLane};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
 use crate::cluster::prebind::{self, Nominated, PreBindLane};
 use crate::cluster::raw::RawObjects;
@@ -97,16 +98,19 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         nominated.clone(),
         deliver.clone(),
     );
-    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
+    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
+    let told = options.events.then(|| events.clone());
+    let evict = EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
         held: lane.held(),
         lane: lane.clone(),
         prebind: prebind.clone(),
+        evict: evict.clone(),
         nominated,
         refusals: refusals.clone(),
-        events: options.events.then(|| events.clone()),
+        events: told,
     };
     let engine = Engine::new(|deliver| {
         // Set once, right here.
@@ -115,7 +119,7 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
     });
     let writes = Arc::default();
     let raw = RawObjects::new(|json| Some(axum::body::Bytes::copy_from_slice(json)));
-    Context { clients, engine, raw, lane, prebind, refusals, events, denials, writes, board: Board::default() }
+    Context { clients, engine, raw, lane, prebind, evict, refusals, events, denials, writes, board: Board::default() }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -176,7 +180,11 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
-    let (left, before) = tokio::join!(cx.lane.shutdown(LAND_WITHIN), cx.prebind.shutdown(LAND_WITHIN));
+    let (left, before, evictions) =
+        tokio::join!(cx.lane.shutdown(LAND_WITHIN), cx.prebind.shutdown(LAND_WITHIN), cx.evict.shutdown(LAND_WITHIN));
+    if evictions.unsettled > 0 {
+        tracing::warn!(rounds = evictions.unsettled, "evictions cut off: the next process decides anew");
+    }
     if before.unsettled > 0 {
         tracing::warn!(pods = before.unsettled, "writes to volumes cut off: the next process finds them as they are");
     }

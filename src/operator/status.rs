@@ -49,6 +49,8 @@ pub(super) struct Numbers {
     pub(super) totals: api::Totals,
     pub(super) unknown_fields: Vec<String>,
     pub(super) percentage: i32,
+    /// What there is to say of pods for which evictions were stopped.
+    pub(super) storm: Option<String>,
 }
 
 /// All that is known of one profile.
@@ -227,6 +229,9 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
     if numbers.nodes.matched == 0 {
         let text = "spec.nodes.selector matches no node: mend the selector, or label nodes";
         return (SchedulingHealthy::NoMatchingNodes, text.to_owned());
+    }
+    if let Some(storm) = &numbers.storm {
+        return (SchedulingHealthy::PreemptionStorm, storm.clone());
     }
     if numbers.pods.unschedulable + numbers.pods.held > 0 {
         return (SchedulingHealthy::Backlog, backlog(numbers));

@@ -1,6 +1,7 @@
 use crate::cluster::bind::{BindRequest, WorkerId};
+use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
-use crate::core::io::{AttemptId, RefusalReason, RefusalText};
+use crate::core::io::{AttemptId, NominatedNode, RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub struct Refusal {
     pub text: RefusalText,
     /// Whether an attempt failed; otherwise the pod is held without one, and there is no event.
     pub attempted: bool,
+    /// What becomes of the node that the pod is promised.
+    pub nomination: NominatedNode,
 }
 
 /// Where workers' effects go. Called from worker threads: nothing here may block.
@@ -30,7 +33,10 @@ pub trait Outlets: Send + Sync + 'static {
     /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all.
     fn nominate(&self, request: NominateRequest);
 
-    /// Takes back a worker's binds, and writes before binds, that were not sent; nothing else is delivered for them.
+    /// Queues evictions. Their outcome is delivered to the engine.
+    fn evict(&self, worker: WorkerId, request: EvictRequest);
+
+    /// Takes back a worker's binds, writes before binds and evictions that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
 
     /// Each worker's part of the lane while `busy` of them have something to bind, at least 1.

@@ -25,6 +25,7 @@ mod metrics;
 mod objects;
 mod overbooking;
 mod placing;
+mod preemption;
 mod profiles;
 mod refused;
 mod relations;

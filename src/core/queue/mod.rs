@@ -39,6 +39,8 @@ pub enum Parked {
     Gated,
     /// The worker holds it: a feature not implemented, a namespace refused.
     Held,
+    /// Pods are being asked to go for it.
+    Preempting,
 }
 
 /// How many pods are in each part.
@@ -50,7 +52,7 @@ pub struct Counts {
     pub backoff: usize,
     /// Waiting for a change that may help.
     pub unschedulable: usize,
-    /// With scheduling gates.
+    /// With scheduling gates, or while pods are being asked to go for them.
     pub gated: usize,
     /// Held by the worker.
     pub held: usize,
@@ -264,6 +266,56 @@ impl Queue {
         }
     }
 
+    /// Keeps the queued pod `uid` from being looked at while pods are asked to go for it.
+    pub fn gate(&mut self, uid: &str) {
+        if let Some(entry) = self.take(uid) {
+            self.park(entry, Parked::Preempting);
+        }
+    }
+
+    /// The pods were asked to go: the pod `uid` waits until one of them is gone. `missed` says that this came first.
+    pub fn open(&mut self, uid: &str, now: Time, missed: bool) {
+        if let Some(entry) = self.take_gated(uid) {
+            if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+        }
+    }
+
+    /// They could not be asked to go: the pod `uid` is tried again, at once or (`back_off`) after backoff for an error.
+    pub fn open_failed(&mut self, uid: &str, now: Time, back_off: bool) {
+        let Some(mut entry) = self.take_gated(uid) else { return };
+        if !back_off {
+            return self.activate(entry);
+        }
+        entry.error_count += 1;
+        entry.rejectors = PluginSet::NONE;
+        entry.enter(now, backoff_duration(self.times, entry.error_count));
+        self.requeue(entry, now);
+    }
+
+    fn take_gated(&mut self, uid: &str) -> Option<Entry> {
+        let gated = self.entries.get(uid).is_some_and(|entry| entry.part == Part::Parked(Parked::Preempting));
+        if gated { self.take(uid) } else { None }
+    }
+
+    /// Lets the pod `uid` try again if it is unschedulable.
+    pub fn retry(&mut self, uid: &str, now: Time) {
+        if self.entries.get(uid).is_some_and(|entry| entry.part == Part::Unschedulable)
+            && let Some(entry) = self.take(uid)
+        {
+            self.requeue(entry, now);
+        }
+    }
+
+    /// What refused the pod `uid` last, and at which version.
+    pub fn refused_by(&self, uid: &str) -> Option<(PluginSet, u64)> {
+        self.entries.get(uid).map(|entry| (entry.rejectors, entry.refused_at))
+    }
+
+    /// Why no node fitted the queued pod `uid` last, if that was the end of its last attempt.
+    pub fn diagnosis(&self, uid: &str) -> Option<&Arc<Diagnosis>> {
+        self.entries.get(uid)?.diagnosis.as_ref()
+    }
+
     /// Moves every pod whose backoff has ended to active.
     pub fn flush_backoff(&mut self, now: Time) {
         for errors in [false, true] {
@@ -333,7 +385,7 @@ impl Queue {
 
     fn parked_count(&mut self, why: Parked) -> &mut usize {
         match why {
-            Parked::Gated => &mut self.counts.gated,
+            Parked::Gated | Parked::Preempting => &mut self.counts.gated,
             Parked::Held => &mut self.counts.held,
         }
     }

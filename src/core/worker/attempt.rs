@@ -1,6 +1,7 @@
+use super::preemption::PostFilter;
 use super::{Binding, Worker};
 use crate::core::cycle::{Decision, NoFit};
-use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText};
+use crate::core::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalText};
 use crate::core::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
 use crate::core::model::{Pod, Str, Time};
@@ -18,9 +19,14 @@ impl Worker {
             let (decision, version) = ledger.read(|l| (scheduler.decide(l, ticket.pod()), l.version()));
             let proposal = match decision {
                 Decision::Place(proposal) => proposal,
-                Decision::NoFit(no_fit) => {
-                    return self.refuse(now, ticket, no_fit, version, effects);
-                }
+                Decision::NoFit(no_fit) => match self.post_filter(now, ticket.pod(), &no_fit, ledger) {
+                    Ok(said) => return self.refuse(now, ticket, no_fit, version, said, ledger, effects),
+                    Err(Conflict::PodChanged) => return self.give_back(ticket, ledger),
+                    Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
+                        self.totals.conflicts += 1;
+                        continue;
+                    }
+                },
                 Decision::NoNodes => return self.no_nodes(now, ticket, effects),
                 Decision::Failed(text) => return self.attempt_failed(now, ticket, text, effects),
             };
@@ -41,6 +47,7 @@ impl Worker {
     }
 
     fn committed(&mut self, now: Time, ticket: Ticket, committed: Committed, effects: &mut Vec<Effect>) {
+        self.forget_rounds(&ticket.pod().uid);
         if let Some(writes) = committed.volumes {
             return self.prepare_volumes(now, ticket, committed.node, writes, effects);
         }
@@ -55,17 +62,38 @@ impl Worker {
         effects.push(Effect::Bind { attempt, pod, node, extender: None });
     }
 
-    fn refuse(&mut self, now: Time, ticket: Ticket, no_fit: NoFit, version: u64, effects: &mut Vec<Effect>) {
+    fn refuse(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        no_fit: NoFit,
+        version: u64,
+        said: PostFilter,
+        ledger: &impl LedgerAccess,
+        effects: &mut Vec<Effect>,
+    ) {
         self.totals.unschedulable += 1;
         let diagnosis = Arc::new(no_fit.diagnosis);
-        effects.push(Effect::Refuse {
-            pod: ticket.pod().clone(),
-            reason: RefusalReason::Unschedulable,
-            text: RefusalText::Diagnosis(diagnosis.clone()),
-            attempted: true,
-        });
+        let pod = ticket.pod().clone();
+        let (text, nomination) = match &said {
+            PostFilter::NotRun => (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Clear),
+            PostFilter::Evicting(evicting) => {
+                (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Set(evicting.node.clone()))
+            }
+            PostFilter::Not(why, nomination) if why.is_empty() => {
+                (RefusalText::Diagnosis(diagnosis.clone()), nomination.clone())
+            }
+            PostFilter::Not(why, nomination) => {
+                (RefusalText::NotPreempting(diagnosis.clone(), why.clone()), nomination.clone())
+            }
+        };
+        let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_said(&pod)));
+        effects.push(Effect::Refuse { pod: told, reason, text, attempted: true, nomination });
         let missed = self.hints.may_help(no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
+        if let PostFilter::Evicting(evicting) = said {
+            self.ask_to_evict(pod, evicting, effects);
+        }
     }
 
     fn no_nodes(&mut self, now: Time, ticket: Ticket, effects: &mut Vec<Effect>) {
@@ -75,6 +103,7 @@ impl Worker {
             reason: RefusalReason::Unschedulable,
             text: RefusalText::Plain(NO_NODES.into()),
             attempted: true,
+            nomination: NominatedNode::Clear,
         });
         self.queue.failed(ticket, now);
     }
@@ -87,6 +116,7 @@ impl Worker {
             reason: RefusalReason::SchedulerError,
             text: RefusalText::Plain(text),
             attempted: true,
+            nomination: NominatedNode::Clear,
         });
         self.queue.failed(ticket, now);
     }

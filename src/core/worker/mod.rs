@@ -12,6 +12,11 @@ mod attempt;
 mod follow;
 mod hold;
 mod outcome;
+mod preemption;
+#[cfg(test)]
+mod preemption_random_tests;
+#[cfg(test)]
+mod preemption_tests;
 #[cfg(test)]
 mod room_tests;
 mod snapshot;
@@ -26,7 +31,7 @@ mod volumes;
 mod wake_tests;
 
 pub use hold::hold_reason;
-pub use snapshot::{ForeignBind, TopReason, Totals, WorkerSnapshot};
+pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::core::cycle::Scheduler;
 use crate::core::io::{AttemptId, Effect, Input};
@@ -36,6 +41,7 @@ use crate::core::model::{Str, Time};
 use crate::core::plugins::hints::Hints;
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::queue::{Queue, Ticket, Wake};
+use preemption::Rounds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -72,6 +78,8 @@ pub struct Worker {
     binding_by_uid: FxHashMap<Str, AttemptId>,
     unknown_binds: usize,
     volumes: VolumeWaits,
+    rounds: Rounds,
+    unix_us_at_zero: i64,
     bind_window: usize,
     last_attempt: u64,
     next_sweep: Option<Time>,
@@ -92,6 +100,8 @@ impl Worker {
             binding_by_uid: FxHashMap::default(),
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
+            rounds: Rounds::default(),
+            unix_us_at_zero: 0,
             bind_window: usize::MAX,
             last_attempt: 0,
             next_sweep: None,
@@ -111,6 +121,11 @@ impl Worker {
     /// A late pod of high priority then waits for a lane, not for a backlog.
     pub fn set_bind_window(&mut self, window: usize) {
         self.bind_window = window.max(1);
+    }
+
+    /// What the time [`Time::ZERO`] is on the wall clock, in microseconds of Unix time: how long pods have run is told by that.
+    pub fn set_unix_us_at_zero(&mut self, unix_us: i64) {
+        self.unix_us_at_zero = unix_us;
     }
 
     /// Requests on the way that count against the window.
@@ -157,6 +172,7 @@ impl Worker {
         ledger.read(|ledger| self.follow(now, ledger, effects));
         self.run_timers(now);
         self.run_volumes(now, ledger, effects);
+        self.run_rounds(now, ledger);
         if self.profile().mode == Mode::Active {
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
@@ -189,7 +205,13 @@ impl Worker {
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| counts.unschedulable > 0);
-        backoff.into_iter().chain(sweep).chain(self.volumes.next_timeout()).min().map_or(Next::Idle, Next::At)
+        backoff
+            .into_iter()
+            .chain(sweep)
+            .chain(self.volumes.next_timeout())
+            .chain(self.rounds.next_look())
+            .min()
+            .map_or(Next::Idle, Next::At)
     }
 
     /// Whether nothing but time or a change can make it do more: for simulations.

@@ -14,7 +14,7 @@ use crate::core::plugins::Plugin;
 use crate::core::plugins::inter_pod_affinity::testing::{Asks, labelled, labels, selector, term};
 use crate::core::profile::Filter;
 use crate::core::testing::node;
-use crate::core::volume_testing::{bound, csi, csi_node, mounting, named, using};
+use crate::core::volume_testing::{bound, csi, csi_node, mounting, using};
 use rustc_hash::FxHashSet;
 use std::cell::RefCell;
 use std::time::Duration;

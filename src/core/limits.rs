@@ -73,3 +73,16 @@ pub const HINT_COHORTS: usize = 128;
 
 /// Cohorts held against pods that wait in one look at the log, some milliseconds' worth; beyond, the rest are tried.
 pub const HINT_LOOKS: usize = 65_536;
+
+/// Questions to one extender without an answer, beyond which a worker takes up no more pods that concern it. As many again
+/// as it is sent at once by default: one answers while the next waits. At 10 ms a call these are 6,400 calls a second.
+pub const EXTENDER_QUESTIONS: usize = 64;
+
+/// Attempts of one worker that wait for extenders: each holds the names of its nodes, some 20 KiB on 5,000 nodes.
+pub const ATTEMPTS_ASKING: usize = 256;
+
+/// Bytes of a message of an extender that are kept: it ends up in conditions and events.
+pub const EXTENDER_MESSAGE_BYTES: usize = 256;
+
+/// Different messages of extenders that a refusal names; some write the node's name into each.
+pub const EXTENDER_MESSAGES: usize = 32;

@@ -11,9 +11,9 @@ use crate::cluster::events::EventSink;
 use crate::cluster::evict::EvictLane;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
-use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
+use crate::extender::{Lanes, ObjectStore};
 use crate::runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
-    pub(super) raw: RawObjects,
+    pub(super) lanes: Lanes,
+    /// Whole objects for extenders.
+    pub(super) store: Arc<ObjectStore>,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
     pub(super) evict: EvictLane,

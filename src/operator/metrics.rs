@@ -4,6 +4,7 @@ use super::context::Context;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindCounters;
 use crate::core::worker::PreemptionTotals;
+use crate::extender::{Circuit, ExtenderHealth};
 use crate::runtime::{Ended, WorkerView};
 use crate::telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
@@ -17,6 +18,9 @@ pub(super) fn exposition(cx: Context) -> Exposition {
         board(&cx, samples);
         for (name, view) in cx.engine.workers() {
             worker(&name, &view, samples);
+            for one in cx.lanes.health(&name) {
+                extender(&name, &one, samples);
+            }
         }
     })
 }
@@ -85,6 +89,23 @@ fn board(cx: &Context, samples: &mut Samples) {
             let labels = [("profile", &**name), ("mode", &*mode), ("generation", &*generation)];
             samples.gauge(Metric::ProfileInfo, &labels, 1.0);
         }
+    }
+}
+
+fn extender(profile: &str, one: &ExtenderHealth, samples: &mut Samples) {
+    let of = [("profile", profile), ("extender", &*one.name)];
+    for (state, calls) in [("in_flight", one.in_flight), ("waiting", one.waiting)] {
+        samples.gauge(Metric::ExtenderCalls, &[of[0], of[1], ("state", state)], calls as f64);
+    }
+    for (verb, health) in &one.verbs {
+        let labels = [of[0], of[1], ("verb", verb.as_str())];
+        for (result, count) in &health.results {
+            let labels = [labels[0], labels[1], labels[2], ("result", result.as_str())];
+            samples.counter(Metric::ExtenderRequests, &labels, *count);
+        }
+        samples.histogram(Metric::ExtenderDuration, &labels, health.latency.clone());
+        let is_open = health.circuit != Circuit::Closed;
+        samples.gauge(Metric::ExtenderCircuit, &labels, f64::from(u8::from(is_open)));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeReq
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
 use crate::core::model::{Pod, Str};
+use crate::extender::{Ask, Lanes};
 use crate::runtime::{Outlets, Refusal};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
@@ -14,6 +15,7 @@ use tokio::sync::{Notify, watch as channel};
 /// The way out for effects.
 pub(super) struct Wiring {
     pub(super) lane: BindLane,
+    pub(super) lanes: Lanes,
     pub(super) prebind: PreBindLane,
     pub(super) evict: EvictLane,
     pub(super) nominated: Nominated,
@@ -26,6 +28,15 @@ impl Outlets for Wiring {
     fn bind(&self, worker: WorkerId, request: BindRequest) {
         self.refusals.cancel(&request.pod.uid);
         self.lane.submit(worker, request);
+    }
+
+    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        self.lanes.bind(worker, profile, extender, request);
+    }
+
+    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask) {
+        self.lanes.ask(worker, profile, ask);
     }
 
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
@@ -44,6 +55,7 @@ impl Outlets for Wiring {
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         let mut taken = self.prebind.revoke(worker);
         taken.extend(self.lane.revoke(worker));
+        taken.extend(self.lanes.revoke(worker));
         taken.extend(self.evict.revoke(worker));
         taken
     }

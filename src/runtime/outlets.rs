@@ -3,6 +3,7 @@ use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::core::io::{AttemptId, NominatedNode, RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
+use crate::extender::Ask;
 use std::sync::Arc;
 
 /// What a pod's owner is to be told.
@@ -26,6 +27,12 @@ pub struct Refusal {
 pub trait Outlets: Send + Sync + 'static {
     /// Queues a bind. Its outcome is delivered to the engine.
     fn bind(&self, worker: WorkerId, request: BindRequest);
+
+    /// Has a profile's extender bind a pod. Its outcome is delivered to the engine.
+    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest);
+
+    /// Asks a profile's extender. The answer is delivered to the engine.
+    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask);
 
     /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);

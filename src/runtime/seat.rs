@@ -11,7 +11,9 @@ use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::core::io::{AttemptId, BindOutcome, Effect, Input};
 use crate::core::ledger::LedgerAccess;
+use crate::core::model::Str;
 use crate::core::worker::{Next, Worker};
+use crate::extender::Ask;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -187,10 +189,21 @@ impl Seat {
         self.effects.reverse();
         while let Some(effect) = self.effects.last().cloned() {
             match effect {
-                Effect::Bind { attempt, pod, node, extender: _ } => {
+                Effect::Bind { attempt, pod, node, extender } => {
                     let request = BindRequest { attempt, pod, node };
                     self.desk.opened(&request);
-                    self.shared.outlets.bind(self.desk.id, request);
+                    match extender.and_then(|at| self.extender_name(at)) {
+                        None => self.shared.outlets.bind(self.desk.id, request),
+                        Some(name) => {
+                            self.shared.outlets.bind_by(self.desk.id, &self.post.name, &name, request);
+                        }
+                    }
+                }
+                Effect::AskExtender { attempt, extender, pod, question } => {
+                    if let Some(name) = self.extender_name(extender) {
+                        let ask = Ask { attempt, extender, name, pod, question };
+                        self.shared.outlets.ask(self.desk.id, &self.post.name, ask);
+                    }
                 }
                 Effect::BindVolumes { attempt, pod, node, writes } => {
                     let request = VolumeRequest::new(attempt, pod, &node, &writes);
@@ -202,8 +215,6 @@ impl Seat {
                     let request = EvictRequest { attempt, preemptor, node, victims, taken_back, lesser };
                     self.shared.outlets.evict(self.desk.id, request);
                 }
-                // No worker asks for these yet.
-                Effect::AskExtender { .. } => {}
                 Effect::Refuse { pod, reason, text, attempted, nomination } => {
                     let profile = self.post.name.clone();
                     self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted, nomination });
@@ -211,6 +222,11 @@ impl Seat {
             }
             self.effects.pop();
         }
+    }
+
+    /// The name of one of the profile's extenders.
+    fn extender_name(&self, at: usize) -> Option<Str> {
+        self.worker.profile().extenders.get(at).map(|extender| extender.name.clone())
     }
 
     /// Publishes if it is time; otherwise says when it will be.

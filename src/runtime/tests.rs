@@ -21,6 +21,8 @@ pub(super) struct Nowhere;
 impl Outlets for Nowhere {
     fn bind(&self, _: WorkerId, _: BindRequest) {}
     fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
+    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
+    fn ask(&self, _: WorkerId, _: &Str, _: crate::extender::Ask) {}
     fn evict(&self, _: WorkerId, _: EvictRequest) {}
     fn nominate(&self, _: NominateRequest) {}
     fn bound(&self, _: Arc<Pod>, _: Str) {}
@@ -62,6 +64,8 @@ impl Outlets for Hand {
         }
         self.queued.lock().unwrap().push((worker, request));
     }
+    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
+    fn ask(&self, _: WorkerId, _: &Str, _: crate::extender::Ask) {}
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
         self.written.lock().unwrap().push((worker, request));
     }

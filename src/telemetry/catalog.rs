@@ -77,6 +77,14 @@ metrics! {
         "Writes before a bind, by what they went to and result";
     PreBindPods: Gauge, "schedulerprofile_prebind_pods",
         "Pods with a write before their bind: queued, or in flight";
+    ExtenderRequests: Counter, "schedulerprofile_extender_requests_total",
+        "Questions to extenders, by extender, verb and result";
+    ExtenderDuration: Histogram, "schedulerprofile_extender_request_duration_seconds",
+        "How long calls of extenders took that were sent, answered or not";
+    ExtenderCircuit: Gauge, "schedulerprofile_extender_circuit_open",
+        "Whether a verb of an extender is left alone, but for a call now and then";
+    ExtenderCalls: Gauge, "schedulerprofile_extender_calls",
+        "Calls of an extender: in_flight, or waiting for one of these to end";
     Evictions: Counter, "schedulerprofile_evictions_total",
         "Victims of preemptions, by result: evicted, gone, failed";
     FailedRounds: Counter, "schedulerprofile_preemption_failures_total",

@@ -333,6 +333,7 @@ fn compare(scheduler: &mut Scheduler, ledger: &Ledger, pending: &Arc<Pod>, conte
         }
         Decision::Failed(text) => assert_eq!(explained, Explanation::Failed(text), "{context}"),
         Decision::NoNodes => assert!(names.is_empty() && why.is_none(), "{context}"),
+        Decision::Ask(inquiry) => panic!("{context}: there is nobody to ask: {inquiry:?}"),
     }
 }
 

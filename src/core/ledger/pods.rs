@@ -24,7 +24,8 @@ pub enum PodState {
 }
 
 impl PodState {
-    fn key(&self) -> &PodKey {
+    /// Its namespace and name.
+    pub fn key(&self) -> &PodKey {
         match self {
             Self::Pending(pod) | Self::Assumed { pod, .. } => &pod.key,
             Self::Bound(placed) => &placed.key,

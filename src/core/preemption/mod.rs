@@ -26,10 +26,16 @@ mod dry_run;
 mod eligibility;
 mod explain;
 mod holds;
+#[cfg(test)]
+mod limit_tests;
 mod limits;
 mod pick;
+#[cfg(test)]
+mod random_tests;
 mod rules;
 mod status;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

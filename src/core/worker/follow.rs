@@ -34,6 +34,7 @@ impl Worker {
         let mut device_classes = false;
         for (version, change) in changes {
             self.volumes.note(change);
+            self.inquiries.note_change(change);
             self.rounds.note(change);
             if let Change::Volume(change) = change {
                 claims.extend(change.claim().cloned());
@@ -218,6 +219,7 @@ impl Worker {
         }
         self.hints.note_gap(ledger.version());
         self.volumes.note_gap();
+        self.inquiries.note_gap();
         self.rounds.note_gap();
         self.cursor = Some(ledger.version());
         self.wake_helped(now, ledger);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  step ─▶ inputs (how binds ended) ─▶ change log (new pods, wake-ups) ─▶ pop ─▶ decide (read) ─▶ commit (write) ─▶ Bind
+//!                                      extenders have a say first: see `extend` ──▲    │
 //!                                                                     claims to be bound first: see `volumes` ──▲
 //! ```
 //!
@@ -9,6 +10,11 @@
 //! [`AttemptId`] and holds nothing but the popped pod's ticket; an answer to an attempt that is over is dropped.
 
 mod attempt;
+mod extend;
+#[cfg(test)]
+mod extend_random_tests;
+#[cfg(test)]
+mod extend_tests;
 mod follow;
 mod hold;
 mod outcome;
@@ -41,6 +47,7 @@ use crate::core::model::{Str, Time};
 use crate::core::plugins::hints::Hints;
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::queue::{Queue, Ticket, Wake};
+use extend::Inquiries;
 use preemption::Rounds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -78,6 +85,7 @@ pub struct Worker {
     binding_by_uid: FxHashMap<Str, AttemptId>,
     unknown_binds: usize,
     volumes: VolumeWaits,
+    inquiries: Inquiries,
     rounds: Rounds,
     unix_us_at_zero: i64,
     bind_window: usize,
@@ -100,6 +108,7 @@ impl Worker {
             binding_by_uid: FxHashMap::default(),
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
+            inquiries: Inquiries::default(),
             rounds: Rounds::default(),
             unix_us_at_zero: 0,
             bind_window: usize::MAX,
@@ -153,6 +162,8 @@ impl Worker {
         self.queue.wake(now, |_| Wake::Requeue);
         self.unknown_fields.clear();
         self.volumes.give_back();
+        self.inquiries.give_back();
+        self.queue.end_deferrals();
         self.cursor = None;
     }
 
@@ -172,15 +183,21 @@ impl Worker {
         ledger.read(|ledger| self.follow(now, ledger, effects));
         self.run_timers(now);
         self.run_volumes(now, ledger, effects);
+        self.run_inquiries(now, ledger, effects);
         self.run_rounds(now, ledger);
         if self.profile().mode == Mode::Active {
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
                     break;
                 }
-                let Some(ticket) = self.queue.pop() else {
+                let full = self.inquiries.full();
+                let Some(ticket) = self.queue.pop(full) else {
                     break;
                 };
+                if let Some(asks) = self.must_wait(full, ticket.pod()) {
+                    self.queue.defer(ticket, asks);
+                    continue;
+                }
                 self.attempt(now, ticket, ledger, effects);
             }
         }
@@ -200,7 +217,7 @@ impl Worker {
         let counts = self.queue.counts();
         let window_open = self.unacknowledged() < self.bind_window;
         let active = self.profile().mode == Mode::Active;
-        if active && window_open && self.queue.can_pop() {
+        if active && window_open && self.queue.can_pop(self.inquiries.full()) {
             return Next::Now;
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
@@ -217,7 +234,11 @@ impl Worker {
     /// Whether nothing but time or a change can make it do more: for simulations.
     pub fn is_quiet(&self) -> bool {
         let counts = self.queue.counts();
-        counts.active == 0 && counts.backoff == 0 && self.binding.is_empty() && self.volumes.len() == 0
+        counts.active == 0
+            && counts.backoff == 0
+            && self.binding.is_empty()
+            && self.volumes.len() == 0
+            && self.inquiries.len() == 0
     }
 
     /// The nodes it places on as of now, and how many of them are not cordoned. O(nodes) where they changed.

@@ -28,8 +28,8 @@ impl Worker {
                 }
             }
             Input::EvictionEnded { attempt, outcome } => self.eviction_ended(now, attempt, outcome, ledger, effects),
-            // No worker asks for these yet.
-            Input::ExtenderAnswered { .. } | Input::ExtenderRecovered { .. } => {}
+            Input::ExtenderAnswered { attempt, extender, answer } => self.inquiries.note(attempt, extender, answer),
+            Input::ExtenderRecovered { .. } => self.queue.hurry(),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }

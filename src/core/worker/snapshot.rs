@@ -93,7 +93,9 @@ pub struct WorkerSnapshot {
     pub counts: Counts,
     /// Decided pods that are not bound yet: their bind is on the way, or their claims are.
     pub in_flight: usize,
-    /// Those of them whose outcome is unknown.
+    /// Attempts that wait for extenders.
+    pub asking: usize,
+    /// Those of `in_flight` whose outcome is unknown.
     pub unknown_binds: usize,
     /// When the oldest pod that waits (gated ones aside) was created, in microseconds of Unix time.
     pub oldest_pending_unix_us: Option<i64>,
@@ -121,10 +123,16 @@ impl Worker {
         let (nodes_matched, nodes_schedulable) = self.count_nodes(ledger);
         let waiting =
             self.queue.entries().filter(|entry| entry.pod().gates.is_empty()).map(crate::core::queue::Entry::pod);
-        let binding = self.binding.values().map(|binding| binding.ticket.pod()).chain(self.volumes.pods());
+        let binding = self
+            .binding
+            .values()
+            .map(|binding| binding.ticket.pod())
+            .chain(self.volumes.pods())
+            .chain(self.inquiries.pods());
         WorkerSnapshot {
             counts: self.queue.counts(),
             in_flight: self.binding.len() + self.volumes.len(),
+            asking: self.inquiries.len(),
             unknown_binds: self.unknown_binds,
             oldest_pending_unix_us: waiting.chain(binding).map(|pod| pod.created_unix_us).min(),
             top_reasons: self.top_reasons(ledger),

@@ -107,9 +107,7 @@ fn strategy(args: &FitArgs) -> Value {
         FitStrategy::LeastAllocated => json!({"type": "LeastAllocated", "resources": resources}),
         FitStrategy::MostAllocated => json!({"type": "MostAllocated", "resources": resources}),
         FitStrategy::RequestedToCapacityRatio(shape) => {
-            let point = |p: &crate::core::profile::ShapePoint| {
-                json!({"utilization": p.utilization, "score": p.score / SHAPE_SCALE})
-            };
+            let point = |p: &crate::core::profile::ShapePoint| json!({"utilization": p.utilization, "score": p.score / SHAPE_SCALE});
             let shape: Vec<Value> = shape.iter().map(point).collect();
             let ratio = json!({"shape": shape});
             json!({"type": "RequestedToCapacityRatio", "resources": resources, "requestedToCapacityRatio": ratio})

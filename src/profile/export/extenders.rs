@@ -46,9 +46,15 @@ pub(super) fn write(
     let mut list = Vec::new();
     let mut binder: Option<&str> = None;
     for (extender, profile) in written {
-        let at = subjects.iter().find(|s| s.name == profile).and_then(|s| s.spec.extenders.iter().position(|e| e == extender));
+        let at = subjects
+            .iter()
+            .find(|s| s.name == profile)
+            .and_then(|s| s.spec.extenders.iter().position(|e| e == extender));
         let mut lost = Lost { profile, field: format!("spec.extenders[{}]", at.unwrap_or_default()), losses };
-        comments.push((format!("extenders[{}]", list.len()), format!("from {} of SchedulerProfile {profile}", extender.name)));
+        comments.push((
+            format!("extenders[{}]", list.len()),
+            format!("from {} of SchedulerProfile {profile}", extender.name),
+        ));
         list.push(one(extender, &mut binder, &mut lost));
     }
     configuration.insert("extenders".to_owned(), list.into());
@@ -187,7 +193,10 @@ fn tls_config(extender: &Extender, tls: &api::ExtenderTls, lost: &mut Lost<'_>) 
     }
     if let Some(cert) = &tls.client_cert_ref {
         let (cert_file, key_file) = (format!("{folder}/tls.crt"), format!("{folder}/tls.key"));
-        lost.change("tls.clientCertRef", format!("mount Secret {} so that it is {cert_file} and {key_file}", cert.name));
+        lost.change(
+            "tls.clientCertRef",
+            format!("mount Secret {} so that it is {cert_file} and {key_file}", cert.name),
+        );
         config.insert("certFile".to_owned(), cert_file.into());
         config.insert("keyFile".to_owned(), key_file.into());
     }

@@ -33,7 +33,8 @@ pub(super) fn write(subjects: &[Subject<'_>], configuration: &mut Map<String, Va
         }
         for other in subjects.iter().filter(|other| read(&other.spec.queue) != value) {
             let own = read(&other.spec.queue);
-            let what = format!("{own} becomes {seconds}s, that of {}: kube-scheduler has one for all profiles", first.name);
+            let what =
+                format!("{own} becomes {seconds}s, that of {}: kube-scheduler has one for all profiles", first.name);
             losses.add(other.name, Loss::lost(&path, what));
         }
     }

@@ -115,7 +115,10 @@ pub(super) fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api
     }
     let mut bounded = |name: &str, value: i64| {
         if value > MAX_BACKOFF {
-            losses.push(Loss::changed(name, format!("{value} becomes {MAX_BACKOFF}, the longest that a profile can have")));
+            losses.push(Loss::changed(
+                name,
+                format!("{value} becomes {MAX_BACKOFF}, the longest that a profile can have"),
+            ));
         }
         api::Duration::from_secs(value.min(MAX_BACKOFF).unsigned_abs())
     };
@@ -126,7 +129,11 @@ pub(super) fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api
     })
 }
 
-fn profiles(fields: &Fields<'_>, shared: &Shared<'_>, losses: &mut Vec<Loss>) -> Result<Vec<ImportedProfile>, ImportError> {
+fn profiles(
+    fields: &Fields<'_>,
+    shared: &Shared<'_>,
+    losses: &mut Vec<Loss>,
+) -> Result<Vec<ImportedProfile>, ImportError> {
     let nothing = serde_json::Value::Object(serde_json::Map::new());
     let mut nodes = fields.list("profiles")?;
     if nodes.is_empty() {

@@ -4,9 +4,7 @@ use super::catalogue::{PLUGINS, Plugin, Point};
 use super::error::ImportError;
 use super::sets::Plugins;
 use super::{Loss, Origins};
-use crate::api::{
-    AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, SchedulerProfileSpec, ScoreConfig,
-};
+use crate::api::{AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, SchedulerProfileSpec, ScoreConfig};
 
 /// Writes filters and scores into `spec`; `field` is the path of the profile's plugins.
 pub(super) fn apply(

@@ -204,8 +204,7 @@ fn extender(
 }
 
 fn verbs(fields: &Fields<'_>, timeout: api::Duration) -> Result<api::ExtenderVerbs, ImportError> {
-    let failure_policy =
-        if flag(fields, "ignorable")? { api::FailurePolicy::Ignore } else { api::FailurePolicy::Fail };
+    let failure_policy = if flag(fields, "ignorable")? { api::FailurePolicy::Ignore } else { api::FailurePolicy::Fail };
     let path = |name: &str| -> Result<Option<String>, ImportError> {
         let path = text(fields, name)?;
         if path.contains(['?', '#']) || path.contains(char::is_whitespace) {
@@ -286,3 +285,7 @@ fn managed_resources(fields: &Fields<'_>, seen: &mut Vec<String>) -> Result<Vec<
     }
     Ok(read)
 }
+
+#[cfg(test)]
+#[path = "extender_tests.rs"]
+mod tests;

@@ -5,8 +5,8 @@ use super::error::ImportError;
 use super::loss::Loss;
 use super::node::{Fields, Node};
 use super::origins::Origins;
-use super::{Import, ImportedProfile, POLICY_KEY, policy};
-use crate::api::{self, Preset, ScoringStrategy, ScoringStrategyType, SchedulerProfileSpec};
+use super::{Import, ImportedProfile, policy};
+use crate::api::{self, Preset, SchedulerProfileSpec, ScoringStrategy, ScoringStrategyType};
 use crate::profile::compile;
 use serde_json::Value;
 
@@ -208,17 +208,6 @@ fn from_provider(
     Ok(Import { profiles: vec![profile], losses: Vec::new(), manifests: Vec::new() })
 }
 
-/// Says what stands in the place of [`PolicySources`] where nothing can be looked up.
 #[cfg(test)]
-pub(super) struct Nowhere;
-
-#[cfg(test)]
-impl PolicySources for Nowhere {
-    fn file(&self, path: &str) -> Result<NamedPolicy, String> {
-        Err(format!("{path:?} is not there: add it"))
-    }
-
-    fn config_map(&self, namespace: &str, name: &str) -> Result<NamedPolicy, String> {
-        Err(format!("ConfigMap {namespace}/{name} with the key {POLICY_KEY} is not there: add it"))
-    }
-}
+#[path = "v1alpha1_tests.rs"]
+mod tests;

@@ -26,7 +26,8 @@ struct Out<'a> {
 
 /// Reads a Policy as a profile that serves `scheduler_name`.
 pub(super) fn read(document: &Value, scheduler_name: &str) -> Result<Import, ImportError> {
-    let spec = SchedulerProfileSpec { scheduler_names: vec![scheduler_name.to_owned()], ..SchedulerProfileSpec::default() };
+    let spec =
+        SchedulerProfileSpec { scheduler_names: vec![scheduler_name.to_owned()], ..SchedulerProfileSpec::default() };
     read_into(document, scheduler_name, spec, Origins::default())
 }
 

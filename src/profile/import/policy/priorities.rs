@@ -106,7 +106,8 @@ fn plain(
     };
     match text {
         "ServiceSpreadingPriority" => {
-            let what = "pods of the same controllers count as well as those of the same Services: SelectorSpread knows both";
+            let what =
+                "pods of the same controllers count as well as those of the same Services: SelectorSpread knows both";
             out.losses.push(Loss::changed(name.path(), what));
         }
         "RequestedToCapacityRatioPriority" => ratio(None, &source, out)?,
@@ -130,7 +131,8 @@ fn add(wanted: &mut Vec<Wanted>, new: Wanted, out: &mut Out<'_>) {
         return;
     };
     let weight = present.weight.max(new.weight);
-    let what = format!("{} and {} are both {}, which gets the larger weight, {weight}", present.source, new.source, new.score);
+    let what =
+        format!("{} and {} are both {}, which gets the larger weight, {weight}", present.source, new.source, new.score);
     let field = new.source.split(' ').next().unwrap_or_default();
     out.losses.push(Loss::changed(field, what));
     present.weight = weight;
@@ -215,14 +217,19 @@ fn label_preferences(
         out.origins.add_silently(format!("spec.pluginArgs.labelPreference[{i}]"), node.path());
         out.spec.plugin_args.label_preference.push(LabelPreference { label, present });
         if weight != first_weight {
-            let what = format!("its weight {weight} differs from {first_weight} of the first: label preferences count alike");
+            let what =
+                format!("its weight {weight} differs from {first_weight} of the first: label preferences count alike");
             out.losses.push(Loss::changed(node.path(), what));
         }
     }
     let sum = nodes.iter().fold(0i64, |sum, (_, weight)| sum.saturating_add(*weight));
     let paths: Vec<&str> = nodes.iter().map(|(node, _)| node.path()).collect();
     out.origins.say("spec.pluginArgs.labelPreference", format!("from {}", paths.join(", ")));
-    let source = if nodes.len() == 1 { first.path().to_owned() } else { format!("{}: the sum of their weights", paths.join(", ")) };
+    let source = if nodes.len() == 1 {
+        first.path().to_owned()
+    } else {
+        format!("{}: the sum of their weights", paths.join(", "))
+    };
     wanted.push(Wanted { score: S::LabelPreference, weight: sum, source });
     Ok(())
 }
@@ -273,7 +280,11 @@ fn write(wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
         let index = out.spec.scores.len();
         let field = found.source.split([' ', ',']).next().unwrap_or_default();
         let weight = i32::try_from(found.weight).map_err(|_| {
-            ImportError::new(format!("{field}.weight"), format!("{} is too large", found.weight), "write 1 to 1,000,000")
+            ImportError::new(
+                format!("{field}.weight"),
+                format!("{} is too large", found.weight),
+                "write 1 to 1,000,000",
+            )
         })?;
         out.origins.add_silently(format!("spec.scores[{index}].weight"), format!("{field}.weight"));
         out.origins.add(format!("spec.scores[{index}]"), found.source.clone());

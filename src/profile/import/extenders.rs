@@ -181,10 +181,7 @@ fn extender(
         return Ok(None);
     }
     let url = url(&fields)?;
-    if url.starts_with("http://") {
-        let what = "plain http: the operator asks it only where its flags allow that";
-        losses.push(Loss::note(fields.at("urlPrefix"), what));
-    }
+    losses.push(Loss::note(fields.at("urlPrefix"), who_allows(&url)));
     let tls = tls::read(&fields, spelling, &url, &name, &mut tls::Out { losses, manifests })?;
     let payload = if flag(&fields, "nodeCacheCapable")? { api::NodePayload::Names } else { api::NodePayload::Full };
     Ok(Some(api::Extender {
@@ -201,6 +198,21 @@ fn extender(
         auth: None,
         circuit_breaker: api::CircuitBreaker::default(),
     }))
+}
+
+/// The flag without which the operator does not ask an extender at `url`.
+fn who_allows(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    if scheme == "http" {
+        format!("plain http: the operator asks it only with --extender-allow-http {host}; with TLS it would be safe")
+    } else {
+        format!("the operator asks it only with --extender-allow-host {host}, or name a Service in endpoint.service")
+    }
 }
 
 fn verbs(fields: &Fields<'_>, timeout: api::Duration) -> Result<api::ExtenderVerbs, ImportError> {

@@ -2,6 +2,8 @@
 //!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
 
+mod clock;
+mod compare;
 mod completion;
 mod convert;
 mod crd;

@@ -99,11 +99,12 @@ pub(crate) struct Pair {
 pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
-    let objects = objects::sort(read(&args.filename)?, &mut notes)?;
+    let objects = objects::sort(read(&args.filename)?, &mut notes);
     let cluster = objects::decode(objects.cluster, &mut notes)?;
     let mut compiled = |path: &PathBuf| {
         let paths = std::slice::from_ref(path);
-        profiles::resolve(profiles::only(read(paths)?, paths)?, &cluster, &mut notes)
+        let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
+        profiles::resolve(objects, &config_maps, &cluster, &mut notes)
     };
     let mut profiles = [compiled(first)?, compiled(second)?];
     if let [[a], [b]] = [&*profiles[0], &*profiles[1]] {

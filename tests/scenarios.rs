@@ -4,12 +4,15 @@
 //! the folder is what `-f` names. Blocks `expect simulate`, `expect explain` and `expect error` hold what must be said:
 //!
 //! ```text
-//! expect simulate   NS/POD -> NODE [or NODE …]        every pending pod, in any order
+//! expect simulate   NS/POD -> NODE [or NODE …][, evicts NS/VICTIM NS/VICTIM …]    every pending pod, in any order
 //!                   NS/POD REASON: MESSAGE
 //!                   summary KEY N, KEY N …
 //! expect explain    NS/POD on NODE: PLUGIN N, …, total N
 //!                   NS/POD off NODE: PLUGIN CODE: REASON, …
 //!                   NS/POD feasible N | message: TEXT | reason: TEXT
+//!                   NS/POD evicts on NODE: NS/VICTIM, …                   the node that preemption would choose
+//!                   NS/POD may-evict on NODE: NS/VICTIM, …[; violations N]  a node where it would help
+//!                   NS/POD preemption: TEXT                               why it does not help
 //! expect error      what standard error says
 //! ```
 //!
@@ -172,7 +175,11 @@ fn check_simulate(folder: &Path, block: &Block, seed: u64, mismatches: &mut Vec<
             continue;
         };
         let fits = match (rest.strip_prefix("-> "), got.strip_prefix("-> ")) {
-            (Some(nodes), Some(node)) => nodes.split(" or ").any(|n| n == node),
+            (Some(wanted), Some(got)) => {
+                let parts = |text| str::split_once(text, ", evicts ").unwrap_or((text, ""));
+                let ((nodes, victims), (node, evicted)) = (parts(wanted), parts(got));
+                nodes.split(" or ").any(|n| n == node) && matches(victims, evicted)
+            }
             (None, None) => matches(rest, &got),
             _ => false,
         };
@@ -201,8 +208,10 @@ fn check_simulate(folder: &Path, block: &Block, seed: u64, mismatches: &mut Vec<
 /// `ns/name`, and `-> node` or `Reason: message`.
 fn fate(pod: &Value) -> (String, String) {
     let text = |key: &str| pod[key].as_str().unwrap_or_default().to_owned();
+    let victims: Vec<&str> = pod["victims"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
     let fate = match pod["node"].as_str() {
-        Some(node) => format!("-> {node}"),
+        Some(node) if victims.is_empty() => format!("-> {node}"),
+        Some(node) => format!("-> {node}, evicts {}", victims.join(" ")),
         None => format!("{}: {}", text("reason"), text("message")),
     };
     (format!("{}/{}", text("namespace"), text("name")), fate)
@@ -269,8 +278,26 @@ fn differs(pod: &Value, expected: &str) -> Option<String> {
             };
             (!matches(rest, &got)).then(|| format!("off {got}"))
         }
+        "evicts" | "may-evict" | "preemption:" => preemption_differs(&pod["preemption"], what, rest),
         other => panic!("unknown expectation {other}"),
     }
+}
+
+fn preemption_differs(got: &Value, what: &str, rest: &str) -> Option<String> {
+    if what == "preemption:" {
+        let message = got["message"].as_str().unwrap_or("absent");
+        let text = message.strip_prefix("preemption: ").unwrap_or(message);
+        return (!matches(rest, text)).then(|| format!("preemption: {got}"));
+    }
+    let (node, victims) = rest.strip_prefix("on ").unwrap().split_once(": ").unwrap();
+    let (victims, violations) = victims.split_once("; violations ").unwrap_or((victims, "0"));
+    let candidate = got["candidates"].as_array().into_iter().flatten().find(|c| c["node"] == node);
+    let is_so = candidate.is_some_and(|candidate| {
+        let victims: Vec<&str> = victims.split(", ").collect();
+        candidate["victims"] == Value::from(victims) && candidate["budgetViolations"] == json_number(violations)
+    });
+    let chosen = what == "may-evict" || got["node"] == node;
+    (!(is_so && chosen)).then(|| format!("{what}: {got}"))
 }
 
 fn check_error(folder: &Path, block: &Block, mismatches: &mut Vec<Mismatch>) {

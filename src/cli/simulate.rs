@@ -2,7 +2,7 @@
 
 use super::inputs::{self, InputArgs};
 use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, units};
+use super::{Answer, compare, units};
 use crate::core::ledger::NodeTable;
 use crate::simulate::{self, Fate, Outcome, PodReport};
 use std::collections::BTreeMap;
@@ -14,19 +14,25 @@ const NAMES_PER_LINE: usize = 4;
 
 /// Arguments of `berth simulate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 2: some pod does not fit. Pods that wait for scheduling gates do not count.")]
+#[command(after_help = "With --profile given twice, the same pods are placed once by each, and what differs is told.
+
+Exit code 2: some pod does not fit; of two profiles: some pod fits no longer with the second. Pods that wait for
+scheduling gates do not count.")]
 pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
-    seed: u64,
+    pub(super) seed: u64,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    pub(super) output: Format,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
+    if args.inputs.profile.len() > 1 {
+        return compare::run(args, &inputs::load_pair(&args.inputs)?);
+    }
     let inputs = inputs::load(&args.inputs)?;
     for note in &inputs.notes {
         output::note(format_args!("note: {note}"));
@@ -45,6 +51,7 @@ fn write_text(out: &mut dyn Write, outcome: &Outcome, args: &Args, took: Duratio
     let nodes = outcome.ledger.nodes();
     writeln!(out, "{}", headline(outcome, nodes.len()))?;
     write_nodes(out, &outcome.report.pods, nodes)?;
+    write_victims(out, &outcome.report.pods)?;
     write_unplaced(out, &outcome.report.pods)?;
     if let Some(hint) = hint(outcome, args) {
         writeln!(out, "\nhint: {hint}")?;
@@ -68,13 +75,19 @@ fn headline(outcome: &Outcome, nodes: usize) -> String {
         summary.nodes_used,
         counted(nodes, "node")
     );
-    for (fate, words) in
-        [(Fate::Unschedulable, "without a node that fits"), (Fate::Gated, "gated"), (Fate::Held, "held")]
-    {
-        let count = pods.iter().filter(|p| p.fate == fate).count();
+    let of = |fate: Fate| pods.iter().filter(|p| p.fate == fate).count();
+    for (count, words) in [
+        (of(Fate::Unschedulable), "without a node that fits"),
+        (of(Fate::Preempted), "placed and preempted"),
+        (of(Fate::Gated), "gated"),
+        (of(Fate::Held), "held"),
+    ] {
         if count > 0 {
             line.extend([", ", &count.to_string(), " ", words]);
         }
+    }
+    if summary.preempted > 0 {
+        line.extend(["; ", &counted(summary.preempted, "pod"), " preempted"]);
     }
     line
 }
@@ -109,6 +122,22 @@ fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io
             share(used.memory, allocatable.memory, units::bytes),
             some_of(&pods),
         ]);
+    }
+    writeln!(out)?;
+    table.write(out)
+}
+
+/// The pods for which others were removed.
+fn write_victims(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
+    let preemptors: Vec<&PodReport> = pods.iter().filter(|p| !p.victims.is_empty()).collect();
+    if preemptors.is_empty() {
+        return Ok(());
+    }
+    let columns = ["POD", "PREEMPTS ON", "VICTIMS"].map(|name| (name.to_owned(), Align::Left));
+    let mut table = Table::new(0, columns);
+    for pod in preemptors {
+        let node = pod.nominated_node.as_deref().unwrap_or("-");
+        table.row([pod.key().to_string(), node.to_owned(), some_of(&pod.victims)]);
     }
     writeln!(out)?;
     table.write(out)

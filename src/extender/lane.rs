@@ -143,7 +143,7 @@ impl Lane {
     pub(super) fn ask(self: &Arc<Self>, worker: WorkerId, ask: Ask) {
         self.remember(worker, &ask.name, ask.extender);
         let lane = self.clone();
-        self.tasks.spawn(async move {
+        let task = async move {
             let Ask { attempt, extender, name, pod, question } = ask;
             let answer = async {
                 let found = lane.find(&name)?;
@@ -155,7 +155,8 @@ impl Lane {
                     (lane.with.deliver)(worker, Input::ExtenderAnswered { attempt, extender, answer });
                 }
             }
-        });
+        };
+        self.tasks.spawn_on(task, &self.with.runtime);
     }
 
     /// Binds by an extender; the outcome is delivered.
@@ -173,7 +174,7 @@ impl Lane {
         let ticket = Arc::new(Ticket::new(CancellationToken::new()));
         self.tickets().insert((worker, attempt), ticket.clone());
         let lane = self.clone();
-        self.tasks.spawn(async move {
+        let task = async move {
             let tell = |outcome| (lane.with.deliver)(worker, Input::BindEnded { attempt, outcome });
             let binder = Binder {
                 extender: &found,
@@ -195,7 +196,8 @@ impl Lane {
             if let Some(outcome) = ended {
                 tell(outcome);
             }
-        });
+        };
+        self.tasks.spawn_on(task, &self.with.runtime);
     }
 
     /// Takes back a worker's binds that were not sent.

@@ -16,6 +16,7 @@ use crate::core::model::{Pod, Str};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// A question of a worker.
 #[derive(Debug, Clone)]
@@ -81,6 +82,8 @@ pub(super) struct Surroundings {
     pub(super) gate: Gate,
     pub(super) deliver: Deliver,
     pub(super) notify: Notify,
+    /// Workers ask from threads of their own; calls run here.
+    pub(super) runtime: Handle,
 }
 
 /// The lanes of all profiles. Cheap to clone; all clones are the same lanes.
@@ -109,12 +112,12 @@ impl std::fmt::Debug for Lanes {
 }
 
 impl Lanes {
-    /// Lanes without profiles. Calls run on the tokio runtime from which they are asked for.
+    /// Lanes without profiles. Calls run on the tokio runtime on which this is called, from wherever they are asked for.
     pub fn new(options: Options) -> Self {
         let Options { policy, kube, store, key_of, gate, deliver, notify } = options;
         let net = Net { policy: Arc::new(policy), lookup: system_lookup(), kube: kube.clone() };
         let objects = Objects { store: store.clone(), kube, key_of };
-        let with = Arc::new(Surroundings { net, objects, gate, deliver, notify });
+        let with = Arc::new(Surroundings { net, objects, gate, deliver, notify, runtime: Handle::current() });
         Self(Arc::new(Shared { with, store, state: Mutex::default() }))
     }
 

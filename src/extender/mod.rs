@@ -56,6 +56,7 @@ mod question;
 mod resolve;
 mod settings;
 mod stats;
+mod taps;
 mod tls;
 
 pub use api_servers::api_server_addresses;
@@ -66,3 +67,4 @@ pub use lanes::{Ask, Lanes, Notice, Notify, Options};
 pub use objects::{KeyOf, ObjectStore};
 pub use settings::{Credentials, Endpoint, Lookup, Secret, Settings, SettingsError, Verb, VerbSettings, references};
 pub use stats::{CallResult, ExtenderHealth, LastError, VerbHealth};
+pub use taps::taps;

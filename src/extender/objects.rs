@@ -75,6 +75,23 @@ impl ObjectStore {
         }
     }
 
+    /// A node that was read besides the watch: kept unless the watch was faster.
+    pub fn put_missing_node(&self, name: &str, raw: &[u8]) {
+        if let (true, Ok(form)) = (self.wants_nodes(), sent_form(raw)) {
+            Self::change(&self.nodes, |map| _ = map.entry(name.into()).or_insert(form));
+        }
+    }
+
+    /// Whether a pod is there.
+    pub fn has_pod(&self, uid: &str) -> bool {
+        self.pods.read().unwrap_or_else(PoisonError::into_inner).contains_key(uid)
+    }
+
+    /// Whether a node is there.
+    pub fn has_node(&self, name: &str) -> bool {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
     /// A node is gone.
     pub fn forget_node(&self, name: &str) {
         Self::change(&self.nodes, |map| drop(map.remove(name)));

@@ -12,6 +12,12 @@ pub enum InputError {
         /// What the operating system says; not a `source`: the text holds what a user needs of it.
         cause: io::Error,
     },
+    /// More than two profiles are to be compared.
+    #[error("--profile is given {given} times: give it once, or twice to compare; a folder may hold several profiles")]
+    NotTwo {
+        /// How often it is given.
+        given: usize,
+    },
     /// A folder holds nothing to read.
     #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
     EmptyFolder {
@@ -96,13 +102,21 @@ pub enum InputError {
     },
     /// `--profile` names a file without a profile.
     #[error(
-        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, or a KubeSchedulerConfiguration"
+        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, a KubeSchedulerConfiguration or a Policy"
     )]
     NoProfile {
         /// The files as given.
         files: String,
         /// The version this program reads.
         api_version: String,
+    },
+    /// Inputs of `berth convert` hold nothing to convert.
+    #[error("{files}: nothing to convert in there: give {wanted}")]
+    NothingToConvert {
+        /// The inputs as given.
+        files: String,
+        /// What would do.
+        wanted: &'static str,
     },
     /// The custom resource definition is unusable: an error of this program.
     #[error("the custom resource definition of SchedulerProfile: {0}")]

@@ -3,12 +3,19 @@
 //! Accepted is what `kubectl get … -o yaml|json` prints: single objects, lists, streams of documents, folders, `-`.
 //! Kinds that do not matter are skipped and counted in a note.
 
+mod configurations;
+mod conversion;
 mod documents;
 mod error;
 mod files;
 mod objects;
+mod policy_sources;
 mod profiles;
 mod schema;
+mod vendors;
+
+pub(crate) use configurations::Imported;
+pub(crate) use conversion::{Convertible, check_profile, convertible, convertible_text};
 
 pub use error::InputError;
 
@@ -25,14 +32,15 @@ pub(crate) struct InputArgs {
     /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
     ///
     /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with
-    /// spec.nodeName is running, one without is pending.
+    /// namespaces, SchedulerProfiles, a KubeSchedulerConfiguration and a Policy count, other kinds are skipped. A pod
+    /// with spec.nodeName is running, one without is pending.
     #[arg(short, long = "filename", value_name = "PATH", required = true)]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those among the manifests are then left aside.
+    /// A file with SchedulerProfiles, a KubeSchedulerConfiguration or a Policy; those among the manifests are then left
+    /// aside.
     ///
-    /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
+    /// Without any profile the Default preset serves every pod, whatever scheduler name it has. `simulate` compares two.
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Vec<PathBuf>,
 }
@@ -52,16 +60,17 @@ pub struct Inputs {
 pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
     documents::split(files::Source { name: name.to_owned(), text: text.to_owned() }, &mut objects)?;
-    let objects = objects::sort(objects, &mut notes)?;
+    let objects = objects::sort(objects, &mut notes);
     settle(objects, notes)
 }
 
 /// Reads everything that `args` name.
 pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
     let mut notes = Vec::new();
-    let mut objects = objects::sort(read(&args.filename)?, &mut notes)?;
+    let mut objects = objects::sort(read(&args.filename)?, &mut notes);
     if !args.profile.is_empty() {
-        let own = profiles::only(read(&args.profile)?, &args.profile)?;
+        let (own, config_maps) = profiles::only(read(&args.profile)?, &args.profile)?;
+        objects.config_maps.extend(config_maps);
         let aside = std::mem::replace(&mut objects.profiles, own);
         if !aside.is_empty() {
             notes.push(format!(
@@ -73,10 +82,51 @@ pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
     settle(objects, notes)
 }
 
+/// A cluster and two sets of profiles for it.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// Nodes, namespaces and pods.
+    pub(crate) cluster: Cluster,
+    /// What each set is called: its profile's name where it has one and the other's is another, or else its file.
+    pub(crate) names: [String; 2],
+    /// The profiles, sorted by name. Where each set has one, both serve the pods of either.
+    pub(crate) profiles: [Vec<Arc<CompiledProfile>>; 2],
+    /// What a user should know of the reading.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads what `args` name, where `--profile` is given twice.
+pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
+    let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
+    let mut notes = Vec::new();
+    let objects = objects::sort(read(&args.filename)?, &mut notes);
+    let cluster = objects::decode(objects.cluster, &mut notes)?;
+    let mut compiled = |path: &PathBuf| {
+        let paths = std::slice::from_ref(path);
+        let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
+        profiles::resolve(objects, &config_maps, &cluster, &mut notes)
+    };
+    let mut profiles = [compiled(first)?, compiled(second)?];
+    if let [[a], [b]] = [&*profiles[0], &*profiles[1]] {
+        let mut names: Vec<_> = a.scheduler_names.iter().chain(&b.scheduler_names).cloned().collect();
+        names.sort();
+        names.dedup();
+        let serving = |profile: &CompiledProfile| {
+            vec![Arc::new(CompiledProfile { scheduler_names: names.clone(), ..profile.clone() })]
+        };
+        profiles = [serving(a), serving(b)];
+    }
+    let names = match [&*profiles[0], &*profiles[1]] {
+        [[a], [b]] if a.name != b.name => [a.name.to_string(), b.name.to_string()],
+        _ => [first, second].map(|path| path.display().to_string()),
+    };
+    Ok(Pair { cluster, names, profiles, notes })
+}
+
 /// Decodes the cluster and compiles the profiles.
 fn settle(objects: objects::Sorted, mut notes: Vec<String>) -> Result<Inputs, InputError> {
     let cluster = objects::decode(objects.cluster, &mut notes)?;
-    let profiles = profiles::resolve(objects.profiles, &cluster, &mut notes)?;
+    let profiles = profiles::resolve(objects.profiles, &objects.config_maps, &cluster, &mut notes)?;
     Ok(Inputs { cluster, profiles, notes })
 }
 

@@ -138,7 +138,9 @@ fn container(draw: &mut Draw, world: &World, name: &str, pending: bool) -> Value
     let image = if world.percent(draw, Theme::Images, 90, 25) { draw.pick(&IMAGES) } else { "plain:v1" };
     container.insert("image".into(), json!(image));
     if !draw.percent(20) {
-        container.insert("resources".into(), json!({"requests": requests(draw, tight, true)}));
+        let asked = world.crowd.as_ref();
+        let asked = asked.map_or_else(|| requests(draw, tight, true), |crowd| crowd.requests(draw, pending));
+        container.insert("resources".into(), json!({"requests": asked}));
     }
     if world.percent(draw, Theme::Ports, 70, 3) {
         let count = draw.between(1, 2);

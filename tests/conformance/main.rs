@@ -23,12 +23,14 @@
 
 mod affinity;
 mod answer;
+mod budgets;
 mod claims;
 mod cluster;
 mod compare;
 mod config;
 mod containers;
 mod coverage;
+mod crowd;
 mod draw;
 mod engine;
 mod expected;
@@ -36,7 +38,9 @@ mod known;
 mod nodes;
 mod options;
 mod oracle;
+mod paths;
 mod pods;
+mod preemption;
 mod run;
 mod selectors;
 mod shrink;

@@ -47,13 +47,17 @@ func (a *attempt) preempt(asked *preemptionAsked) (*preemptionAnswer, error) {
 		}
 		given.Message = status.Message()
 	}
-	if given.Eligibility.Eligible && len(potential) > 0 {
-		if err := a.tryAll(plugin, potential, given); err != nil {
-			return nil, err
-		}
-		return given, a.live(plugin, potential, asked.Offset, given)
+	if !given.Eligibility.Eligible || len(potential) == 0 {
+		return given, nil
 	}
-	return given, nil
+	search := search{attempt: a, plugin: plugin, potential: potential}
+	if search.budgets, err = plugin.Evaluator.PdbLister.List(labels.Everything()); err != nil {
+		return nil, err
+	}
+	if err := search.everywhere(given); err != nil {
+		return nil, err
+	}
+	return given, search.live(asked.Offset, given)
 }
 
 // preemptionOf finds the plugin that a profile's PostFilter runs.
@@ -140,59 +144,83 @@ func (a *attempt) rehearse(plugin *defaultpreemption.DefaultPreemption, statuses
 	return nil
 }
 
-// tryAll is the dry run on every potential node.
-func (a *attempt) tryAll(plugin *defaultpreemption.DefaultPreemption, potential []fwk.NodeInfo, into *preemptionAnswer) error {
-	budgets, err := plugin.Evaluator.PdbLister.List(labels.Everything())
-	if err != nil {
-		return err
+// search is the dry run for one pod.
+type search struct {
+	*attempt
+	plugin    *defaultpreemption.DefaultPreemption
+	potential []fwk.NodeInfo
+	budgets   []*policyv1.PodDisruptionBudget
+}
+
+// everywhere is the dry run on every potential node.
+func (s *search) everywhere(into *preemptionAnswer) (err error) {
+	run := func(budgets []*policyv1.PodDisruptionBudget) ([]preemption.Candidate, *framework.NodeToStatus) {
+		// Errors of single nodes are in the statuses, too.
+		candidates, statuses, _ := s.plugin.Evaluator.DryRunPreemption(
+			s.ctx, s.state, s.pod, s.potential, budgets, 0, int32(len(s.potential)))
+		return candidates, statuses
 	}
-	// Errors of single nodes are in the statuses, too.
-	candidates, statuses, _ := plugin.Evaluator.DryRunPreemption(a.ctx, a.state, a.pod, potential, budgets, 0, int32(len(potential)))
+	candidates, statuses := run(s.budgets)
 	for _, one := range candidates {
-		into.Candidates = append(into.Candidates, a.candidate(one))
+		into.Candidates = append(into.Candidates, s.candidate(one))
+	}
+	if len(s.budgets) > 0 {
+		unbudgeted, _ := run(nil)
+		s.compare(into.Candidates, unbudgeted)
 	}
 	slices.SortFunc(into.Candidates, func(a, b candidateAnswer) int { return strings.Compare(a.Node, b.Node) })
 	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) {
-		into.Refused = append(into.Refused, refusalOf(a.node[name], status, nil))
+		into.Refused = append(into.Refused, refusalOf(s.node[name], status, nil))
 	})
 	slices.SortFunc(into.Refused, func(a, b refusal) int { return strings.Compare(a.Name, b.Name) })
-	into.Best, into.Decided, err = a.choose(plugin.Evaluator, candidates)
+	into.Best, into.Decided, err = s.choose(s.plugin.Evaluator, candidates)
 	return err
 }
 
-// live is the dry run that a scheduling cycle makes: from an offset, and no further than the profile's arguments say.
-func (a *attempt) live(plugin *defaultpreemption.DefaultPreemption, potential []fwk.NodeInfo, offset int32, into *preemptionAnswer) error {
-	budgets, err := plugin.Evaluator.PdbLister.List(labels.Everything())
-	if err != nil {
-		return err
+// compare notes on which nodes there would be other victims if there were no budgets.
+func (s *search) compare(candidates []candidateAnswer, unbudgeted []preemption.Candidate) {
+	victims := make(map[string][]string)
+	for _, one := range unbudgeted {
+		victims[one.Name()] = s.candidate(one).Victims
 	}
-	from := &fromOffset{plugin, offset}
-	evaluator := *plugin.Evaluator
+	for i := range candidates {
+		candidates[i].BudgetsMatter = !slices.Equal(candidates[i].Victims, victims[candidates[i].Node])
+	}
+}
+
+// live is the dry run that a scheduling cycle makes: from an offset, and no further than the profile's arguments say.
+func (s *search) live(offset int32, into *preemptionAnswer) (err error) {
+	from := &fromOffset{s.plugin, offset}
 	tried := &counting{fromOffset: from}
+	evaluator := *s.plugin.Evaluator
 	evaluator.Interface = tried
-	begin, wanted := from.GetOffsetAndNumCandidates(int32(len(potential)))
-	candidates, _, _ := evaluator.DryRunPreemption(a.ctx, a.state, a.pod, potential, budgets, begin, wanted)
+	begin, wanted := from.GetOffsetAndNumCandidates(int32(len(s.potential)))
+	candidates, _, _ := evaluator.DryRunPreemption(s.ctx, s.state, s.pod, s.potential, s.budgets, begin, wanted)
 	live := &liveAnswer{Offset: begin, Wanted: wanted, Tried: tried.nodes, Candidates: []string{}}
 	for _, one := range candidates {
 		live.Candidates = append(live.Candidates, one.Name())
 	}
-	if live.Best, _, err = a.choose(plugin.Evaluator, candidates); err != nil {
+	if live.Best, _, err = s.choose(s.plugin.Evaluator, candidates); err != nil {
 		return err
 	}
 	if into.Node != "" && !slices.Contains(live.Best, into.Node) {
 		return fmt.Errorf("preemption chose %s, which is not among the best, %v", into.Node, live.Best)
 	}
+	// Arguments can say that no candidate at all is wanted of few nodes.
+	if len(into.Candidates) > 0 {
+		live.Message, into.Message = into.Message, ""
+	}
 	into.Live = live
 	return nil
 }
 
-func (a *attempt) candidate(of preemption.Candidate) candidateAnswer {
+func (s *search) candidate(of preemption.Candidate) candidateAnswer {
 	given := candidateAnswer{Node: of.Name(), BudgetViolations: of.Victims().NumPDBViolations, Victims: []string{}}
 	for _, victim := range of.Victims().Pods {
 		given.Victims = append(given.Victims, keyOf(victim))
 	}
-	mine := corev1helpers.PodPriority(a.pod)
-	for _, info := range a.node[of.Name()].GetPods() {
+	mine := corev1helpers.PodPriority(s.pod)
+	for _, info := range s.node[of.Name()].GetPods() {
 		if corev1helpers.PodPriority(info.GetPod()) < mine {
 			given.Lower++
 		}

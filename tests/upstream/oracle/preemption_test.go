@@ -216,6 +216,18 @@ func TestALiveSearchStopsWhenItHasEnough(t *testing.T) {
 	}
 }
 
+func TestArgumentsMayWantNoCandidateAtAll(t *testing.T) {
+	of := full{nodes: []string{"a"}, pods: []string{running("x", "a", "5", "2", at1)},
+		config: `{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 0}}]}]}`}
+	got := of.ask(t)
+	if len(got.Candidates) != 1 || got.Message != "" || got.Node != "" || got.Live.Wanted != 0 {
+		t.Errorf("%+v", got)
+	}
+	if want := "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."; got.Live.Message != want {
+		t.Error(got.Live.Message)
+	}
+}
+
 func TestWhatWouldBeWrittenIsSaid(t *testing.T) {
 	of := full{nodes: []string{"a"}, pods: []string{running("x", "a", "5", "1", "terminating"+at1), running("y", "a", "5", "1", at1)},
 		others: []string{"apiVersion: v1\nkind: Pod\nmetadata: {name: lower}\nspec: {priority: 50, containers: [{name: m, image: i}]}\nstatus: {nominatedNodeName: a}\n"}}

@@ -63,7 +63,7 @@ type podAnswer struct {
 type preemptionAnswer struct {
 	// Code is that of PostFilter: Success, Unschedulable or Error.
 	Code string `json:"code"`
-	// Message is PostFilter's; empty with Success.
+	// Message is PostFilter's where no node is a candidate.
 	Message string `json:"message,omitempty"`
 	// Node is the one that the live search nominates.
 	Node string `json:"node,omitempty"`
@@ -104,6 +104,8 @@ type candidateAnswer struct {
 	BudgetViolations int64    `json:"budgetViolations"`
 	// Lower counts the node's pods of lower priority, victims or not.
 	Lower int `json:"lower"`
+	// BudgetsMatter is whether there would be other victims, or others first, if there were no budgets.
+	BudgetsMatter bool `json:"budgetsMatter,omitempty"`
 }
 
 // liveAnswer is what a scheduling cycle looks at.
@@ -116,6 +118,8 @@ type liveAnswer struct {
 	// Candidates are in upstream's order: those that violate no budget first.
 	Candidates []string `json:"candidates"`
 	Best       []string `json:"best,omitempty"`
+	// Message is PostFilter's where the live search finds nothing, and one of every node would.
+	Message string `json:"message,omitempty"`
 }
 
 // refusal is a node that the pod does not fit on.

@@ -3,8 +3,8 @@
 use crate::cluster::client::Clients;
 use crate::cluster::watch::{
     self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
-    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
-    VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
+    PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
+    StorageClasses, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
 };
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
@@ -37,8 +37,9 @@ macro_rules! kinds {
 }
 
 kinds![
-    Namespaces,
+    Pods,
     Nodes,
+    Namespaces,
     Services,
     ReplicationControllers,
     ReplicaSets,
@@ -50,8 +51,8 @@ kinds![
     CsiDrivers,
     CsiStorageCapacities,
     VolumeAttachments,
+    PodDisruptionBudgets,
     DeviceClasses,
-    Pods,
 ];
 
 /// A watch that feeds the ledger.

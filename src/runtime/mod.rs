@@ -26,13 +26,15 @@ mod seat;
 mod shared;
 mod shares;
 mod stats;
+mod tracked;
 
 pub use clock::Clock;
 pub use engine::{Engine, EngineError};
-pub use feed::{Feed, Seen, Tracked};
+pub use feed::{Feed, Seen};
 pub use handle::{WorkerState, WorkerView};
 pub use outlets::{Outlets, Refusal};
 pub use stats::{BindStats, Ended};
+pub use tracked::Tracked;
 
 #[cfg(test)]
 mod tests;

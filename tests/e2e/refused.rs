@@ -92,6 +92,7 @@ pub(crate) fn wait_allowed(plane: &ControlPlane, verb: &str, resource: &str, all
     let group = match resource {
         "leases" => "coordination.k8s.io",
         "events" => "events.k8s.io",
+        "storageclasses" => "storage.k8s.io",
         "schedulerprofiles" => "scheduling.berth.dev",
         "customresourcedefinitions" => "apiextensions.k8s.io",
         _ => "",
@@ -117,8 +118,9 @@ pub(crate) fn wait_allowed(plane: &ControlPlane, verb: &str, resource: &str, all
 fn nothing_starts_without_what_scheduling_needs(plane: &ControlPlane) {
     let rows = [
         (CLUSTER_ROLE, "watch", "pods", "may not watch pods"),
-        // One rule grants nodes and namespaces; what is missing is named in the order of the alphabet.
-        (CLUSTER_ROLE, "list", "nodes", "may not list namespaces"),
+        (CLUSTER_ROLE, "list", "nodes", "may not list nodes"),
+        (CLUSTER_ROLE, "list", "persistentvolumes", "may not list persistentvolumes"),
+        (CLUSTER_ROLE, "watch", "storageclasses", "may not watch storageclasses.storage.k8s.io"),
         (CLUSTER_ROLE, "create", "pods/binding", "may not create pods/binding"),
         (CLUSTER_ROLE, "list", "schedulerprofiles", "may not list schedulerprofiles.scheduling.berth.dev"),
         (

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Adds budgets over the pods that are placed.
 pub fn draw_budgets(draw: &mut Draw, world: &World, objects: &mut Vec<Value>) {
-    if !draw.percent(if world.crowd.is_some() { 65 } else { 5 }) {
+    if !draw.percent(if world.crowd.is_some() { 75 } else { 5 }) {
         return;
     }
     for index in 0..draw.between(1, 4) {
@@ -27,7 +27,8 @@ fn budget(draw: &mut Draw, namespace: &str, name: &str, objects: &[Value]) -> Va
         _ => spec["selector"] = selector(draw, &POD_LABELS, 0),
     }
     let allowed = if draw.percent(50) { 0 } else { draw.between(0, 3) };
-    let mut status = json!({"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3});
+    let mut status =
+        json!({"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3});
     if draw.percent(25) {
         status["disruptedPods"] = Value::Object(disrupted(draw, namespace, objects));
     }

@@ -52,7 +52,7 @@ impl World {
 }
 
 /// Of a hundred clusters, those about preemption.
-const CROWDED: u32 = 50;
+const CROWDED: u32 = 60;
 
 /// Labels of namespaces. The last one has no object: it is being deleted, or was never seen.
 pub const NAMESPACES: [(&str, &[(&str, &str)]); 5] = [
@@ -72,7 +72,10 @@ pub fn draw_cluster(seed: u64) -> Drawn {
     } else {
         (None, themes(&mut draw))
     };
-    let count = if crowd.is_some() { Crowd::node_count(&mut draw) } else { node_count(&mut draw) };
+    let count = match &crowd {
+        Some(crowd) => crowd.node_count(&mut draw),
+        None => node_count(&mut draw),
+    };
     let namespaces = namespaces(&mut draw, crowd.is_some());
     let mut world = World {
         themes,
@@ -93,7 +96,8 @@ pub fn draw_cluster(seed: u64) -> Drawn {
     storage::draw_storage(&mut draw, &mut world, &mut objects);
     workloads::draw_workloads(&mut draw, &mut world, &mut objects);
     draw_pods(&mut draw, &mut world, &mut objects);
-    let configured = world.percent(&mut draw, Theme::BrokenClaims, 80, 35);
+    let usual = if world.crowd.is_some() { 60 } else { 35 };
+    let configured = world.percent(&mut draw, Theme::BrokenClaims, 80, usual);
     let config = configured.then(|| config(&mut draw, &world));
     if let Some(config) = &config {
         choose_profiles(&mut draw, config, &mut objects);
@@ -146,6 +150,7 @@ fn draw_pods(draw: &mut Draw, world: &mut World, objects: &mut Vec<Value>) {
     }
     budgets::draw_budgets(draw, world, objects);
     let pending = match draw.below(100) {
+        0..=79 if world.crowd.is_some() => draw.between(2, 5),
         0..=79 => draw.between(1, 4),
         80..=97 => draw.between(5, 9),
         _ => draw.between(10, 20),

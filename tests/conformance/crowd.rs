@@ -16,6 +16,8 @@ pub struct Crowd {
     tight: bool,
     /// Whether nodes are copies of the first one, so that the choice among them is close.
     copies: bool,
+    /// Whether nodes have graphics processors.
+    scalars: bool,
 }
 
 /// Priorities of those that run and of those that wait: negative, equal, of the system, and the lowest there is, which adds
@@ -72,13 +74,18 @@ impl Crowd {
     /// A crowd, and the themes of its cluster.
     pub fn draw(draw: &mut Draw) -> (Self, Vec<Theme>) {
         let themes: Vec<Theme> = (0..draw.between(0, 2)).map(|_| draw.pick(&THEMES)).collect();
-        let scarce = themes.iter().any(|theme| !matches!(theme, Theme::Taints | Theme::NodeAffinity | Theme::Nominated));
+        let scarce =
+            themes.iter().any(|theme| !matches!(theme, Theme::Taints | Theme::NodeAffinity | Theme::Nominated));
         let (low, high) = draw.pick(&PRIORITIES);
-        (Self { low, high, tight: !scarce || draw.percent(40), copies: draw.percent(35) }, themes)
+        let tight = !scarce || draw.percent(40);
+        // Few nodes of one kind, or one would have what is scarce.
+        let copies = draw.percent(if tight { 35 } else { 65 });
+        (Self { low, high, tight, copies, scalars: draw.percent(35) }, themes)
     }
 
-    pub fn node_count(draw: &mut Draw) -> usize {
+    pub fn node_count(&self, draw: &mut Draw) -> usize {
         match draw.below(100) {
+            0..=69 if !self.tight => draw.between(1, 3) as usize,
             0..=79 => draw.between(1, 5) as usize,
             80..=96 => draw.between(6, 9) as usize,
             _ => draw.between(10, 15) as usize,
@@ -95,7 +102,7 @@ impl Crowd {
         let mut room = Map::new();
         let mut put = |key: &str, value: &str| drop(room.insert(key.to_owned(), json!(value)));
         if self.tight {
-            put("cpu", draw.pick(&["2", "2", "2", "1", "4", "1500m"]));
+            put("cpu", draw.pick(&["2", "2", "2", "4", "2500m"]));
             put("memory", draw.pick(&["8Gi", "8Gi", "4Gi", "2Gi"]));
             put("pods", draw.pick(&["110", "110", "110", "6", "4", "2"]));
             put("ephemeral-storage", draw.pick(&["100Gi", "10Gi", "5Gi"]));
@@ -104,7 +111,7 @@ impl Crowd {
             put("memory", "256Gi");
             put("pods", draw.pick(&["250", "250", "4"]));
         }
-        if draw.percent(45) {
+        if self.scalars {
             put("example.com/gpu", draw.pick(&["1", "2"]));
         }
         Value::Object(room)
@@ -117,7 +124,7 @@ impl Crowd {
         let (cpu, memory): (&[&str], &[&str]) = match (self.tight, pending) {
             (false, _) => (&["100m", "0", "50m"], &["64Mi", "100M"]),
             (true, false) => (&["500m", "1", "250m", "750m", "2", "100m"], &["1Gi", "2Gi", "512Mi", "100M"]),
-            (true, true) => (&["1", "1500m", "2", "500m", "750m"], &["1Gi", "3Gi", "512Mi"]),
+            (true, true) => (&["1", "1500m", "2", "500m", "750m"], &["1Gi", "2Gi", "512Mi"]),
         };
         if draw.percent(92) {
             put("cpu", draw.pick(cpu));
@@ -126,10 +133,10 @@ impl Crowd {
             put("memory", draw.pick(memory));
         }
         if draw.percent(if self.tight { 20 } else { 2 }) {
-            put("ephemeral-storage", draw.pick(&["1Gi", "4Gi", "9Gi"]));
+            put("ephemeral-storage", draw.pick(&["1Gi", "2Gi", "4Gi"]));
         }
-        if draw.percent(18) {
-            put("example.com/gpu", draw.pick(&["1", "1", "2"]));
+        if self.scalars && draw.percent(35) {
+            put("example.com/gpu", "1");
         }
         Value::Object(requests)
     }

@@ -44,6 +44,7 @@ mod preemption;
 mod run;
 mod selectors;
 mod shrink;
+mod situations;
 mod spread;
 mod storage;
 mod volumes;
@@ -57,7 +58,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 /// Runs smaller than this prove nothing about coverage.
-const ENOUGH: usize = 2_000;
+const ENOUGH: usize = 4_000;
 
 #[test]
 fn every_answer_is_upstreams() {

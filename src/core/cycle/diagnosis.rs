@@ -94,7 +94,7 @@ impl fmt::Display for Diagnosis {
 
 /// Counts refusals while a search goes on.
 #[derive(Debug, Clone)]
-pub(super) struct Tally {
+pub(in crate::core) struct Tally {
     causes: [u32; Cause::ALL.len() + 1],
     lacking: [u32; u64::BITS as usize],
     volumes: [u32; VOLUME_REASONS],
@@ -104,7 +104,7 @@ pub(super) struct Tally {
 const VOLUME_REASONS: usize = crate::core::plugins::volume_binding::REASONS.len();
 
 impl Tally {
-    pub(super) const fn new() -> Self {
+    pub(in crate::core) const fn new() -> Self {
         Self {
             causes: [0; Cause::ALL.len() + 1],
             lacking: [0; u64::BITS as usize],
@@ -114,11 +114,11 @@ impl Tally {
     }
 
     /// Nodes counted.
-    pub(super) const fn refused(&self) -> u32 {
+    pub(in crate::core) const fn refused(&self) -> u32 {
         self.refused
     }
 
-    pub(super) const fn add(&mut self, verdict: Verdict) {
+    pub(in crate::core) const fn add(&mut self, verdict: Verdict) {
         self.refused += 1;
         self.causes[verdict.cause() as usize] += 1;
         let mut bits = verdict.bits();
@@ -143,7 +143,7 @@ impl Tally {
     }
 
     /// The counts so far. `missing` is what the attempt says of a claim that is not there.
-    pub(super) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> Diagnosis {
+    pub(in crate::core) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> Diagnosis {
         let fixed = Cause::ALL.iter().filter(|c| !matches!(c, Cause::Resources | Cause::Volumes));
         let reason = |cause: Cause| match (&missing, cause) {
             (Some(text), Cause::MissingClaim) => Reason::MissingClaim(text.clone()),

@@ -16,10 +16,13 @@ mod explain;
 mod rng;
 mod search;
 mod special;
+mod survey;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::core) use diagnosis::Tally;
 pub use diagnosis::{Diagnosis, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
 pub use rng::Rng;
 pub use search::{Decision, NoFit, Scheduler};
+pub(in crate::core) use survey::Survey;

@@ -3,6 +3,7 @@ use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
 use super::rng::Rng;
 use super::special::Special;
+use super::survey::Survey;
 use crate::core::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
@@ -100,10 +101,8 @@ impl Scheduler {
             return Decision::NoNodes;
         }
         let named = self.named(ledger, pod);
-        if let Some([]) = named.as_deref()
-            && node_affinity::named(&pod.shape) == Named::Only(Vec::new())
-        {
-            return refused(pod, total, &Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT));
+        if let Some(refusal) = conflict(pod, named.as_deref()) {
+            return refused(pod, total, &refusal);
         }
         let cx = Cx { profile: &self.profile, ledger };
         let class = self.classes.get(&self.profile, ledger, &pod.shape);
@@ -156,6 +155,24 @@ impl Scheduler {
         judge_fresh(cx, &subject, &special, node).fits().then(|| special.relations.volume_plan(cx, node))
     }
 
+    /// What an attempt for `pod` sees of the nodes; an error where PreFilter ends the attempt. With it comes the source of ties.
+    pub(in crate::core) fn survey<'t>(
+        &'t mut self,
+        ledger: &'t Ledger,
+        pod: &'t Arc<Pod>,
+    ) -> Result<(Survey<'t>, &'t mut Rng), Stop> {
+        self.candidates(ledger);
+        let named = self.named(ledger, pod);
+        if let Some(refusal) = conflict(pod, named.as_deref()) {
+            return Err(Stop::Refused(refusal));
+        }
+        let cx = Cx { profile: &self.profile, ledger };
+        let class = self.classes.get(&self.profile, ledger, &pod.shape);
+        let relations = self.tables.pre_filter(cx, pod, &class.subject)?;
+        let special = Special::new(ledger, pod, relations);
+        Ok((Survey::new(cx, class, special, &self.nodes, named), &mut self.rng))
+    }
+
     /// The candidates that PreFilter leaves, where it leaves only some.
     fn named(&self, ledger: &Ledger, pod: &Pod) -> Option<Vec<NodeId>> {
         if !self.profile.filters.has(Filter::NodeAffinity) {
@@ -172,6 +189,12 @@ impl Scheduler {
 fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId, looked_around: bool, volumes: VolumePlan) -> Decision {
     let epoch = ledger.nodes().epoch[node.index()];
     Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version(), looked_around, volumes })
+}
+
+/// NodeAffinity's refusal of a pod whose terms name no node at all between them.
+fn conflict(pod: &Pod, named: Option<&[NodeId]>) -> Option<Refusal> {
+    let conflicts = named.is_some_and(<[NodeId]>::is_empty) && node_affinity::named(&pod.shape) == Named::Only(Vec::new());
+    conflicts.then(|| Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT))
 }
 
 /// The answer where PreFilter refused the pod on all nodes.

@@ -119,6 +119,11 @@ impl Ledger {
         self.residents.on(node)
     }
 
+    /// The lowest priority of a pod that takes room on `node`; `i32::MAX` where there is none. O(1).
+    pub fn lowest_priority(&self, node: NodeId) -> i32 {
+        self.residents.lowest_priority(node)
+    }
+
     /// Which nodes hold which images.
     pub fn images(&self) -> &ImageTable {
         &self.images

@@ -47,6 +47,16 @@ impl Overlay {
         self.added.is_empty() && self.removed.is_empty()
     }
 
+    /// Takes everything out, and keeps the room that it took.
+    pub(crate) fn clear(&mut self) {
+        let Self { pods, cpu, memory, storage, scalars, ports, added, removed } = self;
+        (*pods, *cpu, *memory, *storage) = (0, 0, 0, 0);
+        scalars.clear();
+        ports.clear();
+        added.clear();
+        removed.clear();
+    }
+
     /// Adds a pod that is not on the row.
     pub(crate) fn add(&mut self, nodes: &NodeTable, pod: &Arc<Pod>) {
         self.count(nodes, &pod.usage.requests, 1);

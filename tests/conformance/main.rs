@@ -75,6 +75,9 @@ fn every_answer_is_upstreams() {
         println!("{}", run::manifest(&draw_cluster(only)));
     }
     assert!(summary.differences.is_empty(), "{}\n{}", summary.line(&options), summary.report(&mut oracle, engine::ask));
+    let searched = summary.coverage.paths.clusters;
+    let many = options.only.is_some() || searched * 5 >= summary.clusters * 2;
+    assert!(many, "victims were searched in {searched} clusters only, of {}", summary.clusters);
     let unknown = summary.coverage.unknown();
     assert!(
         unknown.is_empty(),

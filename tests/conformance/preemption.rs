@@ -7,6 +7,9 @@ use super::crowd::is_mirror;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// The class of live searches in which upstream looks for no candidate at all.
+pub const WANTS_NONE: &str = "live preemption: upstream wants no candidate";
+
 /// The `preemption` of a pod that fits nowhere.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Preemption {
@@ -74,13 +77,15 @@ pub struct Refused {
 }
 
 /// What a scheduling cycle looks at, from an offset and no further than the profile's arguments say.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub struct Live {
     pub offset: usize,
     pub wanted: usize,
     pub tried: Vec<String>,
+    /// In the order in which the choice sees them: those that violate no budget first.
     pub candidates: Vec<String>,
-    #[serde(default)]
+    /// Those among which the choice is arbitrary; Berth's is the only one.
     pub best: Vec<String>,
 }
 
@@ -106,7 +111,7 @@ fn key(object: &Value) -> String {
 /// Where the two part: candidates, victims, violations, the message, and a choice that upstream would never make.
 pub fn compare(upstream: Option<&Preemption>, berth: Option<&Preemption>, notes: &mut Vec<Note>) {
     let (theirs, ours) = match (upstream, berth) {
-        (None, None) | (_, None) => return,
+        (None, None) => return,
         (Some(theirs), Some(ours)) => (theirs, ours),
         (theirs, ours) => {
             let says = |side: Option<&Preemption>| if side.is_some() { "speaks" } else { "does not speak" };
@@ -132,6 +137,27 @@ pub fn compare(upstream: Option<&Preemption>, berth: Option<&Preemption>, notes:
     if !chosen || ours.node.is_none() != theirs.detail.best.is_empty() {
         let class = format!("preemption: another choice, where upstream's falls by {}", theirs.detail.decided);
         notes.push((class, format!("best to upstream {:?}\nBerth's choice {:?}", theirs.detail.best, ours.node)));
+    }
+    if notes.is_empty() {
+        live(theirs.detail.live.as_ref(), ours.detail.live.as_ref(), notes);
+    }
+}
+
+/// Where a live cycle would see other candidates, or make a choice that upstream would never make.
+fn live(theirs: Option<&Live>, ours: Option<&Live>, notes: &mut Vec<Note>) {
+    let nothing = Live::default();
+    let (theirs, ours) = (theirs.unwrap_or(&nothing), ours.unwrap_or(&nothing));
+    if theirs.candidates != ours.candidates {
+        let class = if theirs.wanted == 0 { WANTS_NONE } else { "live preemption: other candidates" };
+        let text = format!(
+            "upstream, from {} of {:?}: {:?}\nBerth: {:?}",
+            theirs.offset, theirs.tried, theirs.candidates, ours.candidates
+        );
+        notes.push((class.to_owned(), text));
+    } else if ours.best.iter().any(|node| !theirs.best.contains(node)) || ours.best.is_empty() != theirs.best.is_empty()
+    {
+        let text = format!("best to upstream {:?}\nBerth's choice {:?}", theirs.best, ours.best);
+        notes.push(("live preemption: another choice".to_owned(), text));
     }
 }
 

@@ -21,6 +21,7 @@
 //!  slim/       just the fields that scheduling reads, never failing as a whole
 //!  decode/     the only border: validated, normalised, interned
 //!  watch/      one kind, read whole and consistently, then followed
+//!  raw         objects as they came, for whoever passes them on whole
 //! ```
 
 pub mod bind;
@@ -30,6 +31,7 @@ pub mod events;
 pub mod foreign;
 pub mod lease;
 pub mod prebind;
+pub mod raw;
 pub mod refusal;
 pub mod revisions;
 pub(crate) mod send;

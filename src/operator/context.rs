@@ -1,6 +1,7 @@
 //! What the operator's parts share.
 
 use super::denials::Denials;
+use super::vain::Orphans;
 use super::watches::Fed;
 use super::writer::WriteCounters;
 use crate::api::SchedulerProfileStatus;
@@ -9,6 +10,7 @@ use crate::cluster::client::Clients;
 use crate::cluster::events::EventSink;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
+use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
 use crate::runtime::Engine;
@@ -20,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
+    pub(super) raw: RawObjects,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
     pub(super) refusals: RefusalWriter,
@@ -42,6 +45,8 @@ pub(super) struct Posted {
     pub(super) crd_lacks: Vec<String>,
     /// The watches, once they run.
     pub(super) watches: Vec<Arc<Fed>>,
+    /// Pods that nobody looks at, as of the last look.
+    pub(super) orphans: Arc<[Orphans]>,
     /// The newest status of each profile.
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }

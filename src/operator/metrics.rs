@@ -55,6 +55,8 @@ fn board(cx: &Context, samples: &mut Samples) {
     if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {
         samples.gauge(Metric::AnotherInstallation, &[("holder", holder)], 1.0);
     }
+    let orphans: usize = board.orphans.iter().map(|orphans| orphans.pods.len()).sum();
+    samples.gauge(Metric::OrphanPods, &[], orphans as f64);
     for fed in &board.watches {
         let labels = [("resource", fed.plural)];
         if let Some(absence) = fed.stats.absence() {

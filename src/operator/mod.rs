@@ -4,7 +4,7 @@
 //!  process       connect → permissions, definition → Lease → caches → reconcile … → drain → release
 //!  reconciler    one task: profiles ─▶ verdict ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
 //!  pure parts    claims (who serves which name), known (what a spec amounts to), status (what is said), due (when),
-//!                rival (whether another scheduler serves the name), numbers, denials
+//!                rival (whether another scheduler serves the name), vain (pods that nobody looks at), numbers, denials
 //!  edges         watches (the kinds, in one table), wiring (effects), writer (status), permissions, drain (events), metrics, health
 //! ```
 //!
@@ -24,11 +24,13 @@ mod known;
 mod metrics;
 mod numbers;
 mod options;
+mod orphans;
 mod permissions;
 mod process;
 mod reconciler;
 mod rival;
 mod status;
+mod vain;
 mod watches;
 mod wiring;
 mod writer;
@@ -36,3 +38,4 @@ mod writer;
 pub use error::OperatorError;
 pub use options::{Options, OwnPod};
 pub use process::run;
+pub use vain::{Orphans, advice, find as orphans};

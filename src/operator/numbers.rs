@@ -40,10 +40,10 @@ pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Time
         totals: api::Totals {
             scheduled: total(t.scheduled),
             failed_attempts: total(t.unschedulable + t.errors),
+            preemption_victims: 0,
             bind_conflicts: total(t.conflicts),
             since: Some(WallTime(since)),
         },
-        unscored: snapshot.unscored.iter().take(LISTED).cloned().collect(),
         unknown_fields: snapshot.unknown_fields.iter().take(LISTED).map(ToString::to_string).collect(),
         percentage: percentage(sampling, snapshot.nodes_matched),
     }
@@ -72,14 +72,14 @@ mod tests {
             totals: Totals { scheduled: 8, unschedulable: 9, errors: 10, conflicts: 11 },
             nodes_matched: 5_000,
             nodes_schedulable: 4_999,
-            unscored: (0..40).map(|i| i.to_string()).collect(),
+            unknown_fields: (0..40).map(|i| i.to_string().into()).collect(),
             ..WorkerSnapshot::default()
         };
         let since = Timestamp::from_second(1).unwrap();
         let numbers = numbers(&snapshot, Sampling { percentage: 0, min_feasible: 100 }, since);
         assert_eq!((numbers.pods.pending, numbers.pods.in_flight, numbers.totals.failed_attempts), (21, 6, 19));
         assert_eq!(numbers.pods.oldest_pending_since, Some(WallTime(Timestamp::from_second(7).unwrap())));
-        assert_eq!((numbers.percentage, numbers.unscored.len()), (10, 32));
+        assert_eq!((numbers.percentage, numbers.unknown_fields.len()), (10, 32));
         assert_eq!(percentage(Sampling { percentage: 0, min_feasible: 100 }, 50), 100);
         assert_eq!(percentage(Sampling { percentage: 30, min_feasible: 100 }, 0), 30);
     }

@@ -6,12 +6,13 @@ use super::error::OperatorError;
 use super::options::Options;
 use super::reconciler::{Reconciler, Setup};
 use super::wiring::{Wiring, watch_for_denials};
-use super::{health, housekeeping, metrics, permissions, watches};
+use super::{health, housekeeping, metrics, orphans, permissions, watches};
 use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
 use crate::cluster::prebind::{self, Nominated, PreBindLane};
+use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
 use crate::runtime::Engine;
@@ -113,7 +114,8 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         wiring
     });
     let writes = Arc::default();
-    Context { clients, engine, lane, prebind, refusals, events, denials, writes, board: Board::default() }
+    let raw = RawObjects::new(|json| Some(axum::body::Bytes::copy_from_slice(json)));
+    Context { clients, engine, raw, lane, prebind, refusals, events, denials, writes, board: Board::default() }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -140,6 +142,7 @@ async fn lead(
     };
     let work = CancellationToken::new();
     let warm = start_watches(cx, gate, health, &work);
+    tokio::spawn(orphans::run(cx.clone(), work.clone()));
     tokio::spawn(housekeeping::run(cx.clone(), options.state_namespace.clone(), evidence, work.clone()));
     let setup = Setup {
         serve_default: options.serve_default_scheduler,
@@ -186,7 +189,7 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
 
 /// Starts the watches; opens the gate once each kind was read whole, and says so.
 fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
-    let watches = watches::start(&cx.clients, &cx.engine, work);
+    let watches = watches::start(&cx.clients, &cx.engine, &cx.raw, work);
     cx.board.lock().watches.clone_from(&watches);
     let (warm, warmed) = watch::channel(false);
     let (gate, health, work) = (gate.clone(), health.clone(), work.clone());

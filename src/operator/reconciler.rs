@@ -271,9 +271,9 @@ impl Reconciler {
     fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
         let now = Instant::now();
         let denied = self.cx.denials.present(now);
-        let (crd_lacks, stale) = {
+        let (crd_lacks, stale, orphans) = {
             let board = self.cx.board.lock();
-            (board.crd_lacks.clone(), super::health::stale(&board.watches))
+            (board.crd_lacks.clone(), super::health::stale(&board.watches), board.orphans.clone())
         };
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
         let around = Around {
@@ -282,6 +282,7 @@ impl Reconciler {
             denied: &denied,
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),
+            orphans: &orphans,
             warming: self.warming.as_deref(),
             ended: last.is_some(),
         };

@@ -47,7 +47,6 @@ pub(super) struct Numbers {
     pub(super) pods: api::PodCounts,
     pub(super) top_reasons: Vec<api::TopReason>,
     pub(super) totals: api::Totals,
-    pub(super) unscored: Vec<String>,
     pub(super) unknown_fields: Vec<String>,
     pub(super) percentage: i32,
 }
@@ -69,6 +68,8 @@ pub(super) struct Facts<'a> {
     pub(super) rival: Option<&'a Sighting>,
     /// Which watch is behind, if one is.
     pub(super) stale: Option<&'a str>,
+    /// Pods that may mean this profile and name another.
+    pub(super) misnamed: &'a [api::MisnamedPods],
     pub(super) last_good_revision: Option<&'a str>,
 }
 
@@ -108,7 +109,8 @@ pub(super) fn status(
         pods: numbers.map(|n| n.pods.clone()),
         top_reasons: numbers.map(|n| n.top_reasons.clone()).unwrap_or_default(),
         totals: numbers.map(|n| n.totals.clone()),
-        unscored_features: numbers.map(|n| n.unscored.clone()).unwrap_or_default(),
+        extenders: Vec::new(),
+        misnamed_pods: facts.misnamed.to_vec(),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }

@@ -57,6 +57,7 @@ impl Scene {
             crd_lacks: &self.lacks,
             rival: None,
             stale: None,
+            misnamed: &[],
             last_good_revision: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The kinds that are watched, in one table; and what their watches say into the ledger.
 
 use crate::cluster::client::Clients;
+use crate::cluster::raw::RawObjects;
 use crate::cluster::watch::{
     self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
     PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
@@ -30,8 +31,13 @@ macro_rules! kinds {
             &[$(Resource { named: <$kind>::RESOURCE, optional: <$kind>::OPTIONAL }),+];
 
         /// Starts all the watches, side by side; each feeds the ledger until `cancel`.
-        pub(super) fn start(clients: &Clients, engine: &Engine, cancel: &CancellationToken) -> Vec<Arc<Fed>> {
-            vec![$(Arc::new(feed::<$kind>(clients, engine, cancel))),+]
+        pub(super) fn start(
+            clients: &Clients,
+            engine: &Engine,
+            raw: &RawObjects,
+            cancel: &CancellationToken,
+        ) -> Vec<Arc<Fed>> {
+            vec![$(Arc::new(feed::<$kind>(clients, engine, raw, cancel))),+]
         }
     };
 }
@@ -66,7 +72,7 @@ pub(super) struct Fed {
 }
 
 /// Starts a watch that feeds the ledger until `cancel`.
-fn feed<K: Tracked>(clients: &Clients, engine: &Engine, cancel: &CancellationToken) -> Fed {
+fn feed<K: Tracked>(clients: &Clients, engine: &Engine, raw: &RawObjects, cancel: &CancellationToken) -> Fed {
     let stats = Arc::new(WatchStats::default());
     let (sender, synced) = channel::channel(false);
     let mut feed = Feed::<K>::new(engine.clone());
@@ -79,7 +85,8 @@ fn feed<K: Tracked>(clients: &Clients, engine: &Engine, cancel: &CancellationTok
             sender.send_replace(true);
         }
     };
-    let run = watch::run::<K>(clients.watch.clone(), WatchOptions::default(), stats.clone(), cancel.clone(), sink);
+    let (options, tap) = (WatchOptions::default(), K::tap(raw));
+    let run = watch::run::<K>(clients.watch.clone(), options, stats.clone(), cancel.clone(), sink, tap);
     tokio::spawn(run);
     Fed { plural: K::PLURAL, stats, synced }
 }

@@ -81,6 +81,8 @@ metrics! {
         "Always 1, and only there for a resource that is taken as empty because it is not served or forbidden";
     UndecodableObjects: Counter, "schedulerprofile_undecodable_objects_total",
         "Objects that were skipped because they could not be read";
+    OrphanPods: Gauge, "schedulerprofile_orphan_pods",
+        "Pods that wait for a scheduler which nobody serves";
     Leader: Gauge, "schedulerprofile_leader",
         "Whether this process holds the lease";
     AnotherInstallation: Gauge, "schedulerprofile_another_installation",

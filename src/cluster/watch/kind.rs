@@ -1,5 +1,7 @@
 use super::frame::{self, Frame, Seen};
+use super::tap::Tap;
 use crate::cluster::decode::Decoder;
+use crate::cluster::raw::RawObjects;
 use crate::cluster::slim::{
     SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
     SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
@@ -9,6 +11,7 @@ use crate::core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
+use std::sync::Arc;
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
@@ -28,6 +31,11 @@ pub trait Watched: Send + 'static {
     /// A decoder that shares what objects of this kind repeat.
     fn decoder() -> Decoder {
         Decoder::plain()
+    }
+
+    /// Who wants to see the texts of objects of this kind.
+    fn tap(_raw: &RawObjects) -> Option<Arc<dyn Tap<Self::Object>>> {
+        None
     }
 
     /// Decodes an item of a list.
@@ -52,6 +60,10 @@ impl Watched for Pods {
         Decoder::new()
     }
 
+    fn tap(raw: &RawObjects) -> Option<Arc<dyn Tap<Pod>>> {
+        Some(raw.pods().clone())
+    }
+
     fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Pod> {
         let mut slim = SlimPod::read(bytes);
         note_unknown(&mut slim, bytes, &known::POD);
@@ -60,6 +72,29 @@ impl Watched for Pods {
 
     fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Pod> {
         frame::read(line, |slim: &mut SlimPod<'_>| note_unknown(slim, line, &known::FRAME), |slim| decoder.pod(slim))
+    }
+}
+
+/// Nodes.
+#[derive(Debug)]
+pub struct Nodes;
+
+impl Watched for Nodes {
+    type Object = Node;
+    const PLURAL: &'static str = "nodes";
+    const RESOURCE: &'static str = "nodes";
+    const PATH: &'static str = "/api/v1/nodes";
+
+    fn tap(raw: &RawObjects) -> Option<Arc<dyn Tap<Node>>> {
+        Some(raw.nodes().clone())
+    }
+
+    fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Node> {
+        frame::seen(&SlimNode::read(bytes), |slim| decoder.node(slim))
+    }
+
+    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Node> {
+        frame::read(line, |_: &mut SlimNode<'_>| (), |slim| decoder.node(slim))
     }
 }
 
@@ -103,8 +138,6 @@ macro_rules! watched {
 }
 
 watched! {
-    /// Nodes.
-    Nodes: Node, "/api/v1/nodes", "nodes", "nodes", SlimNode => node;
     /// Namespaces.
     Namespaces: Namespace, "/api/v1/namespaces", "namespaces", "namespaces", SlimNamespace => namespace;
     /// Services.

@@ -18,6 +18,7 @@ mod options;
 mod run;
 mod split;
 mod stats;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub use kind::{
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};
+pub use tap::Tap;
 
 /// An object that does not decode: it is skipped, and what was known of it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

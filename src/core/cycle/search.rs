@@ -193,7 +193,8 @@ fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId, looked_around: bool, vol
 
 /// NodeAffinity's refusal of a pod whose terms name no node at all between them.
 fn conflict(pod: &Pod, named: Option<&[NodeId]>) -> Option<Refusal> {
-    let conflicts = named.is_some_and(<[NodeId]>::is_empty) && node_affinity::named(&pod.shape) == Named::Only(Vec::new());
+    let conflicts =
+        named.is_some_and(<[NodeId]>::is_empty) && node_affinity::named(&pod.shape) == Named::Only(Vec::new());
     conflicts.then(|| Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT))
 }
 

@@ -96,9 +96,8 @@ impl<'l> Budgets<'l> {
     fn open(&mut self, namespace: &'l str) -> Range<usize> {
         let from = self.accounts.len();
         for budget in self.ledger.budgets(namespace) {
-            let under = |p: &&Arc<Placed>| {
-                *p.key.namespace == *namespace && budget.counts(&p.key.name, &p.cohort.labels)
-            };
+            let under =
+                |p: &&Arc<Placed>| *p.key.namespace == *namespace && budget.counts(&p.key.name, &p.cohort.labels);
             let under_way = self.deducted.iter().filter(under).count() as i64;
             let left = i64::from(budget.disruptions_allowed) - under_way;
             self.accounts.push(Account { budget, left, spent: 0 });

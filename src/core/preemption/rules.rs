@@ -31,7 +31,8 @@ pub(super) enum TooMany {
 
 impl<'a> Rules<'a> {
     pub(super) fn new(profile: &'a CompiledProfile, limits: &'a Limits<'a>, priority: i32) -> Self {
-        let Preemption { scope, max_per_pod, min_runtime, protected_namespaces, strict_budgets, .. } = &profile.preemption;
+        let Preemption { scope, max_per_pod, min_runtime, protected_namespaces, strict_budgets, .. } =
+            &profile.preemption;
         let plain = *scope == VictimScope::Any
             && min_runtime.is_zero()
             && protected_namespaces.is_empty()

@@ -50,9 +50,6 @@ impl Worker {
 
     pub(super) fn ask_to_bind(&mut self, attempt: AttemptId, ticket: Ticket, node: Str, effects: &mut Vec<Effect>) {
         let pod = ticket.pod().clone();
-        if !pod.shape.unscored.is_empty() {
-            self.unscored.extend(pod.shape.unscored.iter().cloned());
-        }
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
         self.binding.insert(attempt, Binding { ticket, unknown: false });
         effects.push(Effect::Bind { attempt, pod, node, extender: None });

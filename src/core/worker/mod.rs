@@ -30,7 +30,7 @@ use crate::core::cycle::Scheduler;
 use crate::core::io::{AttemptId, Effect, Input};
 use crate::core::ledger::{Ledger, LedgerAccess};
 use crate::core::limits::{DECISIONS_PER_STEP, UNSCHEDULABLE_SWEEP};
-use crate::core::model::{Feature, Str, Time};
+use crate::core::model::{Str, Time};
 use crate::core::plugins::hints::Hints;
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::queue::{Queue, Ticket, Wake};
@@ -75,7 +75,6 @@ pub struct Worker {
     next_sweep: Option<Time>,
     totals: Totals,
     foreign: Option<ForeignBind>,
-    unscored: BTreeSet<Feature>,
     unknown_fields: BTreeSet<Str>,
 }
 
@@ -96,7 +95,6 @@ impl Worker {
             next_sweep: None,
             totals: Totals::default(),
             foreign: None,
-            unscored: BTreeSet::new(),
             unknown_fields: BTreeSet::new(),
         }
     }
@@ -136,7 +134,6 @@ impl Worker {
         self.queue.set_times(profile.queue);
         self.scheduler.set_profile(profile);
         self.queue.wake(now, |_| Wake::Requeue);
-        self.unscored.clear();
         self.unknown_fields.clear();
         self.volumes.give_back();
         self.cursor = None;

@@ -62,8 +62,6 @@ pub struct WorkerSnapshot {
     pub nodes_matched: usize,
     /// Those of them that are not cordoned.
     pub nodes_schedulable: usize,
-    /// Soft features of placed pods that were not scored.
-    pub unscored: Vec<String>,
     /// Spec fields of its pods that this version does not know.
     pub unknown_fields: Vec<Str>,
     /// The newest pod of ours that someone else bound.
@@ -88,7 +86,6 @@ impl Worker {
             totals: self.totals,
             nodes_matched,
             nodes_schedulable,
-            unscored: self.unscored.iter().map(ToString::to_string).collect(),
             unknown_fields: self.unknown_fields.iter().cloned().collect(),
             foreign: self.foreign.clone(),
             rescued_by_sweep: self.queue.rescued_by_sweep(),

@@ -2,7 +2,7 @@
 
 use super::inputs::{self, InputArgs, Inputs};
 use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, units};
+use super::{Answer, clock, units};
 use crate::core::ledger::Ledger;
 use crate::core::model::{Pod, PodKey};
 use crate::explain::{self, Detail, NodeReport, PodReport, Report};
@@ -43,7 +43,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     for note in &inputs.notes {
         output::note(format_args!("note: {note}"));
     }
-    let report = explain::explain(&inputs.cluster, &inputs.profiles, args.pod.as_ref());
+    let mut report = explain::explain(&inputs.cluster, &inputs.profiles, args.pod.as_ref());
+    explain::add_preemption(&mut report, &inputs.cluster, &inputs.profiles, clock::now_unix_us());
     if let Some(key) = args.pod.as_ref().filter(|_| report.pods.is_empty()) {
         bail!("pod {key}: {}", missing(key, &inputs));
     }
@@ -98,8 +99,11 @@ fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], v
     write_reasons(out, nodes, view)?;
     write_scores(out, nodes, view)?;
     write_refused(out, nodes, view.max_nodes)?;
-    match &report.message {
-        Some(message) => writeln!(out, "\nmessage: {message}"),
+    if let Some(message) = &report.message {
+        writeln!(out, "\nmessage: {message}")?;
+    }
+    match &report.preemption {
+        Some(preemption) => writeln!(out, "{preemption}"),
         None => Ok(()),
     }
 }

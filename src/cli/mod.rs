@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit).
 
+mod clock;
 mod compare;
 mod completion;
 mod crd;

@@ -4,9 +4,11 @@
 //! people ask for next: how much is free, which taint, which label.
 
 mod detail;
+mod preemption;
 mod report;
 
 pub use detail::{Detail, detail};
+pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
 pub use report::{NodeReport, PodReport, Report};
 
 use crate::core::cycle::{self, Explanation, Judgement, NodeAnswer};
@@ -53,6 +55,7 @@ fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport 
         profile: Some(profile.clone()),
         feasible,
         message,
+        preemption: None,
         reason: None,
         nodes: Some(nodes.into_iter().map(|(name, answer)| of_node(name, answer)).collect()),
     }

@@ -1,3 +1,4 @@
+use super::preemption::PreemptionReport;
 use crate::core::model::{Pod, Str};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub struct PodReport {
     /// Where nothing fits: upstream's text, without its preemption part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Where nothing fits and it was asked for: what preemption would do; none where the profile does not preempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<PreemptionReport>,
     /// Why it was not judged: gated, or held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -40,6 +44,7 @@ impl PodReport {
             profile,
             feasible: 0,
             message: None,
+            preemption: None,
             reason: Some(reason),
             nodes: None,
         }

@@ -26,10 +26,14 @@ mod dry_run;
 mod eligibility;
 mod explain;
 mod holds;
+#[cfg(test)]
+mod limit_tests;
 mod limits;
 mod pick;
 mod rules;
 mod status;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -2,12 +2,13 @@
 
 use super::answer::Answer;
 use super::cluster::Drawn;
-use super::preemption::{Candidate, Detail, Live, Preemption, offset};
+use super::preemption::{Live, offset};
 use berth::core::cycle::Scheduler;
 use berth::core::ledger::Ledger;
 use berth::core::model::Pod;
-use berth::core::preemption::{self, Limits, Outcome, Search};
+use berth::core::preemption::{Limits, Outcome, Search};
 use berth::core::profile::CompiledProfile;
+use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -31,38 +32,36 @@ fn explain(drawn: &Drawn) -> Answer {
         Ok(inputs) => inputs,
         Err(error) => return Answer { pods: Vec::new(), error: error.to_string() },
     };
-    let report = berth::explain::explain(&inputs.cluster, &inputs.profiles, None);
+    let mut report = berth::explain::explain(&inputs.cluster, &inputs.profiles, None);
+    berth::explain::add_preemption(&mut report, &inputs.cluster, &inputs.profiles, NOW_UNIX_US);
     let mut answer: Answer = serde_json::from_value(serde_json::to_value(&report).unwrap()).unwrap();
     let ledger = inputs.cluster.ledger();
     for pod in inputs.cluster.pending() {
         let of_pod = answer.pods.iter_mut().find(|of| *of.name == *pod.key.name && *of.namespace == *pod.key.namespace);
-        let Some(of_pod) = of_pod.filter(|of| of.feasible == 0 && of.nodes.is_some()) else { continue };
-        let Some(profile) = berth::simulate::serving(&inputs.profiles, pod) else { continue };
-        let pod = Arc::new(Pod::clone(pod));
-        of_pod.preemption = everywhere(profile, &ledger, &pod);
-        if let Some(preemption) = &mut of_pod.preemption {
-            preemption.detail.live = live(profile, &ledger, &pod, offset(drawn));
+        let preemption = of_pod.and_then(|of_pod| of_pod.preemption.as_mut());
+        let profile = berth::simulate::serving(&inputs.profiles, pod);
+        if let (Some(preemption), Some(profile)) = (preemption, profile) {
+            let profile = as_configured(drawn, profile, &pod.scheduler_name);
+            preemption.detail.live = live(&profile, &ledger, &Arc::new(Pod::clone(pod)), offset(drawn));
         }
     }
     answer
 }
 
-/// What would be done, every potential node tried.
-fn everywhere(profile: &Arc<CompiledProfile>, ledger: &Ledger, pod: &Arc<Pod>) -> Option<Preemption> {
-    let found = preemption::explain(profile, ledger, pod, &Limits::at(NOW_UNIX_US))?;
-    let candidates = found.candidates.into_iter().map(|on| Candidate {
-        node: on.node.to_string(),
-        victims: on.victims.iter().map(ToString::to_string).collect(),
-        budget_violations: i64::from(on.violations),
-        lower: 0,
-        budgets_matter: false,
-    });
-    Some(Preemption {
-        node: found.node.map(|node| node.to_string()),
-        message: found.message,
-        candidates: candidates.collect(),
-        detail: Detail::default(),
-    })
+/// The profile with its arguments of DefaultPreemption, which the import of configurations loses yet.
+fn as_configured(drawn: &Drawn, profile: &Arc<CompiledProfile>, scheduler: &str) -> Arc<CompiledProfile> {
+    let profiles = drawn.config.as_ref().and_then(|config| config["profiles"].as_array());
+    let named = |p: &&Value| p["schedulerName"].as_str().unwrap_or("default-scheduler") == scheduler;
+    let args = profiles.into_iter().flatten().find(named).and_then(|p| p["pluginConfig"].as_array());
+    let Some(args) = args.into_iter().flatten().find(|of| of["name"] == "DefaultPreemption").map(|of| &of["args"])
+    else {
+        return profile.clone();
+    };
+    let mut profile = CompiledProfile::clone(profile);
+    let number = |field: &str, default| args[field].as_u64().map_or(default, |number| number as u32);
+    profile.preemption.candidates_percentage = number("minCandidateNodesPercentage", 10);
+    profile.preemption.candidates_absolute = number("minCandidateNodesAbsolute", 100);
+    Arc::new(profile)
 }
 
 /// What a live cycle would find, and choose.

@@ -124,6 +124,29 @@ fn faulty(drawn: &cluster::Drawn) -> Answer {
 }
 
 #[test]
+fn planted_faults_of_preemption_are_found() {
+    let mut oracle = Oracle::start();
+    let options = Options { seed: 11, clusters: 150, only: None, verbose: false };
+    type Fault = fn(&mut preemption::Preemption);
+    let faults: [(&str, Fault); 5] = [
+        ("preemption: other victims", |p| p.candidates.iter_mut().for_each(|c| drop(c.victims.pop()))),
+        ("preemption: other violations", |p| p.candidates.iter_mut().for_each(|c| c.budget_violations = 0)),
+        ("preemption: only to upstream a candidate", |p| drop(p.candidates.pop())),
+        ("preemption: another choice", |p| p.node = p.candidates.last().map(|c| c.node.clone())),
+        ("preemption: upstream says", |p| p.message = p.message.as_ref().map(|text| text.replace("1 ", "2 "))),
+    ];
+    for (class, fault) in faults {
+        let berth = |drawn: &cluster::Drawn| {
+            let mut answer = engine::ask(drawn);
+            answer.pods.iter_mut().filter_map(|pod| pod.preemption.as_mut()).for_each(fault);
+            answer
+        };
+        let found = run::run(&options, &mut oracle, berth).differences;
+        assert!(found.keys().any(|key| key.starts_with(class)), "{class}: {:?}", found.keys());
+    }
+}
+
+#[test]
 fn a_seed_gives_the_same_cluster_always() {
     for seed in 0..50 {
         let (one, other) = (draw_cluster(seed), draw_cluster(seed));

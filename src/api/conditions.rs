@@ -269,7 +269,7 @@ reasons! {
 
 reasons! {
     /// Reasons of the condition `SchedulingHealthy`.
-    SchedulingHealthy [7] {
+    SchedulingHealthy [8] {
         /// Pods are placed as they come.
         KeepingUp => True,
         /// No pod waits.
@@ -280,6 +280,8 @@ reasons! {
         NoMatchingNodes => False,
         /// Another scheduler binds pods of this profile's name.
         AnotherSchedulerServes => False,
+        /// Pods were evicted to make room, and another scheduler took it each time: no more are, for a while.
+        PreemptionStorm => False,
         /// The watch of pods or nodes is behind, so that nothing is bound.
         StaleCache => False,
         /// No worker schedules, so nothing can be said.

@@ -21,17 +21,16 @@
 //!  slim/       just the fields that scheduling reads, never failing as a whole
 //!  decode/     the only border: validated, normalised, interned
 //!  watch/      one kind, read whole and consistently, then followed
-//!  raw         objects as they came, for whoever passes them on whole
 //! ```
 
 pub mod bind;
 pub mod client;
 pub mod decode;
 pub mod events;
+pub mod evict;
 pub mod foreign;
 pub mod lease;
 pub mod prebind;
-pub mod raw;
 pub mod refusal;
 pub mod revisions;
 pub(crate) mod send;

@@ -8,11 +8,12 @@ use crate::api::SchedulerProfileStatus;
 use crate::cluster::bind::BindLane;
 use crate::cluster::client::Clients;
 use crate::cluster::events::EventSink;
+use crate::cluster::evict::EvictLane;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
-use crate::cluster::raw::RawObjects;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
+use crate::extender::{Lanes, ObjectStore};
 use crate::runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
-    pub(super) raw: RawObjects,
+    pub(super) lanes: Lanes,
+    /// Whole objects for extenders.
+    pub(super) store: Arc<ObjectStore>,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
+    pub(super) evict: EvictLane,
     pub(super) refusals: RefusalWriter,
     pub(super) events: EventSink,
     pub(super) denials: Denials,

@@ -1,6 +1,7 @@
 use super::claims::Grant;
 use super::denials::Permission;
 use super::due::due;
+use super::extenders::ExtenderFacts;
 use super::known::{Known, Served, Verdict};
 use super::numbers::numbers;
 use super::orphans::misnamed;
@@ -55,6 +56,7 @@ impl Entry {
         view: Option<&WorkerView>,
         around: &Around<'_>,
         kept: Option<&str>,
+        extenders: &ExtenderFacts,
         now: Instant,
     ) -> SchedulerProfileStatus {
         let served = self.verdict.served.as_ref().filter(|_| !grant.served().is_empty());
@@ -75,6 +77,7 @@ impl Entry {
             crd_lacks: around.crd_lacks,
             rival: self.rival.told(now),
             stale: around.stale,
+            extenders,
             misnamed: &misnamed(around.orphans, &grant.served()),
             last_good_revision: kept,
         };

@@ -131,10 +131,7 @@ async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Optio
     Ok(found.map(|map| contents(map.binary_data, map.data)))
 }
 
-fn contents(
-    bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
-    texts: Option<BTreeMap<String, String>>,
-) -> Data {
+fn contents(bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>, texts: Option<BTreeMap<String, String>>) -> Data {
     let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0));
     bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()))).collect()
 }

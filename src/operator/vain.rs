@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a pod may wait for a scheduler that has not said anything about it.
-pub const SILENCE: Duration = Duration::from_mins(1);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// Pods that name one scheduler which nobody serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Orphans {
 
 /// The pods among `pending` that wait in vain, by the scheduler that they name, sorted by that.
 ///
-/// In vain waits a pod without gates whose scheduler is not in `served` and has said nothing about it for [`SILENCE`]. That
+/// In vain waits a pod without gates whose scheduler is not in `served` and has said nothing about it for a minute. That
 /// `served` names are all served must be known; `others` are names that someone else may serve. O(pending).
 pub fn find(pending: &[Arc<Pod>], served: &BTreeSet<Str>, others: &BTreeSet<Str>, now_unix_us: i64) -> Vec<Orphans> {
     let silent_since = now_unix_us.saturating_sub(i64::try_from(SILENCE.as_micros()).unwrap_or(i64::MAX));

@@ -1,11 +1,10 @@
 //! The kinds that are watched, in one table; and what their watches say into the ledger.
 
 use crate::cluster::client::Clients;
-use crate::cluster::raw::RawObjects;
 use crate::cluster::watch::{
     self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
     PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
-    StorageClasses, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
+    StorageClasses, Taps, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
 };
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
@@ -34,10 +33,10 @@ macro_rules! kinds {
         pub(super) fn start(
             clients: &Clients,
             engine: &Engine,
-            raw: &RawObjects,
+            taps: &Taps,
             cancel: &CancellationToken,
         ) -> Vec<Arc<Fed>> {
-            vec![$(Arc::new(feed::<$kind>(clients, engine, raw, cancel))),+]
+            vec![$(Arc::new(feed::<$kind>(clients, engine, taps, cancel))),+]
         }
     };
 }
@@ -72,7 +71,7 @@ pub(super) struct Fed {
 }
 
 /// Starts a watch that feeds the ledger until `cancel`.
-fn feed<K: Tracked>(clients: &Clients, engine: &Engine, raw: &RawObjects, cancel: &CancellationToken) -> Fed {
+fn feed<K: Tracked>(clients: &Clients, engine: &Engine, taps: &Taps, cancel: &CancellationToken) -> Fed {
     let stats = Arc::new(WatchStats::default());
     let (sender, synced) = channel::channel(false);
     let mut feed = Feed::<K>::new(engine.clone());
@@ -85,7 +84,7 @@ fn feed<K: Tracked>(clients: &Clients, engine: &Engine, raw: &RawObjects, cancel
             sender.send_replace(true);
         }
     };
-    let (options, tap) = (WatchOptions::default(), K::tap(raw));
+    let (options, tap) = (WatchOptions::default(), K::tap(taps));
     let run = watch::run::<K>(clients.watch.clone(), options, stats.clone(), cancel.clone(), sink, tap);
     tokio::spawn(run);
     Fed { plural: K::PLURAL, stats, synced }

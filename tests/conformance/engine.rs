@@ -1,4 +1,8 @@
 //! Berth's answer, through the code behind `berth explain -f … -o json`.
+//!
+//! Every third cluster is judged by what `berth convert` prints for its configuration, read back: what a user who moves over
+//! applies. And of every third upstream is told what `berth convert` makes of the profiles again: what a user who leaves runs.
+//! Whatever the way, the answers are to be those of upstream with the original.
 
 use super::answer::Answer;
 use super::cluster::Drawn;
@@ -25,8 +29,38 @@ pub fn ask(drawn: &Drawn) -> Answer {
     })
 }
 
+/// Whether the profiles of a cluster are those that `berth convert` prints.
+pub fn is_converted(drawn: &Drawn) -> bool {
+    drawn.config.is_some() && drawn.seed.is_multiple_of(3)
+}
+
+/// The configuration that upstream is told.
+pub fn told_upstream(drawn: &Drawn) -> Option<Value> {
+    let config = drawn.config.as_ref()?;
+    if drawn.seed % 3 != 1 {
+        return Some(config.clone());
+    }
+    let back =
+        berth::cli::converted_back("config.json", &config.to_string()).unwrap_or_else(|e| panic!("{e}: {config}"));
+    Some(back)
+}
+
+/// The configuration of a cluster, or the SchedulerProfiles that it is converted to.
+fn profiles(drawn: &Drawn) -> Result<Vec<Value>, String> {
+    let Some(config) = drawn.config.as_ref().filter(|_| is_converted(drawn)) else {
+        return Ok(drawn.config.iter().cloned().collect());
+    };
+    let yaml = berth::cli::converted("config.json", &config.to_string()).map_err(|error| error.to_string())?;
+    let documents = serde_saphyr::from_multiple::<Value>(&yaml).map_err(|error| format!("{error}: {yaml}"))?;
+    Ok(documents)
+}
+
 fn explain(drawn: &Drawn) -> Answer {
-    let objects: Vec<_> = drawn.objects.iter().chain(&drawn.config).collect();
+    let profiles = match profiles(drawn) {
+        Ok(profiles) => profiles,
+        Err(error) => return Answer { pods: Vec::new(), error },
+    };
+    let objects: Vec<_> = drawn.objects.iter().chain(&profiles).collect();
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
     let inputs = match berth::cli::inputs_from("cluster.json", &list.to_string()) {
         Ok(inputs) => inputs,
@@ -41,27 +75,10 @@ fn explain(drawn: &Drawn) -> Answer {
         let preemption = of_pod.and_then(|of_pod| of_pod.preemption.as_mut());
         let profile = berth::simulate::serving(&inputs.profiles, pod);
         if let (Some(preemption), Some(profile)) = (preemption, profile) {
-            let profile = as_configured(drawn, profile, &pod.scheduler_name);
-            preemption.detail.live = live(&profile, &ledger, &Arc::new(Pod::clone(pod)), offset(drawn));
+            preemption.detail.live = live(profile, &ledger, &Arc::new(Pod::clone(pod)), offset(drawn));
         }
     }
     answer
-}
-
-/// The profile with its arguments of DefaultPreemption, which the import of configurations loses yet.
-fn as_configured(drawn: &Drawn, profile: &Arc<CompiledProfile>, scheduler: &str) -> Arc<CompiledProfile> {
-    let profiles = drawn.config.as_ref().and_then(|config| config["profiles"].as_array());
-    let named = |p: &&Value| p["schedulerName"].as_str().unwrap_or("default-scheduler") == scheduler;
-    let args = profiles.into_iter().flatten().find(named).and_then(|p| p["pluginConfig"].as_array());
-    let Some(args) = args.into_iter().flatten().find(|of| of["name"] == "DefaultPreemption").map(|of| &of["args"])
-    else {
-        return profile.clone();
-    };
-    let mut profile = CompiledProfile::clone(profile);
-    let number = |field: &str, default| args[field].as_u64().map_or(default, |number| number as u32);
-    profile.preemption.candidates_percentage = number("minCandidateNodesPercentage", 10);
-    profile.preemption.candidates_absolute = number("minCandidateNodesAbsolute", 100);
-    Arc::new(profile)
 }
 
 /// What a live cycle would find, and choose.

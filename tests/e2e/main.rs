@@ -17,6 +17,7 @@
 mod bad_input;
 mod cluster;
 mod crash;
+mod extenders;
 mod foreign;
 mod history;
 mod last_good;
@@ -25,6 +26,7 @@ mod metrics;
 mod objects;
 mod overbooking;
 mod placing;
+mod preemption;
 mod profiles;
 mod refused;
 mod relations;

@@ -1,7 +1,6 @@
 use super::frame::{self, Frame, Seen};
-use super::tap::Tap;
+use super::tap::{Tap, Taps};
 use crate::cluster::decode::Decoder;
-use crate::cluster::raw::RawObjects;
 use crate::cluster::slim::{
     SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
     SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
@@ -34,7 +33,7 @@ pub trait Watched: Send + 'static {
     }
 
     /// Who wants to see the texts of objects of this kind.
-    fn tap(_raw: &RawObjects) -> Option<Arc<dyn Tap<Self::Object>>> {
+    fn tap(_taps: &Taps) -> Option<Arc<dyn Tap<Self::Object>>> {
         None
     }
 
@@ -60,8 +59,8 @@ impl Watched for Pods {
         Decoder::new()
     }
 
-    fn tap(raw: &RawObjects) -> Option<Arc<dyn Tap<Pod>>> {
-        Some(raw.pods().clone())
+    fn tap(taps: &Taps) -> Option<Arc<dyn Tap<Pod>>> {
+        taps.pods.clone()
     }
 
     fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Pod> {
@@ -85,8 +84,8 @@ impl Watched for Nodes {
     const RESOURCE: &'static str = "nodes";
     const PATH: &'static str = "/api/v1/nodes";
 
-    fn tap(raw: &RawObjects) -> Option<Arc<dyn Tap<Node>>> {
-        Some(raw.nodes().clone())
+    fn tap(taps: &Taps) -> Option<Arc<dyn Tap<Node>>> {
+        taps.nodes.clone()
     }
 
     fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Node> {

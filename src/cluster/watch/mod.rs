@@ -31,7 +31,7 @@ pub use kind::{
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};
-pub use tap::Tap;
+pub use tap::{Tap, Taps};
 
 /// An object that does not decode: it is skipped, and what was known of it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,5 +1,7 @@
+use crate::core::model::{Node, Pod};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::sync::Arc;
 
 /// Looks at objects as they came, beside the sink that gets what they were decoded to. Called between two frames: it must not
 /// block for longer than a lock is held.
@@ -18,6 +20,15 @@ pub trait Tap<O>: Send + Sync + 'static {
 
     /// The whole read is complete: what was not seen since it began is gone.
     fn synced(&self);
+}
+
+/// Who looks at objects as they came, by their kind.
+#[derive(Clone, Default)]
+pub struct Taps {
+    /// At pods.
+    pub pods: Option<Arc<dyn Tap<Pod>>>,
+    /// At nodes.
+    pub nodes: Option<Arc<dyn Tap<Node>>>,
 }
 
 /// The text of the object in a line of a watch.

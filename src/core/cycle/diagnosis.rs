@@ -1,6 +1,7 @@
 use crate::core::model::PodShape;
 use crate::core::model::Str;
 use crate::core::plugins::{Cause, Plugin, PluginSet, Verdict};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub enum Reason {
     Volumes(u32),
     /// What NodeVolumeLimits says of a claim that is not there.
     MissingClaim(Str),
+    /// What an extender says.
+    Extender(Str),
 }
 
 impl Reason {
@@ -37,6 +40,7 @@ impl Reason {
             Self::Lacking(_) => Some(Plugin::NodeResourcesFit),
             Self::Volumes(_) => Some(Plugin::VolumeBinding),
             Self::MissingClaim(_) => Some(Plugin::NodeVolumeLimits),
+            Self::Extender(_) => Some(Plugin::Extender),
         }
     }
 
@@ -46,7 +50,7 @@ impl Reason {
             Self::Cause(cause) => cause.text().to_owned(),
             Self::Lacking(bit) => crate::core::plugins::lacking_text(*bit, shape),
             Self::Volumes(bit) => crate::core::plugins::volume_text(*bit).to_owned(),
-            Self::MissingClaim(text) => text.to_string(),
+            Self::MissingClaim(text) | Self::Extender(text) => text.to_string(),
         }
     }
 }
@@ -68,6 +72,12 @@ impl Diagnosis {
         &self.counts
     }
 
+    /// The same with what extenders said, each text with its number of nodes.
+    pub(super) fn with_extenders(mut self, said: impl IntoIterator<Item = (Str, u32)>) -> Self {
+        self.counts.extend(said.into_iter().map(|(text, nodes)| (Reason::Extender(text), nodes)));
+        self
+    }
+
     /// The shape of the pod that was refused.
     pub fn shape(&self) -> &PodShape {
         &self.shape
@@ -85,8 +95,12 @@ impl fmt::Display for Diagnosis {
         if let Some(message) = &self.pre_filter {
             return write!(f, " {message}.");
         }
-        let mut entries: Vec<String> =
-            self.counts.iter().map(|(reason, count)| format!("{count} {}", reason.text(&self.shape))).collect();
+        // Two reasons may read alike: an extender speaks as it likes.
+        let mut by_text: BTreeMap<String, u32> = BTreeMap::new();
+        for (reason, count) in &self.counts {
+            *by_text.entry(reason.text(&self.shape)).or_insert(0) += count;
+        }
+        let mut entries: Vec<String> = by_text.iter().map(|(text, count)| format!("{count} {text}")).collect();
         entries.sort_unstable();
         if entries.is_empty() { Ok(()) } else { write!(f, " {}.", entries.join(", ")) }
     }

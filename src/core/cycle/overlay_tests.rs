@@ -4,8 +4,11 @@ use super::*;
 use crate::core::cycle::Rng;
 use crate::core::cycle::tests::Draw;
 use crate::core::ledger::{Ledger, Placed, PodState};
-use crate::core::model::{Attachable, InlineDisk, PersistentVolumeClaim, PodVolume, PodVolumes, Str, VolumeAttachment};
-use crate::core::plugins::Tables;
+use crate::core::model::{
+    Attachable, InlineDisk, Labels, PersistentVolumeClaim, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
+    Toleration, TolerationOperator, VolumeAttachment,
+};
+use crate::core::plugins::{Cause, Tables};
 use crate::core::profile::{CompiledProfile, Filter};
 use crate::core::volume_testing::{bound, csi, csi_node, named};
 use std::collections::BTreeMap;
@@ -87,6 +90,8 @@ impl Crowd {
             let claim = bound(&format!("e{i}"), &format!("d{i}"));
             crowd.ledger.apply_claim(PersistentVolumeClaim { access_modes: modes, ..claim });
         }
+        let selector = Some([("app", "web")].into_iter().collect());
+        crowd.ledger.apply_service(Service { namespace: "default".into(), name: "web".into(), selector });
         crowd
     }
 
@@ -96,9 +101,9 @@ impl Crowd {
         for _ in 0..self.draw.below(3) {
             let first = if exclusive { 0 } else { 2 };
             mounts.push(match self.draw.below(4) {
-                0 | 1 => named(&format!("e{}", first + self.draw.below(5 - first))),
-                2 => {
-                    let id: Str = format!("vol-{}", self.draw.below(3)).into();
+                0 => named(&format!("e{}", first + self.draw.below(5 - first))),
+                1 | 2 => {
+                    let id: Str = format!("vol-{}", self.draw.below(5)).into();
                     let counts = Ok(Some(Attachable { driver: EBS.into(), handle: id.clone() }));
                     PodVolume::Disk { volume: "v".into(), disk: InlineDisk::Ebs { id }, counts }
                 }
@@ -117,6 +122,31 @@ impl Crowd {
         let mut mounts: Vec<PodVolume> = pod.volumes.iter().flat_map(|volumes| volumes.iter().cloned()).collect();
         mounts.extend(self.mounts(exclusive));
         pod.volumes = (!mounts.is_empty()).then(|| Arc::new(PodVolumes(mounts)));
+        let shape = Arc::make_mut(&mut pod.shape);
+        if self.one_in(3) {
+            shape.anti_affinity.push(self.draw.pod_term());
+        }
+        pod
+    }
+
+    /// A pod that is refused for what other pods do, and seldom for what the node is like.
+    fn subject(&mut self) -> Pod {
+        let mut pod = self.pod("subject", true);
+        let shape = Arc::make_mut(&mut pod.shape);
+        if self.one_in(3) {
+            shape.affinity = (0..=self.draw.below(2)).map(|_| self.draw.pod_term()).collect();
+        }
+        if self.one_in(3) {
+            let hard = SpreadConstraint { hard: true, ..self.draw.spread_constraint() };
+            shape.spread.push(hard);
+        }
+        if !self.one_in(8) {
+            let (key, value, operator) = ("".into(), "".into(), TolerationOperator::Exists);
+            shape.tolerations = vec![Toleration { key, operator, value, effect: None }];
+            shape.node_selector = Labels::none();
+            shape.required_affinity = None;
+            shape.required_features = Vec::new();
+        }
         pod
     }
 
@@ -142,18 +172,31 @@ impl Crowd {
         }
     }
 
+    /// Puts pods on another node.
+    fn settle_elsewhere(&mut self, nodes: &[NodeId], node: NodeId) {
+        let Some(other) = nodes.iter().find(|other| **other != node) else { return };
+        let name = self.ledger.nodes().name(*other).clone();
+        for i in 0..self.draw.below(4) {
+            let pod = self.pod(&format!("o{i}"), false);
+            self.ledger.apply_pod(Pod { node_name: Some(name.clone()), ..pod });
+        }
+    }
+
     fn profile(&mut self) -> CompiledProfile {
         let mut profile = self.draw.profile();
-        profile.legacy.max_ebs = 1 + self.draw.below(3) as u32;
+        profile.legacy.max_ebs = 1 + self.draw.below(2) as u32;
         profile.legacy.max_gce_pd = 1;
-        for filter in [Filter::MaxEbsVolumeCount, Filter::MaxGcePdVolumeCount] {
+        profile.legacy.affinity_labels = vec!["topology.kubernetes.io/zone".into()];
+        for filter in [Filter::MaxEbsVolumeCount, Filter::MaxGcePdVolumeCount, Filter::CheckServiceAffinity] {
             if self.one_in(3) {
                 profile.filters = profile.filters.with(filter);
             }
         }
         // Each volume filter gets its turn at saying something first.
-        for filter in [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::NodeResourcesFit] {
-            if self.one_in(3) {
+        for filter in
+            [Filter::NodePorts, Filter::NodeResourcesFit, Filter::VolumeRestrictions, Filter::NodeVolumeLimits]
+        {
+            if self.one_in(2) {
                 profile.filters = profile.filters.without(filter);
             }
         }
@@ -190,7 +233,8 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         let Some(node) = nodes.get(crowd.draw.below(nodes.len().max(1) as u64) as usize).copied() else { continue };
         let name = crowd.ledger.nodes().name(node).clone();
         crowd.fill(&name);
-        let subject = crowd.pod("subject", true);
+        crowd.settle_elsewhere(&nodes, node);
+        let subject = crowd.subject();
         crowd.ledger.apply_pod(subject);
         let Some(PodState::Pending(subject)) = crowd.ledger.pod("subject").cloned() else { continue };
         let mut overlay = Overlay::NONE;
@@ -217,6 +261,22 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
             *said.entry(format!("{:?}", there.cause())).or_default() += 1;
         }
     }
-    println!("{compared} compared: {said:?}");
-    assert!(compared > 2_000, "{compared} compared: {said:?}");
+    let dynamic = [
+        Cause::HostPorts,
+        Cause::Resources,
+        Cause::DiskConflict,
+        Cause::ClaimInUse,
+        Cause::VolumeLimit,
+        Cause::Spread,
+        Cause::PodAffinity,
+        Cause::PodAntiAffinity,
+        Cause::ExistingAntiAffinity,
+        Cause::ServiceAffinity,
+        Cause::EbsCount,
+        Cause::GcePdCount,
+        Cause::None,
+    ];
+    let rare: Vec<Cause> =
+        dynamic.into_iter().filter(|cause| said.get(&format!("{cause:?}")).is_none_or(|n| *n < 5)).collect();
+    assert!(compared > 2_000 && rare.is_empty(), "{compared} compared: {said:?}; too rare: {rare:?}");
 }

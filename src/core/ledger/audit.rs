@@ -45,6 +45,7 @@ impl Ledger {
             return Err("cohorts differ from those of the pods".into());
         }
         self.audit_topologies()?;
+        self.audit_evictions()?;
         self.audit_volumes()
     }
 

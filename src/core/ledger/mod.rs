@@ -23,6 +23,7 @@ mod change;
 mod cohorts;
 mod commit;
 mod device_classes;
+mod evictions;
 mod images;
 mod intern;
 mod nodes;
@@ -42,6 +43,7 @@ pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
 pub use commit::{Committed, Conflict, Proposal};
 pub use device_classes::DeviceClasses;
+pub use evictions::{Evicting, EvictionProposal, Round};
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
@@ -57,6 +59,7 @@ pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
 use budgets::BudgetTable;
+use evictions::Evictions;
 use images::ImageTable;
 use intern::Interner;
 use nominations::Nominations;
@@ -80,6 +83,8 @@ pub struct Ledger {
     terms: PlacedTerms,
     topologies: TopologyTable,
     nominations: Nominations,
+    evictions: Evictions,
+    own_schedulers: Arc<[Str]>,
     volumes: VolumeTable,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,

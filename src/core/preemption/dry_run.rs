@@ -96,7 +96,7 @@ impl<'t> DryRun<'t> {
         let (mut harmless, mut violating) = (Vec::new(), Vec::new());
         let (mut statuses, mut needs_none) = (Statuses::new(), None);
         for node in potential[start..].iter().chain(&potential[..start]) {
-            match self.victims_on(*node) {
+            match self.victims_on(*node, violating.len() >= wanted) {
                 Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
                 Ok(candidate) if violating.len() < wanted => violating.push(candidate),
                 Ok(_) => {}
@@ -137,8 +137,14 @@ impl<'t> DryRun<'t> {
     }
 
     /// The victims that it takes on one node. After `SelectVictimsOnNode`.
-    fn victims_on(&mut self, node: NodeId) -> Result<Candidate, Status> {
+    ///
+    /// `only_harmless`: one more candidate that violates budgets would not be kept.
+    fn victims_on(&mut self, node: NodeId, only_harmless: bool) -> Result<Candidate, Status> {
         let protected = self.gather(node)?;
+        self.charge();
+        if only_harmless && self.lower.iter().all(|lower| lower.violates) {
+            return Err(Status::Passed);
+        }
         self.bench.set_up(&self.survey, node);
         for lower in &self.lower {
             self.bench.remove(self.ledger, lower.placed);
@@ -147,7 +153,6 @@ impl<'t> DryRun<'t> {
         if !verdict.fits() {
             return Err(if protected { Status::Budgets } else { Status::Refused(verdict) });
         }
-        self.charge();
         self.reprieve(node);
         let victims = || self.lower.iter().filter(|lower| lower.is_victim);
         if let Some(too_many) = self.rules.too_many(victims().map(|lower| &**lower.placed)) {

@@ -30,6 +30,8 @@ mod holds;
 mod limit_tests;
 mod limits;
 mod pick;
+#[cfg(test)]
+mod random_tests;
 mod rules;
 mod status;
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) enum Status {
     TooMany(TooMany),
     /// It fits without any victim.
     NeedsNone,
+    /// It was not looked at any closer: it could only be one more candidate of a kind of which there are enough.
+    Passed,
 }
 
 /// Counts why potential nodes are no candidates.
@@ -47,7 +49,7 @@ impl Statuses {
             Status::Budgets => self.budgets += 1,
             Status::TooMany(TooMany::ForPod) => self.for_pod += 1,
             Status::TooMany(TooMany::ForMinute) => self.for_minute += 1,
-            Status::NeedsNone => {}
+            Status::NeedsNone | Status::Passed => {}
         }
     }
 

@@ -98,12 +98,12 @@ struct Run {
 /// Lets the scheduler of this name place all pods, one after the other.
 fn run(plane: &ControlPlane, extender: &Extender, scheduler: &str) -> Run {
     extender.forget().unwrap();
-    // Room for `urgent` is where a pod of low priority has to go.
+    // Room for `urgent` is where a pod of low priority has to go; one matters least, so that there is one best choice.
     for index in 0..NODES {
         let filler = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("filler-{index}"), "namespace": SPACE, "labels": {"app": "filler"}},
-            "spec": {"nodeName": format!("asked-{index}"), "priorityClassName": "asked-low", "terminationGracePeriodSeconds": 0,
+            "spec": {"nodeName": format!("asked-{index}"), "priorityClassName": if index == 1 { "asked-lowest" } else { "asked-low" }, "terminationGracePeriodSeconds": 0,
                 "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "3"}}}]},
         });
         plane.api.post(&pod_path(SPACE, ""), &filler).unwrap();
@@ -191,7 +191,7 @@ fn kube_scheduler_and_berth_ask_the_same_and_do_the_same() {
     let operator = serving(&plane, "berth-asked", &["--extender-allow-http=127.0.0.1"]);
     namespace(&plane, SPACE);
     plane.create_nodes(NODES, node).unwrap();
-    for (name, value) in [("asked-high", 1000), ("asked-low", -10)] {
+    for (name, value) in [("asked-high", 1000), ("asked-low", -10), ("asked-lowest", -20)] {
         let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
         plane.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).unwrap();
     }

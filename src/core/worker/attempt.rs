@@ -85,8 +85,8 @@ impl Worker {
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) -> Option<Ticket> {
-        match self.post_filter(now, ticket.pod(), &no_fit, ledger) {
-            Ok(said) => self.refuse(now, ticket, no_fit, version, said, ledger, effects),
+        match self.post_filter(now, ticket.pod(), &no_fit, version, ledger) {
+            Ok((said, version)) => self.refuse(now, ticket, no_fit, version, said, ledger, effects),
             Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
             Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
                 self.totals.conflicts += 1;

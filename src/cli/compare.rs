@@ -10,7 +10,8 @@ use std::io::{self, Write};
 const ROWS: usize = 20;
 
 pub(super) fn run(args: &Args, pair: &Pair) -> anyhow::Result<Answer> {
-    for note in &pair.notes {
+    let unasked = pair.profiles.iter().flat_map(|profiles| simulate::unasked(&pair.cluster, profiles));
+    for note in pair.notes.iter().cloned().chain(unasked) {
         output::note(format_args!("note: {note}"));
     }
     let [first, second] = pair.profiles.each_ref().map(|profiles| simulate::run(&pair.cluster, profiles, args.seed));

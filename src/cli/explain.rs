@@ -40,7 +40,7 @@ fn pod_key(text: &str) -> Result<PodKey, String> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let inputs = inputs::load(&args.inputs)?;
-    for note in &inputs.notes {
+    for note in inputs.notes.iter().chain(&crate::simulate::unasked(&inputs.cluster, &inputs.profiles)) {
         output::note(format_args!("note: {note}"));
     }
     let mut report = explain::explain(&inputs.cluster, &inputs.profiles, args.pod.as_ref());

@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         return compare::run(args, &inputs::load_pair(&args.inputs)?);
     }
     let inputs = inputs::load(&args.inputs)?;
-    for note in &inputs.notes {
+    for note in inputs.notes.iter().chain(&simulate::unasked(&inputs.cluster, &inputs.profiles)) {
         output::note(format_args!("note: {note}"));
     }
     let started = Instant::now();

@@ -6,6 +6,7 @@
 
 mod compare;
 mod evict;
+mod extenders;
 mod report;
 mod run;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 mod volumes;
 
 pub use compare::{Comparison, Moved, OnlyOne, Side, compare};
+pub use extenders::unasked;
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 

@@ -62,6 +62,8 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     let seats = sorted.iter().enumerate().map(|(i, profile)| {
         let mut profile = CompiledProfile::clone(profile);
         profile.queue.max_unschedulable = NO_SWEEP;
+        // Nobody answers here; see `unasked`.
+        profile.extenders.clear();
         let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
         worker.set_unix_us_at_zero(cluster.as_of_unix_us());
         Seat { worker, inputs: Vec::new() }

@@ -27,6 +27,7 @@ use crate::core::model::{Pod, Str};
 use crate::core::plugins::{Code, MAX_NODE_SCORE, Plugin};
 use crate::core::profile::{CompiledProfile, Extender, ExtenderSet, OnFailure};
 use names::Names;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The highest score that an extender should give; not checked, as upstream.
@@ -42,6 +43,8 @@ pub struct Inquiry {
     tally: Tally,
     missing_claim: Option<Str>,
     left: Vec<Left>,
+    /// Those that extenders left out, with the code.
+    refused: BTreeMap<NodeId, Code>,
     /// The names of those left.
     names: Arc<[Str]>,
     messages: Messages,
@@ -125,6 +128,7 @@ impl Inquiry {
             missing_claim: found.missing_claim,
             names: left.iter().map(|left| nodes.name(left.node).clone()).collect(),
             left,
+            refused: BTreeMap::new(),
             messages: found.messages,
             stage,
         })
@@ -220,6 +224,11 @@ impl Inquiry {
             }
         }
         if stays.contains(&false) {
+            for (left, _) in self.left.iter().zip(&stays).filter(|(_, stays)| !**stays) {
+                // Nobody says that evictions would help on a node that went without a word.
+                let code = self.messages.code(left.node).unwrap_or(Code::UnschedulableAndUnresolvable);
+                self.refused.insert(left.node, code);
+            }
             let kept = |at: &usize| stays[*at];
             self.names = (0..self.left.len()).filter(kept).map(|at| self.names[at].clone()).collect();
             self.left = (0..self.left.len()).filter(kept).map(|at| self.left[at]).collect();
@@ -244,11 +253,12 @@ impl Inquiry {
         Ok(())
     }
 
-    fn no_fit(&self) -> NoFit {
+    fn no_fit(&mut self) -> NoFit {
         let diagnosis = self.tally.diagnose(&self.pod.shape, self.nodes, self.missing_claim.clone());
         let mut rejectors = self.tally.rejectors();
         rejectors.insert(Plugin::Extender);
-        NoFit { diagnosis: diagnosis.with_extenders(self.messages.counted()), rejectors }
+        let refused = std::mem::take(&mut self.refused);
+        NoFit { diagnosis: diagnosis.with_extenders(self.messages.counted()), rejectors, refused }
     }
 }
 

@@ -8,8 +8,11 @@ use super::survey::Survey;
 use crate::core::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
-use crate::core::plugins::{Cause, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes};
+use crate::core::plugins::{
+    Cause, Code, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes,
+};
 use crate::core::profile::{CompiledProfile, Filter, Score};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Why an attempt ended without a node.
@@ -19,6 +22,8 @@ pub struct NoFit {
     pub diagnosis: Diagnosis,
     /// Which plugins refused: their hints decide what wakes the pod.
     pub rejectors: PluginSet,
+    /// The nodes that extenders refused after own filters had not, each with the code: preemption goes by it.
+    pub refused: BTreeMap<NodeId, Code>,
 }
 
 /// How an attempt ends.
@@ -141,12 +146,12 @@ impl Scheduler {
             return Decision::Failed(text);
         }
         self.start = (self.start + self.feasible.len() + tally.refused() as usize) % total;
+        if named.is_some() && (asks || self.feasible.is_empty()) {
+            tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
+        }
         if self.feasible.is_empty() {
-            if named.is_some() {
-                tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
-            }
             let diagnosis = tally.diagnose(&pod.shape, total as u32, special.relations.missing_claim());
-            return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors() });
+            return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors(), refused: BTreeMap::new() });
         }
         if asks {
             let messages = said.map(|said| said.about(&self.feasible)).unwrap_or_default();
@@ -230,7 +235,7 @@ fn conflict(pod: &Pod, named: Option<&[NodeId]>) -> Option<Refusal> {
 /// The answer where PreFilter refused the pod on all nodes.
 pub(super) fn refused(pod: &Pod, nodes: usize, refusal: &Refusal) -> Decision {
     let diagnosis = refused_before_filter(&pod.shape, nodes as u32, &refusal.message);
-    Decision::NoFit(NoFit { diagnosis, rejectors: PluginSet::of(refusal.plugin) })
+    Decision::NoFit(NoFit { diagnosis, rejectors: PluginSet::of(refusal.plugin), refused: BTreeMap::new() })
 }
 
 /// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).

@@ -71,8 +71,11 @@ impl Hints {
     }
 
     /// Whether something after version `since` may help some pod that `rejectors` refused.
+    ///
+    /// No change in the cluster says when an extender would answer otherwise: it may any time, and is asked again after
+    /// backoff.
     pub(crate) fn may_help(&self, rejectors: PluginSet, since: u64) -> bool {
-        rejectors.iter().any(|plugin| self.newest[plugin as usize] > since)
+        rejectors.has(Plugin::Extender) || rejectors.iter().any(|plugin| self.newest[plugin as usize] > since)
     }
 
     /// A judge of the changes noted last.

@@ -25,6 +25,7 @@ mod budgets;
 mod dry_run;
 mod eligibility;
 mod explain;
+mod extend;
 mod holds;
 #[cfg(test)]
 mod limit_tests;
@@ -40,6 +41,7 @@ mod testing;
 mod tests;
 
 pub use explain::{Prospect, Victims, explain};
+pub use extend::{Consultation, Reply};
 pub use limits::{Limits, Search};
 
 use crate::core::cycle::Scheduler;

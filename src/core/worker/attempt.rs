@@ -1,3 +1,4 @@
+use super::extend::Consulted;
 use super::preemption::PostFilter;
 use super::{Binding, Worker};
 use crate::core::cycle::{Decision, NoFit};
@@ -5,7 +6,6 @@ use crate::core::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalTe
 use crate::core::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
 use crate::core::limits::COMMIT_RETRIES;
 use crate::core::model::{Pod, Str, Time};
-use crate::core::plugins::Plugin;
 use crate::core::queue::Ticket;
 use std::sync::Arc;
 
@@ -16,6 +16,16 @@ pub(crate) const NO_NODES: &str = "no nodes available to schedule pods";
 pub(super) struct Decided {
     pub(super) decision: Decision,
     /// The ledger's version at which it was made.
+    pub(super) version: u64,
+    /// How often someone else was faster before.
+    pub(super) conflicts: u32,
+}
+
+/// A search in which no node fitted.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) no_fit: NoFit,
+    /// The ledger's version at which own filters looked.
     pub(super) version: u64,
     /// How often someone else was faster before.
     pub(super) conflicts: u32,
@@ -67,7 +77,10 @@ impl Worker {
                     return Some(ticket);
                 }
             },
-            Decision::NoFit(no_fit) => return self.fits_nowhere(now, ticket, no_fit, decided.version, ledger, effects),
+            Decision::NoFit(no_fit) => {
+                let refused = Refused { no_fit, version: decided.version, conflicts: decided.conflicts };
+                return self.fits_nowhere(now, ticket, refused, Consulted::NotYet, ledger, effects);
+            }
             Decision::NoNodes => self.no_nodes(now, ticket, effects),
             Decision::Failed(text) => self.attempt_failed(now, ticket, text, effects),
             Decision::Ask(inquiry) => self.ask(ticket, inquiry, decided.conflicts, effects),
@@ -80,13 +93,14 @@ impl Worker {
         &mut self,
         now: Time,
         ticket: Ticket,
-        no_fit: NoFit,
-        version: u64,
+        refused: Refused,
+        consulted: Consulted,
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) -> Option<Ticket> {
-        match self.post_filter(now, ticket.pod(), &no_fit, version, ledger) {
-            Ok((said, version)) => self.refuse(now, ticket, no_fit, version, said, ledger, effects),
+        match self.post_filter(now, ticket.pod(), &refused, consulted, ledger) {
+            Ok((PostFilter::Ask(consultation), _)) => self.consult(ticket, consultation, refused, effects),
+            Ok((said, version)) => self.refuse(now, ticket, Refused { version, ..refused }, said, ledger, effects),
             Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
             Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
                 self.totals.conflicts += 1;
@@ -123,17 +137,19 @@ impl Worker {
         &mut self,
         now: Time,
         ticket: Ticket,
-        no_fit: NoFit,
-        version: u64,
+        refused: Refused,
         said: PostFilter,
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) {
         self.totals.unschedulable += 1;
+        let Refused { no_fit, version, .. } = refused;
         let diagnosis = Arc::new(no_fit.diagnosis);
         let pod = ticket.pod().clone();
         let (text, nomination) = match &said {
-            PostFilter::NotRun => (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Clear),
+            PostFilter::NotRun | PostFilter::Ask(_) => {
+                (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Clear)
+            }
             PostFilter::Evicting(evicting) => {
                 (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Set(evicting.node.clone()))
             }
@@ -146,9 +162,7 @@ impl Worker {
         };
         let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_said(&pod)));
         effects.push(Effect::Refuse { pod: told, reason, text, attempted: true, nomination });
-        // No change in the cluster says when an extender would answer otherwise: it is asked again after backoff.
-        let asked = no_fit.rejectors.has(Plugin::Extender);
-        let missed = asked || self.hints.may_help(no_fit.rejectors, version);
+        let missed = self.hints.may_help(no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
         if let PostFilter::Evicting(evicting) = said {
             self.ask_to_evict(pod, evicting, effects);

@@ -2,23 +2,30 @@
 //!
 //! ```text
 //!  decide ─▶ Ask ─▶ parked ── answer ─▶ more to ask? ─▶ parked ─▶ … ─▶ settle ─▶ commit
+//!                                                       └ none is left ─▶ victims? asked about the same way ─▶ Evict
 //!                     └── pod gone, another profile ─▶ over; its answers are dropped when they come
 //! ```
 //!
 //! Each round of questions has an [`AttemptId`] of its own, so that an answer that comes late, or twice, meets nobody.
 //! Nothing is assumed for a parked attempt: when its worker ends, there is nothing to undo.
 
+mod victims;
+
+pub(super) use victims::{Consulted, Found};
+
 use super::Worker;
-use super::attempt::Decided;
-use crate::core::cycle::{Inquiry, Turn};
-use crate::core::io::{AttemptId, Effect, ExtenderError, ExtenderReply};
+use super::attempt::{Decided, Refused};
+use crate::core::cycle::{Decision, Inquiry, Turn};
+use crate::core::io::{AttemptId, Effect, ExtenderError, ExtenderQuestion, ExtenderReply};
 use crate::core::ledger::{Change, LedgerAccess, PodState};
 use crate::core::limits::{ATTEMPTS_ASKING, EXTENDER_QUESTIONS};
 use crate::core::model::{Pod, Str, Time};
+use crate::core::preemption::Consultation;
 use crate::core::profile::ExtenderSet;
 use crate::core::queue::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use victims::Waiting;
 
 type Answer = Result<ExtenderReply, ExtenderError>;
 
@@ -26,11 +33,35 @@ type Answer = Result<ExtenderReply, ExtenderError>;
 #[derive(Debug)]
 struct Asking {
     ticket: Ticket,
-    inquiry: Box<Inquiry>,
+    about: About,
     /// The extenders that have not answered yet.
     open: ExtenderSet,
-    /// How often someone else was faster.
+}
+
+/// What extenders are asked about.
+#[derive(Debug)]
+pub(super) enum About {
+    /// The nodes that fit. After so many conflicts: someone else was faster.
+    Nodes(Box<Inquiry>, u32),
+    /// The victims, where none fits.
+    Victims(Box<Consultation>, Box<Refused>),
+}
+
+impl About {
+    fn questions(&self) -> Vec<(usize, ExtenderQuestion)> {
+        match self {
+            Self::Nodes(inquiry, _) => inquiry.questions(),
+            Self::Victims(consultation, _) => vec![consultation.question()],
+        }
+    }
+}
+
+/// An attempt about whose nodes an answer came.
+struct Answered {
+    ticket: Ticket,
+    inquiry: Box<Inquiry>,
     conflicts: u32,
+    turn: Turn,
 }
 
 /// The attempts of a worker that wait for extenders.
@@ -124,17 +155,22 @@ impl Worker {
         Some(self.profile().asks_for(pod)).filter(|asks| asks.intersects(full))
     }
 
-    /// Asks what there is to ask and parks the attempt.
+    /// Asks about the nodes that fit and parks the attempt.
     pub(super) fn ask(&mut self, ticket: Ticket, inquiry: Box<Inquiry>, conflicts: u32, effects: &mut Vec<Effect>) {
+        self.ask_about(ticket, About::Nodes(inquiry, conflicts), effects);
+    }
+
+    /// Asks what there is to ask and parks the attempt.
+    pub(super) fn ask_about(&mut self, ticket: Ticket, about: About, effects: &mut Vec<Effect>) {
         let attempt = self.next_attempt();
         let pod = ticket.pod().clone();
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
         let mut open = ExtenderSet::NONE;
-        for (extender, question) in inquiry.questions() {
+        for (extender, question) in about.questions() {
             open.insert(extender);
             effects.push(Effect::AskExtender { attempt, extender, pod: pod.clone(), question });
         }
-        self.inquiries.park(attempt, Asking { ticket, inquiry, open, conflicts });
+        self.inquiries.park(attempt, Asking { ticket, about, open });
     }
 
     /// Ends the attempts for which it is over, and goes on with those that were answered.
@@ -187,28 +223,37 @@ impl Worker {
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(mut one) = self.inquiries.take(attempt) else { return };
-        if !one.open.remove(extender) {
-            return self.inquiries.park(attempt, one);
+        let Some(Asking { ticket, about, mut open }) = self.inquiries.take(attempt) else { return };
+        if !open.remove(extender) {
+            return self.inquiries.park(attempt, Asking { ticket, about, open });
         }
         let profile = self.profile().clone();
-        let turn = one.inquiry.answer(&profile, extender, answer);
-        if turn == Turn::Wait {
-            return self.inquiries.park(attempt, one);
+        match about {
+            About::Nodes(mut inquiry, conflicts) => {
+                let turn = inquiry.answer(&profile, extender, answer);
+                if turn == Turn::Wait {
+                    let about = About::Nodes(inquiry, conflicts);
+                    return self.inquiries.park(attempt, Asking { ticket, about, open });
+                }
+                self.binding_by_uid.remove(&ticket.pod().uid);
+                self.nodes_answered(now, Answered { ticket, inquiry, conflicts, turn }, ledger, effects);
+            }
+            About::Victims(consultation, refused) => {
+                self.binding_by_uid.remove(&ticket.pod().uid);
+                self.victims_answered(now, ticket, Waiting { consultation, refused, answer }, ledger, effects);
+            }
         }
-        self.binding_by_uid.remove(&one.ticket.pod().uid);
-        let Asking { ticket, inquiry, conflicts, .. } = one;
-        let (scheduler, seen) = (&mut self.scheduler, inquiry.seen());
+    }
+
+    /// Goes on as an answer about nodes says.
+    fn nodes_answered(&mut self, now: Time, answered: Answered, ledger: &impl LedgerAccess, effects: &mut Vec<Effect>) {
+        let Answered { ticket, inquiry, conflicts, turn } = answered;
+        let scheduler = &mut self.scheduler;
         let (decision, version) = match turn {
             Turn::Wait => return,
             Turn::Ask => return self.ask(ticket, inquiry, conflicts, effects),
-            Turn::NoFit(no_fit) => {
-                if let Some(again) = self.fits_nowhere(now, ticket, no_fit, seen, ledger, effects) {
-                    self.attempt_after(conflicts + 1, now, again, ledger, effects);
-                }
-                return;
-            }
             Turn::Failed(text) => return self.failed_by_extender(now, ticket, text, effects),
+            Turn::NoFit(no_fit) => (Some(Decision::NoFit(no_fit)), inquiry.seen()),
             Turn::LookFurther => ledger.read(|l| (Some(scheduler.look_further(l, *inquiry)), l.version())),
             Turn::Settle => ledger.read(|l| (scheduler.settle(l, &inquiry), l.version())),
         };

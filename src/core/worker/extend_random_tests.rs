@@ -3,7 +3,7 @@
 use super::extend_tests::{Asked, Bench, broken, extender, filter, profile, scorer};
 use super::*;
 use crate::core::cycle::Rng;
-use crate::core::io::{BindOutcome, ExtenderError, ExtenderReply};
+use crate::core::io::{BindOutcome, EvictionOutcome, ExtenderError, ExtenderReply, NodeVictims};
 use crate::core::ledger::{NodeId, PodState};
 use crate::core::model::{LabelSelector, Pod, Requirement, RequirementOperator};
 use crate::core::profile::{Extender, OnFailure};
@@ -41,6 +41,15 @@ impl Story {
             0 => Err(broken()),
             1 => Ok(ExtenderReply::Prioritize(vec![("n1".into(), i64::MAX), ("nowhere".into(), 3)])),
             2 if asked.verb == "filter" => Ok(super::extend_tests::keeps("nowhere")),
+            2..4 if asked.verb == "preempt" => Ok(ExtenderReply::Preempt(Vec::new())),
+            _ if asked.verb == "preempt" => {
+                let named = nodes.iter().filter_map(|one| one.split_once(':')).map(|(node, victims)| NodeVictims {
+                    node: node.into(),
+                    victims: victims.split(',').map(Into::into).collect(),
+                    budget_violations: 0,
+                });
+                Ok(ExtenderReply::Preempt(named.rev().take(1 + self.rng.below(3) as usize).collect()))
+            }
             _ if asked.verb == "filter" => {
                 let (mut kept, mut failed) = (Vec::new(), Vec::new());
                 for name in nodes {
@@ -95,6 +104,29 @@ impl Story {
         self.bench.inputs.push(Input::BindEnded { attempt, outcome });
     }
 
+    /// Evictions end: the pods are gone, or they are not, or nobody was asked to go.
+    fn end_evictions(&mut self) {
+        if self.bench.evictions.is_empty() {
+            return;
+        }
+        let at = self.below(self.bench.evictions.len());
+        let (attempt, _, _, victims) = self.bench.evictions.remove(at);
+        let input = match self.below(6) {
+            0 => Input::BindRevoked { attempt },
+            1 => {
+                let outcome = EvictionOutcome::Failed { message: "no".into(), left: victims };
+                Input::EvictionEnded { attempt, outcome }
+            }
+            _ => {
+                for uid in &victims {
+                    self.bench.ledger.borrow_mut().delete_pod(uid);
+                }
+                Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done }
+            }
+        };
+        self.bench.inputs.push(input);
+    }
+
     fn some_pod(&mut self) -> String {
         format!("p{}", self.rng.below(self.pods.max(1) as u64))
     }
@@ -110,15 +142,17 @@ impl Story {
                 self.bench.pod(Pod { nominated_node, priority: self.rng.below(3) as i32, ..pod(&name, shape) });
             }
             7..=12 => self.answer_one(),
-            13..=15 => self.end_bind(),
+            13 | 14 => self.end_bind(),
+            15 => self.end_evictions(),
             16 => {
                 let name = self.some_pod();
                 self.bench.ledger.borrow_mut().delete_pod(&name);
             }
             17 => {
                 let name = self.some_pod();
-                if let Some(PodState::Pending(pending)) = self.bench.ledger.borrow_mut().pod(&name).cloned().as_ref() {
-                    self.bench.ledger.borrow_mut().apply_pod(Pod { deleting: true, ..Pod::clone(pending) });
+                let state = self.bench.ledger.borrow().pod(&name).cloned();
+                if let Some(PodState::Pending(pending)) = state {
+                    self.bench.pod(Pod { deleting: true, ..Pod::clone(&pending) });
                 }
             }
             18 => {
@@ -180,6 +214,9 @@ fn drawn_profile(rng: &mut Rng) -> CompiledProfile {
             _ => Extender { binds: i == 0, ..extender(&name) },
         };
         if rng.below(3) == 0 {
+            drawn.preempt = Some(policy(rng));
+        }
+        if rng.below(3) == 0 {
             let operator = RequirementOperator::In;
             let requirement = Requirement { key: "team".into(), operator, values: vec!["red".into()] };
             drawn.pod_selector = Some(LabelSelector { requirements: vec![requirement] });
@@ -187,6 +224,7 @@ fn drawn_profile(rng: &mut Rng) -> CompiledProfile {
         drawn
     });
     let mut drawn = profile(extenders.collect());
+    drawn.preemption.enabled = rng.below(2) == 0;
     drawn.mode = if rng.below(8) == 0 { Mode::Paused } else { Mode::Active };
     drawn
 }
@@ -206,10 +244,11 @@ fn whatever_is_answered_and_when_nothing_is_lost_and_nothing_leaks() {
         // All is answered in the end, and every bind ends.
         let context = format!("seed {seed}, in the end");
         for _ in 0..10_000 {
-            if story.bench.asked.is_empty() && story.bench.binds.is_empty() {
+            if story.bench.asked.is_empty() && story.bench.binds.is_empty() && story.bench.evictions.is_empty() {
                 break;
             }
             story.answer_one();
+            story.end_evictions();
             story.end_bind();
             story.step(&context);
         }

@@ -12,9 +12,13 @@
 mod attempt;
 mod extend;
 #[cfg(test)]
+mod extend_parked_tests;
+#[cfg(test)]
 mod extend_random_tests;
 #[cfg(test)]
 mod extend_tests;
+#[cfg(test)]
+mod extend_victims_tests;
 mod follow;
 mod hold;
 mod outcome;

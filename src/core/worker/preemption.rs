@@ -11,13 +11,14 @@
 //! see to that), and a race against another scheduler that takes each room we make ([`STORM_ROUNDS`]).
 
 use super::Worker;
+use super::attempt::Refused;
+use super::extend::{Consulted, Found};
 use super::snapshot::Storm;
-use crate::core::cycle::NoFit;
 use crate::core::io::{AttemptId, Effect, EvictionOutcome, NominatedNode, RefusalReason, RefusalText};
-use crate::core::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, Placed};
+use crate::core::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, Placed};
 use crate::core::limits::{STORM_PAUSE, STORM_ROUNDS, VICTIMS_WINDOW};
 use crate::core::model::{Pod, PodKey, PodShape, Str, Time};
-use crate::core::preemption::{Limits, Outcome, Plan};
+use crate::core::preemption::{Consultation, Limits, Outcome, Plan};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ const WAITS: &str = "preemption: not eligible due to a terminating pod on the no
 pub(super) enum PostFilter {
     /// Preemption is off, or cannot help by its nature.
     NotRun,
+    /// Extenders have a say first.
+    Ask(Box<Consultation>),
     /// Pods are being asked to go.
     Evicting(Box<Evicting>),
     /// None is, for this reason.
@@ -107,7 +110,7 @@ impl Rounds {
     }
 
     /// How many pods may be asked to go now, if `limit` bounds that, and when there may be more.
-    fn left(&mut self, now: Time, limit: Option<u32>) -> (Option<u32>, Option<Time>) {
+    pub(super) fn left(&mut self, now: Time, limit: Option<u32>) -> (Option<u32>, Option<Time>) {
         while self.recent.front().is_some_and(|(at, _)| now.since(*at) >= VICTIMS_WINDOW) {
             self.recent.pop_front();
         }
@@ -151,10 +154,11 @@ impl Worker {
         &mut self,
         now: Time,
         pod: &Arc<Pod>,
-        no_fit: &NoFit,
-        version: u64,
+        refused: &Refused,
+        consulted: Consulted,
         ledger: &impl LedgerAccess,
     ) -> Result<(PostFilter, u64), Conflict> {
+        let (no_fit, version) = (&refused.no_fit, refused.version);
         // What PreFilter refuses, no pod that leaves can mend.
         if !self.profile().preemption.enabled || no_fit.diagnosis.pre_filter().is_some() {
             return Ok((PostFilter::NotRun, end_nomination(pod, version, ledger)));
@@ -162,14 +166,22 @@ impl Worker {
         let (left, more_at) = self.rounds.left(now, self.profile().preemption.max_per_minute);
         let now_unix_us = self.unix_us_at(now);
         let (scheduler, rounds) = (&mut self.scheduler, &mut self.rounds);
-        let (outcome, lost_to, open) = ledger.read(|ledger| {
+        let by_extender = |node: NodeId| no_fit.refused.get(&node).copied();
+        let found = ledger.read(|ledger| {
             let evicting = ledger.evicting();
-            let limits = limits(ledger, now_unix_us, left, &evicting);
-            let outcome = scheduler.preempt(ledger, pod, &limits);
+            let limits = Limits { refused: &by_extender, ..limits(ledger, now_unix_us, left, &evicting) };
+            let outcome = match consulted.conclude(scheduler, ledger, refused, pod, &limits)? {
+                Found::Ask(consultation) => return Ok(Err(consultation)),
+                Found::Outcome(outcome) => outcome,
+            };
             let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
             let lost_to = node.and_then(|_| rounds.lost_to(ledger, pod));
-            (outcome, lost_to, ledger.round(&pod.uid).map(|round| node == Some(&round.node)))
-        });
+            Ok(Ok((outcome, lost_to, ledger.round(&pod.uid).map(|round| node == Some(&round.node)))))
+        })?;
+        let (outcome, lost_to, open) = match found {
+            Ok(found) => found,
+            Err(consultation) => return Ok((PostFilter::Ask(consultation), version)),
+        };
         let said = match outcome {
             // The promise was ended meanwhile, and its victims go all the same: no more go there.
             Outcome::Evict(_) if open == Some(true) => Ok(PostFilter::Not(WAITS.into(), NominatedNode::Keep)),
@@ -188,7 +200,7 @@ impl Worker {
         Ok((said, if ends { end_nomination(pod, version, ledger) } else { version }))
     }
 
-    fn unix_us_at(&self, now: Time) -> i64 {
+    pub(super) fn unix_us_at(&self, now: Time) -> i64 {
         self.unix_us_at_zero.saturating_add_unsigned(now.as_nanos() / 1_000)
     }
 
@@ -398,7 +410,12 @@ impl Worker {
 }
 
 /// The bounds of a preemption at this moment.
-fn limits<'a>(ledger: &'a Ledger, now_unix_us: i64, left: Option<u32>, evicting: &'a [Arc<Placed>]) -> Limits<'a> {
+pub(super) fn limits<'a>(
+    ledger: &'a Ledger,
+    now_unix_us: i64,
+    left: Option<u32>,
+    evicting: &'a [Arc<Placed>],
+) -> Limits<'a> {
     Limits { own_schedulers: ledger.own_schedulers(), budget_left: left, evicting, ..Limits::at(now_unix_us) }
 }
 

@@ -17,6 +17,11 @@ impl Messages {
         self.0.insert(node, (code, bounded(message)));
     }
 
+    /// The code with which the node was refused.
+    pub(super) fn code(&self, node: NodeId) -> Option<Code> {
+        self.0.get(&node).map(|(code, _)| *code)
+    }
+
     /// What was said of the nodes of `feasible`: of the others, own filters had the last word.
     pub(in crate::core::cycle) fn about(mut self, feasible: &[(NodeId, i64)]) -> Self {
         self.0.retain(|node, _| feasible.iter().any(|(fits, _)| fits == node));

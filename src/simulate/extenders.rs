@@ -1,0 +1,26 @@
+use super::{Cluster, serving};
+use crate::core::profile::CompiledProfile;
+use std::sync::Arc;
+
+/// A line for each extender that concerns a pending pod of `cluster` and is not asked: what it would say is missing from
+/// every answer about those pods. In the order of `profiles`.
+pub fn unasked(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for profile in profiles.iter().filter(|profile| !profile.extenders.is_empty()) {
+        let of_profile =
+            |pod: &&crate::core::model::Pod| serving(profiles, pod).is_some_and(|p| Arc::ptr_eq(p, profile));
+        let pods: Vec<_> = cluster.pending().into_iter().filter(of_profile).collect();
+        for extender in &profile.extenders {
+            let concerned = pods.iter().filter(|pod| extender.concerns(pod)).count();
+            if concerned > 0 {
+                let pods =
+                    if concerned == 1 { "1 pending pod".to_owned() } else { format!("{concerned} pending pods") };
+                notes.push(format!(
+                    "extender {} of SchedulerProfile {} concerns {pods} and is not asked: it may leave out nodes or prefer others",
+                    extender.name, profile.name
+                ));
+            }
+        }
+    }
+    notes
+}

@@ -1,10 +1,11 @@
 //! The command line: one file per command, and how answers are printed.
 //!
-//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit).
+//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
 
 mod clock;
 mod compare;
 mod completion;
+mod convert;
 mod crd;
 mod explain;
 mod inputs;
@@ -14,6 +15,7 @@ mod simulate;
 mod units;
 mod version;
 
+pub use convert::{converted, converted_back};
 pub use inputs::{InputError, Inputs, inputs_from};
 
 use clap::{Parser, Subcommand};
@@ -25,7 +27,7 @@ use std::process::ExitCode;
     name = "berth",
     version,
     about = "Runs a kube-scheduler-equivalent worker for each SchedulerProfile, and answers what it would do",
-    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit).",
+    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost).",
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -41,6 +43,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
     Explain(explain::Args),
+    /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
+    Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
     Crd(crd::Args),
     /// Print the version.
@@ -65,6 +69,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Operator(args) => operator::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Crd(args) => crd::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Completion(args) => completion::run(&args),

@@ -1,13 +1,25 @@
 //! Why a pod does not fit, or where it would go: each pending pod judged alone against the cluster as given.
 //!
 //! The answers are the engine's own; here they are put into the form that machines read, and given the detail that
-//! people ask for next: how much is free, which taint, which label.
+//! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
+//!
+//! ```text
+//!  detail    the facts behind a reason
+//!  changes/  the smallest changes that would place a pod
+//!  next      when it is tried next
+//!  further   both of these, and all that stands in the way on one node, added to a report
+//! ```
 
+pub mod changes;
 mod detail;
+mod further;
+mod next;
 mod report;
 
 pub use detail::{Detail, detail};
-pub use report::{NodeReport, PodReport, Report};
+pub use further::{SEARCHED, add_changes, add_why};
+pub use next::Next;
+pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
 
 use crate::core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use crate::core::model::{Pod, PodKey, Str};
@@ -55,6 +67,9 @@ fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport 
         message,
         reason: None,
         nodes: Some(nodes.into_iter().map(|(name, answer)| of_node(name, answer)).collect()),
+        why: None,
+        changes: None,
+        next: None,
     }
 }
 

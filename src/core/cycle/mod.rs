@@ -13,6 +13,7 @@ mod choose;
 mod class;
 mod diagnosis;
 mod explain;
+mod probe;
 mod rng;
 mod search;
 mod special;
@@ -21,5 +22,6 @@ mod tests;
 
 pub use diagnosis::{Diagnosis, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
+pub use probe::{Obstacle, fitting, obstacles};
 pub use rng::Rng;
 pub use search::{Decision, NoFit, Scheduler};

@@ -72,7 +72,7 @@ fn place_all(workload: &Workload, prepared: &Prepared) -> Duration {
     let started = Instant::now();
     while worker.step(Time::ZERO, &mut inputs, &ledger, &mut effects) != Next::Idle || bound < prepared.pods.len() {
         for effect in effects.drain(..) {
-            let Effect::Bind { attempt, pod, node: name } = effect else { continue };
+            let Effect::Bind { attempt, pod, node: name, .. } = effect else { continue };
             inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
             ledger.borrow_mut().apply_pod(Pod { node_name: Some(name), ..(*pod).clone() });
             bound += 1;

@@ -20,7 +20,9 @@ pub mod conditions;
 mod affinity;
 mod args;
 mod duration;
+mod extenders;
 mod plugins;
+mod preemption;
 mod schema;
 mod selector;
 mod settings;
@@ -38,7 +40,13 @@ pub use args::{
     ShapePoint, SpreadConstraint, SpreadDefaulting, VolumeBindingArgs, WhenUnsatisfiable,
 };
 pub use duration::{Duration, DurationError};
+pub use extenders::{
+    BindVerb, BundleKind, CaBundleRef, CircuitBreaker, Extender, ExtenderAuth, ExtenderEndpoint, ExtenderService,
+    ExtenderTls, ExtenderVerbs, FailurePolicy, FilterVerb, FitCheck, ManagedResource, NodePayload, PrioritizeVerb,
+    Scheme, SecretKeyRef, SecretRef, TlsMode,
+};
 pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName};
+pub use preemption::{BudgetPolicy, CandidateNodes, Preemption, PreemptionPolicy, VictimScope};
 pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, unknown_fields};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use settings::{NamespaceAccess, Namespaces, Nodes, Queue};

@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::args::PluginArgs;
+use super::extenders::Extender;
 use super::plugins::{FilterConfig, ScoreConfig};
+use super::preemption::Preemption;
 use super::schema::join_lines;
 use super::settings::{Namespaces, Nodes, Queue};
 use super::status::SchedulerProfileStatus;
@@ -178,6 +180,21 @@ pub struct SchedulerProfileSpec {
     /// How pods that could not be placed wait for their next try.
     #[serde(default)]
     pub queue: Queue,
+
+    /// Which pods may be evicted to make room for those of this profile, and how many.
+    #[serde(default)]
+    pub preemption: Preemption,
+
+    /// HTTP servers that are asked in the middle of an attempt, in this order; those whose filter failures are ignored come
+    /// after the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(
+        merge_strategy = ListMerge::Map(vec!["name".into()]),
+        validation = Rule::new("self.filter(e, has(e.verbs.bind)).size() <= 1")
+            .message("extenders: only one extender can bind: remove verbs.bind from the others")
+    )]
+    pub extenders: Vec<Extender>,
 }
 
 impl SchedulerProfile {

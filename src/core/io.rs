@@ -4,6 +4,7 @@
 //! reads. A worker is told the outcomes of what it asked for, by the attempt that asked.
 
 use crate::core::cycle::Diagnosis;
+use crate::core::ledger::Placed;
 use crate::core::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
@@ -44,6 +45,101 @@ pub enum VolumesOutcome {
     },
 }
 
+/// How the eviction of a pod's victims ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EvictionOutcome {
+    /// Every victim is gone, going, or another pod by now.
+    Done,
+    /// One was refused, or its outcome stayed unknown: the last victim was left, if it was not that.
+    Failed {
+        /// What the API server said.
+        message: String,
+    },
+}
+
+/// What an extender is asked. Nodes go by name, pods by uid: what of them is sent is the client's business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExtenderQuestion {
+    /// Which of these nodes are left.
+    Filter {
+        /// Their names, in the order in which they were found.
+        nodes: Arc<[Str]>,
+    },
+    /// What these nodes score, 0 to 10.
+    Prioritize {
+        /// Their names.
+        nodes: Arc<[Str]>,
+    },
+    /// Which of these nodes and victims are left.
+    Preempt {
+        /// The candidates.
+        candidates: Vec<NodeVictims>,
+    },
+}
+
+/// A node with the pods that would be evicted there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeVictims {
+    /// The node's name.
+    pub node: Str,
+    /// The uids of the victims, most important first.
+    pub victims: Vec<Str>,
+    /// How many of them violate a PodDisruptionBudget.
+    pub budget_violations: i64,
+}
+
+/// What an extender answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExtenderReply {
+    /// To [`ExtenderQuestion::Filter`].
+    Filter {
+        /// The nodes left, if the reply says so at all: without, none is.
+        survivors: Option<Vec<Str>>,
+        /// Nodes refused, each with a message: pods leaving might help.
+        failed: Vec<(Str, Str)>,
+        /// Nodes refused, each with a message: pods leaving would not help.
+        unresolvable: Vec<(Str, Str)>,
+    },
+    /// To [`ExtenderQuestion::Prioritize`]: nodes and their scores, as they came.
+    Prioritize(Vec<(Str, i64)>),
+    /// To [`ExtenderQuestion::Preempt`]: what is left of the candidates.
+    Preempt(Vec<NodeVictims>),
+}
+
+/// What kind of failure a call ended in; a closed set, for metrics and conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExtenderErrorKind {
+    /// No answer in time.
+    Timeout,
+    /// No connection, or it broke.
+    Connection,
+    /// Its certificate was not accepted, or ours not by it.
+    Tls,
+    /// 401 or 403.
+    Unauthorized,
+    /// Another status than 200.
+    Status,
+    /// The reply is not of the protocol, or too large.
+    InvalidReply,
+    /// The address may not be connected to.
+    Refused,
+    /// It is left alone for now.
+    CircuitOpen,
+    /// Too many calls wait already.
+    Busy,
+    /// It answered with an error of its own: only this pod is concerned.
+    Said,
+}
+
+/// Why a call gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtenderError {
+    /// What kind of failure.
+    pub kind: ExtenderErrorKind,
+    /// One line for people, bounded.
+    pub message: Str,
+}
+
 /// What a worker is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -65,6 +161,27 @@ pub enum Input {
         attempt: AttemptId,
         /// How they ended.
         outcome: VolumesOutcome,
+    },
+    /// The eviction of a pod's victims ended.
+    EvictionEnded {
+        /// The attempt that asked for it.
+        attempt: AttemptId,
+        /// How it ended.
+        outcome: EvictionOutcome,
+    },
+    /// An extender answered, or did not.
+    ExtenderAnswered {
+        /// The attempt that asked.
+        attempt: AttemptId,
+        /// Which of the profile's extenders.
+        extender: usize,
+        /// What it said.
+        answer: Result<ExtenderReply, ExtenderError>,
+    },
+    /// An extender that was left alone answers again: pods that it failed may be tried.
+    ExtenderRecovered {
+        /// Which of the profile's extenders.
+        extender: usize,
     },
 }
 
@@ -116,6 +233,35 @@ pub enum Effect {
         pod: Arc<Pod>,
         /// The node's name.
         node: Str,
+        /// Which of the profile's extenders binds it; `None` is Berth itself.
+        extender: Option<usize>,
+    },
+    /// Evict the victims of a preemption; answered by [`Input::EvictionEnded`].
+    ///
+    /// First the nominations of `lesser` are cleared; then all victims but the last are deleted side by side, and the last
+    /// alone once they are done. Each is marked with the condition `DisruptionTarget` and deleted with its uid as precondition.
+    Evict {
+        /// The attempt that asks.
+        attempt: AttemptId,
+        /// The pod for which they go.
+        preemptor: Arc<Pod>,
+        /// The node's name.
+        node: Str,
+        /// The victims, most important first.
+        victims: Vec<Arc<Placed>>,
+        /// Pods of lower priority that are promised the node and now lose it.
+        lesser: Vec<Arc<Pod>>,
+    },
+    /// Ask an extender; answered by [`Input::ExtenderAnswered`].
+    AskExtender {
+        /// The attempt that asks.
+        attempt: AttemptId,
+        /// Which of the profile's extenders.
+        extender: usize,
+        /// The pod.
+        pod: Arc<Pod>,
+        /// What is asked.
+        question: ExtenderQuestion,
     },
     /// Write to the pod's volumes and claims what binding it to the node needs; answered by [`Input::VolumesWritten`] or
     /// `BindRevoked`. The bind itself is asked for, by the same attempt, once the claims are seen bound.

@@ -3,8 +3,8 @@
 use crate::cluster::client::Clients;
 use crate::cluster::watch::{
     self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
-    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
-    VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
+    PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
+    StorageClasses, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
 };
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
@@ -51,6 +51,7 @@ kinds![
     CsiDrivers,
     CsiStorageCapacities,
     VolumeAttachments,
+    PodDisruptionBudgets,
     DeviceClasses,
 ];
 

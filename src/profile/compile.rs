@@ -1,6 +1,6 @@
 use super::error::CompileError;
 use super::names::{is_dns1123_subdomain, is_namespace_name};
-use super::{args, plugins, preset, selectors};
+use super::{args, extenders, plugins, preemption, preset, selectors};
 use crate::api;
 use crate::core::model::Str;
 use crate::core::profile::{CompiledProfile, Mode, NamespaceAccess, QueueTimes, Sampling, UnknownFields};
@@ -26,6 +26,8 @@ pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledP
     nodes(&spec.nodes, &mut profile)?;
     profile.namespaces = namespaces(&spec.namespaces)?;
     profile.queue = queue(&spec.queue)?;
+    profile.preemption = preemption::compile(&spec.preemption)?;
+    extenders::compile(&spec.extenders, &mut profile)?;
     Ok(profile)
 }
 

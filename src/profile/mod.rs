@@ -8,8 +8,10 @@ pub mod import;
 mod args;
 mod compile;
 mod error;
+mod extenders;
 mod names;
 mod plugins;
+mod preemption;
 mod preset;
 mod selectors;
 

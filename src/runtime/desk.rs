@@ -143,7 +143,10 @@ impl Desk {
                 }
                 return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
             }
-            Input::VolumesWritten { attempt, .. } => return (*attempt, Aftermath::Nothing),
+            Input::VolumesWritten { attempt, .. }
+            | Input::EvictionEnded { attempt, .. }
+            | Input::ExtenderAnswered { attempt, .. } => return (*attempt, Aftermath::Nothing),
+            Input::ExtenderRecovered { .. } => return (AttemptId(0), Aftermath::Nothing),
             Input::BindEnded { attempt, outcome } => (*attempt, outcome),
         };
         self.stats.count(outcome.into());

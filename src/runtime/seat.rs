@@ -174,7 +174,7 @@ impl Seat {
         self.effects.reverse();
         while let Some(effect) = self.effects.last().cloned() {
             match effect {
-                Effect::Bind { attempt, pod, node } => {
+                Effect::Bind { attempt, pod, node, extender: _ } => {
                     let request = BindRequest { attempt, pod, node };
                     self.desk.opened(&request);
                     self.shared.outlets.bind(self.desk.id, request);
@@ -184,6 +184,8 @@ impl Seat {
                     self.shared.outlets.write_volumes(self.desk.id, request);
                 }
                 Effect::Nominate { pod, node } => self.shared.outlets.nominate(NominateRequest { pod, node }),
+                // No worker asks for these yet.
+                Effect::Evict { .. } | Effect::AskExtender { .. } => {}
                 Effect::Refuse { pod, reason, text, attempted } => {
                     let profile = self.post.name.clone();
                     self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted });
@@ -209,9 +211,11 @@ impl Seat {
 /// The attempt whose room an outcome gives back.
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
-        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. } | Input::VolumesWritten { .. } => {
-            None
-        }
+        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. }
+        | Input::VolumesWritten { .. }
+        | Input::EvictionEnded { .. }
+        | Input::ExtenderAnswered { .. }
+        | Input::ExtenderRecovered { .. } => None,
         Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
     }
 }

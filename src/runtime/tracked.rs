@@ -2,8 +2,8 @@
 
 use crate::cluster::watch::{
     CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
-    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
-    VolumeAttachments, Watched,
+    PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
+    StorageClasses, VolumeAttachments, Watched,
 };
 use crate::core::ledger::Ledger;
 use crate::core::model::{Node, Str, WorkloadKind};
@@ -108,6 +108,7 @@ tracked! {
     CsiDrivers: by name, apply_csi_driver, delete_csi_driver, retain_csi_drivers;
     CsiStorageCapacities: by key, apply_csi_capacity, delete_csi_capacity, retain_csi_capacities;
     VolumeAttachments: by name, apply_volume_attachment, delete_volume_attachment, retain_volume_attachments;
+    PodDisruptionBudgets: by key, apply_budget, delete_budget, retain_budgets;
     DeviceClasses: by name, apply_device_class, delete_device_class, retain_device_classes;
 }
 

@@ -125,7 +125,7 @@ impl Run {
     /// Does what a worker wants done; returns whether that may give workers something to do.
     fn perform(&mut self, seat: usize, effect: Effect) -> bool {
         match effect {
-            Effect::Bind { attempt, pod, node } => {
+            Effect::Bind { attempt, pod, node, extender: _ } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += 1;
                 progress.node = Some(node.clone());
@@ -143,7 +143,7 @@ impl Run {
                 true
             }
             // Whatever is nominated here is placed before anyone else is asked.
-            Effect::Nominate { .. } => false,
+            Effect::Nominate { .. } | Effect::Evict { .. } | Effect::AskExtender { .. } => false,
             Effect::Refuse { pod, reason, text, attempted } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);

@@ -22,6 +22,7 @@ pub(super) enum ClusterKind {
     Node,
     Namespace,
     DeviceClass,
+    Budget,
     Service,
     ReplicationController,
     ReplicaSet,
@@ -44,6 +45,7 @@ impl ClusterKind {
             ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
                 Self::DeviceClass
             }
+            ("policy/v1", "PodDisruptionBudget") => Self::Budget,
             ("v1", "Service") => Self::Service,
             ("v1", "ReplicationController") => Self::ReplicationController,
             ("apps/v1", "ReplicaSet") => Self::ReplicaSet,
@@ -63,6 +65,7 @@ impl ClusterKind {
     fn is_namespaced(self) -> bool {
         match self {
             Self::Pod
+            | Self::Budget
             | Self::Service
             | Self::ReplicationController
             | Self::ReplicaSet

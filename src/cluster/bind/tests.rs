@@ -59,7 +59,7 @@ impl Rig {
         until("outcomes", || self.told().len() >= many).await;
         let outcome = |(_, input)| match input {
             Input::BindEnded { outcome, .. } => outcome,
-            other @ (Input::BindRevoked { .. } | Input::VolumesWritten { .. }) => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         };
         self.told().into_iter().map(outcome).collect()
     }

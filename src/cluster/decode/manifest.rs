@@ -1,8 +1,8 @@
 use super::{DecodeError, Decoder};
 use crate::cluster::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod,
-    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume,
-    SlimVolumeAttachment, known, unknown,
+    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
+    SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, known, unknown,
 };
 use crate::core::ledger::Object;
 use crate::core::model::{BindingMode, Quantity};
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub enum ManifestError {
     /// The object is of a kind that is not read here.
     #[error(
-        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim or List, an apps/v1 ReplicaSet or StatefulSet, a resource.k8s.io/v1 DeviceClass, or a storage.k8s.io/v1 StorageClass, CSINode, CSIDriver, CSIStorageCapacity or VolumeAttachment"
+        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim or List, an apps/v1 ReplicaSet or StatefulSet, a policy/v1 PodDisruptionBudget, a resource.k8s.io/v1 DeviceClass, or a storage.k8s.io/v1 StorageClass, CSINode, CSIDriver, CSIStorageCapacity or VolumeAttachment"
     )]
     Kind {
         /// Its kind, empty if it names none.
@@ -73,6 +73,9 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -
         }
         ("apps/v1", "StatefulSet") => {
             Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
+        }
+        ("policy/v1", "PodDisruptionBudget") => {
+            Ok(Object::Budget(decoder.budget(&SlimBudget::read(&bytes(manifest)))?))
         }
         ("v1", "PersistentVolume") => {
             Ok(Object::Volume(Box::new(decoder.volume(&SlimVolume::read(&bytes(manifest)))?)))

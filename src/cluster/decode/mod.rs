@@ -18,6 +18,7 @@
 //!  manifest     the same from files, with the API server's defaults
 //! ```
 
+mod budget;
 mod declared;
 mod features;
 mod label_selector;
@@ -36,11 +37,12 @@ pub use crate::core::ledger::Object;
 pub use manifest::{ManifestError, from_manifest};
 
 use crate::cluster::slim::{
-    FieldError, Pairs, Parts, Slim, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimReplicaSet,
-    SlimReplicationController, SlimService, SlimStatefulSet, Text,
+    FieldError, Pairs, Parts, Slim, SlimBudget, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod,
+    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, Text,
 };
 use crate::core::model::{
-    DeviceClass, Labels, Namespace, Node, Pod, PodShape, Service, Str, Usage, Workload, WorkloadKind,
+    DeviceClass, Labels, Namespace, Node, Pod, PodDisruptionBudget, PodShape, Service, Str, Usage, Workload,
+    WorkloadKind,
 };
 use pool::Pool;
 use std::sync::Arc;
@@ -165,6 +167,11 @@ impl Decoder {
     pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
         let kind = WorkloadKind::StatefulSet;
         readable("statefulset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+    }
+
+    /// A PodDisruptionBudget as the core sees it.
+    pub fn budget(&mut self, slim: &SlimBudget<'_>) -> Result<PodDisruptionBudget, DecodeError> {
+        readable("poddisruptionbudget", slim).map(|parts| budget::decode(self, &slim.metadata, parts))
     }
 
     /// The shared form of `text`.

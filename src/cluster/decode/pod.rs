@@ -2,8 +2,8 @@ use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
 use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread, volume};
 use crate::cluster::slim::{
-    ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod,
-    Toleration as SlimToleration,
+    Annotations, CONFIG_MIRROR, CONFIG_SOURCE, ContainerPort, FieldError, Parts, PodSpec, PodStatus,
+    PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod, Toleration as SlimToleration,
 };
 use crate::core::limits;
 use crate::core::model::{
@@ -41,6 +41,10 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         node_name: optional(decoder, &spec.node_name),
         nominated_node: optional(decoder, &status.nominated_node_name),
         priority: spec.priority.unwrap_or(0),
+        preempts: &*spec.preemption_policy != "Never",
+        started_unix_us: started(&status.start_time),
+        is_static: is_static(&metadata.annotations),
+        preempted: is_preempted(status),
         deleting: !metadata.deletion_timestamp.is_empty(),
         finished: status.is_finished(),
         created_unix_us: created(metadata)?,
@@ -51,6 +55,21 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields: unknown(decoder, slim),
     })
+}
+
+/// When a kubelet took the pod up; a time that does not parse counts as none, as of a pod not yet started.
+fn started(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+}
+
+/// After `IsStaticPod` and `IsMirrorPod` in `pkg/kubelet/types/pod_update.go`.
+fn is_static(annotations: &Annotations<'_>) -> bool {
+    annotations.get(CONFIG_MIRROR).is_some() || annotations.get(CONFIG_SOURCE).is_some_and(|source| source != "api")
+}
+
+fn is_preempted(status: &PodStatus<'_>) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|c| (&*c.kind, &*c.status, &*c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler"))
 }
 
 /// The owner that is marked as the one that made the pod.

@@ -60,7 +60,7 @@ impl Bench {
             Input::VolumesWritten { outcome: VolumesOutcome::Written, .. } => Ok(()),
             Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => Err(message.clone()),
             Input::BindRevoked { .. } => Err("revoked".to_owned()),
-            Input::BindEnded { .. } => panic!("no bind was asked for"),
+            other => panic!("{other:?}"),
         };
         self.inputs.lock().unwrap().iter().map(|(_, input)| outcome(input)).collect()
     }

@@ -17,8 +17,15 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The in-tree plugins that a CSINode has handed over, separated by commas.
 pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
+/// Where a kubelet has a pod from; all but `api` are sources of its own.
+pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+
+/// Marks the image that a kubelet makes in the API of a pod of its own.
+pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// Every annotation that is read, of whatever kind of object.
-const READ: [&str; 5] = [PREFER_AVOID_PODS, STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, MIGRATED_PLUGINS];
+const READ: [&str; 7] =
+    [PREFER_AVOID_PODS, STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, MIGRATED_PLUGINS, CONFIG_SOURCE, CONFIG_MIRROR];
 
 /// The annotations that a scheduler reads. The others, often long, are passed over without a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

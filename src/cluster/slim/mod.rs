@@ -7,6 +7,7 @@
 //! ```text
 //!  text      borrowed strings, ordered maps, quantities that may be bad
 //!  annotations   the few that are read
+//!  budget        of a PodDisruptionBudget, what its controller says
 //!  pod node workload volume  what is read of each kind
 //!  disk      disks as pods and volumes name them
 //!  known     every published pod field, read or deliberately not
@@ -15,6 +16,7 @@
 //! ```
 
 mod annotations;
+mod budget;
 mod device_class;
 mod disk;
 pub mod known;
@@ -28,7 +30,11 @@ mod volume;
 pub use disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 mod workload;
 
-pub use annotations::{Annotations, BIND_COMPLETED, MIGRATED_PLUGINS, PREFER_AVOID_PODS, SELECTED_NODE, STORAGE_CLASS};
+pub use annotations::{
+    Annotations, BIND_COMPLETED, CONFIG_MIRROR, CONFIG_SOURCE, MIGRATED_PLUGINS, PREFER_AVOID_PODS, SELECTED_NODE,
+    STORAGE_CLASS,
+};
+pub use budget::BudgetStatus;
 pub use device_class::DeviceClassSpec;
 pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use path::path_at;
@@ -166,6 +172,9 @@ pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing
 pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
 /// A StatefulSet.
 pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
+
+/// A PodDisruptionBudget.
+pub type SlimBudget<'a> = Slim<'a, SelectorSpec<'a>, BudgetStatus<'a>>;
 
 /// A DeviceClass.
 pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, Nothing>;

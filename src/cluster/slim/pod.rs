@@ -34,6 +34,9 @@ pub struct PodSpec<'a> {
     pub tolerations: Vec<Toleration<'a>>,
     /// Priority.
     pub priority: Option<i32>,
+    /// `Never` for a pod that evicts no other.
+    #[serde(borrow)]
+    pub preemption_policy: Text<'a>,
     /// What running it costs beside its containers.
     #[serde(borrow)]
     pub overhead: Pairs<'a, Amount>,
@@ -370,6 +373,9 @@ pub struct PodStatus<'a> {
     /// The node it is to go to once there is room.
     #[serde(borrow)]
     pub nominated_node_name: Text<'a>,
+    /// When its kubelet took it up, RFC 3339.
+    #[serde(borrow)]
+    pub start_time: Text<'a>,
     /// Init containers.
     #[serde(borrow, deserialize_with = "nullable")]
     pub init_container_statuses: Vec<ContainerStatus<'a>>,

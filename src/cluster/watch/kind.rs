@@ -1,13 +1,13 @@
 use super::frame::{self, Frame, Seen};
 use crate::cluster::decode::Decoder;
 use crate::cluster::slim::{
-    SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod,
-    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume,
-    SlimVolumeAttachment, known, unknown,
+    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
+    SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, known, unknown,
 };
 use crate::core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    Service, StorageClass, VolumeAttachment, Workload,
+    PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
 
 /// A kind that can be watched.
@@ -137,6 +137,9 @@ watched! {
     /// VolumeAttachments.
     VolumeAttachments: VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments",
         "volumeattachments.storage.k8s.io", "volumeattachments", SlimVolumeAttachment => volume_attachment;
+    /// PodDisruptionBudgets: without the right to read them, every victim is as good as another.
+    PodDisruptionBudgets: PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets", "poddisruptionbudgets.policy",
+        "poddisruptionbudgets", SlimBudget => budget;
     /// DeviceClasses.
     DeviceClasses: DeviceClass, "/apis/resource.k8s.io/v1/deviceclasses", "deviceclasses.resource.k8s.io", "deviceclasses",
         SlimDeviceClass optional => device_class;

@@ -24,8 +24,8 @@ mod tests;
 pub use call::CallError;
 pub use kind::{
     CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
-    PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets, StorageClasses,
-    VolumeAttachments, Watched,
+    PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
+    StorageClasses, VolumeAttachments, Watched,
 };
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;

@@ -6,6 +6,7 @@ use crate::core::cycle::tests::Draw;
 use crate::core::ledger::Ledger;
 use crate::core::plugins::Tables;
 use crate::core::profile::{CompiledProfile, Filter};
+use std::sync::Arc;
 
 /// The verdict of every filter on `node` with `overlay`; none where PreFilter refuses, or where the pod skips
 /// InterPodAffinity, whose filter then does not look at the overlay either, as upstream.
@@ -45,7 +46,7 @@ fn a_pod_laid_over_a_node_counts_as_if_it_were_there() {
         ledger.apply_pod((*subject).clone());
         let Some(crate::core::ledger::PodState::Pending(subject)) = ledger.pod("subject").cloned() else { continue };
         let mut overlay = Overlay::NONE;
-        add(&mut overlay, &ledger, &other);
+        overlay.add(ledger.nodes(), &other);
         let laid_over = verdict(&profile, &ledger, &subject, node, &overlay);
         ledger.apply_pod(Pod { node_name: Some(name), ..(*other).clone() });
         let there = verdict(&profile, &ledger, &subject, node, &Overlay::NONE);

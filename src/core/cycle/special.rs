@@ -2,7 +2,6 @@ use crate::core::ledger::{Ledger, NodeId};
 use crate::core::model::Pod;
 use crate::core::plugins::{Cx, Overlay, Relations, Subject, Verdict, filter};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 
 /// What the cached verdicts of a class leave out because it is not a row's own: nominations, and what PreFilter found in
 /// other pods, domains and volumes.
@@ -67,7 +66,7 @@ fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
         for nomination in ledger.nominations().on(name) {
             let other = &nomination.pod;
             if other.priority >= pod.priority && other.uid != pod.uid {
-                add(&mut overlay, ledger, other);
+                overlay.add(ledger.nodes(), other);
             }
         }
         if overlay.pods > 0 {
@@ -75,21 +74,6 @@ fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
         }
     }
     promised
-}
-
-fn add(overlay: &mut Overlay, ledger: &Ledger, other: &Arc<Pod>) {
-    let requests = &other.usage.requests;
-    overlay.pods += 1;
-    overlay.cpu += requests.milli_cpu;
-    overlay.memory += requests.memory;
-    overlay.storage += requests.ephemeral_storage;
-    for (name, amount) in &requests.scalars {
-        if let Some(id) = ledger.nodes().scalar(name) {
-            overlay.scalars.push((id, *amount));
-        }
-    }
-    overlay.ports.extend(other.usage.ports.iter().cloned());
-    overlay.added.push(other.clone());
 }
 
 #[cfg(test)]

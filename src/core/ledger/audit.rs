@@ -1,4 +1,5 @@
 use super::{CohortTable, Ledger, NodeTable, PlacedTerms, PodState};
+use std::sync::Arc;
 
 impl Ledger {
     /// Computes every sum from the pods alone and compares it with the columns; names the first that differs.
@@ -7,21 +8,29 @@ impl Ledger {
     pub fn audit(&self) -> Result<(), String> {
         let mut naive = NodeTable::default();
         let (mut cohorts, mut terms) = (CohortTable::default(), PlacedTerms::default());
+        let mut residents = 0;
         for row in 0..self.nodes.rows() {
             naive.row(&format!("{row}").into());
         }
         #[allow(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
         for state in self.pods.states.values() {
-            let (node, usage, cohort) = match state {
+            let placed = match state {
                 PodState::Pending(_) => continue,
-                PodState::Assumed { pod, node, cohort, .. } => (*node, &pod.usage, cohort),
-                PodState::Bound(bound) => (bound.node, &bound.usage, &bound.cohort),
+                PodState::Assumed { placed, .. } | PodState::Bound(placed) => placed,
             };
-            naive.take(node, usage, 1);
+            let (node, cohort) = (placed.node, &placed.cohort);
+            if !self.residents(node).iter().any(|one| Arc::ptr_eq(one, placed)) {
+                return Err(format!("pod {}: not among the pods of its node", placed.key));
+            }
+            residents += 1;
+            naive.take(node, &placed.usage, 1);
             cohorts.add(cohort, node);
             terms.add(cohort, node, 0);
         }
         self.compare_columns(&mut naive)?;
+        if self.residents.len() != residents {
+            return Err(format!("{} pods on nodes, {residents} placed", self.residents.len()));
+        }
         if !self.terms.same_placements(&terms) {
             return Err("affinity terms differ from those of the pods".into());
         }

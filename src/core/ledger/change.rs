@@ -136,6 +136,11 @@ pub enum Change {
         /// Its name.
         name: Str,
     },
+    /// A PodDisruptionBudget appeared, changed or went.
+    Budget {
+        /// Its namespace.
+        namespace: Str,
+    },
     /// A namespace appeared, changed or went.
     Namespace {
         /// Its name.

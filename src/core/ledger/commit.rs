@@ -1,4 +1,4 @@
-use super::{Change, Cohort, Ledger, NodeId, PodState, VolumePlan};
+use super::{Change, Cohort, Ledger, NodeId, Placed, PodState, VolumePlan};
 use crate::core::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
@@ -81,10 +81,11 @@ impl Ledger {
         let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
         self.end_nomination(&current, elsewhere);
         let cohort = self.cohorts.intern(Cohort::of(&current));
-        self.place(proposal.node, &current.usage, &cohort);
+        let placed = Arc::new(Placed::of(&current, proposal.node, cohort));
+        self.place(&placed);
         self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
         let uid = current.uid.clone();
-        self.set_state(uid, PodState::Assumed { pod: current, node: proposal.node, cohort, volumes: volumes.clone() });
+        self.set_state(uid, PodState::Assumed { pod: current, placed, volumes: volumes.clone() });
         Ok(Committed { node, volumes })
     }
 

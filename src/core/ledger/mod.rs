@@ -18,6 +18,7 @@
 
 mod access;
 mod audit;
+mod budgets;
 mod change;
 mod cohorts;
 mod commit;
@@ -29,6 +30,7 @@ mod nominations;
 mod object;
 mod order;
 mod pods;
+mod residents;
 mod spots;
 mod terms;
 mod topology;
@@ -44,7 +46,8 @@ pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
 pub use object::Object;
-pub use pods::{Bound, PodState};
+pub use pods::PodState;
+pub use residents::Placed;
 pub use spots::Spots;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
@@ -53,12 +56,15 @@ pub use volumes::{PlacedVolumes, VolumeChange, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
+use budgets::BudgetTable;
 use images::ImageTable;
 use intern::Interner;
 use nominations::Nominations;
 use order::NodeTree;
 use pods::PodTable;
+use residents::Residents;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 use topology::TopologyTable;
 use workloads::WorkloadTable;
 
@@ -69,6 +75,7 @@ pub struct Ledger {
     tree: NodeTree,
     images: ImageTable,
     pods: PodTable,
+    residents: Residents,
     cohorts: CohortTable,
     terms: PlacedTerms,
     topologies: TopologyTable,
@@ -80,6 +87,7 @@ pub struct Ledger {
     node_labels_version: u64,
     node_taints_version: u64,
     device_classes: DeviceClasses,
+    budgets: BudgetTable,
     log: ChangeLog,
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,
@@ -104,6 +112,11 @@ impl Ledger {
     /// The node columns.
     pub fn nodes(&self) -> &NodeTable {
         &self.nodes
+    }
+
+    /// The pods that take room on `node`, in no order that means anything.
+    pub fn residents(&self, node: NodeId) -> &[Arc<Placed>] {
+        self.residents.on(node)
     }
 
     /// Which nodes hold which images.

@@ -1,7 +1,7 @@
 use super::Ledger;
 use crate::core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    Service, StorageClass, VolumeAttachment, Workload,
+    PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
 
 /// An object of a kind that the ledger keeps.
@@ -15,6 +15,8 @@ pub enum Object {
     Namespace(Namespace),
     /// A DeviceClass.
     DeviceClass(DeviceClass),
+    /// A PodDisruptionBudget.
+    Budget(PodDisruptionBudget),
     /// A Service.
     Service(Service),
     /// A ReplicationController, ReplicaSet or StatefulSet.
@@ -43,6 +45,7 @@ impl Object {
             Self::Node(node) => ledger.apply_node(&node),
             Self::Namespace(namespace) => ledger.apply_namespace(namespace),
             Self::DeviceClass(class) => ledger.apply_device_class(class),
+            Self::Budget(budget) => ledger.apply_budget(budget),
             Self::Service(service) => ledger.apply_service(service),
             Self::Workload(workload) => ledger.apply_controller(workload),
             Self::Volume(volume) => ledger.apply_volume(*volume),

@@ -1,22 +1,7 @@
-use super::{Change, Cohort, Ledger, NodeId};
-use crate::core::model::{Pod, PodKey, PodVolumes, Str, Usage, VolumeWrites};
+use super::{Change, Cohort, Ledger, NodeId, Placed};
+use crate::core::model::{Pod, PodKey, Str, Usage, VolumeWrites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
-
-/// A pod that is bound to a node, as little of it as still matters.
-#[derive(Debug, Clone)]
-pub struct Bound {
-    /// Namespace and name.
-    pub key: PodKey,
-    /// Its node.
-    pub node: NodeId,
-    /// What it takes there.
-    pub usage: Arc<Usage>,
-    /// What others see of it.
-    pub cohort: Arc<Cohort>,
-    /// What it mounts.
-    pub volumes: Option<Arc<PodVolumes>>,
-}
 
 /// Where a pod is in its life, as the ledger knows it.
 #[derive(Debug, Clone)]
@@ -27,22 +12,20 @@ pub enum PodState {
     Assumed {
         /// The pod as last seen, still without a node.
         pod: Arc<Pod>,
-        /// The node it was decided for.
-        node: NodeId,
-        /// What others see of it.
-        cohort: Arc<Cohort>,
+        /// The room that it takes.
+        placed: Arc<Placed>,
         /// What it needs done to its claims before it can be bound; none where they are all bound.
         volumes: Option<Arc<VolumeWrites>>,
     },
     /// Seen bound.
-    Bound(Bound),
+    Bound(Arc<Placed>),
 }
 
 impl PodState {
     fn key(&self) -> &PodKey {
         match self {
             Self::Pending(pod) | Self::Assumed { pod, .. } => &pod.key,
-            Self::Bound(bound) => &bound.key,
+            Self::Bound(placed) => &placed.key,
         }
     }
 }
@@ -111,8 +94,8 @@ impl Ledger {
         pod.shape = self.shapes.intern(pod.shape);
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
-            Some(PodState::Assumed { pod: known, node, .. }) => {
-                let (node, before) = (*node, std::mem::replace(known, pod.clone()));
+            Some(PodState::Assumed { pod: known, placed, .. }) => {
+                let (node, before) = (placed.node, std::mem::replace(known, pod.clone()));
                 self.replace_assumed(node, &before, &pod);
                 return;
             }
@@ -136,9 +119,11 @@ impl Ledger {
             self.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
         }
         let fresh = self.cohorts.intern(Cohort::of(now));
-        if let Some(PodState::Assumed { cohort, .. }) = self.pods.states.get_mut(&now.uid) {
-            let old = std::mem::replace(cohort, fresh.clone());
-            self.regroup(node, old, fresh);
+        let seen = Arc::new(Placed::of(now, node, fresh));
+        if let Some(PodState::Assumed { placed, .. }) = self.pods.states.get_mut(&now.uid) {
+            let old = std::mem::replace(placed, seen.clone());
+            self.regroup(node, old.cohort.clone(), seen.cohort.clone());
+            self.residents.replace(&seen);
         }
     }
 
@@ -195,7 +180,7 @@ impl Ledger {
                 return;
             }
             Some(PodState::Bound(_)) => self.free_pod(&pod.uid),
-            Some(PodState::Assumed { node: assumed, .. }) if *assumed == node => {
+            Some(PodState::Assumed { placed, .. }) if placed.node == node => {
                 self.confirm(pod, node);
                 return;
             }
@@ -212,36 +197,35 @@ impl Ledger {
             None => {}
         }
         let cohort = self.cohorts.intern(Cohort::of(pod));
-        self.place(node, &pod.usage, &cohort);
+        let placed = Arc::new(Placed::of(pod, node, cohort));
+        self.place(&placed);
         self.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
-        self.pods.insert(pod.uid.clone(), PodState::Bound(Self::bound(pod, node, cohort)));
-    }
-
-    fn bound(pod: &Pod, node: NodeId, cohort: Arc<Cohort>) -> Bound {
-        Bound { key: pod.key.clone(), node, usage: pod.usage.clone(), cohort, volumes: pod.volumes.clone() }
+        self.pods.insert(pod.uid.clone(), PodState::Bound(placed));
     }
 
     /// What was assumed is true: from now on the object seen counts (admission may have changed it on binding).
     fn confirm(&mut self, pod: &Pod, node: NodeId) {
-        let (assumed, cohort, writes) = match self.pods.states.get(&pod.uid) {
-            Some(PodState::Assumed { pod, cohort, volumes, .. }) => (pod.clone(), cohort.clone(), volumes.clone()),
+        let (placed, writes) = match self.pods.states.get(&pod.uid) {
+            Some(PodState::Assumed { placed, volumes, .. }) => (placed.clone(), volumes.clone()),
             _ => return,
         };
-        self.pods.states.insert(pod.uid.clone(), PodState::Bound(Self::bound(&assumed, node, cohort)));
+        self.pods.states.insert(pod.uid.clone(), PodState::Bound(placed));
         self.log.push(Change::Confirmed { uid: pod.uid.clone() });
         self.release_volumes(&pod.uid, writes.as_ref());
         self.update_bound(pod, node);
     }
 
+    /// A bound pod changed. What it mounts cannot.
     fn update_bound(&mut self, pod: &Pod, node: NodeId) {
         let fresh = self.cohorts.intern(Cohort::of(pod));
         let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
             return;
         };
-        let usage = std::mem::replace(&mut known.usage, pod.usage.clone());
-        let cohort = std::mem::replace(&mut known.cohort, fresh.clone());
-        self.resize(node, usage, pod.usage.clone());
-        self.regroup(node, cohort, fresh);
+        let seen = Arc::new(Placed { volumes: known.volumes.clone(), ..Placed::of(pod, node, fresh) });
+        let old = std::mem::replace(known, seen.clone());
+        self.residents.replace(&seen);
+        self.resize(node, old.usage.clone(), seen.usage.clone());
+        self.regroup(node, old.cohort.clone(), seen.cohort.clone());
     }
 
     /// Drops the pod `uid`: deleted, finished, or not there any more at a re-read.
@@ -275,36 +259,37 @@ impl Ledger {
     }
 
     /// Takes room on a node.
-    pub(super) fn place(&mut self, node: NodeId, usage: &Usage, cohort: &Arc<Cohort>) -> u64 {
-        self.nodes.take(node, usage, 1);
-        self.cohorts.add(cohort, node);
-        let version = self.log.push(Change::Placed { node, cohort: cohort.clone() });
+    pub(super) fn place(&mut self, placed: &Arc<Placed>) -> u64 {
+        let Placed { node, cohort, .. } = &**placed;
+        self.nodes.take(*node, &placed.usage, 1);
+        self.cohorts.add(cohort, *node);
+        self.residents.add(placed);
+        let version = self.log.push(Change::Placed { node: *node, cohort: cohort.clone() });
         self.nodes.version[node.index()] = version;
-        self.terms.add(cohort, node, version);
+        self.terms.add(cohort, *node, version);
         version
     }
 
     /// Gives back the room that an assumed or bound pod takes, and forgets the pod.
     pub(super) fn free_pod(&mut self, uid: &str) {
-        let (node, usage, cohort) = match self.pods.remove(uid) {
-            Some(PodState::Bound(bound)) => {
-                self.unmount(uid, &bound.key, bound.volumes.as_ref(), bound.node);
-                (bound.node, bound.usage, bound.cohort)
-            }
-            Some(PodState::Assumed { pod, node, cohort, volumes }) => {
-                self.unmount(uid, &pod.key, pod.volumes.as_ref(), node);
+        let placed = match self.pods.remove(uid) {
+            Some(PodState::Bound(placed)) => placed,
+            Some(PodState::Assumed { placed, volumes, .. }) => {
                 self.release_volumes(uid, volumes.as_ref());
-                (node, pod.usage.clone(), cohort)
+                placed
             }
             Some(PodState::Pending(_)) | None => return,
         };
-        self.nodes.take(node, &usage, -1);
-        self.cohorts.remove(&cohort, node);
+        let Placed { node, usage, cohort, .. } = &*placed;
+        self.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
+        self.nodes.take(*node, usage, -1);
+        self.cohorts.remove(cohort, *node);
+        self.residents.remove(&placed);
         let version = self.log.version() + 1;
-        self.terms.remove(&cohort, node, version);
-        self.log.push(Change::Freed { node, usage, cohort });
+        self.terms.remove(cohort, *node, version);
+        self.log.push(Change::Freed { node: *node, usage: usage.clone(), cohort: cohort.clone() });
         self.nodes.version[node.index()] = version;
-        self.nodes.release_if_unused(node);
+        self.nodes.release_if_unused(*node);
     }
 
     pub(super) fn set_state(&mut self, uid: Str, state: PodState) {

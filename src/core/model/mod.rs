@@ -1,6 +1,7 @@
 //! Pods, nodes and namespaces as a scheduler sees them: decoded once at the border, validated, never a Kubernetes type.
 
 mod affinity;
+mod budget;
 mod device_class;
 mod feature;
 mod labels;
@@ -16,6 +17,7 @@ mod volume;
 mod workload;
 
 pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
+pub use budget::PodDisruptionBudget;
 pub use device_class::DeviceClass;
 pub use feature::Feature;
 pub use labels::Labels;

@@ -153,6 +153,14 @@ pub struct Pod {
     pub nominated_node: Option<Str>,
     /// `spec.priority`, 0 if absent.
     pub priority: i32,
+    /// Whether it may evict others: `spec.preemptionPolicy` is not `Never`.
+    pub preempts: bool,
+    /// `status.startTime` in microseconds of Unix time; `None` before its kubelet took it up.
+    pub started_unix_us: Option<i64>,
+    /// Whether its kubelet runs it from a file or another source of its own: deleting the object stops nothing.
+    pub is_static: bool,
+    /// Whether it has the condition `DisruptionTarget` for the reason `PreemptionByScheduler`.
+    pub preempted: bool,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
     /// Whether its phase is Succeeded or Failed: it takes nothing any more.

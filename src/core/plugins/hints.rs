@@ -171,6 +171,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
         | Change::DeviceClass { .. }
+        | Change::Budget { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
         | Change::Confirmed { .. }

@@ -1,13 +1,17 @@
 //! A profile resolved and ready to run: what a worker needs, with nothing left to parse.
 
 mod args;
+mod extender;
 mod plugins;
+mod preemption;
 
 pub use args::{
     AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
     SpreadDefaults, VolumeBindingArgs,
 };
+pub use extender::{Extender, OnFailure};
 pub use plugins::{Filter, FilterSet, Score};
+pub use preemption::{Preemption, VictimScope};
 
 use crate::core::model::{LabelSelector, Labels, Str};
 use std::time::Duration;
@@ -128,6 +132,10 @@ pub struct CompiledProfile {
     pub namespaces: NamespaceAccess,
     /// Times of its queue.
     pub queue: QueueTimes,
+    /// Whether and how pods of lower priority make room.
+    pub preemption: Preemption,
+    /// Whom it asks in mid-attempt, in the order in which they are asked.
+    pub extenders: Vec<Extender>,
 }
 
 impl CompiledProfile {
@@ -159,6 +167,8 @@ impl CompiledProfile {
             sampling: Sampling { percentage: 0, min_feasible: 100 },
             namespaces: NamespaceAccess::All,
             queue: QueueTimes::default(),
+            preemption: Preemption::default(),
+            extenders: Vec::new(),
         }
     }
 

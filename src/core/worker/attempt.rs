@@ -55,7 +55,7 @@ impl Worker {
         }
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
         self.binding.insert(attempt, Binding { ticket, unknown: false });
-        effects.push(Effect::Bind { attempt, pod, node });
+        effects.push(Effect::Bind { attempt, pod, node, extender: None });
     }
 
     fn refuse(&mut self, now: Time, ticket: Ticket, no_fit: NoFit, version: u64, effects: &mut Vec<Effect>) {

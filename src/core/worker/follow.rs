@@ -128,6 +128,7 @@ impl Worker {
             }
             Change::Node { .. }
             | Change::DeviceClass { .. }
+            | Change::Budget { .. }
             | Change::Confirmed { .. }
             | Change::Placed { .. }
             | Change::Freed { .. }

@@ -117,7 +117,7 @@ mod tests {
                 match effect {
                     Effect::Bind { node, .. } => binds.push(node.to_string()),
                     Effect::Refuse { reason, text, .. } => refusals.push((reason, text.to_string())),
-                    Effect::BindVolumes { .. } | Effect::Nominate { .. } => {}
+                    _ => {}
                 }
             }
             (binds, refusals)

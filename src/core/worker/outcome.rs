@@ -27,6 +27,8 @@ impl Worker {
                     self.give_back_volumes(attempt, ledger, effects);
                 }
             }
+            // No worker asks for these yet.
+            Input::EvictionEnded { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered { .. } => {}
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }

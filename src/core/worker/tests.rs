@@ -51,11 +51,11 @@ impl Bench {
         let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Bind { attempt, pod, node } => self.binds.push((worker, attempt, pod, node)),
+                Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
                 Effect::Refuse { pod, reason, text, .. } => {
                     self.refusals.push((pod.key.name.to_string(), reason, text.to_string()));
                 }
-                Effect::BindVolumes { .. } | Effect::Nominate { .. } => panic!("no pod here has volumes"),
+                other => panic!("no pod here has volumes, victims or extenders: {other:?}"),
             }
         }
         next

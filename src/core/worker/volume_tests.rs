@@ -63,10 +63,11 @@ impl Bench {
             let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
             for effect in effects {
                 match effect {
-                    Effect::Bind { attempt, pod, node } => self.binds.push((worker, attempt, pod, node)),
+                    Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
                     Effect::BindVolumes { attempt, node, writes, .. } => {
                         self.writes.push((worker, attempt, node, writes));
                     }
+                    Effect::Evict { .. } | Effect::AskExtender { .. } => panic!("no pod here has victims or extenders"),
                     Effect::Nominate { pod, node } => {
                         self.nominated.push((pod.key.name.to_string(), node.map(|node| node.to_string())));
                     }

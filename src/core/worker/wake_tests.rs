@@ -120,7 +120,7 @@ fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut
     loop {
         worker.step(now, &mut inputs, ledger, &mut effects);
         for effect in effects.drain(..) {
-            let Effect::Bind { attempt, pod, node } = effect else { continue };
+            let Effect::Bind { attempt, pod, node, .. } = effect else { continue };
             let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
             ledger.borrow_mut().apply_pod(bound.clone());
             placed.push(bound);

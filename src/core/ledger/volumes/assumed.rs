@@ -210,7 +210,7 @@ impl Ledger {
         let mut expected = Assumptions::default();
         #[allow(clippy::iter_over_hash_type, reason = "holders are sorted")]
         for (uid, state) in &self.pods.states {
-            let PodState::Assumed { node, volumes: Some(writes), .. } = state else { continue };
+            let PodState::Assumed { placed, volumes: Some(writes), .. } = state else { continue };
             // One that a newer object has ended is not there any more.
             let volume = |write: &&BindingWrite| {
                 let seen = self.volumes.volume(&write.volume);
@@ -221,7 +221,7 @@ impl Ledger {
                 write.needed && seen.is_some_and(|seen| seen.resource_version == write.resource_version)
             };
             writes.bindings.iter().filter(volume).for_each(|write| expected.promise(write, uid));
-            let name = self.nodes.name(*node);
+            let name = self.nodes.name(placed.node);
             writes.provisions.iter().filter(claim).for_each(|write| expected.select(write, name, uid));
         }
         if self.volumes.assumed == expected {

@@ -15,14 +15,9 @@ impl Ledger {
         for (uid, state) in &self.pods.states {
             match state {
                 PodState::Pending(_) => {}
-                PodState::Assumed { pod, node, .. } => {
-                    if let Some(volumes) = &pod.volumes {
-                        naive.mount(uid, &pod.key, volumes, *node);
-                    }
-                }
-                PodState::Bound(bound) => {
-                    if let Some(volumes) = &bound.volumes {
-                        naive.mount(uid, &bound.key, volumes, bound.node);
+                PodState::Assumed { placed, .. } | PodState::Bound(placed) => {
+                    if let Some(volumes) = &placed.volumes {
+                        naive.mount(uid, &placed.key, volumes, placed.node);
                     }
                 }
             }

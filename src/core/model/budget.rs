@@ -1,0 +1,29 @@
+use super::{LabelSelector, Labels, Str};
+
+/// A PodDisruptionBudget, as far as choosing victims depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodDisruptionBudget {
+    /// Its namespace.
+    pub namespace: Str,
+    /// Its name.
+    pub name: Str,
+    /// `spec.selector`; `None` where it is absent or does not parse: then it counts for no pod.
+    pub selector: Option<LabelSelector>,
+    /// `status.disruptionsAllowed`.
+    pub disruptions_allowed: i32,
+    /// Names of pods in `status.disruptedPods`, sorted: their eviction is already counted.
+    pub disrupted_pods: Vec<Str>,
+}
+
+impl PodDisruptionBudget {
+    /// Whether an eviction of the pod `name` with `labels`, of the budget's namespace, counts against it.
+    ///
+    /// After `filterPodsWithPDBViolation` in `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`: a selector
+    /// that selects everything counts for nothing, nor do pods without labels.
+    pub fn counts(&self, name: &str, labels: &Labels) -> bool {
+        let selects = |selector: &LabelSelector| !selector.requirements.is_empty() && selector.matches(labels);
+        !labels.is_empty()
+            && self.selector.as_ref().is_some_and(selects)
+            && self.disrupted_pods.binary_search_by(|known| (**known).cmp(name)).is_err()
+    }
+}

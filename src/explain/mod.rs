@@ -32,8 +32,13 @@ const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// Explains every pending pod of `cluster`, or only the one named `only`; sorted by namespace and name.
 pub fn explain(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], only: Option<&PodKey>) -> Report {
+    explain_those(cluster, profiles, |pod| only.is_none_or(|key| pod.key == *key))
+}
+
+/// Explains the pending pods of `cluster` that are `wanted`; sorted by namespace and name.
+pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wanted: impl Fn(&Pod) -> bool) -> Report {
     let ledger = cluster.ledger();
-    let wanted = cluster.pending().into_iter().filter(|p| only.is_none_or(|key| p.key == *key));
+    let wanted = cluster.pending().into_iter().filter(|pod| wanted(pod));
     let pods = wanted.map(|pod| match serving(profiles, pod) {
         None => PodReport::held(pod, None, not_served(profiles, pod)),
         Some(profile) => {

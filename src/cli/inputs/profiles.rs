@@ -79,6 +79,11 @@ fn read_all(object: &Object, notes: &mut Vec<String>) -> Result<Vec<(String, Com
     Ok(import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
 }
 
+/// Whether one object can be used, without its notes.
+pub(super) fn check(object: &Object) -> Result<(), InputError> {
+    read_all(object, &mut Vec::new()).map(drop)
+}
+
 /// Checks and compiles one profile; with it comes its creation time as text, which sorts by age.
 fn read(object: &Object) -> Result<(String, CompiledProfile), InputError> {
     let name = object.value["metadata"]["name"].as_str().unwrap_or_default();

@@ -16,7 +16,7 @@ mod further;
 mod next;
 mod report;
 
-pub use detail::{Detail, detail};
+pub use detail::{Detail, detail, hard_taints};
 pub use further::{SEARCHED, add_changes, add_why};
 pub use next::Next;
 pub use report::{FilterReport, NodeReport, PodReport, Report, Why};

@@ -2,7 +2,8 @@
 
 use super::text::{View, in_words};
 use crate::cli::output::{Align, Table};
-use crate::explain::{self, NodeReport, PodReport};
+use crate::cli::units;
+use crate::explain::{self, Detail, NodeReport, PodReport};
 use crate::simulate::{Cluster, serving};
 use std::io::{self, Write};
 
@@ -33,13 +34,26 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
         for reason in &refusal.reasons {
             let (cluster, nodes) = (&view.inputs.cluster, [node]);
             let detail = explain::detail(cluster, view.ledger, view.pod, refusal.plugin, reason, &nodes);
-            let words = in_words(&detail);
-            let words = if words == node { String::new() } else { words };
-            table.row([joint.to_owned(), refusal.plugin.to_owned(), reason.clone(), words]);
+            table.row([joint.to_owned(), refusal.plugin.to_owned(), reason.clone(), here(&detail, node, view)]);
             joint = "and also";
         }
     }
     table.write(out)
+}
+
+/// The facts of one node: it need not be named again.
+fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
+    match detail {
+        Detail::Nodes(_) => String::new(),
+        Detail::Room { resource, asked, best: Some((_, free)) } => {
+            format!("asks for {}; free here: {}", units::amount(asked, resource).1, units::amount(free, resource).1)
+        }
+        Detail::Taints(_) => {
+            let node = view.inputs.cluster.nodes.iter().find(|known| &*known.name == node);
+            node.map(|node| explain::hard_taints(node, view.pod).join(", ")).unwrap_or_default()
+        }
+        other => in_words(other),
+    }
 }
 
 /// How the node compares with the others that fit.

@@ -9,6 +9,8 @@ use serde_json::Value;
 pub enum ChangeKind {
     /// The pod requests less of one resource: the largest amount that fits.
     LowerRequest,
+    /// The pod requests less of several resources, which one node lacks together: what is free there.
+    LowerRequests,
     /// The pod tolerates one taint more.
     Tolerate,
     /// One nodeSelector value becomes another that nodes have: a likely misspelling.

@@ -26,7 +26,7 @@ pub(super) fn smallness(draft: &Draft, placement: &Placement) -> Smallness {
 fn class(kind: ChangeKind, weight: u64) -> u8 {
     match kind {
         // A number or a word of the pod's is corrected.
-        ChangeKind::LowerRequest if weight <= TUNED => 1,
+        ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= TUNED => 1,
         ChangeKind::ChangeNodeSelector | ChangeKind::ChangeHostPort | ChangeKind::RaiseMaxSkew => 1,
         // Something is added to the pod.
         ChangeKind::Tolerate => 2,
@@ -40,11 +40,11 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         | ChangeKind::DropPodAffinity
         | ChangeKind::DropPodAntiAffinity
         | ChangeKind::LabelPod => 4,
-        ChangeKind::LowerRequest if weight <= HALVED => 5,
+        ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
         ChangeKind::FixClaim => 6,
         // Someone else pays.
         ChangeKind::RemovePod => 7,
         ChangeKind::AddNode => 8,
-        ChangeKind::LowerRequest => 9,
+        ChangeKind::LowerRequest | ChangeKind::LowerRequests => 9,
     }
 }

@@ -33,7 +33,7 @@ fn draft(view: &View<'_>) -> Draft {
         field: "spec.unschedulable".to_owned(),
         from: json!(true),
         to: json!(false),
-        text: format!("uncordon node {name} (kubectl uncordon {name})"),
+        text: format!("uncordon {name} (kubectl uncordon {name})"),
         weight: 0,
     }
 }

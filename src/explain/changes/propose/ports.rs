@@ -1,7 +1,7 @@
 //! Host ports that are taken.
 
 use super::GUESSES;
-use crate::core::model::{HostPort, Pod};
+use crate::core::model::{HostPort, Pod, Protocol};
 use crate::core::plugins::Plugin;
 use crate::explain::changes::change::{ChangeKind, Draft};
 use crate::explain::changes::edit::Edit;
@@ -19,6 +19,17 @@ pub(super) fn change(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     }
     let ports = scene.pod.shape.host_ports.iter().take(GUESSES);
     ports.filter_map(|port| moved(scene.pod, trial, port)).collect()
+}
+
+/// The port as it stands in the pod: by number, protocol and, where it has one of its own, address.
+fn field(port: &HostPort) -> String {
+    let protocol = match port.protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+        Protocol::Sctp => "SCTP",
+    };
+    let ip = if &*port.ip == "0.0.0.0" { String::new() } else { format!(",hostIP={}", port.ip) };
+    format!("spec.containers[*].ports[hostPort={},protocol={protocol}{ip}].hostPort", port.port)
 }
 
 fn moved(pod: &Pod, trial: &mut Trial<'_>, port: &HostPort) -> Option<Draft> {
@@ -40,7 +51,7 @@ fn moved(pod: &Pod, trial: &mut Trial<'_>, port: &HostPort) -> Option<Draft> {
     Some(Draft {
         kind: ChangeKind::ChangeHostPort,
         edit: Edit::of_pod(pod, |shape| shape.host_ports = with(free)),
-        field: format!("spec.containers[*].ports[hostPort={}].hostPort", port.port),
+        field: field(port),
         from: json!(port.port),
         to: json!(free),
         text: format!("use host port {free} instead of {}", port.port),

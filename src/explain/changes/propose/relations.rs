@@ -86,6 +86,9 @@ fn selected(selector: &LabelSelector) -> String {
 /// The label with which the pod is one that its own affinity means: then it may be the first of them.
 fn founder(pod: &Pod) -> Option<Draft> {
     let shape = &pod.shape;
+    if !is_relabelled_alike(pod) {
+        return None;
+    }
     let requirements = || shape.affinity.iter().flat_map(|term| &term.selector).flat_map(|s| &s.requirements);
     let alone = |requirement: &Requirement| LabelSelector { requirements: vec![requirement.clone()] };
     let mut failing: Vec<&Requirement> = requirements().filter(|r| !alone(r).matches(&shape.labels)).collect();
@@ -104,9 +107,18 @@ fn founder(pod: &Pod) -> Option<Draft> {
     Some(labelled(pod, key, value, text, 0))
 }
 
+/// Whether another label changes nothing else of what the pod asks for: `matchLabelKeys` of a spread constraint are put into
+/// its selector where the pod is read, with the values that its labels have then.
+fn is_relabelled_alike(pod: &Pod) -> bool {
+    pod.shape.spread.is_empty()
+}
+
 /// Each label of the pod by which placed pods' anti-affinity means it, taken away.
 fn shunned(pod: &Pod, ledger: &Ledger) -> Vec<Draft> {
     let shape = &pod.shape;
+    if !is_relabelled_alike(pod) {
+        return Vec::new();
+    }
     let terms = ledger.terms().anti_affinity.iter().map(|(term, _)| term);
     let mut keys: BTreeSet<&Str> = BTreeSet::new();
     for term in terms.filter(|term| ledger.speaks_of(term, &shape.namespace, &shape.labels)) {

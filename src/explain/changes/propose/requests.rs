@@ -1,4 +1,4 @@
-//! Less of one resource: the largest amount that fits.
+//! Less of one resource, or of several: the largest amounts that fit.
 
 use super::GUESSES;
 use crate::core::ledger::NodeId;
@@ -7,27 +7,63 @@ use crate::core::plugins::Plugin;
 use crate::explain::changes::change::{ChangeKind, Draft};
 use crate::explain::changes::edit::Edit;
 use crate::explain::changes::quantity::{amount, set_amount, spelled, told};
-use crate::explain::changes::scene::Scene;
+use crate::explain::changes::scene::{Scene, View};
 use crate::explain::changes::trial::Trial;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// For each resource that is all that some node lacks: the largest request that fits one of those nodes.
+/// For each resource that is all that some node lacks: the largest request that fits one of those nodes. Of nodes that lack
+/// several resources, the one for which least must go.
 pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
-    let mut lacking: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
+    let mut single: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
+    let mut several: Vec<(NodeId, Vec<&str>)> = Vec::new();
     for view in scene.only(&[Plugin::NodeResourcesFit]) {
-        if let [obstacle] = &*view.obstacles
-            && let [reason] = &*obstacle.reasons
-            && let Some(resource) = reason.strip_prefix("Insufficient ")
-        {
-            lacking.entry(resource).or_default().push(view.id);
+        match lacking(view).as_deref() {
+            Some([resource]) => single.entry(*resource).or_default().push(view.id),
+            Some(resources) => several.push((view.id, resources.to_vec())),
+            None => {}
         }
     }
-    let drafts = lacking.into_iter().take(GUESSES).filter_map(|(resource, nodes)| {
+    let drafts = single.into_iter().take(GUESSES).filter_map(|(resource, nodes)| {
         let most = largest(scene, trial, resource, &nodes)?;
-        Some(draft(scene, resource, most))
+        Some(draft(scene, &[(resource, most)]))
     });
-    drafts.collect()
+    let mut drafts: Vec<Draft> = drafts.collect();
+    drafts.extend(together(scene, trial, several));
+    drafts
+}
+
+/// The resources that the node lacks, if it lacks nothing else.
+fn lacking<'v>(view: &'v View<'_>) -> Option<Vec<&'v str>> {
+    let reasons = view.obstacles.iter().flat_map(|obstacle| &obstacle.reasons);
+    reasons.map(|reason| reason.strip_prefix("Insufficient ")).collect()
+}
+
+/// What is free of several resources on the node for which least must go, where that is enough.
+fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&str>)>) -> Option<Draft> {
+    let table = trial.ledger().nodes();
+    let mut able: Vec<(u64, NodeId, Vec<(&str, i64)>)> = Vec::new();
+    for (node, resources) in nodes {
+        let (allocatable, used) = table.amounts(node);
+        let free = |name: &str| amount(&allocatable, name).saturating_sub(amount(&used, name)).max(0);
+        let amounts: Vec<(&str, i64)> = resources.into_iter().map(|name| (name, free(name))).collect();
+        able.push((loss(scene, &amounts), node, amounts));
+    }
+    able.sort();
+    let (_, _, amounts) = able.into_iter().take(GUESSES).find(|(_, node, amounts)| {
+        let change = |shape: &mut PodShape| amounts.iter().for_each(|(name, to)| request(shape, name, *to));
+        !trial.fitting(Some(&[*node]), change).is_empty()
+    })?;
+    Some(draft(scene, &amounts))
+}
+
+/// The largest part, in thousandths, that must go of any request.
+fn loss(scene: &Scene<'_>, amounts: &[(&str, i64)]) -> u64 {
+    let part = |(name, to): &(&str, i64)| {
+        let from = amount(&scene.pod.shape.requests, name);
+        (i128::from(from - to) * 1000 / i128::from(from.max(1))) as u64
+    };
+    amounts.iter().map(part).max().unwrap_or(0)
 }
 
 /// The largest amount of `resource`, less than is asked for, with which the pod fits one of `nodes`.
@@ -63,25 +99,39 @@ fn request(shape: &mut PodShape, resource: &str, to: i64) {
     set_amount(&mut shape.score_requests, resource, (scored - less).max(0));
 }
 
-fn draft(scene: &Scene<'_>, resource: &str, to: i64) -> Draft {
+fn draft(scene: &Scene<'_>, amounts: &[(&str, i64)]) -> Draft {
     let shape = &scene.pod.shape;
-    let from = amount(&shape.requests, resource);
     let (container, all) = match shape.container_count {
         1 => ("0", ""),
         _ => ("*", ", all containers together"),
     };
-    let text = match to {
-        0 => format!("request no {resource} instead of {}{all}", told(resource, from)),
-        to => format!("request at most {} {resource} instead of {}{all}", told(resource, to), told(resource, from)),
+    let of = |name: &str| amount(&shape.requests, name);
+    let phrase = |(name, to): &(&str, i64)| match to {
+        0 => format!("no {name} instead of {}", told(name, of(name))),
+        to => format!("at most {} {name} instead of {}", told(name, *to), told(name, of(name))),
+    };
+    let phrases: Vec<String> = amounts.iter().map(phrase).collect();
+    let requests = format!("spec.containers[{container}].resources.requests");
+    let map = |value: &dyn Fn(&(&str, i64)) -> String| -> Value {
+        amounts.iter().map(|one| (one.0.to_owned(), json!(value(one)))).collect::<Map<_, _>>().into()
+    };
+    let (kind, field, from, to) = match amounts {
+        [(name, to)] => {
+            let field = format!("{requests}[{name}]");
+            (ChangeKind::LowerRequest, field, json!(spelled(name, of(name))), json!(spelled(name, *to)))
+        }
+        _ => {
+            let (from, to) = (map(&|(name, _)| spelled(name, of(name))), map(&|(name, to)| spelled(name, *to)));
+            (ChangeKind::LowerRequests, requests, from, to)
+        }
     };
     Draft {
-        kind: ChangeKind::LowerRequest,
-        edit: Edit::of_pod(scene.pod, |shape| request(shape, resource, to)),
-        field: format!("spec.containers[{container}].resources.requests[{resource}]"),
-        from: json!(spelled(resource, from)),
-        to: json!(spelled(resource, to)),
-        text,
-        // Thousandths of what is asked for that must go.
-        weight: (i128::from(from - to) * 1000 / i128::from(from.max(1))) as u64,
+        kind,
+        edit: Edit::of_pod(scene.pod, |shape| amounts.iter().for_each(|(name, to)| request(shape, name, *to))),
+        field,
+        from,
+        to,
+        text: format!("request {}{all}", phrases.join(" and ")),
+        weight: loss(scene, amounts),
     }
 }

@@ -7,7 +7,7 @@ use crate::core::model::{Node, Pod, Requests, Taint};
 use crate::core::plugins::Plugin;
 use crate::explain::changes::change::{ChangeKind, Draft};
 use crate::explain::changes::edit::Edit;
-use crate::explain::changes::quantity::{amount, spelled};
+use crate::explain::changes::quantity::{amount, spelled, told};
 use crate::explain::changes::scene::{Scene, View};
 use crate::explain::changes::trial::Trial;
 use rustc_hash::FxHashMap;
@@ -44,7 +44,7 @@ fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     let mut on: FxHashMap<&str, Vec<&Pod>> = FxHashMap::default();
-    for pod in scene.cluster.pods.iter().filter(|pod| !pod.finished) {
+    for pod in scene.cluster.pods.iter().filter(|pod| !pod.finished && !pod.is_static) {
         if let Some(node) = &pod.node_name {
             on.entry(node).or_default().push(pod);
         }
@@ -90,7 +90,10 @@ fn gone_draft(pod: &Pod, weight: u64) -> Draft {
         field: format!("pod {}", pod.key),
         from: json!(&*node),
         to: Value::Null,
-        text: format!("move or delete pod {} of node {node} ({})", pod.key, takes.join(", ")),
+        text: match pod.deleting {
+            true => format!("wait for pod {} to leave {node}: it is being deleted ({})", pod.key, takes.join(", ")),
+            false => format!("move or delete pod {}, which runs on {node} ({})", pod.key, takes.join(", ")),
+        },
         weight,
     }
 }
@@ -165,11 +168,8 @@ fn is_alike(a: &Node, b: &Node) -> bool {
 }
 
 fn more_draft(node: Node, like: &Node) -> Draft {
-    let room = format!(
-        "{} cpu, {} memory",
-        spelled("cpu", node.allocatable.milli_cpu),
-        crate::explain::changes::quantity::told("memory", node.allocatable.memory)
-    );
+    let room = ["cpu", "memory"].map(|name| format!("{} {name}", told(name, amount(&node.allocatable, name))));
+    let room = room.join(", ");
     Draft {
         kind: ChangeKind::AddNode,
         field: format!("node {}", node.name),

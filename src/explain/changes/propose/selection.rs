@@ -154,9 +154,9 @@ fn labelled(scene: &Scene<'_>, view: &View<'_>) -> Option<Draft> {
     }
     let (name, now) = (&view.node.name, view.node.labels.get(&key));
     let text = match (now, &value) {
-        (None, Some(value)) => format!("label node {name} {key}={value}"),
-        (Some(now), Some(value)) => format!("label node {name} {key}={value} instead of {now}"),
-        (_, None) => format!("take the label {key} from node {name}"),
+        (None, Some(value)) => format!("label {name} with {key}={value}"),
+        (Some(now), Some(value)) => format!("label {name} with {key}={value} instead of {now}"),
+        (_, None) => format!("take the label {key} from {name}"),
     };
     Some(Draft {
         kind: ChangeKind::LabelNode,

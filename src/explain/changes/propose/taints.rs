@@ -95,8 +95,8 @@ fn removal(pod: &Pod, view: &View<'_>) -> Option<Draft> {
     let spelled: Vec<String> = taints.iter().map(spell).collect();
     let text = match kind {
         _ if conditions != 0 && conditions != taints.len() => return None,
-        ChangeKind::RecoverNode => format!("node {name} recovers: it loses the taint {}", spelled.join(", ")),
-        _ => format!("take the taint {} from node {name}", spelled.join(", ")),
+        ChangeKind::RecoverNode => format!("{name} recovers and loses the taint {}", spelled.join(", ")),
+        _ => format!("take the taint {} from {name}", spelled.join(", ")),
     };
     let list = |taints: &[Taint]| -> Value { taints.iter().map(spell).collect() };
     let left: Vec<Taint> = view.node.taints.iter().filter(|taint| !taints.contains(taint)).cloned().collect();

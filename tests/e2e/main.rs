@@ -17,6 +17,7 @@
 mod bad_input;
 mod cluster;
 mod crash;
+mod explain;
 mod foreign;
 mod history;
 mod last_good;

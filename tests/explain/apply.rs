@@ -33,6 +33,15 @@ pub fn apply(change: &Value, objects: &mut Vec<Value>, (namespace, name): (&str,
             objects.retain(|o| !(o["kind"] == "Pod" && key(o) == (of, gone)));
             assert_eq!(objects.len() + 1, before, "{change}");
         }
+        "Together" => {
+            for part in to.as_array().unwrap() {
+                let mut part = part.clone();
+                part["node"] = json!(node_name);
+                if !apply(&part, objects, (namespace, name)) {
+                    return false;
+                }
+            }
+        }
         "FixClaim" => fix_claim(field, objects, (namespace, name)),
         _ => {
             let pod = objects.iter_mut().find(|o| o["kind"] == "Pod" && key(o) == (namespace, name)).unwrap();

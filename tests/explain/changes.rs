@@ -68,7 +68,7 @@ fn every_change_that_is_told_places_the_pod() {
 }
 
 /// Kinds that must come up, so that each is checked. The rest needs what is never drawn.
-const KINDS: [&str; 20] = [
+const KINDS: [&str; 21] = [
     "LowerRequest",
     "LowerRequests",
     "Tolerate",
@@ -89,6 +89,7 @@ const KINDS: [&str; 20] = [
     "RecoverNode",
     "RemovePod",
     "AddNode",
+    "Together",
 ];
 
 /// One unit more of any resource than what is told fits nowhere.

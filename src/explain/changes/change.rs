@@ -33,6 +33,8 @@ pub enum ChangeKind {
     LabelPod,
     /// One host port becomes another.
     ChangeHostPort,
+    /// Several of these at once, each a change of the pod: where nothing single is enough.
+    Together,
     /// A claim of the pod is made, or bound to a volume that any node can use.
     FixClaim,
     /// A node is uncordoned.

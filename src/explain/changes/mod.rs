@@ -60,6 +60,14 @@ pub fn changes(cluster: &Cluster, ledger: &mut Ledger, profile: &CompiledProfile
             }
         }
     }
+    // Where only others could make room, the pod itself may do it by several changes at once.
+    if found.iter().all(|(_, change)| matches!(change.kind, ChangeKind::RemovePod | ChangeKind::AddNode)) {
+        for draft in propose::together::make(&scene, &mut trial) {
+            if let Some(placement) = trial.places(&draft.edit) {
+                found.push((order::smallness(&draft, &placement), draft.told(&placement)));
+            }
+        }
+    }
     found.sort();
     let mut told: Vec<Change> = Vec::new();
     for (_, change) in found {

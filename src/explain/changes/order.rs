@@ -30,6 +30,7 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         ChangeKind::ChangeNodeSelector | ChangeKind::ChangeHostPort | ChangeKind::RaiseMaxSkew => 1,
         // Something is added to the pod.
         ChangeKind::Tolerate => 2,
+        ChangeKind::LabelPod if weight == 0 => 2,
         // A node is opened.
         ChangeKind::Uncordon | ChangeKind::LabelNode | ChangeKind::RemoveTaint | ChangeKind::RecoverNode => 3,
         // The pod gives up a rule.
@@ -42,6 +43,7 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         | ChangeKind::LabelPod => 4,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
         ChangeKind::FixClaim => 6,
+        ChangeKind::Together => 6,
         // Someone else pays.
         ChangeKind::RemovePod => 7,
         ChangeKind::AddNode => 8,

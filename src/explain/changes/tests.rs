@@ -361,6 +361,17 @@ fn the_least_important_and_smallest_pod_goes() {
 }
 
 #[test]
+fn several_changes_are_told_together_where_no_single_one_is_enough() {
+    let mut wanting = shape_of(2000, GIB);
+    wanting.node_selector = [("disk", "ssd"), ("pool", "x")].into_iter().collect();
+    let node = tainted(node("a", 1000, GIB, 10), &[("dedicated", "x", TaintEffect::NoSchedule)]);
+    let told = told(&cluster(vec![node], vec![pod("p", wanting)]));
+    let text = "tolerate the taint dedicated=x:NoSchedule, and drop nodeSelector disk=ssd, and drop nodeSelector pool=x, \
+                and request at most 1 cpu instead of 2: it fits a";
+    assert_eq!(told, [(ChangeKind::Together, text.to_owned())]);
+}
+
+#[test]
 fn nothing_is_told_where_nothing_single_would_do() {
     let mut cordoned = tainted(node("a", 1000, GIB, 10), &[("dedicated", "x", TaintEffect::NoSchedule)]);
     cordoned.unschedulable = true;

@@ -10,6 +10,7 @@ mod room;
 mod selection;
 mod spread;
 mod taints;
+pub(super) mod together;
 
 use super::change::Draft;
 use super::scene::Scene;

@@ -21,24 +21,30 @@ pub(super) fn relax(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     if causes.contains(&Cause::PodAffinity) {
         drafts.extend(founder(scene.pod));
         let terms = scene.pod.shape.affinity.iter().enumerate().take(GUESSES);
-        drafts.extend(terms.map(|(at, term)| {
-            let field = format!("spec.affinity.podAffinity.{REQUIRED}[{at}]");
-            dropped(scene.pod, ChangeKind::DropPodAffinity, field, term, |shape| drop(shape.affinity.remove(at)))
-        }));
+        drafts.extend(terms.map(|(at, _)| without_affinity(scene.pod, at)));
     }
     if causes.contains(&Cause::PodAntiAffinity) {
         let terms = scene.pod.shape.anti_affinity.iter().enumerate().take(GUESSES);
-        drafts.extend(terms.map(|(at, term)| {
-            let field = format!("spec.affinity.podAntiAffinity.{REQUIRED}[{at}]");
-            dropped(scene.pod, ChangeKind::DropPodAntiAffinity, field, term, |shape| {
-                drop(shape.anti_affinity.remove(at));
-            })
-        }));
+        drafts.extend(terms.map(|(at, _)| without_anti_affinity(scene.pod, at)));
     }
     if causes.contains(&Cause::ExistingAntiAffinity) {
         drafts.extend(shunned(scene.pod, trial.ledger()));
     }
     drafts
+}
+
+/// One affinity term given up.
+pub(super) fn without_affinity(pod: &Pod, at: usize) -> Draft {
+    let field = format!("spec.affinity.podAffinity.{REQUIRED}[{at}]");
+    let term = &pod.shape.affinity[at];
+    dropped(pod, ChangeKind::DropPodAffinity, field, term, |shape| drop(shape.affinity.remove(at)))
+}
+
+/// One anti-affinity term given up.
+pub(super) fn without_anti_affinity(pod: &Pod, at: usize) -> Draft {
+    let field = format!("spec.affinity.podAntiAffinity.{REQUIRED}[{at}]");
+    let term = &pod.shape.anti_affinity[at];
+    dropped(pod, ChangeKind::DropPodAntiAffinity, field, term, |shape| drop(shape.anti_affinity.remove(at)))
 }
 
 fn dropped(

@@ -1,8 +1,8 @@
 //! Less of one resource, or of several: the largest amounts that fit.
 
 use super::GUESSES;
-use crate::core::ledger::NodeId;
-use crate::core::model::PodShape;
+use crate::core::ledger::{Ledger, NodeId};
+use crate::core::model::{Pod, PodShape};
 use crate::core::plugins::Plugin;
 use crate::explain::changes::change::{ChangeKind, Draft};
 use crate::explain::changes::edit::Edit;
@@ -26,7 +26,7 @@ pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     }
     let drafts = single.into_iter().take(GUESSES).filter_map(|(resource, nodes)| {
         let most = largest(scene, trial, resource, &nodes)?;
-        Some(draft(scene, &[(resource, most)]))
+        Some(draft(scene.pod, &[(resource, most)]))
     });
     let mut drafts: Vec<Draft> = drafts.collect();
     drafts.extend(together(scene, trial, several));
@@ -41,26 +41,35 @@ fn lacking<'v>(view: &'v View<'_>) -> Option<Vec<&'v str>> {
 
 /// What is free of several resources on the node for which least must go, where that is enough.
 fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&str>)>) -> Option<Draft> {
-    let table = trial.ledger().nodes();
     let mut able: Vec<(u64, NodeId, Vec<(&str, i64)>)> = Vec::new();
     for (node, resources) in nodes {
-        let (allocatable, used) = table.amounts(node);
-        let free = |name: &str| amount(&allocatable, name).saturating_sub(amount(&used, name)).max(0);
-        let amounts: Vec<(&str, i64)> = resources.into_iter().map(|name| (name, free(name))).collect();
-        able.push((loss(scene, &amounts), node, amounts));
+        let amounts = free(trial.ledger(), node, resources);
+        able.push((loss(scene.pod, &amounts), node, amounts));
     }
     able.sort();
     let (_, _, amounts) = able.into_iter().take(GUESSES).find(|(_, node, amounts)| {
         let change = |shape: &mut PodShape| amounts.iter().for_each(|(name, to)| request(shape, name, *to));
         !trial.fitting(Some(&[*node]), change).is_empty()
     })?;
-    Some(draft(scene, &amounts))
+    Some(draft(scene.pod, &amounts))
+}
+
+/// Whether the pod asks for more than these amounts.
+pub(super) fn is_more(pod: &Pod, than: &[(&str, i64)]) -> bool {
+    than.iter().any(|(name, most)| amount(&pod.shape.requests, name) > *most)
+}
+
+/// What is free of `resources` on the node.
+pub(super) fn free<'r>(ledger: &Ledger, node: NodeId, resources: Vec<&'r str>) -> Vec<(&'r str, i64)> {
+    let (allocatable, used) = ledger.nodes().amounts(node);
+    let free = |name: &str| amount(&allocatable, name).saturating_sub(amount(&used, name)).max(0);
+    resources.into_iter().map(|name| (name, free(name))).collect()
 }
 
 /// The largest part, in thousandths, that must go of any request.
-fn loss(scene: &Scene<'_>, amounts: &[(&str, i64)]) -> u64 {
+fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
     let part = |(name, to): &(&str, i64)| {
-        let from = amount(&scene.pod.shape.requests, name);
+        let from = amount(&pod.shape.requests, name);
         (i128::from(from - to) * 1000 / i128::from(from.max(1))) as u64
     };
     amounts.iter().map(part).max().unwrap_or(0)
@@ -99,8 +108,9 @@ fn request(shape: &mut PodShape, resource: &str, to: i64) {
     set_amount(&mut shape.score_requests, resource, (scored - less).max(0));
 }
 
-fn draft(scene: &Scene<'_>, amounts: &[(&str, i64)]) -> Draft {
-    let shape = &scene.pod.shape;
+/// Less of these resources.
+pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
+    let shape = &pod.shape;
     let (container, all) = match shape.container_count {
         1 => ("0", ""),
         _ => ("*", ", all containers together"),
@@ -127,11 +137,11 @@ fn draft(scene: &Scene<'_>, amounts: &[(&str, i64)]) -> Draft {
     };
     Draft {
         kind,
-        edit: Edit::of_pod(scene.pod, |shape| amounts.iter().for_each(|(name, to)| request(shape, name, *to))),
+        edit: Edit::of_pod(pod, |shape| amounts.iter().for_each(|(name, to)| request(shape, name, *to))),
         field,
         from,
         to,
         text: format!("request {}{all}", phrases.join(" and ")),
-        weight: loss(scene, amounts),
+        weight: loss(pod, amounts),
     }
 }

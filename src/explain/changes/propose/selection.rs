@@ -27,7 +27,7 @@ pub(super) fn pod(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     drafts
 }
 
-fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
+pub(super) fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
     Draft {
         kind: ChangeKind::DropNodeSelector,
         edit: Edit::of_pod(pod, |shape| shape.node_selector = relabelled(&shape.node_selector, key, None)),
@@ -99,8 +99,15 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
             }));
         }
     }
+    drafts.extend(preferred(pod));
+    drafts
+}
+
+/// All of the required affinity given up.
+pub(super) fn preferred(pod: &Pod) -> Option<Draft> {
+    let required = pod.shape.required_affinity.as_ref()?;
     let all: Vec<String> = required.terms.iter().map(of_term).collect();
-    drafts.push(Draft {
+    Some(Draft {
         kind: ChangeKind::DropNodeAffinity,
         edit: Edit::of_pod(pod, |shape: &mut PodShape| shape.required_affinity = None),
         field: REQUIRED.to_owned(),
@@ -108,8 +115,7 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
         to: Value::Null,
         text: format!("make the required node affinity ({}) a preferred one", all.join(" or ")),
         weight: 1,
-    });
-    drafts
+    })
 }
 
 fn without(pod: &Pod, field: String, test: String, change: impl FnOnce(&mut NodeSelector)) -> Draft {

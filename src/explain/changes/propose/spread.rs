@@ -1,7 +1,7 @@
 //! Topology spread constraints: a larger maxSkew, fewer domains, a preference.
 
 use super::GUESSES;
-use crate::core::model::{PodShape, SpreadConstraint};
+use crate::core::model::{Pod, PodShape, SpreadConstraint};
 use crate::core::plugins::Plugin;
 use crate::explain::changes::change::{ChangeKind, Draft};
 use crate::explain::changes::edit::Edit;
@@ -59,18 +59,23 @@ fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &Spr
         ));
     }
     if drafts.is_empty() {
-        drafts.push(draft(
-            scene,
-            at,
-            ChangeKind::ScheduleAnyway,
-            field("whenUnsatisfiable"),
-            (json!("DoNotSchedule"), json!("ScheduleAnyway")),
-            format!("make the spread over {over} a preference (whenUnsatisfiable: ScheduleAnyway)"),
-            0,
-            |constraint| constraint.hard = false,
-        ));
+        drafts.push(anyway(scene.pod, at));
     }
     drafts
+}
+
+/// One constraint as a preference only.
+pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
+    let over = &pod.shape.spread[at].topology_key;
+    Draft {
+        kind: ChangeKind::ScheduleAnyway,
+        edit: Edit::of_pod(pod, |shape| shape.spread[at].hard = false),
+        field: format!("spec.topologySpreadConstraints[{at}].whenUnsatisfiable"),
+        from: json!("DoNotSchedule"),
+        to: json!("ScheduleAnyway"),
+        text: format!("make the spread over {over} a preference (whenUnsatisfiable: ScheduleAnyway)"),
+        weight: 0,
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "the parts of one draft, each said once")]

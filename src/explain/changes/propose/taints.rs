@@ -34,7 +34,7 @@ pub(super) fn tolerate(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
 }
 
 /// The narrowest toleration that does for all of `taints`, if they have one key.
-fn one_for(taints: &[&Taint]) -> Option<Toleration> {
+pub(super) fn one_for(taints: &[&Taint]) -> Option<Toleration> {
     let first = taints.first()?;
     let same = |of: fn(&Taint, &Taint) -> bool| taints.iter().all(|taint| of(taint, first));
     if !same(|a, b| a.key == b.key) {
@@ -49,7 +49,7 @@ fn one_for(taints: &[&Taint]) -> Option<Toleration> {
     })
 }
 
-fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
+pub(super) fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
     let equal = toleration.operator == TolerationOperator::Equal;
     let mut to = json!({"key": &*toleration.key, "operator": if equal { "Equal" } else { "Exists" }});
     let mut spelled = toleration.key.to_string();

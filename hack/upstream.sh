@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
-#   hack/upstream.sh                   build what is missing, the oracle included; one line on stderr per part
+#   hack/upstream.sh                   build what is missing, oracle and extender included; one line on stderr per part
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
 #   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
 #   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
+#   hack/upstream.sh --extender        build the parts and the tests' scheduler extender; print the latter's path
 #
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
@@ -52,10 +53,11 @@ hash=$({
 home=$cache/$hash
 bin=$home/bin
 
-# These two are our own source: each has a hash of its own, so that a change to it rebuilds nothing else.
+# These are our own source: each has a hash of its own, so that a change to it rebuilds nothing else.
 own_hash() { (cd "$pins/$1" && cat go.mod go.sum ./*.go) | sha256sum | cut -c1-16; }
 null_scheduler=$bin/null-scheduler-$(own_hash nullscheduler)
 oracle=$bin/oracle-$(own_hash oracle)
+extender=$bin/extender-$(own_hash extender)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "upstream: $*"; exit 1; }
@@ -66,13 +68,19 @@ case ${1:-} in
   --print-bin) printf '%s\n' "$bin"; exit 0 ;;
   --null-scheduler) want=$null_scheduler ;;
   --oracle) want=$oracle ;;
+  --extender) want=$extender ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin | --null-scheduler | --oracle]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin | --null-scheduler | --oracle | --extender]" ;;
 esac
+
+# What of our own is to be built.
+if [ -n "$want" ]; then own=("$want"); else own=("$oracle" "$extender"); fi
 
 # Ends the script if nothing is left to build.
 exit_if_ready() {
-  [ -e "$home/complete" ] && [ -x "${want:-$oracle}" ] || return 0
+  local one
+  [ -e "$home/complete" ] || return 0
+  for one in "${own[@]}"; do [ -x "$one" ] || return 0; done
   if [ -z "$want" ]; then
     say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are built in $bin"
     exit 0
@@ -132,9 +140,12 @@ build_parts() {
 }
 
 [ -e "$home/complete" ] || build_parts
-case ${want:-$oracle} in
-  "$null_scheduler") own="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;
-  "$oracle") own="oracle|.|${oracle##*/}|$(pinned oracle k8s.io/kubernetes)|$kube_ldflags" ;;
-esac
-build 1/1 "$own" || exit 1
+for i in "${!own[@]}"; do
+  case ${own[i]} in
+    "$null_scheduler") part="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;
+    "$oracle") part="oracle|.|${oracle##*/}|$(pinned oracle k8s.io/kubernetes)|$kube_ldflags" ;;
+    "$extender") part="extender|.|${extender##*/}|$(pinned extender k8s.io/kube-scheduler)|-s -w" ;;
+  esac
+  build "$((i + 1))/${#own[@]}" "$part"
+done
 [ -z "$want" ] || printf '%s\n' "$want"

@@ -16,6 +16,7 @@
 //! | [`core`] | decides: ledger, queue, filters, scores, cycle. Pure |
 //! | [`runtime`] | moves: one thread a worker, locks, timers, effect lanes |
 //! | [`cluster`] | touches Kubernetes: decode (the only border), watch, bind, status, events, lease |
+//! | [`extender`] | between a question to an extender and the wire |
 //! | [`operator`] | from SchedulerProfiles to workers, from workers to status; leadership |
 //! | [`api`] | the `SchedulerProfile` resource: spec, status, conditions, CEL rules |
 //! | [`profile`] | presets; a spec made ready to run, or the reason why it cannot be |
@@ -38,6 +39,7 @@ pub mod cli;
 pub mod cluster;
 pub mod core;
 pub mod explain;
+pub mod extender;
 pub mod operator;
 pub mod profile;
 pub mod runtime;

@@ -334,3 +334,53 @@ fn names_that_yaml_reads_as_numbers_ask_for_quotes() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("node: metadata.name: 7 is not text: put it in quotes"), "{}", stderr(&output));
 }
+
+fn profile(name: &str, preset: &str) -> String {
+    json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "metadata": {"name": name},
+        "spec": {"preset": preset}})
+    .to_string()
+}
+
+#[test]
+fn simulate_compares_two_profiles_on_the_same_pods() {
+    let folder = Folder::new("simulate-compare");
+    let mut running = pod("running", "1");
+    running["spec"]["nodeName"] = json!("a");
+    let mut waiting = pod("waiting", "1");
+    waiting["spec"]["schedulerName"] = json!("packed");
+    let file = folder.file("cluster.json", &list(&[node("a"), node("b"), running, waiting]));
+    let (spread, packed) = (profile("even", "Default"), profile("packed", "BinPack"));
+    let (even, packed) = (folder.file("even.json", &spread), folder.file("packed.json", &packed));
+    let args = ["simulate", "-f", &file, "--profile", &even, "--profile", &packed];
+    let output = berth(&[&args[..], &["-o", "json"]].concat());
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["moved"], json!([{"namespace": "ci", "name": "waiting", "from": "b", "to": "a"}]));
+    assert_eq!((&answer["first"]["profile"], &answer["second"]["profile"]), (&json!("even"), &json!("packed")));
+    assert_eq!((&answer["noLongerFit"], output.status.code()), (&json!([]), Some(0)));
+    let text = stdout(&berth(&args));
+    assert!(text.contains("1 pod on another node:"), "{text}");
+}
+
+#[test]
+fn simulate_says_no_where_a_pod_fits_no_longer() {
+    let folder = Folder::new("simulate-no-longer");
+    let file = folder.file("cluster.json", &list(&[node("a"), pod("p", "1")]));
+    let narrow = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+        "metadata": {"name": "narrow"}, "spec": {"nodes": {"selector": {"matchLabels": {"pool": "x"}}}}});
+    let (all, narrow) =
+        (folder.file("all.json", &profile("all", "Default")), folder.file("n.json", &narrow.to_string()));
+    let output = berth(&["simulate", "-f", &file, "--profile", &all, "--profile", &narrow, "-o", "json"]);
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["noLongerFit"], json!([]), "the pod names default-scheduler, which neither serves");
+    let file = folder.file("named.json", &{
+        let mut named = pod("p", "1");
+        named["spec"]["schedulerName"] = json!("all");
+        list(&[node("a"), named])
+    });
+    let output = berth(&["simulate", "-f", &file, "--profile", &all, "--profile", &narrow, "-o", "json"]);
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["noLongerFit"][0]["message"], "no nodes available to schedule pods");
+    assert_eq!(output.status.code(), Some(2));
+    let output = berth(&["simulate", "-f", &file, "--profile", &all, "--profile", &narrow, "--profile", &all]);
+    assert!(stderr(&output).contains("given 3 times"), "{}", stderr(&output));
+}

@@ -10,6 +10,9 @@
 //! expect explain    NS/POD on NODE: PLUGIN N, …, total N
 //!                   NS/POD off NODE: PLUGIN CODE: REASON, …
 //!                   NS/POD feasible N | message: TEXT | reason: TEXT
+//!                   NS/POD evicts on NODE: NS/VICTIM, …                   the node that preemption would choose
+//!                   NS/POD may-evict on NODE: NS/VICTIM, …[; violations N]  a node where it would help
+//!                   NS/POD preemption: TEXT                               why it does not help
 //! expect error      what standard error says
 //! ```
 //!
@@ -269,8 +272,26 @@ fn differs(pod: &Value, expected: &str) -> Option<String> {
             };
             (!matches(rest, &got)).then(|| format!("off {got}"))
         }
+        "evicts" | "may-evict" | "preemption:" => preemption_differs(&pod["preemption"], what, rest),
         other => panic!("unknown expectation {other}"),
     }
+}
+
+fn preemption_differs(got: &Value, what: &str, rest: &str) -> Option<String> {
+    if what == "preemption:" {
+        let message = got["message"].as_str().unwrap_or("absent");
+        let text = message.strip_prefix("preemption: ").unwrap_or(message);
+        return (!matches(rest, text)).then(|| format!("preemption: {got}"));
+    }
+    let (node, victims) = rest.strip_prefix("on ").unwrap().split_once(": ").unwrap();
+    let (victims, violations) = victims.split_once("; violations ").unwrap_or((victims, "0"));
+    let candidate = got["candidates"].as_array().into_iter().flatten().find(|c| c["node"] == node);
+    let is_so = candidate.is_some_and(|candidate| {
+        let victims: Vec<&str> = victims.split(", ").collect();
+        candidate["victims"] == Value::from(victims) && candidate["budgetViolations"] == json_number(violations)
+    });
+    let chosen = what == "may-evict" || got["node"] == node;
+    (!(is_so && chosen)).then(|| format!("{what}: {got}"))
 }
 
 fn check_error(folder: &Path, block: &Block, mismatches: &mut Vec<Mismatch>) {

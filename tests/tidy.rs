@@ -6,17 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which rooms each room may use. Arrows point inwards; nothing points at `cli`.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("core", &[]),
     ("api", &[]),
     ("telemetry", &[]),
     ("profile", &["api", "core"]),
     ("cluster", &["core"]),
-    ("runtime", &["core", "cluster", "telemetry"]),
+    ("extender", &["api", "core", "cluster", "telemetry"]),
+    ("runtime", &["core", "cluster", "extender", "telemetry"]),
     ("simulate", &["core"]),
     ("explain", &["core", "simulate"]),
-    ("operator", &["api", "core", "profile", "cluster", "runtime", "telemetry"]),
-    ("cli", &["api", "core", "profile", "cluster", "operator", "simulate", "explain", "telemetry"]),
+    ("operator", &["api", "core", "profile", "cluster", "extender", "runtime", "telemetry"]),
+    ("cli", &["api", "core", "profile", "cluster", "extender", "operator", "simulate", "explain", "telemetry"]),
 ];
 
 /// What the deciding ring may take from outside.

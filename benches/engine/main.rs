@@ -13,6 +13,7 @@ use berth::core::cycle::{Decision, Scheduler};
 use berth::core::io::{BindOutcome, Effect, Input};
 use berth::core::ledger::{Ledger, PodState};
 use berth::core::model::{Node, Pod, Time};
+use berth::core::preemption::{Limits, Outcome};
 use berth::core::profile::{CompiledProfile, Sampling};
 use berth::core::worker::{Next, Worker};
 use berth::simulate::Cluster;
@@ -20,7 +21,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use workloads::{WORKLOADS, Workload};
+use workloads::{PREEMPTION, WORKLOADS, Workload};
 
 /// A workload's objects, decoded once.
 struct Prepared {
@@ -116,18 +117,48 @@ fn decision_times(workload: &Workload, prepared: &Prepared) -> Vec<Duration> {
     times
 }
 
+/// The time of each attempt that ends in a plan of whom to evict, sorted. Then the victims go and the pod takes their place.
+fn preemption_times(prepared: &Prepared) -> Vec<Duration> {
+    let mut ledger: Ledger = prepared.cluster.ledger();
+    let mut scheduler = Scheduler::new(prepared.profile.clone(), 1);
+    let mut times = Vec::with_capacity(prepared.pods.len());
+    for (i, pod) in prepared.pods.iter().enumerate() {
+        ledger.apply_pod(pod.clone());
+        let Some(PodState::Pending(pod)) = ledger.pod(&pod.uid).cloned() else { continue };
+        let started = Instant::now();
+        let decision = scheduler.decide(&ledger, &pod);
+        let outcome = scheduler.preempt(&ledger, &pod, &Limits::at(0));
+        times.push(started.elapsed());
+        assert!(matches!(decision, Decision::NoFit(_)), "pod {i} fits without evictions");
+        let Outcome::Evict(plan) = outcome else { panic!("pod {i} makes no room: {outcome:?}") };
+        for victim in &plan.victims {
+            ledger.delete_pod(&victim.uid);
+        }
+        let node_name = Some(ledger.nodes().name(plan.node).clone());
+        ledger.apply_pod(Pod { node_name, ..(*pod).clone() });
+    }
+    times.sort_unstable();
+    times
+}
+
+#[allow(clippy::print_stdout)]
+fn print_percentiles(workload: &Workload, what: &str, times: &[Duration]) {
+    let percentile = |p: usize| times[(times.len() - 1) * p / 100];
+    println!("{}: {what} p50 {:?}, p99 {:?}", workload.name, percentile(50), percentile(99));
+}
+
 fn engine(c: &mut Criterion) {
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let wanted = |w: &&Workload| only.as_ref().is_none_or(|part| w.name.contains(part.as_str()));
+    if let Some(workload) = Some(&PREEMPTION).filter(wanted) {
+        let times = preemption_times(&Prepared::of(workload));
+        print_percentiles(workload, "one attempt with dry run and choice", &times);
+    }
     let mut group = c.benchmark_group("engine");
     group.sample_size(10);
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    for workload in WORKLOADS.iter().filter(|w| only.as_ref().is_none_or(|part| w.name.contains(part.as_str()))) {
+    for workload in WORKLOADS.iter().filter(wanted) {
         let prepared = Prepared::of(workload);
-        let times = decision_times(workload, &prepared);
-        let percentile = |p: usize| times[(times.len() - 1) * p / 100];
-        #[allow(clippy::print_stdout)]
-        {
-            println!("{}: one decision p50 {:?}, p99 {:?}", workload.name, percentile(50), percentile(99));
-        }
+        print_percentiles(workload, "one decision", &decision_times(workload, &prepared));
         group.throughput(Throughput::Elements(prepared.pods.len() as u64));
         group.bench_function(BenchmarkId::from_parameter(workload.name), |b| {
             b.iter_custom(|runs| (0..runs).map(|_| place_all(workload, &prepared)).sum());

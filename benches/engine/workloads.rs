@@ -110,7 +110,15 @@ fn mixed() -> Vec<PodSpec> {
     (0..10_000).map(|i| kinds[i / 2_000].clone().in_namespace("sched-0")).collect()
 }
 
-/// Every workload, in the order of the table in `docs/benchmarks.md`.
+/// Four pods of 900m and priority 0 on each node, and pods of priority 10 that need three of them gone.
+pub(crate) const PREEMPTION: Workload = Workload {
+    name: "preemption 5k",
+    init: || vec![PodSpec::basic().sized(900, 500); 20_000],
+    pods: || vec![PodSpec::basic().sized(3_000, 500).asking(json!({"priority": 10})); 1_000],
+    ..PLAIN
+};
+
+/// Every workload of placements, in the order of the table in `docs/benchmarks.md`.
 #[rustfmt::skip]
 pub(crate) const WORKLOADS: [Workload; 20] = [
     PLAIN,

@@ -199,9 +199,21 @@ reasons! {
 
 reasons! {
     /// Reasons of the condition `ResolvedRefs`.
-    ResolvedRefs [1] {
+    ResolvedRefs [7] {
+        /// Everything that the spec refers to is there.
+        ResolvedRefs => True,
         /// The spec refers to nothing.
         NoRefs => True,
+        /// A Secret in the operator's namespace is not there.
+        SecretNotFound => False,
+        /// A ConfigMap in the operator's namespace is not there.
+        ConfigMapNotFound => False,
+        /// A Secret or ConfigMap lacks the key.
+        KeyMissing => False,
+        /// A certificate or key cannot be read.
+        InvalidCertificate => False,
+        /// A Service is not there, or lacks the port.
+        ServiceNotFound => False,
     }
 }
 
@@ -229,15 +241,35 @@ reasons! {
 
 reasons! {
     /// Reasons of the condition `ExtendersHealthy`.
-    ExtendersHealthy [1] {
+    ExtendersHealthy [11] {
+        /// Every extender answers.
+        AllHealthy => True,
         /// The profile has no extenders.
         NoExtenders => True,
+        /// No extender was asked yet.
+        NotYetProbed => Unknown,
+        /// An extender failed five times in a row and is left alone.
+        CircuitOpen => False,
+        /// An extender does not answer in time.
+        Timeout => False,
+        /// An extender cannot be reached.
+        Unreachable => False,
+        /// Its certificate is not accepted, or ours not by it.
+        TLSFailure => False,
+        /// It refuses who asks.
+        Unauthorized => False,
+        /// What it answers is not of the protocol.
+        InvalidResponse => False,
+        /// Its address may not be connected to: an option of the operator decides.
+        AddressRefused => False,
+        /// The pods behind an extender wait for this very profile.
+        SelfDependency => False,
     }
 }
 
 reasons! {
     /// Reasons of the condition `SchedulingHealthy`.
-    SchedulingHealthy [7] {
+    SchedulingHealthy [8] {
         /// Pods are placed as they come.
         KeepingUp => True,
         /// No pod waits.
@@ -248,6 +280,8 @@ reasons! {
         NoMatchingNodes => False,
         /// Another scheduler binds pods of this profile's name.
         AnotherSchedulerServes => False,
+        /// Pods were evicted to make room, and another scheduler took it each time: no more are, for a while.
+        PreemptionStorm => False,
         /// The watch of pods or nodes is behind, so that nothing is bound.
         StaleCache => False,
         /// No worker schedules, so nothing can be said.

@@ -52,8 +52,9 @@ pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequiremen
 pub use settings::{NamespaceAccess, Namespaces, Nodes, Queue};
 pub use spec::{AllowUnsafe, Mode, Preset, SchedulerProfile, SchedulerProfileSpec, UnknownFields};
 pub use status::{
-    EffectiveProfile, NodeCounts, PodCounts, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus,
-    TopReason, Totals, WorkerState, WorkerStatus,
+    CircuitState, EffectiveProfile, ExtenderFailure, ExtenderState, ExtenderStatus, MisnamedPods, NodeCounts,
+    PodCounts, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, TopReason, Totals, WorkerState,
+    WorkerStatus,
 };
 
 /// API group of every kind that Berth defines.

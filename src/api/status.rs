@@ -50,16 +50,21 @@ pub struct SchedulerProfileStatus {
     /// Counters since the worker's process began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
-    /// Pod features that were seen and that this version places without scoring them, such as preferred pod affinity.
+    /// The profile's extenders, in the order in which they are asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
-    #[x_kube(merge_strategy = ListMerge::Set)]
-    pub unscored_features: Vec<String>,
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub extenders: Vec<ExtenderStatus>,
     /// Pod spec fields that were seen and that this version does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub unknown_fields: Vec<String>,
+    /// Pods that wait in vain for a scheduler whose name is much like one of this profile's: they may mean it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub misnamed_pods: Vec<MisnamedPods>,
     /// Name of the ControllerRevision, in the operator's namespace, that holds the last spec that compiled. It serves
     /// while Accepted is False.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,6 +180,80 @@ pub struct PodCounts {
     pub oldest_pending_since: Option<Time>,
 }
 
+/// Pods that name a scheduler which nobody serves.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MisnamedPods {
+    /// The scheduler that they name.
+    #[schemars(length(max = 253))]
+    pub scheduler_name: String,
+    /// How many they are.
+    pub pods: i64,
+    /// The oldest of them, as namespace/name.
+    pub example: String,
+    /// Since when it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_pending_since: Option<Time>,
+}
+
+/// How an extender does.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ExtenderStatus {
+    /// Its name.
+    #[schemars(required, length(max = 63))]
+    pub name: String,
+    /// Unknown: it was not asked yet. Healthy: it answers. Degraded: its last call failed, or a verb is left alone.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub state: Option<ExtenderState>,
+    /// The worst of its verbs. Closed: it is asked. Open: it is left alone, but for a call now and then.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub circuit: Option<CircuitState>,
+    /// The time within which 99 of 100 calls are answered, as in `12ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<String>,
+    /// Failed calls since the last that was answered.
+    pub consecutive_failures: i64,
+    /// The last failure, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<ExtenderFailure>,
+}
+
+/// Whether an extender answers.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExtenderState {
+    /// It was not asked yet.
+    Unknown,
+    /// It answers.
+    Healthy,
+    /// Its last call failed, or a verb is left alone.
+    Degraded,
+}
+
+/// Whether an extender is asked.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CircuitState {
+    /// It is.
+    Closed,
+    /// It is left alone, but for a call now and then.
+    Open,
+}
+
+/// A failed call.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ExtenderFailure {
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+    /// What was asked: filter, prioritize, preempt or bind.
+    pub verb: String,
+    /// What kind of failure, such as Timeout.
+    pub reason: String,
+    /// One line about it. Never text of a reply.
+    pub message: String,
+}
+
 /// One reason for which pods are unschedulable.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
@@ -195,6 +274,8 @@ pub struct Totals {
     pub scheduled: i64,
     /// Attempts that ended without a node.
     pub failed_attempts: i64,
+    /// Pods evicted for pods of this profile.
+    pub preemption_victims: i64,
     /// Decisions that were taken back, since another worker or scheduler had been faster.
     pub bind_conflicts: i64,
     /// When counting began.

@@ -4,7 +4,12 @@
 //!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit).
 
+<<<<<<< HEAD
 mod complete;
+=======
+mod clock;
+mod compare;
+>>>>>>> main
 mod completion;
 mod crd;
 mod explain;

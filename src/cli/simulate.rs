@@ -2,7 +2,7 @@
 
 use super::inputs::{self, InputArgs};
 use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, units};
+use super::{Answer, compare, units};
 use crate::core::ledger::NodeTable;
 use crate::simulate::{self, Fate, Outcome, PodReport};
 use std::collections::BTreeMap;
@@ -14,19 +14,25 @@ const NAMES_PER_LINE: usize = 4;
 
 /// Arguments of `berth simulate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 2: some pod does not fit. Pods that wait for scheduling gates do not count.")]
+#[command(after_help = "With --profile given twice, the same pods are placed once by each, and what differs is told.
+
+Exit code 2: some pod does not fit; of two profiles: some pod fits no longer with the second. Pods that wait for
+scheduling gates do not count.")]
 pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
-    seed: u64,
+    pub(super) seed: u64,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    pub(super) output: Format,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
+    if args.inputs.profile.len() > 1 {
+        return compare::run(args, &inputs::load_pair(&args.inputs)?);
+    }
     let inputs = inputs::load(&args.inputs)?;
     for note in &inputs.notes {
         output::note(format_args!("note: {note}"));

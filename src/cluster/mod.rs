@@ -27,6 +27,7 @@ pub mod bind;
 pub mod client;
 pub mod decode;
 pub mod events;
+pub mod evict;
 pub mod foreign;
 pub mod lease;
 pub mod prebind;

@@ -4,13 +4,13 @@
 //! pod has changed since, and that is the end of it: whoever judges the newer pod writes again. The newest refusal of a
 //! pod wins, and a bind takes back what is queued for its pod.
 //!
-//! A failed attempt also ends the pod's nomination (`status.nominatedNodeName`), as upstream's does. Our own write of it
-//! may be newer than the pod that was judged: then the version that it made is the precondition.
+//! A refusal may also end the pod's nomination (`status.nominatedNodeName`) or set it, in the same patch, as upstream's does.
+//! Our own write of it may be newer than the pod that was judged: then the version that it made is the precondition.
 
 use crate::cluster::lease::Gate;
 use crate::cluster::prebind::{Nominated, Promise, end_call};
 use crate::cluster::send::{Call, NoAnswer, cut};
-use crate::core::io::{RefusalReason, RefusalText};
+use crate::core::io::{NominatedNode, RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -85,8 +85,7 @@ struct Refusal {
     pod: Arc<Pod>,
     reason: RefusalReason,
     text: RefusalText,
-    /// Whether an attempt failed: then the pod is nominated no more.
-    attempted: bool,
+    nomination: NominatedNode,
     tries: u32,
 }
 
@@ -134,16 +133,19 @@ impl RefusalWriter {
         Self(Arc::new(Handle { shared, _tasks: tasks }))
     }
 
-    /// Queues a refusal; it replaces an older one of the same pod that was not written yet. `attempted`: an attempt failed;
-    /// otherwise the pod is held without one. Never blocks.
-    pub fn write(&self, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, attempted: bool) {
+    /// Queues a refusal; it replaces an older one of the same pod that was not written yet. Never blocks.
+    pub fn write(&self, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, nomination: NominatedNode) {
         let shared = &self.0.shared;
         let uid = pod.uid.clone();
-        let refusal = Refusal { pod, reason, text, attempted, tries: 0 };
+        let mut refusal = Refusal { pod, reason, text, nomination, tries: 0 };
         {
             let mut state = shared.lock();
-            if state.waiting.contains_key(&uid) {
+            if let Some(older) = state.waiting.get(&uid) {
                 count(&shared.counts.overtaken);
+                if refusal.nomination == NominatedNode::Keep {
+                    // What stays as it is, is what the older one was to write.
+                    refusal.nomination = older.nomination.clone();
+                }
             } else if state.waiting.len() >= QUEUED {
                 count(&shared.counts.dropped);
                 return;
@@ -243,8 +245,8 @@ impl Shared {
     async fn try_write(&self, refusal: &mut Refusal) -> Option<Duration> {
         let message = cut(&refusal.text.to_string(), MESSAGE_BYTES);
         let pod = &refusal.pod;
-        let ended = Ended::of(refusal, self.nominated.of(&pod.uid));
-        let Some(call) = patch_call(pod, refusal.reason, &message, &ended) else {
+        let promised = Promised::of(refusal, self.nominated.of(&pod.uid));
+        let Some(call) = patch_call(pod, refusal.reason, &message, &promised) else {
             count(&self.counts.unchanged);
             return None;
         };
@@ -256,19 +258,19 @@ impl Shared {
         let pause = match call.send(&self.client, TIMEOUT).await {
             Ok(answer) if answer.is_success() => {
                 count(&self.counts.written);
-                self.forget(&refusal.pod, &ended);
+                self.forget(&refusal.pod, &promised);
                 return None;
             }
             // Our own write of its nomination came between.
-            Ok(answer) if answer.code == 409 && Ended::of(refusal, self.nominated.of(&pod.uid)) != ended => {
+            Ok(answer) if answer.code == 409 && Promised::of(refusal, self.nominated.of(&pod.uid)) != promised => {
                 Duration::ZERO
             }
             Ok(answer) if matches!(answer.code, 404 | 409) => {
                 count(&self.counts.overtaken);
                 if answer.code == 409 {
-                    self.end_nomination(&refusal.pod, &ended).await;
+                    self.write_nomination(&refusal.pod, &promised).await;
                 }
-                self.forget(&refusal.pod, &ended);
+                self.forget(&refusal.pod, &promised);
                 return None;
             }
             Ok(answer) if answer.code == 429 || answer.code >= 500 => answer.retry_after.unwrap_or(PAUSE),
@@ -289,38 +291,68 @@ impl Shared {
 }
 
 impl Shared {
-    /// The pod has changed for other reasons: its nomination alone is ended, if it is still the one that we mean.
-    async fn end_nomination(&self, pod: &Pod, ended: &Ended) {
-        if let Some(node) = ended.node.as_ref().filter(|_| self.gate.is_open()) {
-            // Best effort: a failed test says that someone else has written there, and the next attempt ends it otherwise.
-            let _answer = end_call(pod, node).send(&self.client, TIMEOUT).await;
+    /// The pod has changed for other reasons: its nomination alone is written; its end only if it is still the one that we mean.
+    async fn write_nomination(&self, pod: &Pod, promised: &Promised) {
+        if !self.gate.is_open() {
+            return;
         }
+        let call = match &promised.change {
+            Change::None => return,
+            Change::End(node) => end_call(pod, node),
+            Change::Set(node) => set_call(pod, node),
+        };
+        // Best effort: a failed test says that someone else has written there, and the next attempt writes it otherwise.
+        let _answer = call.send(&self.client, TIMEOUT).await;
     }
 
-    fn forget(&self, pod: &Pod, ended: &Ended) {
-        if ended.node.is_some() {
+    fn forget(&self, pod: &Pod, promised: &Promised) {
+        if promised.change != Change::None {
             self.nominated.forget(&pod.uid);
         }
     }
 }
 
-/// The nomination that ends with a refusal.
+/// What a refusal does to the pod's nomination.
 #[derive(PartialEq, Eq)]
-struct Ended {
-    /// The node; `None` if the pod has no nomination, or keeps it.
-    node: Option<Str>,
+struct Promised {
+    change: Change,
     /// The pod's resourceVersion, our own nomination counted in.
     version: Str,
 }
 
-impl Ended {
+#[derive(PartialEq, Eq)]
+enum Change {
+    /// It has none, or keeps it.
+    None,
+    /// The one to this node ends.
+    End(Str),
+    /// It is this node from now on.
+    Set(Str),
+}
+
+impl Promised {
     fn of(refusal: &Refusal, promise: Option<Promise>) -> Self {
         let pod = &refusal.pod;
         let version =
             promise.as_ref().map_or_else(|| pod.resource_version.clone(), |p| p.version(&pod.resource_version));
         let node = promise.map_or_else(|| pod.nominated_node.clone(), |promise| promise.node);
-        Self { node: node.filter(|_| refusal.attempted), version }
+        let change = match (&refusal.nomination, node) {
+            (NominatedNode::Keep, _) | (NominatedNode::Clear, None) => Change::None,
+            (NominatedNode::Clear, Some(node)) => Change::End(node),
+            (NominatedNode::Set(wanted), node) if node.as_ref() == Some(wanted) => Change::None,
+            (NominatedNode::Set(wanted), _) => Change::Set(wanted.clone()),
+        };
+        Self { change, version }
     }
+}
+
+/// The request that nominates this pod, whatever it said before: 422 says that another one has its name.
+fn set_call(pod: &Pod, node: &str) -> Call {
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": *pod.uid},
+        {"op": "add", "path": "/status/nominatedNodeName", "value": node},
+    ]);
+    Call::patch(status_uri(pod), "application/json-patch+json", patch.to_string().into_bytes())
 }
 
 impl State {
@@ -342,12 +374,12 @@ impl State {
 }
 
 /// The patch, or `None` where the pod says so already or its version is not known.
-fn patch_call(pod: &Pod, reason: RefusalReason, message: &str, ended: &Ended) -> Option<Call> {
+fn patch_call(pod: &Pod, reason: RefusalReason, message: &str, promised: &Promised) -> Option<Call> {
     let before = pod.scheduled.as_ref();
     let same = |c: &crate::core::model::ScheduledCondition| {
         !c.status && *c.reason == *reason.as_str() && *c.message == *message
     };
-    if (before.is_some_and(same) && ended.node.is_none()) || pod.resource_version.is_empty() {
+    if (before.is_some_and(same) && promised.change == Change::None) || pod.resource_version.is_empty() {
         return None;
     }
     let mut condition =
@@ -357,11 +389,13 @@ fn patch_call(pod: &Pod, reason: RefusalReason, message: &str, ended: &Ended) ->
         condition["lastTransitionTime"] = Value::String(now);
     }
     let mut patch = json!({
-        "metadata": {"uid": *pod.uid, "resourceVersion": *ended.version},
+        "metadata": {"uid": *pod.uid, "resourceVersion": *promised.version},
         "status": {"conditions": [condition]},
     });
-    if ended.node.is_some() {
-        patch["status"]["nominatedNodeName"] = Value::Null;
+    match &promised.change {
+        Change::None => {}
+        Change::End(_) => patch["status"]["nominatedNodeName"] = Value::Null,
+        Change::Set(node) => patch["status"]["nominatedNodeName"] = json!(**node),
     }
     Some(Call::patch(status_uri(pod), "application/strategic-merge-patch+json", patch.to_string().into_bytes()))
 }
@@ -393,9 +427,19 @@ mod tests {
     async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
         let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("0/3 nodes"), true);
-        writer.write(Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")), NO, say("0/3 nodes"), true);
-        writer.write(Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")), NO, say("0/3 nodes"), true);
+        writer.write(Arc::new(pod("ns", "a")), NO, say("0/3 nodes"), NominatedNode::Clear);
+        writer.write(
+            Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")),
+            NO,
+            say("0/3 nodes"),
+            NominatedNode::Clear,
+        );
+        writer.write(
+            Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")),
+            NO,
+            say("0/3 nodes"),
+            NominatedNode::Clear,
+        );
         until("two written", || {
             writer.counters() == RefusalCounters { written: 2, unchanged: 1, ..Default::default() }
         })
@@ -426,13 +470,13 @@ mod tests {
         .await;
         let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
         for name in ["a", "b", "c", "d"] {
-            writer.write(Arc::new(pod("ns", name)), NO, say("first"), true);
+            writer.write(Arc::new(pod("ns", name)), NO, say("first"), NominatedNode::Clear);
         }
         until("all writers busy", || server.requests().len() == WRITERS).await;
         for text in ["second", "third"] {
-            writer.write(Arc::new(pod("ns", "a")), NO, say(text), true);
+            writer.write(Arc::new(pod("ns", "a")), NO, say(text), NominatedNode::Clear);
         }
-        writer.write(Arc::new(pod("ns", "bound")), NO, say("late"), true);
+        writer.write(Arc::new(pod("ns", "bound")), NO, say("late"), NominatedNode::Clear);
         writer.cancel("uid-bound");
         assert_eq!(writer.queued(), 1);
         shut.store(false, Ordering::Relaxed);
@@ -448,7 +492,7 @@ mod tests {
         for code in [409, 404] {
             let server = Scripted::start(move |_| async move { Reply::status(code, "changed") }).await;
             let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
-            writer.write(Arc::new(pod("ns", "a")), NO, say("late"), true);
+            writer.write(Arc::new(pod("ns", "a")), NO, say("late"), NominatedNode::Clear);
             until("given up", || writer.counters().overtaken == 1).await;
             assert_eq!((server.requests().len(), writer.queued()), (1, 0));
         }
@@ -461,12 +505,12 @@ mod tests {
         })
         .await;
         let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), true);
+        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), NominatedNode::Clear);
         until("written", || writer.counters().written == 1).await;
 
         let server = Scripted::start(|_| async { Reply::status(500, "never") }).await;
         let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), true);
+        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), NominatedNode::Clear);
         until("given up", || writer.counters().failed == 1).await;
         assert_eq!(server.requests().len(), TRIES as usize);
     }
@@ -475,7 +519,7 @@ mod tests {
     async fn nothing_is_written_without_leadership() {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
         let writer = RefusalWriter::new(server.client(), Gate::new(), Nominated::default());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), true);
+        writer.write(Arc::new(pod("ns", "a")), NO, say("no"), NominatedNode::Clear);
         until("dropped", || writer.counters().dropped == 1).await;
         assert!(server.requests().is_empty());
     }
@@ -485,7 +529,7 @@ mod tests {
         let server = Scripted::start(|_| Reply::hang()).await;
         let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
         for n in 0..QUEUED + WRITERS + 10 {
-            writer.write(Arc::new(pod("ns", &format!("p{n}"))), NO, say("no"), true);
+            writer.write(Arc::new(pod("ns", &format!("p{n}"))), NO, say("no"), NominatedNode::Clear);
         }
         assert!(writer.counters().dropped >= 10);
         assert!(writer.queued() <= QUEUED);
@@ -498,11 +542,11 @@ mod tests {
         let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
         nominated.note("uid-ours".into(), promise);
         let writer = RefusalWriter::new(server.client(), open(), nominated.clone());
-        writer.write(Arc::new(pod("ns", "ours")), NO, say("volumes not bound"), true);
+        writer.write(Arc::new(pod("ns", "ours")), NO, say("volumes not bound"), NominatedNode::Clear);
         let foreign =
             Pod { nominated_node: Some("n2".into()), ..refused_pod("ns", "foreign", "Unschedulable", "same") };
-        writer.write(Arc::new(foreign.clone()), NO, say("same"), true);
-        writer.write(Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, say("other"), false);
+        writer.write(Arc::new(foreign.clone()), NO, say("same"), NominatedNode::Clear);
+        writer.write(Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, say("other"), NominatedNode::Keep);
         until("written", || writer.counters().written == 3).await;
         assert_eq!(nominated.of("uid-ours"), None);
         for asked in server.requests() {
@@ -524,7 +568,7 @@ mod tests {
         let nominated = Nominated::default();
         nominated.note("uid-a".into(), Promise { node: Some("n1".into()), before: "3".into(), after: "4".into() });
         let writer = RefusalWriter::new(server.client(), open(), nominated.clone());
-        writer.write(Arc::new(pod("ns", "a")), NO, say("late"), true);
+        writer.write(Arc::new(pod("ns", "a")), NO, say("late"), NominatedNode::Clear);
         until("ended", || nominated.of("uid-a").is_none()).await;
         let asked = server.requests();
         assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));

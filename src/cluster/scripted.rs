@@ -194,7 +194,6 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
             required_features: vec![],
             best_effort: false,
             holds: vec![],
-            unscored: vec![],
         }),
         usage: Arc::new(Usage::default()),
         volumes: None,

@@ -87,6 +87,11 @@ impl Call {
         Self { method: Method::PATCH, uri, content_type, body: body.into() }
     }
 
+    /// A DELETE with `DeleteOptions`.
+    pub(crate) fn delete(uri: String, body: Vec<u8>) -> Self {
+        Self { method: Method::DELETE, uri, content_type: "application/json", body: body.into() }
+    }
+
     /// Sends it and reads the whole answer, so that the connection can be used again.
     pub(crate) async fn send(&self, client: &Client, timeout: Duration) -> Result<Answer, NoAnswer> {
         let request = Request::builder()

@@ -54,6 +54,8 @@ pub enum EvictionOutcome {
     Failed {
         /// What the API server said.
         message: String,
+        /// The uids of the victims that are not known to be going.
+        left: Vec<Str>,
     },
 }
 
@@ -150,7 +152,7 @@ pub enum Input {
         /// How it ended.
         outcome: BindOutcome,
     },
-    /// A bind, or writes to volumes, were taken back before they were sent.
+    /// A bind, writes to volumes, or an eviction were taken back before they were sent.
     BindRevoked {
         /// The attempt that asked for it.
         attempt: AttemptId,
@@ -209,6 +211,8 @@ impl RefusalReason {
 pub enum RefusalText {
     /// No node fits.
     Diagnosis(Arc<Diagnosis>),
+    /// No node fits, and what preemption says to that.
+    NotPreempting(Arc<Diagnosis>, Str),
     /// Said as it is.
     Plain(Arc<str>),
 }
@@ -217,9 +221,21 @@ impl std::fmt::Display for RefusalText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Diagnosis(d) => d.fmt(f),
+            Self::NotPreempting(d, why) => write!(f, "{d} {why}"),
             Self::Plain(text) => f.write_str(text),
         }
     }
+}
+
+/// What becomes of `status.nominatedNodeName` with a refusal; it is written in one patch with the condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NominatedNode {
+    /// It stays as it is.
+    Keep,
+    /// Nothing came of it: it is cleared.
+    Clear,
+    /// Room is being made there.
+    Set(Str),
 }
 
 /// What a worker wants done.
@@ -247,8 +263,10 @@ pub enum Effect {
         preemptor: Arc<Pod>,
         /// The node's name.
         node: Str,
-        /// The victims, most important first.
+        /// The victims that are to be deleted, most important first; those that are going already are not among them.
         victims: Vec<Arc<Placed>>,
+        /// Pods that were assumed on the node and are taken back without asking the API server: they get the event only.
+        taken_back: Vec<Arc<Placed>>,
         /// Pods of lower priority that are promised the node and now lose it.
         lesser: Vec<Arc<Pod>>,
     },
@@ -296,5 +314,7 @@ pub enum Effect {
         text: RefusalText,
         /// Whether an attempt failed (event too) or the pod is held without one (condition only).
         attempted: bool,
+        /// What becomes of the node that it is promised.
+        nomination: NominatedNode,
     },
 }

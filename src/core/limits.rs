@@ -59,8 +59,30 @@ pub const TOPOLOGY_KEYS: usize = 256;
 /// Bytes of InterPodAffinity's counts that one worker keeps: three hundred questions over hostnames on 5,000 nodes.
 pub const AFFINITY_TABLES_BYTES: usize = 16 << 20;
 
+/// Rounds of evictions for one pod whose room other schedulers took each time, after which no more pods go for it for a while.
+pub const STORM_ROUNDS: u32 = 2;
+
+/// How long no pods go for such a pod; then one more round is tried. Two rounds an hour at most, where others had thousands.
+pub const STORM_PAUSE: Duration = Duration::from_mins(30);
+
+/// The time over which a profile's evictions are counted against its limit.
+pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
+
 /// Cohorts of pods that came or went in one look at the log and are held against each pod that waits; beyond, all are tried.
 pub const HINT_COHORTS: usize = 128;
 
 /// Cohorts held against pods that wait in one look at the log, some milliseconds' worth; beyond, the rest are tried.
 pub const HINT_LOOKS: usize = 65_536;
+
+/// Questions to one extender without an answer, beyond which a worker takes up no more pods that concern it. As many again
+/// as it is sent at once by default: one answers while the next waits. At 10 ms a call these are 6,400 calls a second.
+pub const EXTENDER_QUESTIONS: usize = 64;
+
+/// Attempts of one worker that wait for extenders: each holds the names of its nodes, some 20 KiB on 5,000 nodes.
+pub const ATTEMPTS_ASKING: usize = 256;
+
+/// Bytes of a message of an extender that are kept: it ends up in conditions and events.
+pub const EXTENDER_MESSAGE_BYTES: usize = 256;
+
+/// Different messages of extenders that a refusal names; some write the node's name into each.
+pub const EXTENDER_MESSAGES: usize = 32;

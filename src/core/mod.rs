@@ -6,6 +6,7 @@
 //!  ledger/   the one table of nodes and pods that all workers share, and its change log
 //!  plugins/  one file per plugin: filter, score, verdict texts, hints
 //!  cycle/    one attempt: PreFilter → Filter → Score → choose, and the diagnosis of a refusal
+//!  preemption/  whom to evict where no node fits: candidates, victims, choice
 //!  queue/    active, backoff, unschedulable, gated
 //!  worker    one profile's queue, derived state and attempts: `step(now, inputs, ledger, effects)`
 //!  io        Input and Effect: all that ever crosses the border of this ring
@@ -23,6 +24,7 @@ pub mod ledger;
 pub mod limits;
 pub mod model;
 pub mod plugins;
+pub mod preemption;
 pub mod profile;
 pub mod queue;
 pub mod worker;

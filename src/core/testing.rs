@@ -25,7 +25,6 @@ pub(crate) fn shape() -> PodShape {
         required_features: Vec::new(),
         best_effort: false,
         holds: Vec::new(),
-        unscored: Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@
 
 pub mod changes;
 mod detail;
+<<<<<<< HEAD
 mod further;
 mod next;
 mod report;
@@ -20,6 +21,14 @@ pub use detail::{Detail, detail, hard_taints};
 pub use further::{SEARCHED, add_changes, add_why};
 pub use next::Next;
 pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
+=======
+mod preemption;
+mod report;
+
+pub use detail::{Detail, detail};
+pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
+pub use report::{NodeReport, PodReport, Report};
+>>>>>>> main
 
 use crate::core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use crate::core::model::{Pod, PodKey, Str};
@@ -70,6 +79,7 @@ fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport 
         profile: Some(profile.clone()),
         feasible,
         message,
+        preemption: None,
         reason: None,
         nodes: Some(nodes.into_iter().map(|(name, answer)| of_node(name, answer)).collect()),
         why: None,

@@ -1,5 +1,9 @@
+<<<<<<< HEAD
 use super::changes::Change;
 use super::next::Next;
+=======
+use super::preemption::PreemptionReport;
+>>>>>>> main
 use crate::core::model::{Pod, Str};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,6 +29,9 @@ pub struct PodReport {
     /// Where nothing fits: upstream's text, without its preemption part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Where nothing fits and it was asked for: what preemption would do; none where the profile does not preempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<PreemptionReport>,
     /// Why it was not judged: gated, or held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -51,6 +58,7 @@ impl PodReport {
             profile,
             feasible: 0,
             message: None,
+            preemption: None,
             reason: Some(reason),
             nodes: None,
             why: None,

@@ -1,16 +1,19 @@
 //! What the operator's parts share.
 
 use super::denials::Denials;
+use super::vain::Orphans;
 use super::watches::Fed;
 use super::writer::WriteCounters;
 use crate::api::SchedulerProfileStatus;
 use crate::cluster::bind::BindLane;
 use crate::cluster::client::Clients;
 use crate::cluster::events::EventSink;
+use crate::cluster::evict::EvictLane;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindLane;
 use crate::cluster::refusal::RefusalWriter;
 use crate::core::model::Str;
+use crate::extender::{Lanes, ObjectStore};
 use crate::runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
+    pub(super) lanes: Lanes,
+    /// Whole objects for extenders.
+    pub(super) store: Arc<ObjectStore>,
     pub(super) lane: BindLane,
     pub(super) prebind: PreBindLane,
+    pub(super) evict: EvictLane,
     pub(super) refusals: RefusalWriter,
     pub(super) events: EventSink,
     pub(super) denials: Denials,
@@ -42,6 +49,8 @@ pub(super) struct Posted {
     pub(super) crd_lacks: Vec<String>,
     /// The watches, once they run.
     pub(super) watches: Vec<Arc<Fed>>,
+    /// Pods that nobody looks at, as of the last look.
+    pub(super) orphans: Arc<[Orphans]>,
     /// The newest status of each profile.
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }

@@ -1,10 +1,13 @@
 use super::claims::Grant;
 use super::denials::Permission;
 use super::due::due;
+use super::extenders::ExtenderFacts;
 use super::known::{Known, Served, Verdict};
 use super::numbers::numbers;
+use super::orphans::misnamed;
 use super::rival::Rival;
 use super::status::{Facts, Serving, WorkerFacts, status};
+use super::vain::Orphans;
 use crate::api::SchedulerProfileStatus;
 use crate::core::model::Str;
 use crate::core::profile::CompiledProfile;
@@ -53,6 +56,7 @@ impl Entry {
         view: Option<&WorkerView>,
         around: &Around<'_>,
         kept: Option<&str>,
+        extenders: &ExtenderFacts,
         now: Instant,
     ) -> SchedulerProfileStatus {
         let served = self.verdict.served.as_ref().filter(|_| !grant.served().is_empty());
@@ -73,6 +77,8 @@ impl Entry {
             crd_lacks: around.crd_lacks,
             rival: self.rival.told(now),
             stale: around.stale,
+            extenders,
+            misnamed: &misnamed(around.orphans, &grant.served()),
             last_good_revision: kept,
         };
         let before = self.written.as_ref().map(|(status, _)| status).or(self.known.status.as_ref());
@@ -127,6 +133,8 @@ pub(super) struct Around<'a> {
     pub(super) crd_lacks: &'a [String],
     /// Which watch is behind.
     pub(super) stale: Option<&'a str>,
+    /// Pods that nobody looks at.
+    pub(super) orphans: &'a [Orphans],
     /// What is still being read.
     pub(super) warming: Option<&'a str>,
     /// Whether the process is about to end.

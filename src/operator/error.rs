@@ -1,6 +1,7 @@
 use super::denials::Permission;
 use crate::cluster::client::{ConnectError, Fault};
 use crate::cluster::served_crd::ServedCrdError;
+use crate::extender::address::RuleError;
 use crate::telemetry::ServeError;
 
 /// Why the operator ended. Each text names the object and the fix.
@@ -18,6 +19,9 @@ pub enum OperatorError {
     /// The Lease or last good specs cannot be read or written.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// An option about extenders is not a host.
+    #[error(transparent)]
+    Extender(#[from] RuleError),
     /// The endpoints cannot be served.
     #[error(transparent)]
     Serve(#[from] ServeError),

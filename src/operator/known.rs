@@ -2,7 +2,7 @@
 
 use super::claims::Claim;
 use crate::api::conditions::Accepted;
-use crate::api::{Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus};
+use crate::api::{Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus};
 use crate::cluster::revisions::Revision;
 use crate::core::model::Str;
 use crate::core::profile::CompiledProfile;
@@ -66,6 +66,8 @@ pub(super) struct Served {
     pub(super) preset: Preset,
     pub(super) generation: i64,
     pub(super) last_good: bool,
+    /// Its extenders, as written.
+    pub(super) extenders: Vec<Extender>,
 }
 
 /// What a profile's spec amounts to.
@@ -81,12 +83,13 @@ impl Verdict {
     /// Compiles the present spec, and the last good one where that is needed.
     pub(super) fn of(known: &Known, last_good: Option<&Revision>) -> Self {
         let compiled = match &known.spec {
-            Ok(spec) => compile(&known.name, spec).map(|compiled| (compiled, spec.preset)),
+            Ok(spec) => compile(&known.name, spec).map(|compiled| (compiled, spec)),
             Err(error) => Err(unreadable(error)),
         };
         match compiled {
-            Ok((compiled, preset)) => {
-                let served = Served { compiled, preset, generation: known.generation, last_good: false };
+            Ok((compiled, spec)) => {
+                let (preset, extenders) = (spec.preset, spec.extenders.clone());
+                let served = Served { compiled, preset, generation: known.generation, last_good: false, extenders };
                 Self { refused: None, served: Some(served) }
             }
             Err(error) => Self {
@@ -111,7 +114,7 @@ impl Verdict {
 fn revive(name: &str, spec: &serde_json::Value, generation: i64) -> Option<Served> {
     let spec: SchedulerProfileSpec = serde_json::from_value(spec.clone()).ok()?;
     let compiled = compile(name, &spec).ok()?;
-    Some(Served { compiled, preset: spec.preset, generation, last_good: true })
+    Some(Served { compiled, preset: spec.preset, generation, last_good: true, extenders: spec.extenders })
 }
 
 fn unreadable(error: &str) -> CompileError {

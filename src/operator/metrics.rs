@@ -3,8 +3,10 @@
 use super::context::Context;
 use crate::cluster::lease::LeaseState;
 use crate::cluster::prebind::PreBindCounters;
+use crate::core::worker::PreemptionTotals;
+use crate::extender::{Circuit, ExtenderHealth};
 use crate::runtime::{Ended, WorkerView};
-use crate::telemetry::{Exposition, Metric, Samples};
+use crate::telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -16,6 +18,9 @@ pub(super) fn exposition(cx: Context) -> Exposition {
         board(&cx, samples);
         for (name, view) in cx.engine.workers() {
             worker(&name, &view, samples);
+            for one in cx.lanes.health(&name) {
+                extender(&name, &one, samples);
+            }
         }
     })
 }
@@ -28,6 +33,10 @@ fn process(cx: &Context, samples: &mut Samples) {
         samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
     }
     prebind(&cx.prebind.counters(), samples);
+    let evictions = cx.evict.counters();
+    for (result, count) in [("evicted", evictions.evicted), ("gone", evictions.gone), ("failed", evictions.failed)] {
+        samples.counter(Metric::Evictions, &[("result", result)], count);
+    }
     let events = cx.events.counters();
     samples.counter(Metric::Events, &[("result", "written")], events.written);
     samples.counter(Metric::Events, &[("result", "dropped")], events.dropped + events.failed);
@@ -55,6 +64,8 @@ fn board(cx: &Context, samples: &mut Samples) {
     if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {
         samples.gauge(Metric::AnotherInstallation, &[("holder", holder)], 1.0);
     }
+    let orphans: usize = board.orphans.iter().map(|orphans| orphans.pods.len()).sum();
+    samples.gauge(Metric::OrphanPods, &[], orphans as f64);
     for fed in &board.watches {
         let labels = [("resource", fed.plural)];
         if let Some(absence) = fed.stats.absence() {
@@ -81,6 +92,23 @@ fn board(cx: &Context, samples: &mut Samples) {
     }
 }
 
+fn extender(profile: &str, one: &ExtenderHealth, samples: &mut Samples) {
+    let of = [("profile", profile), ("extender", &*one.name)];
+    for (state, calls) in [("in_flight", one.in_flight), ("waiting", one.waiting)] {
+        samples.gauge(Metric::ExtenderCalls, &[of[0], of[1], ("state", state)], calls as f64);
+    }
+    for (verb, health) in &one.verbs {
+        let labels = [of[0], of[1], ("verb", verb.as_str())];
+        for (result, count) in &health.results {
+            let labels = [labels[0], labels[1], labels[2], ("result", result.as_str())];
+            samples.counter(Metric::ExtenderRequests, &labels, *count);
+        }
+        samples.histogram(Metric::ExtenderDuration, &labels, health.latency.clone());
+        let is_open = health.circuit != Circuit::Closed;
+        samples.gauge(Metric::ExtenderCircuit, &labels, f64::from(u8::from(is_open)));
+    }
+}
+
 fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     let profile = ("profile", name);
     samples.counter(Metric::WorkerRestarts, &[profile], view.restarts);
@@ -96,6 +124,7 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     {
         samples.counter(Metric::ScheduleAttempts, &[("result", result), profile], count);
     }
+    preemption(totals.preemption, profile, samples);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "own")], totals.conflicts);
     let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
@@ -122,4 +151,15 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     let now = Timestamp::now().as_microsecond();
     let waited = snapshot.oldest_pending_unix_us.map_or(0.0, |since| (now - since).max(0) as f64 / 1e6);
     samples.gauge(Metric::OldestPending, &[profile], waited);
+}
+
+fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
+    samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
+    samples.counter(Metric::FailedRounds, &[profile], totals.failed);
+    samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);
+    let bounds = (0..totals.rounds.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(totals.rounds).collect();
+    let count = totals.rounds.iter().sum();
+    let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };
+    samples.histogram(Metric::PreemptionVictims, &[profile], victims);
 }

@@ -3,7 +3,7 @@
 use super::status::Numbers;
 use crate::api;
 use crate::core::profile::Sampling;
-use crate::core::worker::WorkerSnapshot;
+use crate::core::worker::{Storm, WorkerSnapshot};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
 use k8s_openapi::jiff::Timestamp;
 
@@ -40,13 +40,27 @@ pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Time
         totals: api::Totals {
             scheduled: total(t.scheduled),
             failed_attempts: total(t.unschedulable + t.errors),
+            preemption_victims: total(t.preemption.victims),
             bind_conflicts: total(t.conflicts),
             since: Some(WallTime(since)),
         },
-        unscored: snapshot.unscored.iter().take(LISTED).cloned().collect(),
         unknown_fields: snapshot.unknown_fields.iter().take(LISTED).map(ToString::to_string).collect(),
         percentage: percentage(sampling, snapshot.nodes_matched),
+        storm: snapshot.storm.as_ref().map(storm),
     }
+}
+
+fn storm(storm: &Storm) -> String {
+    let Storm { pod, node, rounds, victims, taken_by, pods } = storm;
+    let others = match pods - 1 {
+        0 => String::new(),
+        1 => "; so it went with 1 pod more".to_owned(),
+        more => format!("; so it went with {more} pods more"),
+    };
+    format!(
+        "{victims} pods were evicted for pod {pod} in {rounds} rounds, and scheduler {taken_by} took the room on node {node} each time: \
+         no more are for a while; let one scheduler serve these nodes, or give its pods a lower claim to them{others}"
+    )
 }
 
 /// The share of `nodes` at which the search for feasible ones ends.
@@ -60,6 +74,7 @@ fn percentage(sampling: Sampling, nodes: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::model::PodKey;
     use crate::core::queue::Counts;
     use crate::core::worker::Totals;
 
@@ -69,17 +84,28 @@ mod tests {
             counts: Counts { active: 1, backoff: 2, unschedulable: 3, gated: 4, held: 5 },
             in_flight: 6,
             oldest_pending_unix_us: Some(7_900_000),
-            totals: Totals { scheduled: 8, unschedulable: 9, errors: 10, conflicts: 11 },
+            totals: Totals { scheduled: 8, unschedulable: 9, errors: 10, conflicts: 11, ..Totals::default() },
+            storm: Some(Storm {
+                pod: PodKey { namespace: "ns".into(), name: "p".into() },
+                node: "n1".into(),
+                rounds: 2,
+                victims: 6,
+                taken_by: "other".into(),
+                pods: 3,
+            }),
             nodes_matched: 5_000,
             nodes_schedulable: 4_999,
-            unscored: (0..40).map(|i| i.to_string()).collect(),
+            unknown_fields: (0..40).map(|i| i.to_string().into()).collect(),
             ..WorkerSnapshot::default()
         };
         let since = Timestamp::from_second(1).unwrap();
         let numbers = numbers(&snapshot, Sampling { percentage: 0, min_feasible: 100 }, since);
         assert_eq!((numbers.pods.pending, numbers.pods.in_flight, numbers.totals.failed_attempts), (21, 6, 19));
         assert_eq!(numbers.pods.oldest_pending_since, Some(WallTime(Timestamp::from_second(7).unwrap())));
-        assert_eq!((numbers.percentage, numbers.unscored.len()), (10, 32));
+        assert_eq!((numbers.percentage, numbers.unknown_fields.len()), (10, 32));
+        let storm = numbers.storm.unwrap();
+        assert!(storm.starts_with("6 pods were evicted for pod ns/p in 2 rounds, and scheduler other took"), "{storm}");
+        assert!(storm.ends_with("; so it went with 2 pods more"), "{storm}");
         assert_eq!(percentage(Sampling { percentage: 0, min_feasible: 100 }, 50), 100);
         assert_eq!(percentage(Sampling { percentage: 30, min_feasible: 100 }, 0), 30);
     }

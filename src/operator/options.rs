@@ -14,6 +14,10 @@ pub struct Options {
     pub state_namespace: String,
     /// Whether a profile may serve `default-scheduler`.
     pub serve_default_scheduler: bool,
+    /// Hosts that extenders may be on, beside Services.
+    pub extender_allow_host: Vec<String>,
+    /// Hosts that may be spoken to in plain http.
+    pub extender_allow_http: Vec<String>,
     /// Binds in flight at once; at least 1.
     pub bind_concurrency: usize,
     /// Binds a second at most; no cap without.

@@ -33,13 +33,14 @@ const PROFILES: &str = "schedulerprofiles.scheduling.berth.dev";
 const REVISIONS: &str = "controllerrevisions.apps";
 
 /// What is needed beside reading the kinds that are watched.
-const NEEDS: [Need; 13] = [
+const NEEDS: [Need; 14] = [
     need("create", "pods/binding"),
     need("list", PROFILES),
     need("watch", PROFILES),
     need("patch", "schedulerprofiles.scheduling.berth.dev/status"),
     need("patch", "pods/status"),
     need("get", "pods"),
+    need("delete", "pods"),
     need("patch", "persistentvolumes"),
     need("get", "persistentvolumes"),
     need("patch", "persistentvolumeclaims"),

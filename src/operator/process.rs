@@ -5,20 +5,24 @@ use super::denials::Denials;
 use super::error::OperatorError;
 use super::options::Options;
 use super::reconciler::{Reconciler, Setup};
+use super::refs::References;
 use super::wiring::{Wiring, watch_for_denials};
-use super::{health, housekeeping, metrics, permissions, watches};
+use super::{extenders, health, housekeeping, metrics, orphans, permissions, watches};
 use crate::cluster::bind::{self, BindLane, Deliver};
 use crate::cluster::client::{Clients, connect};
 use crate::cluster::events::{Event, EventSink, EventType, ObjectRef};
+use crate::cluster::evict::{self, EvictLane};
 use crate::cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
 use crate::cluster::prebind::{self, Nominated, PreBindLane};
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
+use crate::extender::address::AddressPolicy;
+use crate::extender::{self, Lanes, Notice, ObjectStore, taps};
 use crate::runtime::Engine;
 use crate::telemetry::{Check, Endpoints, Health, serve};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Longest wait for sent binds at the end; more than one bind's time limit.
@@ -48,7 +52,10 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     }
     let gate = Gate::new();
     let evidence = Arc::new(Notify::new());
-    let cx = assemble(&options, clients, denials, &gate, &evidence);
+    let policy = AddressPolicy::new(&options.extender_allow_host, &options.extender_allow_http)?
+        .with_api_servers(extenders::addresses_of(&clients.server).await);
+    let (notify, notices) = mpsc::unbounded_channel();
+    let cx = assemble(&options, clients, denials, &gate, &evidence, policy, notify);
     cx.board.lock().crd_lacks = lacks;
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
@@ -59,7 +66,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     let server = tokio::spawn(server);
 
     let lease = elect(cx.clients.writes.clone(), lease_options(&options), gate.clone());
-    let result = lead(&options, &cx, &gate, &lease, &health, evidence, &stop).await;
+    let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
     lease.release().await;
     ended.cancel();
     server.abort();
@@ -76,7 +83,15 @@ fn lease_options(options: &Options) -> LeaseOptions {
 }
 
 /// Puts the parts together. Nothing is sent before the gate opens.
-fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, evidence: &Arc<Notify>) -> Context {
+fn assemble(
+    options: &Options,
+    clients: Clients,
+    denials: Denials,
+    gate: &Gate,
+    evidence: &Arc<Notify>,
+    policy: AddressPolicy,
+    notify: mpsc::UnboundedSender<Notice>,
+) -> Context {
     let lane_options =
         bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
     // The lane needs the engine's way in, and the engine the lane: what comes before both are there has no sender yet.
@@ -96,16 +111,32 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         nominated.clone(),
         deliver.clone(),
     );
-    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver);
+    let store = Arc::<ObjectStore>::default();
+    let ledgers: Arc<OnceLock<Engine>> = Arc::default();
+    let lanes = Lanes::new(extender::Options {
+        policy,
+        kube: clients.writes.clone(),
+        store: store.clone(),
+        key_of: extenders::key_of(ledgers.clone()),
+        gate: gate.clone(),
+        deliver: deliver.clone(),
+        // Who would hear it has ended.
+        notify: Arc::new(move |notice| drop(notify.send(notice))),
+    });
+    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
+    let told = options.events.then(|| events.clone());
+    let evict = EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
         held: lane.held(),
         lane: lane.clone(),
+        lanes: lanes.clone(),
         prebind: prebind.clone(),
+        evict: evict.clone(),
         nominated,
         refusals: refusals.clone(),
-        events: options.events.then(|| events.clone()),
+        events: told,
     };
     let engine = Engine::new(|deliver| {
         // Set once, right here.
@@ -113,7 +144,9 @@ fn assemble(options: &Options, clients: Clients, denials: Denials, gate: &Gate, 
         wiring
     });
     let writes = Arc::default();
-    Context { clients, engine, lane, prebind, refusals, events, denials, writes, board: Board::default() }
+    let _ = ledgers.set(engine.clone());
+    let board = Board::default();
+    Context { clients, engine, lanes, store, lane, prebind, evict, refusals, events, denials, writes, board }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -124,6 +157,7 @@ async fn lead(
     lease: &LeaseHandle,
     health: &Health,
     evidence: Arc<Notify>,
+    notices: mpsc::UnboundedReceiver<Notice>,
     stop: &CancellationToken,
 ) -> Result<(), OperatorError> {
     let mut state = lease.state();
@@ -140,13 +174,17 @@ async fn lead(
     };
     let work = CancellationToken::new();
     let warm = start_watches(cx, gate, health, &work);
+    tokio::spawn(orphans::run(cx.clone(), work.clone()));
     tokio::spawn(housekeeping::run(cx.clone(), options.state_namespace.clone(), evidence, work.clone()));
     let setup = Setup {
         serve_default: options.serve_default_scheduler,
         identity: options.identity.clone(),
         rivals_from: taken_over + Timing::default().duration,
     };
-    let mut reconciler = Reconciler::new(cx.clone(), setup, revisions);
+    let references = References::default();
+    let (client, namespace) = (cx.clients.rest.clone(), options.state_namespace.clone());
+    tokio::spawn(references.clone().run(client, namespace, cx.denials.clone(), work.clone()));
+    let mut reconciler = Reconciler::new(cx.clone(), setup, revisions, references, notices);
     let mut dead = cx.engine.dead();
     let result = tokio::select! {
         () = reconciler.run(warm, health, &work) => Ok(()),
@@ -173,7 +211,18 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
-    let (left, before) = tokio::join!(cx.lane.shutdown(LAND_WITHIN), cx.prebind.shutdown(LAND_WITHIN));
+    let (left, before, asked, evictions) = tokio::join!(
+        cx.lane.shutdown(LAND_WITHIN),
+        cx.prebind.shutdown(LAND_WITHIN),
+        cx.lanes.shutdown(LAND_WITHIN),
+        cx.evict.shutdown(LAND_WITHIN)
+    );
+    if asked.unsettled > 0 {
+        tracing::warn!(binds = asked.unsettled, "binds of extenders whose outcome the next process will find");
+    }
+    if evictions.unsettled > 0 {
+        tracing::warn!(rounds = evictions.unsettled, "evictions cut off: the next process decides anew");
+    }
     if before.unsettled > 0 {
         tracing::warn!(pods = before.unsettled, "writes to volumes cut off: the next process finds them as they are");
     }
@@ -186,7 +235,7 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
 
 /// Starts the watches; opens the gate once each kind was read whole, and says so.
 fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
-    let watches = watches::start(&cx.clients, &cx.engine, work);
+    let watches = watches::start(&cx.clients, &cx.engine, &taps(&cx.store), work);
     cx.board.lock().watches.clone_from(&watches);
     let (warm, warmed) = watch::channel(false);
     let (gate, health, work) = (gate.clone(), health.clone(), work.clone());

@@ -4,13 +4,16 @@ use super::claims::{Grant, grant};
 use super::context::Context;
 use super::drain;
 use super::entry::{Around, Entry, abandoned_names};
+use super::extenders::{self, Extenders};
 use super::known::{Known, Verdict};
+use super::refs::References;
 use super::writer::{self, Written};
 use crate::api::SchedulerProfile;
 use crate::cluster::client::Fault;
 use crate::cluster::foreign::ForeignBinds;
 use crate::cluster::revisions::{Revision, Revisions};
 use crate::core::model::{PodKey, Str};
+use crate::extender::Notice;
 use crate::runtime::WorkerView;
 use futures::StreamExt;
 use kube::Api;
@@ -58,6 +61,8 @@ pub(super) struct Reconciler {
     binders: Arc<ForeignBinds>,
     found: (mpsc::UnboundedSender<Found>, mpsc::UnboundedReceiver<Found>),
     save_after: Instant,
+    extenders: Extenders,
+    notices: mpsc::UnboundedReceiver<Notice>,
 }
 
 /// Who bound a pod of a profile: the profile, the pod, the binder.
@@ -65,7 +70,13 @@ type Found = (Str, PodKey, Str);
 
 impl Reconciler {
     /// A reconciler that has seen nothing yet; last good specs were read.
-    pub(super) fn new(cx: Context, setup: Setup, revisions: Revisions) -> Self {
+    pub(super) fn new(
+        cx: Context,
+        setup: Setup,
+        revisions: Revisions,
+        references: References,
+        notices: mpsc::UnboundedReceiver<Notice>,
+    ) -> Self {
         let binders = Arc::new(ForeignBinds::new(cx.clients.rest.clone(), &setup.identity));
         Self {
             cx,
@@ -80,6 +91,8 @@ impl Reconciler {
             binders,
             found: mpsc::unbounded_channel(),
             save_after: Instant::now(),
+            extenders: Extenders::new(references),
+            notices,
         }
     }
 
@@ -99,6 +112,7 @@ impl Reconciler {
                 Some(event) = stream.next() => self.take(event),
                 Some(done) = self.writes.join_next(), if !self.writes.is_empty() => self.end_write(done),
                 Some((profile, pod, by)) = self.found.1.recv() => self.identify(&profile, &pod, by),
+                Some(notice) = self.notices.recv() => self.tell(&notice),
                 _ = warm.wait_for(|warm| *warm), if self.warming.is_some() => {
                     self.warming = None;
                     self.reconcile();
@@ -108,6 +122,7 @@ impl Reconciler {
             if self.listed {
                 health.pass(crate::telemetry::Check::Profiles);
                 self.save_good().await;
+                self.tend_extenders();
                 self.look(None);
             }
         }
@@ -183,6 +198,7 @@ impl Reconciler {
         if !self.listed {
             return;
         }
+        self.extenders.configure(&self.cx, self.profiles.iter());
         let claims = self.profiles.values().filter_map(|entry| entry.verdict.claim(&entry.known)).collect();
         self.grants = grant(claims, self.setup.serve_default);
         if self.warming.is_some() {
@@ -210,6 +226,20 @@ impl Reconciler {
             if let Err(error) = self.cx.engine.run(wanted) {
                 tracing::error!(profile = &**name, %error, "worker not started");
             }
+        }
+    }
+
+    /// Takes up what extenders refer to where it changed, and looks for those that wait for themselves.
+    fn tend_extenders(&mut self) {
+        if self.extenders.are_stale() {
+            self.extenders.configure(&self.cx, self.profiles.iter());
+        }
+        self.extenders.look_for_dependencies(&self.cx, self.profiles.iter(), Instant::now());
+    }
+
+    fn tell(&self, notice: &Notice) {
+        if let Some(entry) = self.profiles.get(&notice.profile) {
+            extenders::tell(&self.cx, notice, &entry.known.uid);
         }
     }
 
@@ -271,9 +301,9 @@ impl Reconciler {
     fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
         let now = Instant::now();
         let denied = self.cx.denials.present(now);
-        let (crd_lacks, stale) = {
+        let (crd_lacks, stale, orphans) = {
             let board = self.cx.board.lock();
-            (board.crd_lacks.clone(), super::health::stale(&board.watches))
+            (board.crd_lacks.clone(), super::health::stale(&board.watches), board.orphans.clone())
         };
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
         let around = Around {
@@ -282,6 +312,7 @@ impl Reconciler {
             denied: &denied,
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),
+            orphans: &orphans,
             warming: self.warming.as_deref(),
             ended: last.is_some(),
         };
@@ -301,7 +332,9 @@ impl Reconciler {
                 });
             }
             let kept = self.revisions.newest(name, &entry.known.uid).map(Revision::name);
-            let status = entry.status(self.grants.get(name).unwrap_or(&none), view, &around, kept, now);
+            let extenders = self.extenders.facts(&self.cx, name);
+            let grant = self.grants.get(name).unwrap_or(&none);
+            let status = entry.status(grant, view, &around, kept, &extenders, now);
             self.cx.board.lock().profiles.insert(name.clone(), status.clone());
             if !entry.is_due(&status, now) {
                 continue;

@@ -2,10 +2,10 @@
 
 use super::claims::{Grant, NameState};
 use super::denials::Permission;
+use super::extender_status;
+use super::extenders::ExtenderFacts;
 use super::rival::Sighting;
-use crate::api::conditions::{
-    Accepted, ExtendersHealthy, Programmed, Ready, Reconciling, ResolvedRefs, SchedulingHealthy, Stalled, set_condition,
-};
+use crate::api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
 use crate::api::{self, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::profile::CompileError;
@@ -47,9 +47,10 @@ pub(super) struct Numbers {
     pub(super) pods: api::PodCounts,
     pub(super) top_reasons: Vec<api::TopReason>,
     pub(super) totals: api::Totals,
-    pub(super) unscored: Vec<String>,
     pub(super) unknown_fields: Vec<String>,
     pub(super) percentage: i32,
+    /// What there is to say of pods for which evictions were stopped.
+    pub(super) storm: Option<String>,
 }
 
 /// All that is known of one profile.
@@ -69,6 +70,9 @@ pub(super) struct Facts<'a> {
     pub(super) rival: Option<&'a Sighting>,
     /// Which watch is behind, if one is.
     pub(super) stale: Option<&'a str>,
+    pub(super) extenders: &'a ExtenderFacts,
+    /// Pods that may mean this profile and name another.
+    pub(super) misnamed: &'a [api::MisnamedPods],
     pub(super) last_good_revision: Option<&'a str>,
 }
 
@@ -88,9 +92,11 @@ pub(super) fn status(
     let stalled = facts.refused.is_some();
     set_condition(&mut conditions, ready.0, &ready.1, generation, now);
     set_condition(&mut conditions, accepted.0, &accepted.1, generation, now);
-    set_condition(&mut conditions, ResolvedRefs::NoRefs, "the spec refers to no other object", generation, now);
+    let resolved = extender_status::resolved(facts.extenders);
+    set_condition(&mut conditions, resolved.0, &resolved.1, generation, now);
     set_condition(&mut conditions, programmed.0, &programmed.1, generation, now);
-    set_condition(&mut conditions, ExtendersHealthy::NoExtenders, "the profile has no extenders", generation, now);
+    let extenders = extender_status::healthy(facts.extenders);
+    set_condition(&mut conditions, extenders.0, &extenders.1, generation, now);
     set_condition(&mut conditions, healthy.0, &healthy.1, generation, now);
     let reconciling = if settled { Reconciling::Settled } else { Reconciling::ApplyingRevision };
     set_condition(&mut conditions, reconciling, "", generation, now);
@@ -108,7 +114,8 @@ pub(super) fn status(
         pods: numbers.map(|n| n.pods.clone()),
         top_reasons: numbers.map(|n| n.top_reasons.clone()).unwrap_or_default(),
         totals: numbers.map(|n| n.totals.clone()),
-        unscored_features: numbers.map(|n| n.unscored.clone()).unwrap_or_default(),
+        extenders: extender_status::statuses(facts.extenders),
+        misnamed_pods: facts.misnamed.to_vec(),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }
@@ -225,6 +232,9 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
     if numbers.nodes.matched == 0 {
         let text = "spec.nodes.selector matches no node: mend the selector, or label nodes";
         return (SchedulingHealthy::NoMatchingNodes, text.to_owned());
+    }
+    if let Some(storm) = &numbers.storm {
+        return (SchedulingHealthy::PreemptionStorm, storm.clone());
     }
     if numbers.pods.unschedulable + numbers.pods.held > 0 {
         return (SchedulingHealthy::Backlog, backlog(numbers));

@@ -14,6 +14,7 @@ struct Scene {
     denied: Vec<Permission>,
     lacks: Vec<String>,
     rival: Sighting,
+    extenders: ExtenderFacts,
 }
 
 impl Scene {
@@ -30,6 +31,7 @@ impl Scene {
             },
             denied: Vec::new(),
             lacks: Vec::new(),
+            extenders: ExtenderFacts::default(),
             rival: Sighting {
                 pod: crate::core::model::PodKey { namespace: "ns".into(), name: "p".into() },
                 node: "n1".into(),
@@ -57,6 +59,8 @@ impl Scene {
             crd_lacks: &self.lacks,
             rival: None,
             stale: None,
+            misnamed: &[],
+            extenders: &self.extenders,
             last_good_revision: None,
         }
     }

@@ -4,7 +4,7 @@ use crate::cluster::client::Clients;
 use crate::cluster::watch::{
     self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
     PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
-    StorageClasses, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
+    StorageClasses, Taps, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
 };
 use crate::runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
@@ -30,8 +30,13 @@ macro_rules! kinds {
             &[$(Resource { named: <$kind>::RESOURCE, optional: <$kind>::OPTIONAL }),+];
 
         /// Starts all the watches, side by side; each feeds the ledger until `cancel`.
-        pub(super) fn start(clients: &Clients, engine: &Engine, cancel: &CancellationToken) -> Vec<Arc<Fed>> {
-            vec![$(Arc::new(feed::<$kind>(clients, engine, cancel))),+]
+        pub(super) fn start(
+            clients: &Clients,
+            engine: &Engine,
+            taps: &Taps,
+            cancel: &CancellationToken,
+        ) -> Vec<Arc<Fed>> {
+            vec![$(Arc::new(feed::<$kind>(clients, engine, taps, cancel))),+]
         }
     };
 }
@@ -66,7 +71,7 @@ pub(super) struct Fed {
 }
 
 /// Starts a watch that feeds the ledger until `cancel`.
-fn feed<K: Tracked>(clients: &Clients, engine: &Engine, cancel: &CancellationToken) -> Fed {
+fn feed<K: Tracked>(clients: &Clients, engine: &Engine, taps: &Taps, cancel: &CancellationToken) -> Fed {
     let stats = Arc::new(WatchStats::default());
     let (sender, synced) = channel::channel(false);
     let mut feed = Feed::<K>::new(engine.clone());
@@ -79,7 +84,8 @@ fn feed<K: Tracked>(clients: &Clients, engine: &Engine, cancel: &CancellationTok
             sender.send_replace(true);
         }
     };
-    let run = watch::run::<K>(clients.watch.clone(), WatchOptions::default(), stats.clone(), cancel.clone(), sink);
+    let (options, tap) = (WatchOptions::default(), K::tap(taps));
+    let run = watch::run::<K>(clients.watch.clone(), options, stats.clone(), cancel.clone(), sink, tap);
     tokio::spawn(run);
     Fed { plural: K::PLURAL, stats, synced }
 }

@@ -1,11 +1,13 @@
-//! Where workers' effects go: the lanes before and of binds, the writer of refusals, events.
+//! Where workers' effects go: the lanes before and of binds, that of evictions, the writer of refusals, events.
 
 use crate::cluster::bind::{BindLane, BindRequest, Deliver, Held, WorkerId};
 use crate::cluster::events::{Event, EventSink};
+use crate::cluster::evict::{EvictLane, EvictRequest};
 use crate::cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeRequest};
 use crate::cluster::refusal::RefusalWriter;
-use crate::core::io::{AttemptId, BindOutcome, Input, VolumesOutcome};
+use crate::core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
 use crate::core::model::{Pod, Str};
+use crate::extender::{Ask, Lanes};
 use crate::runtime::{Outlets, Refusal};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
@@ -13,7 +15,9 @@ use tokio::sync::{Notify, watch as channel};
 /// The way out for effects.
 pub(super) struct Wiring {
     pub(super) lane: BindLane,
+    pub(super) lanes: Lanes,
     pub(super) prebind: PreBindLane,
+    pub(super) evict: EvictLane,
     pub(super) nominated: Nominated,
     pub(super) held: channel::Receiver<Held>,
     pub(super) refusals: RefusalWriter,
@@ -26,6 +30,15 @@ impl Outlets for Wiring {
         self.lane.submit(worker, request);
     }
 
+    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        self.lanes.bind(worker, profile, extender, request);
+    }
+
+    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask) {
+        self.lanes.ask(worker, profile, ask);
+    }
+
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
         self.refusals.cancel(&request.pod.uid);
         self.prebind.submit(worker, request);
@@ -35,9 +48,15 @@ impl Outlets for Wiring {
         self.prebind.nominate(request);
     }
 
+    fn evict(&self, worker: WorkerId, request: EvictRequest) {
+        self.evict.submit(worker, request);
+    }
+
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         let mut taken = self.prebind.revoke(worker);
         taken.extend(self.lane.revoke(worker));
+        taken.extend(self.lanes.revoke(worker));
+        taken.extend(self.evict.revoke(worker));
         taken
     }
 
@@ -58,16 +77,16 @@ impl Outlets for Wiring {
     }
 
     fn refuse(&self, refusal: Refusal) {
-        let Refusal { profile, pod, reason, text, attempted } = refusal;
+        let Refusal { profile, pod, reason, text, attempted, nomination } = refusal;
         tracing::info!(profile = &*profile, pod = %pod.key, reason = reason.as_str(), %text, "pod not placed");
         if let Some(events) = self.events.as_ref().filter(|_| attempted) {
             events.send(Event::failed(pod.clone(), text.clone()));
         }
-        self.refusals.write(pod, reason, text, attempted);
+        self.refusals.write(pod, reason, text, nomination);
     }
 }
 
-/// Wraps the way in for outcomes so that a bind, or a write before one, refused for want of a permission is noticed.
+/// Wraps the way in for outcomes so that a bind, a write before one, or an eviction refused for want of a permission is noticed.
 pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deliver {
     Arc::new(move |worker, input| {
         let refused = match &input {
@@ -76,6 +95,9 @@ pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deli
             }
             Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => {
                 message.contains("cannot patch resource")
+            }
+            Input::EvictionEnded { outcome: EvictionOutcome::Failed { message, .. }, .. } => {
+                message.contains("cannot patch resource") || message.contains("cannot delete resource")
             }
             _ => false,
         };

@@ -34,6 +34,11 @@ impl Clock {
         Timestamp::from_second(seconds).unwrap_or(self.origin_on_wall)
     }
 
+    /// The origin in microseconds of Unix time.
+    pub fn unix_us_at_zero(&self) -> i64 {
+        self.origin_on_wall.as_microsecond()
+    }
+
     /// How long ago `time` was.
     pub fn age(&self, time: Time) -> Duration {
         self.now().since(time)

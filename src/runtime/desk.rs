@@ -3,7 +3,7 @@
 use super::mailbox::Mailbox;
 use super::stats::{BindStats, Ended};
 use crate::cluster::bind::{BindRequest, WorkerId};
-use crate::core::io::{AttemptId, BindOutcome, Input};
+use crate::core::io::{AttemptId, BindOutcome, EvictionOutcome, Input};
 use crate::core::model::{Pod, Str};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,20 @@ struct State {
     open: FxHashMap<AttemptId, Open>,
     /// Binds that certainly did not take place, and which the worker has not digested yet: uids of their pods.
     undone: FxHashMap<AttemptId, Str>,
+    /// Evictions handed over that have not ended: uids of the victims.
+    evicting: FxHashMap<AttemptId, Vec<Str>>,
+    /// Victims that were not evicted, which the worker has not digested yet.
+    released: FxHashMap<AttemptId, Vec<Str>>,
     left: bool,
+}
+
+/// What was brought into force for a worker and is to be taken back: nobody else does.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Undone {
+    /// Uids of pods whose assumption is to be undone.
+    pub(super) assumed: Vec<Str>,
+    /// Uids of victims that are not evicted after all.
+    pub(super) victims: Vec<Str>,
 }
 
 /// One incarnation of a worker as the bind lane sees it. It outlives the worker until its last bind has ended, so that a
@@ -47,6 +60,8 @@ pub(super) enum Aftermath {
     Announce(Arc<Pod>, Str),
     /// The worker is gone: the assumption of the pod with this uid is to be undone.
     Forget(Str),
+    /// The worker is gone: these victims are not evicted after all.
+    Release(Vec<Str>),
 }
 
 impl Desk {
@@ -63,7 +78,14 @@ impl Desk {
 
     /// Takes back [`Desk::opened`]: the handing over failed.
     pub(super) fn never_opened(&self, attempt: AttemptId) {
-        self.lock().open.remove(&attempt);
+        let mut state = self.lock();
+        state.open.remove(&attempt);
+        state.evicting.remove(&attempt);
+    }
+
+    /// Notes evictions that are about to be handed over.
+    pub(super) fn evicting(&self, attempt: AttemptId, victims: Vec<Str>) {
+        self.lock().evicting.insert(attempt, victims);
     }
 
     /// Binds handed over whose first answer is still to come.
@@ -84,6 +106,8 @@ impl Desk {
             if let Some(open) = state.open.remove(attempt) {
                 self.stats.count(Ended::Revoked);
                 state.undone.insert(*attempt, open.pod.uid.clone());
+            } else if let Some(victims) = state.evicting.remove(attempt) {
+                state.released.insert(*attempt, victims);
             }
         }
     }
@@ -96,22 +120,25 @@ impl Desk {
         let mut state = self.lock();
         for attempt in attempts {
             state.undone.remove(attempt);
+            state.released.remove(attempt);
         }
     }
 
-    /// The worker is gone. Returns the uids of pods whose assumption nobody will undo but the caller.
-    pub(super) fn leave(&self) -> Vec<Str> {
+    /// The worker is gone. Returns what nobody will take back but the caller.
+    pub(super) fn leave(&self) -> Undone {
         let mut state = self.lock();
         state.left = true;
-        let mut uids: Vec<Str> = state.undone.drain().map(|(_, uid)| uid).collect();
-        uids.sort_unstable();
-        uids
+        let mut assumed: Vec<Str> = state.undone.drain().map(|(_, uid)| uid).collect();
+        let mut victims: Vec<Str> = state.released.drain().flat_map(|(_, uids)| uids).collect();
+        assumed.sort_unstable();
+        victims.sort_unstable();
+        Undone { assumed, victims }
     }
 
     /// Whether the worker is gone and its last bind has ended.
     pub(super) fn is_done(&self) -> bool {
         let state = self.lock();
-        state.left && state.open.is_empty()
+        state.left && state.open.is_empty() && state.evicting.is_empty()
     }
 
     /// Takes in what the lane says, and says what is left for the caller to do.
@@ -126,6 +153,10 @@ impl Desk {
                 state.undone.insert(attempt, uid);
                 Aftermath::Nothing
             }
+            Aftermath::Release(victims) => {
+                state.released.insert(attempt, victims);
+                Aftermath::Nothing
+            }
             other => other,
         };
         // Under the lock: nothing may reach the mailbox once the worker has left, since its successor reads it too.
@@ -133,19 +164,30 @@ impl Desk {
         aftermath
     }
 
-    /// Counts the outcome. [`Aftermath::Forget`] is for the worker as long as it is there.
+    /// Counts the outcome. [`Aftermath::Forget`] and [`Aftermath::Release`] are for the worker as long as it is there.
     fn settle(&self, state: &mut State, input: &Input) -> (AttemptId, Aftermath) {
         let (attempt, outcome) = match input {
             Input::BindRevoked { attempt } => {
                 let open = state.open.remove(attempt);
+                if let Some(victims) = state.evicting.remove(attempt) {
+                    return (*attempt, Aftermath::Release(victims));
+                }
                 if open.is_some() {
                     self.stats.count(Ended::Revoked);
                 }
                 return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
             }
-            Input::VolumesWritten { attempt, .. }
-            | Input::EvictionEnded { attempt, .. }
-            | Input::ExtenderAnswered { attempt, .. } => return (*attempt, Aftermath::Nothing),
+            Input::EvictionEnded { attempt, outcome } => {
+                state.evicting.remove(attempt);
+                let aftermath = match outcome {
+                    EvictionOutcome::Done => Aftermath::Nothing,
+                    EvictionOutcome::Failed { left, .. } => Aftermath::Release(left.clone()),
+                };
+                return (*attempt, aftermath);
+            }
+            Input::VolumesWritten { attempt, .. } | Input::ExtenderAnswered { attempt, .. } => {
+                return (*attempt, Aftermath::Nothing);
+            }
             Input::ExtenderRecovered { .. } => return (AttemptId(0), Aftermath::Nothing),
             Input::BindEnded { attempt, outcome } => (*attempt, outcome),
         };
@@ -227,6 +269,26 @@ mod tests {
         desk.revoked(&[AttemptId(3)]);
         assert_eq!(mailbox.take(None).inputs.len(), 2);
         desk.digested(&[AttemptId(1)]);
-        assert_eq!(desk.leave(), ["u2".into(), "u3".into()]);
+        assert_eq!(desk.leave().assumed, ["u2".into(), "u3".into()]);
+    }
+
+    #[test]
+    fn victims_that_stay_after_the_worker_left_are_for_the_ledger() {
+        let (desk, mailbox) = desk();
+        let ended = |attempt, outcome| Input::EvictionEnded { attempt: AttemptId(attempt), outcome };
+        let failed = |left: &str| EvictionOutcome::Failed { message: "no".into(), left: vec![left.into()] };
+        for attempt in 1..=5 {
+            desk.evicting(AttemptId(attempt), vec![format!("v{attempt}").into()]);
+        }
+        desk.deliver(ended(1, failed("v1")));
+        desk.deliver(ended(2, failed("v2")));
+        desk.digested(&[AttemptId(1)]);
+        desk.revoked(&[AttemptId(3)]);
+        assert_eq!(mailbox.take(None).inputs.len(), 2);
+        assert_eq!(desk.leave().victims, ["v2".into(), "v3".into()]);
+        assert!(!desk.is_done(), "two have no answer yet");
+        assert!(matches!(desk.deliver(ended(4, EvictionOutcome::Done)), Aftermath::Nothing));
+        assert!(matches!(desk.deliver(ended(5, failed("v5"))), Aftermath::Release(left) if *left == ["v5".into()]));
+        assert!(desk.is_done());
     }
 }

@@ -88,12 +88,18 @@ impl Engine {
         });
         thread.map_err(|source| EngineError::Thread { profile: name.clone(), source })?;
         workers.insert(name, Running { post, ended });
+        self.0.tell_served(&workers);
         Ok(())
     }
 
     /// Stops the profile's worker: unsent binds go back, sent ones end by evidence. Resolves when its thread has ended.
     pub fn stop(&self, profile: &str) -> impl Future<Output = ()> + Send + use<> {
-        let running = self.0.lock().remove(profile);
+        let running = {
+            let mut workers = self.0.lock();
+            let running = workers.remove(profile);
+            self.0.tell_served(&workers);
+            running
+        };
         if let Some(running) = &running {
             running.post.mailbox.order(Order::Stop);
         }

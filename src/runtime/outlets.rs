@@ -1,7 +1,9 @@
 use crate::cluster::bind::{BindRequest, WorkerId};
+use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
-use crate::core::io::{AttemptId, RefusalReason, RefusalText};
+use crate::core::io::{AttemptId, NominatedNode, RefusalReason, RefusalText};
 use crate::core::model::{Pod, Str};
+use crate::extender::Ask;
 use std::sync::Arc;
 
 /// What a pod's owner is to be told.
@@ -17,6 +19,8 @@ pub struct Refusal {
     pub text: RefusalText,
     /// Whether an attempt failed; otherwise the pod is held without one, and there is no event.
     pub attempted: bool,
+    /// What becomes of the node that the pod is promised.
+    pub nomination: NominatedNode,
 }
 
 /// Where workers' effects go. Called from worker threads: nothing here may block.
@@ -24,13 +28,22 @@ pub trait Outlets: Send + Sync + 'static {
     /// Queues a bind. Its outcome is delivered to the engine.
     fn bind(&self, worker: WorkerId, request: BindRequest);
 
+    /// Has a profile's extender bind a pod. Its outcome is delivered to the engine.
+    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest);
+
+    /// Asks a profile's extender. The answer is delivered to the engine.
+    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask);
+
     /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);
 
     /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all.
     fn nominate(&self, request: NominateRequest);
 
-    /// Takes back a worker's binds, and writes before binds, that were not sent; nothing else is delivered for them.
+    /// Queues evictions. Their outcome is delivered to the engine.
+    fn evict(&self, worker: WorkerId, request: EvictRequest);
+
+    /// Takes back a worker's binds, writes before binds and evictions that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
 
     /// Each worker's part of the lane while `busy` of them have something to bind, at least 1.

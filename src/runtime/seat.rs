@@ -1,17 +1,19 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
-use super::desk::Desk;
+use super::desk::{Desk, Undone};
 use super::handle::{Post, WorkerState};
 use super::mailbox::{Mail, Order};
 use super::outlets::Refusal;
 use super::shared::Shared;
 use super::shares::Share;
 use crate::cluster::bind::BindRequest;
+use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::core::io::{AttemptId, BindOutcome, Effect, Input};
 use crate::core::ledger::LedgerAccess;
 use crate::core::model::Str;
 use crate::core::worker::{Next, Worker};
+use crate::extender::Ask;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<Post>) {
             post.set_state(WorkerState::Stopped);
             return;
         }
+        shared.tell_served_now();
         pause = (pause * 2).min(LONGEST_PAUSE);
         post.count_restart();
         post.set_state(WorkerState::Running);
@@ -99,22 +102,30 @@ struct Seat {
 
 impl Seat {
     fn new(shared: Arc<Shared>, post: Arc<Post>, desk: Arc<Desk>) -> Self {
-        let worker = Worker::new(post.profile(), shared.seed(&post.name));
+        let mut worker = Worker::new(post.profile(), shared.seed(&post.name));
+        worker.set_unix_us_at_zero(shared.clock.unix_us_at_zero());
         let share = shared.shares.join();
         Self { shared, post, desk, worker, share, inputs: Vec::new(), effects: Vec::new(), published: None }
     }
 
-    /// Uids of pods that were assumed in a step that did not end, so that nobody binds them.
-    fn undispatched(&self) -> Vec<Str> {
-        let mut uids = Vec::new();
+    /// What a step has brought into force that did not end, so that nobody carries it out.
+    fn undispatched(&self) -> Undone {
+        let mut undone = Undone::default();
         for effect in &self.effects {
-            if let Effect::Bind { attempt, pod, .. } = effect {
-                self.desk.never_opened(*attempt);
-                uids.push(pod.uid.clone());
+            match effect {
+                Effect::Bind { attempt, pod, .. } => {
+                    self.desk.never_opened(*attempt);
+                    undone.assumed.push(pod.uid.clone());
+                }
+                Effect::Evict { attempt, victims, .. } => {
+                    self.desk.never_opened(*attempt);
+                    undone.victims.extend(victims.iter().map(|victim| victim.uid.clone()));
+                }
+                _ => {}
             }
         }
-        uids.extend(self.worker.waiting_for_volumes());
-        uids
+        undone.assumed.extend(self.worker.waiting_for_volumes());
+        undone
     }
 
     fn run(&mut self) {
@@ -128,6 +139,7 @@ impl Seat {
                     let revoked = self.shared.revoke(&self.desk);
                     self.inputs.extend(revoked.into_iter().map(|attempt| Input::BindRevoked { attempt }));
                     self.post.set_profile(profile.clone());
+                    self.shared.tell_served_now();
                     self.worker.swap(self.shared.clock.now(), profile);
                 }
                 None => {}
@@ -142,8 +154,11 @@ impl Seat {
         self.worker.set_bind_window(self.window());
         let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
         self.desk.digested(&undone);
-        // Whoever takes a nomination back has given up what was assumed with it.
-        let given_up = self.effects.iter().any(|effect| matches!(effect, Effect::Nominate { node: None, .. }));
+        // Whoever takes a nomination back has given up what was assumed with it; whoever evicts may have taken others back.
+        let given_up = self
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Nominate { node: None, .. } | Effect::Evict { .. }));
         self.dispatch();
         if given_up || !undone.is_empty() {
             // Room came back: others may have waited for it.
@@ -174,25 +189,44 @@ impl Seat {
         self.effects.reverse();
         while let Some(effect) = self.effects.last().cloned() {
             match effect {
-                Effect::Bind { attempt, pod, node, extender: _ } => {
+                Effect::Bind { attempt, pod, node, extender } => {
                     let request = BindRequest { attempt, pod, node };
                     self.desk.opened(&request);
-                    self.shared.outlets.bind(self.desk.id, request);
+                    match extender.and_then(|at| self.extender_name(at)) {
+                        None => self.shared.outlets.bind(self.desk.id, request),
+                        Some(name) => {
+                            self.shared.outlets.bind_by(self.desk.id, &self.post.name, &name, request);
+                        }
+                    }
+                }
+                Effect::AskExtender { attempt, extender, pod, question } => {
+                    if let Some(name) = self.extender_name(extender) {
+                        let ask = Ask { attempt, extender, name, pod, question };
+                        self.shared.outlets.ask(self.desk.id, &self.post.name, ask);
+                    }
                 }
                 Effect::BindVolumes { attempt, pod, node, writes } => {
                     let request = VolumeRequest::new(attempt, pod, &node, &writes);
                     self.shared.outlets.write_volumes(self.desk.id, request);
                 }
                 Effect::Nominate { pod, node } => self.shared.outlets.nominate(NominateRequest { pod, node }),
-                // No worker asks for these yet.
-                Effect::Evict { .. } | Effect::AskExtender { .. } => {}
-                Effect::Refuse { pod, reason, text, attempted } => {
+                Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
+                    self.desk.evicting(attempt, victims.iter().map(|victim| victim.uid.clone()).collect());
+                    let request = EvictRequest { attempt, preemptor, node, victims, taken_back, lesser };
+                    self.shared.outlets.evict(self.desk.id, request);
+                }
+                Effect::Refuse { pod, reason, text, attempted, nomination } => {
                     let profile = self.post.name.clone();
-                    self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted });
+                    self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted, nomination });
                 }
             }
             self.effects.pop();
         }
+    }
+
+    /// The name of one of the profile's extenders.
+    fn extender_name(&self, at: usize) -> Option<Str> {
+        self.worker.profile().extenders.get(at).map(|extender| extender.name.clone())
     }
 
     /// Publishes if it is time; otherwise says when it will be.
@@ -208,14 +242,15 @@ impl Seat {
     }
 }
 
-/// The attempt whose room an outcome gives back.
+/// The attempt whose room or victims an outcome gives back.
 fn gives_back(input: &Input) -> Option<AttemptId> {
     match input {
         Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. }
         | Input::VolumesWritten { .. }
-        | Input::EvictionEnded { .. }
         | Input::ExtenderAnswered { .. }
         | Input::ExtenderRecovered { .. } => None,
-        Input::BindEnded { attempt, .. } | Input::BindRevoked { attempt } => Some(*attempt),
+        Input::BindEnded { attempt, .. } | Input::EvictionEnded { attempt, .. } | Input::BindRevoked { attempt } => {
+            Some(*attempt)
+        }
     }
 }

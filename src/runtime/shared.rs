@@ -2,7 +2,7 @@
 
 use super::access::SharedLedger;
 use super::clock::Clock;
-use super::desk::{Aftermath, Desk};
+use super::desk::{Aftermath, Desk, Undone};
 use super::handle::Post;
 use super::outlets::Outlets;
 use super::shares::Shares;
@@ -70,6 +70,17 @@ impl Shared {
         self.seeds.hash_one(profile)
     }
 
+    /// Tells the ledger which schedulers the `workers` serve.
+    pub(super) fn tell_served(&self, workers: &BTreeMap<Str, Running>) {
+        let served = workers.values().flat_map(|running| running.post.profile().scheduler_names.clone()).collect();
+        self.ledger.write(|ledger| ledger.set_own_schedulers(served));
+    }
+
+    /// The same for the workers as they are now: one of them has another profile.
+    pub(super) fn tell_served_now(&self) {
+        self.tell_served(&self.lock());
+    }
+
     pub(super) fn wake_all(&self) {
         for running in self.lock().values() {
             running.post.mailbox.wake();
@@ -95,18 +106,19 @@ impl Shared {
         attempts
     }
 
-    /// The worker is gone: what was not sent goes back to the ledger, and so do the pods `abandoned`, which it had assumed
-    /// and not handed over.
-    pub(super) fn close_desk(&self, desk: &Desk, abandoned: &[Str]) {
+    /// The worker is gone: what was not sent goes back to the ledger, and so does `abandoned`, which it had not handed over.
+    pub(super) fn close_desk(&self, desk: &Desk, abandoned: &Undone) {
         self.revoke(desk);
         let undone = desk.leave();
         if desk.is_done() {
             self.desks().remove(&desk.id);
         }
         self.ledger.write(|ledger| {
-            for uid in undone.iter().chain(abandoned) {
+            for uid in undone.assumed.iter().chain(&abandoned.assumed) {
                 ledger.forget(uid);
             }
+            ledger.release(&undone.victims);
+            ledger.release(&abandoned.victims);
         });
         self.wake_all();
     }
@@ -116,6 +128,10 @@ impl Shared {
         match desk.deliver(input) {
             Aftermath::Nothing => {}
             Aftermath::Announce(pod, node) => self.outlets.bound(pod, node),
+            Aftermath::Release(victims) => {
+                self.ledger.write(|ledger| ledger.release(&victims));
+                self.wake_all();
+            }
             Aftermath::Forget(uid) => {
                 self.ledger.write(|ledger| ledger.forget(&uid));
                 self.wake_all();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cluster::bind::{BindRequest, Deliver, WorkerId};
 use crate::cluster::decode::Decoder;
+use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::cluster::slim::{SlimClaim, SlimPod, SlimStorageClass, SlimVolume};
 use crate::core::io::{AttemptId, BindOutcome, Input, VolumesOutcome};
@@ -20,6 +21,9 @@ pub(super) struct Nowhere;
 impl Outlets for Nowhere {
     fn bind(&self, _: WorkerId, _: BindRequest) {}
     fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
+    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
+    fn ask(&self, _: WorkerId, _: &Str, _: crate::extender::Ask) {}
+    fn evict(&self, _: WorkerId, _: EvictRequest) {}
     fn nominate(&self, _: NominateRequest) {}
     fn bound(&self, _: Arc<Pod>, _: Str) {}
     fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
@@ -40,6 +44,7 @@ struct Hand {
     deliver: Deliver,
     queued: Arc<Mutex<Vec<(WorkerId, BindRequest)>>>,
     written: Arc<Mutex<Vec<(WorkerId, VolumeRequest)>>>,
+    evicting: Arc<Mutex<Vec<(WorkerId, EvictRequest)>>>,
     nominated: Arc<Mutex<Vec<NominateRequest>>>,
     refused: Arc<Mutex<Vec<Refusal>>>,
     bound: Arc<Mutex<Vec<Str>>>,
@@ -59,8 +64,13 @@ impl Outlets for Hand {
         }
         self.queued.lock().unwrap().push((worker, request));
     }
+    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
+    fn ask(&self, _: WorkerId, _: &Str, _: crate::extender::Ask) {}
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
         self.written.lock().unwrap().push((worker, request));
+    }
+    fn evict(&self, worker: WorkerId, request: EvictRequest) {
+        self.evicting.lock().unwrap().push((worker, request));
     }
     fn nominate(&self, request: NominateRequest) {
         self.nominated.lock().unwrap().push(request);
@@ -69,11 +79,15 @@ impl Outlets for Hand {
         let mut written = self.written.lock().unwrap();
         let (mine, others): (Vec<_>, Vec<_>) = written.drain(..).partition(|(w, _)| *w == worker);
         *written = others;
+        let mut evicting = self.evicting.lock().unwrap();
+        let (rounds, others): (Vec<_>, Vec<_>) = evicting.drain(..).partition(|(w, _)| *w == worker);
+        *evicting = others;
         let before: Vec<AttemptId> = mine.into_iter().map(|(_, request)| request.attempt).collect();
+        let before = before.into_iter().chain(rounds.into_iter().map(|(_, request)| request.attempt));
         let mut queued = self.queued.lock().unwrap();
         let (taken, kept): (Vec<_>, Vec<_>) = queued.drain(..).partition(|(w, _)| *w == worker);
         *queued = kept;
-        before.into_iter().chain(taken.into_iter().map(|(_, request)| request.attempt)).collect()
+        before.chain(taken.into_iter().map(|(_, request)| request.attempt)).collect()
     }
     fn share(&self, busy: usize) -> usize {
         (8 / busy).max(1)
@@ -100,6 +114,7 @@ impl Bench {
                 deliver,
                 queued: Arc::default(),
                 written: Arc::default(),
+                evicting: Arc::default(),
                 nominated: Arc::default(),
                 refused: Arc::default(),
                 bound: Arc::default(),

@@ -4,12 +4,14 @@
 //! to the next. A run ends when nothing is active, in backoff or on its way. The same inputs, profiles and seed give the
 //! same report.
 
+mod compare;
 mod report;
 mod run;
 #[cfg(test)]
 mod tests;
 mod volumes;
 
+pub use compare::{Comparison, Moved, OnlyOne, Side, compare};
 pub use report::{Fate, PodReport, Report, Summary};
 pub use run::{Outcome, run};
 

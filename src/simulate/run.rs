@@ -144,7 +144,7 @@ impl Run {
             }
             // Whatever is nominated here is placed before anyone else is asked.
             Effect::Nominate { .. } | Effect::Evict { .. } | Effect::AskExtender { .. } => false,
-            Effect::Refuse { pod, reason, text, attempted } => {
+            Effect::Refuse { pod, reason, text, attempted, nomination: _ } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
                 let reason = reason.as_str().to_owned();

@@ -49,6 +49,10 @@ metrics! {
         "Pods without a node, by the part of the queue they wait in";
     UnschedulablePods: Gauge, "scheduler_unschedulable_pods",
         "Unschedulable pods by the filter that refused nodes, over the most frequent reasons";
+    PreemptionAttempts: Counter, "scheduler_preemption_attempts_total",
+        "Attempts that found no node and looked for pods to evict";
+    PreemptionVictims: Histogram, "scheduler_preemption_victims",
+        "Victims of each preemption";
     ProfileInfo: Gauge, "schedulerprofile_info",
         "Always 1: the mode and generation in which a profile is served";
     ProfileCondition: Gauge, "schedulerprofile_condition",
@@ -73,6 +77,20 @@ metrics! {
         "Writes before a bind, by what they went to and result";
     PreBindPods: Gauge, "schedulerprofile_prebind_pods",
         "Pods with a write before their bind: queued, or in flight";
+    ExtenderRequests: Counter, "schedulerprofile_extender_requests_total",
+        "Questions to extenders, by extender, verb and result";
+    ExtenderDuration: Histogram, "schedulerprofile_extender_request_duration_seconds",
+        "How long calls of extenders took that were sent, answered or not";
+    ExtenderCircuit: Gauge, "schedulerprofile_extender_circuit_open",
+        "Whether a verb of an extender is left alone, but for a call now and then";
+    ExtenderCalls: Gauge, "schedulerprofile_extender_calls",
+        "Calls of an extender: in_flight, or waiting for one of these to end";
+    Evictions: Counter, "schedulerprofile_evictions_total",
+        "Victims of preemptions, by result: evicted, gone, failed";
+    FailedRounds: Counter, "schedulerprofile_preemption_failures_total",
+        "Preemptions of which a victim could not be evicted";
+    PreemptionStorms: Counter, "schedulerprofile_preemption_storms_total",
+        "Times that evictions for a pod were stopped because another scheduler took the room";
     StatusWrites: Counter, "schedulerprofile_status_writes_total",
         "Writes of profile status, by result";
     SnapshotAge: Gauge, "schedulerprofile_snapshot_age_seconds",
@@ -81,6 +99,8 @@ metrics! {
         "Always 1, and only there for a resource that is taken as empty because it is not served or forbidden";
     UndecodableObjects: Counter, "schedulerprofile_undecodable_objects_total",
         "Objects that were skipped because they could not be read";
+    OrphanPods: Gauge, "schedulerprofile_orphan_pods",
+        "Pods that wait for a scheduler which nobody serves";
     Leader: Gauge, "schedulerprofile_leader",
         "Whether this process holds the lease";
     AnotherInstallation: Gauge, "schedulerprofile_another_installation",

@@ -73,7 +73,8 @@ pub(crate) fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| {
         let plane = own_plane(Vec::new());
-        let operator = serving(&plane, "berth-shared", &[]);
+        let operator =
+            serving(&plane, "berth-shared", &["--extender-allow-http=127.0.0.1", "--extender-allow-host=127.0.0.1"]);
         Shared { operator, plane }
     })
 }

@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod choices;
+mod extender_reply;
 mod manifest;
 mod mutate;
 mod plugin_args;
@@ -35,3 +36,4 @@ fuzz!(quantity, 30_000, 3_000);
 fuzz!(selector, 10_000, 1_000);
 fuzz!(manifest, 5_000, 500);
 fuzz!(plugin_args, 10_000, 1_000);
+fuzz!(extender_reply, 20_000, 2_000);

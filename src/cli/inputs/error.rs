@@ -12,6 +12,12 @@ pub enum InputError {
         /// What the operating system says; not a `source`: the text holds what a user needs of it.
         cause: io::Error,
     },
+    /// More than two profiles are to be compared.
+    #[error("--profile is given {given} times: give it once, or twice to compare; a folder may hold several profiles")]
+    NotTwo {
+        /// How often it is given.
+        given: usize,
+    },
     /// A folder holds nothing to read.
     #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
     EmptyFolder {

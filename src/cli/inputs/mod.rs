@@ -34,7 +34,7 @@ pub(crate) struct InputArgs {
 
     /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those among the manifests are then left aside.
     ///
-    /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
+    /// Without any profile the Default preset serves every pod, whatever scheduler name it has. `simulate` compares two.
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Vec<PathBuf>,
 }
@@ -75,6 +75,7 @@ pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
     settle(objects, notes)
 }
 
+<<<<<<< HEAD
 /// The profiles in the files at `paths`, as they serve the pods of `cluster`.
 pub(crate) fn profiles_of(
     paths: &[PathBuf],
@@ -105,6 +106,46 @@ pub(crate) fn live_profiles(
         }
     });
     profiles::resolve(objects, cluster, notes)
+=======
+/// A cluster and two sets of profiles for it.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// Nodes, namespaces and pods.
+    pub(crate) cluster: Cluster,
+    /// What each set is called: its profile's name where it has one and the other's is another, or else its file.
+    pub(crate) names: [String; 2],
+    /// The profiles, sorted by name. Where each set has one, both serve the pods of either.
+    pub(crate) profiles: [Vec<Arc<CompiledProfile>>; 2],
+    /// What a user should know of the reading.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads what `args` name, where `--profile` is given twice.
+pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
+    let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
+    let mut notes = Vec::new();
+    let objects = objects::sort(read(&args.filename)?, &mut notes)?;
+    let cluster = objects::decode(objects.cluster, &mut notes)?;
+    let mut compiled = |path: &PathBuf| {
+        let paths = std::slice::from_ref(path);
+        profiles::resolve(profiles::only(read(paths)?, paths)?, &cluster, &mut notes)
+    };
+    let mut profiles = [compiled(first)?, compiled(second)?];
+    if let [[a], [b]] = [&*profiles[0], &*profiles[1]] {
+        let mut names: Vec<_> = a.scheduler_names.iter().chain(&b.scheduler_names).cloned().collect();
+        names.sort();
+        names.dedup();
+        let serving = |profile: &CompiledProfile| {
+            vec![Arc::new(CompiledProfile { scheduler_names: names.clone(), ..profile.clone() })]
+        };
+        profiles = [serving(a), serving(b)];
+    }
+    let names = match [&*profiles[0], &*profiles[1]] {
+        [[a], [b]] if a.name != b.name => [a.name.to_string(), b.name.to_string()],
+        _ => [first, second].map(|path| path.display().to_string()),
+    };
+    Ok(Pair { cluster, names, profiles, notes })
+>>>>>>> main
 }
 
 /// Decodes the cluster and compiles the profiles.

@@ -18,6 +18,7 @@ mod unknown;
 mod tests;
 
 pub use lane::BindLane;
+pub(crate) use outcome::{Found, found, read_call};
 
 use crate::core::io::{AttemptId, Input};
 use crate::core::model::{Pod, Str};

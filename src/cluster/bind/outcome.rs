@@ -55,7 +55,7 @@ pub(super) fn judge(result: Result<Answer, NoAnswer>) -> Verdict {
 
 /// What the pod itself tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Bound to our node.
     Here,
     /// Bound to another.
@@ -69,7 +69,7 @@ pub(super) enum Found {
 }
 
 /// Reads what a GET of the pod says.
-pub(super) fn found(result: Result<Answer, NoAnswer>, request: &BindRequest) -> Found {
+pub(crate) fn found(result: Result<Answer, NoAnswer>, request: &BindRequest) -> Found {
     #[derive(serde::Deserialize)]
     struct Seen {
         metadata: Meta,
@@ -135,7 +135,7 @@ pub(super) fn bind_call(request: &BindRequest, timeout: Duration) -> Call {
 }
 
 /// The read that settles a doubt.
-pub(super) fn read_call(request: &BindRequest) -> Call {
+pub(crate) fn read_call(request: &BindRequest) -> Call {
     let key = &request.pod.key;
     Call::get(format!("/api/v1/namespaces/{}/pods/{}", key.namespace, key.name))
 }

@@ -1,13 +1,11 @@
 use crate::cluster::slim::PodSpec;
 use crate::core::model::Feature;
 
-/// What keeps a pod pending, and what is placed without its score.
+/// What keeps a pod pending.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// Hard features and unknown values.
-    pub(super) holds: Vec<Feature>,
-    /// Soft features.
-    pub(super) unscored: Vec<Feature>,
+    holds: Vec<Feature>,
 }
 
 impl Findings {
@@ -17,13 +15,11 @@ impl Findings {
         self.holds.push(Feature::UnknownValue(format!("{field}={value}").into()));
     }
 
-    /// Both lists sorted, each feature once.
-    pub(super) fn finish(mut self) -> (Vec<Feature>, Vec<Feature>) {
-        for list in [&mut self.holds, &mut self.unscored] {
-            list.sort();
-            list.dedup();
-        }
-        (self.holds, self.unscored)
+    /// The features sorted, each once.
+    pub(super) fn finish(mut self) -> Vec<Feature> {
+        self.holds.sort();
+        self.holds.dedup();
+        self.holds
     }
 
     /// Notes every feature of `spec` that this version does not implement.

@@ -135,7 +135,6 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodSh
         required_features: Vec::new(),
         best_effort: false,
         holds: Vec::new(),
-        unscored: Vec::new(),
     }
 }
 
@@ -160,7 +159,7 @@ fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut fi
     let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));
     shape.images = images.map(|name| image_name(decoder, name)).collect();
     shape.container_count = (spec.init_containers.len() + spec.containers.len()) as u32;
-    (shape.holds, shape.unscored) = findings.finish();
+    shape.holds = findings.finish();
 }
 
 const REQUIRED: &str = "spec.affinity.nodeAffinity.required";

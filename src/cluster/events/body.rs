@@ -61,28 +61,41 @@ pub(super) fn create_call(event: &Event, name: &str, at_unix_us: i64, host: &str
         },
     );
     field(r#","note":"#, &note(&event.note.to_string()));
-    let (api_version, kind, name, uid, version): (&str, &str, &str, &str, &str) = match &event.subject {
+    push_reference(&mut out, "regarding", &event.subject);
+    if let Some(related) = &event.related {
+        push_reference(&mut out, "related", related);
+    }
+    out.push(b'}');
+    Call::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldManager=berth"), out)
+}
+
+/// Appends a field with a reference to an object.
+fn push_reference(out: &mut Vec<u8>, name: &str, subject: &Subject) {
+    let (api_version, kind, object, uid, version): (&str, &str, &str, &str, &str) = match subject {
         Subject::Pod(pod) => ("v1", "Pod", &pod.key.name, &pod.uid, &pod.resource_version),
         Subject::Object(o) => (o.api_version, o.kind, &o.name, &o.uid, &o.resource_version),
     };
-    field(r#","regarding":{"apiVersion":"#, api_version);
-    field(r#","kind":"#, kind);
-    let own_namespace: Option<&Str> = match &event.subject {
+    let namespace: Option<&Str> = match subject {
         Subject::Pod(pod) => Some(&pod.key.namespace),
         Subject::Object(object) => object.namespace.as_ref(),
     };
-    if let Some(namespace) = own_namespace {
+    let mut field = |head: &str, value: &str| {
+        out.extend_from_slice(head.as_bytes());
+        push_json(out, value);
+    };
+    field(&format!(r#","{name}":{{"apiVersion":"#), api_version);
+    field(r#","kind":"#, kind);
+    if let Some(namespace) = namespace {
         field(r#","namespace":"#, namespace);
     }
-    field(r#","name":"#, name);
+    field(r#","name":"#, object);
     if !uid.is_empty() {
         field(r#","uid":"#, uid);
     }
     if !version.is_empty() {
         field(r#","resourceVersion":"#, version);
     }
-    out.extend_from_slice(b"}}");
-    Call::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldManager=berth"), out)
+    out.push(b'}');
 }
 
 /// The PATCH that says how often an event came again.
@@ -117,6 +130,7 @@ mod tests {
     use super::*;
     use crate::cluster::events::{Note, ObjectRef};
     use crate::cluster::scripted::pod;
+    use crate::core::model::Pod;
     use serde_json::{Value, json};
     use std::sync::Arc;
 
@@ -140,6 +154,7 @@ mod tests {
         let object = ObjectRef::profile("batch", "u1", "9");
         let event = Event {
             subject: Subject::Object(Arc::new(object)),
+            related: None,
             kind: EventType::Warning,
             reason: "Drained",
             action: "Draining",
@@ -153,6 +168,28 @@ mod tests {
             body["regarding"],
             json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "name": "batch", "uid": "u1", "resourceVersion": "9"})
         );
+    }
+
+    #[test]
+    fn an_event_on_a_victim_names_the_pod_it_went_for() {
+        let mut ledger = crate::core::ledger::Ledger::new();
+        ledger.apply_pod(Pod { node_name: Some("n1".into()), ..pod("ns", "victim") });
+        let Some(crate::core::ledger::PodState::Bound(victim)) = ledger.pod("uid-victim") else { panic!("not bound") };
+        let event = Event::preempted(victim, &Arc::new(pod("ns", "high")), "n1", false);
+        let body: Value = serde_json::from_slice(&create_call(&event, "victim.1", 0, "h").body).unwrap();
+        assert_eq!(
+            (&body["reason"], &body["action"], &body["type"]),
+            (&json!("Preempted"), &json!("Preempting"), &json!("Normal"))
+        );
+        assert_eq!(body["note"], "Preempted by pod uid-high on node n1");
+        assert_eq!(
+            body["regarding"],
+            json!({"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "victim", "uid": "uid-victim"})
+        );
+        assert_eq!((&body["related"]["uid"], &body["related"]["name"]), (&json!("uid-high"), &json!("high")));
+        assert_eq!(body["reportingController"], "bin");
+        let taken_back = Event::preempted(victim, &Arc::new(pod("ns", "high")), "n1", true);
+        assert!(taken_back.note.to_string().ends_with("on node n1 (in kube-scheduler memory)."));
     }
 
     #[test]

@@ -11,7 +11,8 @@ mod sink;
 pub use sink::{EventCounters, EventSink};
 
 use crate::core::io::RefusalText;
-use crate::core::model::{Pod, Str};
+use crate::core::ledger::Placed;
+use crate::core::model::{Pod, PodKey, Str};
 use std::fmt;
 use std::sync::Arc;
 
@@ -110,6 +111,8 @@ pub struct Event {
     pub action: &'static str,
     /// What it says; cut to 1,024 bytes.
     pub note: Note,
+    /// The other object that it is about.
+    pub related: Option<Subject>,
     /// Who reports: the schedulerName, or `berth` for the operator itself.
     pub controller: Str,
 }
@@ -121,6 +124,7 @@ impl Event {
             controller: pod.scheduler_name.clone(),
             note: Note::Assigned(pod.clone(), node),
             subject: Subject::Pod(pod),
+            related: None,
             kind: EventType::Normal,
             reason: "Scheduled",
             action: "Binding",
@@ -133,9 +137,26 @@ impl Event {
             controller: pod.scheduler_name.clone(),
             note: Note::Refusal(text),
             subject: Subject::Pod(pod),
+            related: None,
             kind: EventType::Warning,
             reason: "FailedScheduling",
             action: "Scheduling",
+        }
+    }
+
+    /// A pod goes for another one; `in_memory`: it was not bound yet, and stays.
+    pub fn preempted(victim: &Placed, preemptor: &Arc<Pod>, node: &str, in_memory: bool) -> Self {
+        let PodKey { namespace, name } = &victim.key;
+        let suffix = if in_memory { " (in kube-scheduler memory)." } else { "" };
+        let note = format!("Preempted by pod {} on node {node}{suffix}", preemptor.uid);
+        Self {
+            controller: preemptor.scheduler_name.clone(),
+            note: Note::Plain(note.into()),
+            subject: Subject::Object(Arc::new(ObjectRef::pod(namespace, name, &victim.uid))),
+            related: Some(Subject::Pod(preemptor.clone())),
+            kind: EventType::Normal,
+            reason: "Preempted",
+            action: "Preempting",
         }
     }
 
@@ -149,6 +170,7 @@ impl Event {
     ) -> Self {
         Self {
             subject: Subject::Object(Arc::new(object)),
+            related: None,
             kind,
             reason,
             action,

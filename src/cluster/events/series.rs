@@ -59,9 +59,11 @@ pub(super) struct SeriesCache {
 pub(super) fn key_of(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     (event.kind == EventType::Warning, event.reason, event.action, &event.controller).hash(&mut hasher);
-    match &event.subject {
-        Subject::Pod(pod) => ("Pod", &pod.uid, &pod.resource_version, &pod.key).hash(&mut hasher),
-        Subject::Object(o) => (o.kind, &o.uid, &o.resource_version, &o.namespace, &o.name).hash(&mut hasher),
+    for subject in std::iter::once(&event.subject).chain(&event.related) {
+        match subject {
+            Subject::Pod(pod) => ("Pod", &pod.uid, &pod.resource_version, &pod.key).hash(&mut hasher),
+            Subject::Object(o) => (o.kind, &o.uid, &o.resource_version, &o.namespace, &o.name).hash(&mut hasher),
+        }
     }
     hasher.finish()
 }

@@ -1,4 +1,5 @@
 use super::frame::{self, Frame, Seen};
+use super::tap::{Tap, Taps};
 use crate::cluster::decode::Decoder;
 use crate::cluster::slim::{
     SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
@@ -9,6 +10,7 @@ use crate::core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
+use std::sync::Arc;
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
@@ -28,6 +30,11 @@ pub trait Watched: Send + 'static {
     /// A decoder that shares what objects of this kind repeat.
     fn decoder() -> Decoder {
         Decoder::plain()
+    }
+
+    /// Who wants to see the texts of objects of this kind.
+    fn tap(_taps: &Taps) -> Option<Arc<dyn Tap<Self::Object>>> {
+        None
     }
 
     /// Decodes an item of a list.
@@ -52,6 +59,10 @@ impl Watched for Pods {
         Decoder::new()
     }
 
+    fn tap(taps: &Taps) -> Option<Arc<dyn Tap<Pod>>> {
+        taps.pods.clone()
+    }
+
     fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Pod> {
         let mut slim = SlimPod::read(bytes);
         note_unknown(&mut slim, bytes, &known::POD);
@@ -60,6 +71,29 @@ impl Watched for Pods {
 
     fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Pod> {
         frame::read(line, |slim: &mut SlimPod<'_>| note_unknown(slim, line, &known::FRAME), |slim| decoder.pod(slim))
+    }
+}
+
+/// Nodes.
+#[derive(Debug)]
+pub struct Nodes;
+
+impl Watched for Nodes {
+    type Object = Node;
+    const PLURAL: &'static str = "nodes";
+    const RESOURCE: &'static str = "nodes";
+    const PATH: &'static str = "/api/v1/nodes";
+
+    fn tap(taps: &Taps) -> Option<Arc<dyn Tap<Node>>> {
+        taps.nodes.clone()
+    }
+
+    fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Node> {
+        frame::seen(&SlimNode::read(bytes), |slim| decoder.node(slim))
+    }
+
+    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Node> {
+        frame::read(line, |_: &mut SlimNode<'_>| (), |slim| decoder.node(slim))
     }
 }
 
@@ -103,8 +137,6 @@ macro_rules! watched {
 }
 
 watched! {
-    /// Nodes.
-    Nodes: Node, "/api/v1/nodes", "nodes", "nodes", SlimNode => node;
     /// Namespaces.
     Namespaces: Namespace, "/api/v1/namespaces", "namespaces", "namespaces", SlimNamespace => namespace;
     /// Services.

@@ -19,6 +19,7 @@ mod options;
 mod run;
 mod split;
 mod stats;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};
+pub use tap::{Tap, Taps};
 
 /// An object that does not decode: it is skipped, and what was known of it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,6 +1,7 @@
 use super::call::{Answer, list_request, watch_request};
 use super::frame::{Frame, Seen};
 use super::split::ListSplitter;
+use super::tap::{Tap, object_of};
 use super::{Absence, BadObject, CallError, InitialRead, Sink, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::cluster::decode::{DecodeError, Decoder};
 use crate::cluster::slim::FieldError;
@@ -13,18 +14,29 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
-/// and tried again after a pause.
+/// and tried again after a pause. `tap` sees the text of each object before `sink` gets what it was decoded to.
 pub async fn run<W: Watched>(
     client: Client,
     options: WatchOptions,
     stats: Arc<WatchStats>,
     cancel: CancellationToken,
     sink: impl Sink<W::Object>,
+    tap: Option<Arc<dyn Tap<W::Object>>>,
 ) {
     let form = options.initial;
     let decoder = W::decoder();
-    let mut watch =
-        Watch::<W, _> { client, options, stats, sink, decoder, form, taken: form, version: None, kind: PhantomData };
+    let mut watch = Watch::<W, _> {
+        client,
+        options,
+        stats,
+        sink,
+        tap,
+        decoder,
+        form,
+        taken: form,
+        version: None,
+        kind: PhantomData,
+    };
     let mut trouble = Trouble::default();
     while !cancel.is_cancelled() {
         tokio::select! {
@@ -39,6 +51,7 @@ struct Watch<W: Watched, K> {
     options: WatchOptions,
     stats: Arc<WatchStats>,
     sink: K,
+    tap: Option<Arc<dyn Tap<W::Object>>>,
     decoder: Decoder,
     /// The form of whole read in use.
     form: InitialRead,
@@ -130,6 +143,9 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
     /// Reads everything; a streaming list goes on as the watch.
     async fn read(&mut self) -> Result<(), CallError> {
         self.stats.read_begins(self.form);
+        if let Some(tap) = &self.tap {
+            tap.begin();
+        }
         self.sink.take(WatchEvent::Begin);
         match self.form {
             InitialRead::StreamingList => {
@@ -162,6 +178,7 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
 
     fn item(&mut self, bytes: &[u8]) {
         let seen = W::item(&mut self.decoder, bytes);
+        show(self.tap.as_deref(), &seen, || Some(bytes));
         self.present(seen, true);
     }
 
@@ -170,6 +187,9 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
         self.form = self.taken;
         self.stats.frame();
         self.stats.read_ends();
+        if let Some(tap) = &self.tap {
+            tap.synced();
+        }
         if self.stats.set_absence(None) {
             tracing::info!(resource = W::RESOURCE, "kind is there now");
         }
@@ -192,12 +212,16 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
             };
             match W::frame(&mut self.decoder, line) {
                 Frame::Present(seen) => {
+                    show(self.tap.as_deref(), &seen, || object_of(line));
                     self.advance(&seen.resource_version);
                     self.present(seen, reading);
                 }
                 Frame::Gone(Seen { namespace, name, uid, resource_version, .. }) => {
                     self.advance(&resource_version);
                     self.stats.frame();
+                    if let Some(tap) = &self.tap {
+                        tap.gone(&namespace, &name, &uid);
+                    }
                     self.sink.take(WatchEvent::Delete { namespace, name, uid });
                 }
                 Frame::Bookmark { resource_version, initial_end } => {
@@ -239,5 +263,15 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
         let BadObject { namespace, name, field, message, .. } = &bad;
         tracing::warn!(resource = W::PLURAL, namespace, name, field, reason = message, "object skipped");
         self.sink.take(WatchEvent::Bad(bad));
+    }
+}
+
+/// Lets `tap` see an object that decodes, and its text if it wants it.
+fn show<'a, O: 'static>(tap: Option<&dyn Tap<O>>, seen: &Seen<O>, json: impl FnOnce() -> Option<&'a [u8]>) {
+    let (Some(tap), Ok(object)) = (tap, &seen.object) else { return };
+    if tap.wants(object)
+        && let Some(json) = json()
+    {
+        tap.present(object, json);
     }
 }

@@ -94,7 +94,7 @@ async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench
     let (send, events) = mpsc::unbounded_channel();
     let stats = Arc::new(WatchStats::default());
     let sink = move |event| drop(send.send(event));
-    tokio::spawn(run::<W>(client, options, stats.clone(), cancel.clone(), sink));
+    tokio::spawn(run::<W>(client, options, stats.clone(), cancel.clone(), sink, None));
     Bench { events, script, stats, _stop: cancel.drop_guard() }
 }
 

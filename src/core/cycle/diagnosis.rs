@@ -1,6 +1,7 @@
 use crate::core::model::PodShape;
 use crate::core::model::Str;
 use crate::core::plugins::{Cause, Plugin, PluginSet, Verdict};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub enum Reason {
     Volumes(u32),
     /// What NodeVolumeLimits says of a claim that is not there.
     MissingClaim(Str),
+    /// What an extender says.
+    Extender(Str),
 }
 
 impl Reason {
@@ -37,6 +40,7 @@ impl Reason {
             Self::Lacking(_) => Some(Plugin::NodeResourcesFit),
             Self::Volumes(_) => Some(Plugin::VolumeBinding),
             Self::MissingClaim(_) => Some(Plugin::NodeVolumeLimits),
+            Self::Extender(_) => Some(Plugin::Extender),
         }
     }
 
@@ -46,7 +50,7 @@ impl Reason {
             Self::Cause(cause) => cause.text().to_owned(),
             Self::Lacking(bit) => crate::core::plugins::lacking_text(*bit, shape),
             Self::Volumes(bit) => crate::core::plugins::volume_text(*bit).to_owned(),
-            Self::MissingClaim(text) => text.to_string(),
+            Self::MissingClaim(text) | Self::Extender(text) => text.to_string(),
         }
     }
 }
@@ -68,6 +72,12 @@ impl Diagnosis {
         &self.counts
     }
 
+    /// The same with what extenders said, each text with its number of nodes.
+    pub(super) fn with_extenders(mut self, said: impl IntoIterator<Item = (Str, u32)>) -> Self {
+        self.counts.extend(said.into_iter().map(|(text, nodes)| (Reason::Extender(text), nodes)));
+        self
+    }
+
     /// The shape of the pod that was refused.
     pub fn shape(&self) -> &PodShape {
         &self.shape
@@ -85,8 +95,12 @@ impl fmt::Display for Diagnosis {
         if let Some(message) = &self.pre_filter {
             return write!(f, " {message}.");
         }
-        let mut entries: Vec<String> =
-            self.counts.iter().map(|(reason, count)| format!("{count} {}", reason.text(&self.shape))).collect();
+        // Two reasons may read alike: an extender speaks as it likes.
+        let mut by_text: BTreeMap<String, u32> = BTreeMap::new();
+        for (reason, count) in &self.counts {
+            *by_text.entry(reason.text(&self.shape)).or_insert(0) += count;
+        }
+        let mut entries: Vec<String> = by_text.iter().map(|(text, count)| format!("{count} {text}")).collect();
         entries.sort_unstable();
         if entries.is_empty() { Ok(()) } else { write!(f, " {}.", entries.join(", ")) }
     }
@@ -94,7 +108,7 @@ impl fmt::Display for Diagnosis {
 
 /// Counts refusals while a search goes on.
 #[derive(Debug, Clone)]
-pub(super) struct Tally {
+pub(in crate::core) struct Tally {
     causes: [u32; Cause::ALL.len() + 1],
     lacking: [u32; u64::BITS as usize],
     volumes: [u32; VOLUME_REASONS],
@@ -104,7 +118,7 @@ pub(super) struct Tally {
 const VOLUME_REASONS: usize = crate::core::plugins::volume_binding::REASONS.len();
 
 impl Tally {
-    pub(super) const fn new() -> Self {
+    pub(in crate::core) const fn new() -> Self {
         Self {
             causes: [0; Cause::ALL.len() + 1],
             lacking: [0; u64::BITS as usize],
@@ -114,11 +128,11 @@ impl Tally {
     }
 
     /// Nodes counted.
-    pub(super) const fn refused(&self) -> u32 {
+    pub(in crate::core) const fn refused(&self) -> u32 {
         self.refused
     }
 
-    pub(super) const fn add(&mut self, verdict: Verdict) {
+    pub(in crate::core) const fn add(&mut self, verdict: Verdict) {
         self.refused += 1;
         self.causes[verdict.cause() as usize] += 1;
         let mut bits = verdict.bits();
@@ -143,7 +157,7 @@ impl Tally {
     }
 
     /// The counts so far. `missing` is what the attempt says of a claim that is not there.
-    pub(super) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> Diagnosis {
+    pub(in crate::core) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> Diagnosis {
         let fixed = Cause::ALL.iter().filter(|c| !matches!(c, Cause::Resources | Cause::Volumes));
         let reason = |cause: Cause| match (&missing, cause) {
             (Some(text), Cause::MissingClaim) => Reason::MissingClaim(text.clone()),

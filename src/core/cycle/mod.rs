@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  named nodes? ── PreFilter ──▶ nominated node first ──▶ scan from where the last attempt ended,
-//!  until enough nodes fit ──▶ normalise, weigh, choose at random among the best ──▶ Decision
+//!  until enough nodes fit ──▶ (extenders: see `extend`) ──▶ normalise, weigh, choose at random among the best ──▶ Decision
 //! ```
 //!
 //! A [`Scheduler`] keeps what makes the next attempt cheap: the scan order, and for each pod shape the verdict and score
@@ -13,15 +13,26 @@ mod choose;
 mod class;
 mod diagnosis;
 mod explain;
+<<<<<<< HEAD
 mod probe;
+=======
+mod extend;
+>>>>>>> main
 mod rng;
 mod search;
 mod special;
+mod survey;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::core) use diagnosis::Tally;
 pub use diagnosis::{Diagnosis, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
+<<<<<<< HEAD
 pub use probe::{Obstacle, fitting, obstacles};
+=======
+pub use extend::{Inquiry, Turn};
+>>>>>>> main
 pub use rng::Rng;
 pub use search::{Decision, NoFit, Scheduler};
+pub(in crate::core) use survey::Survey;

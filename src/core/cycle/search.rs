@@ -1,8 +1,10 @@
 use super::choose::{RelativeWeights, add_relative, choose};
 use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
+use super::extend::{Found, Inquiry, Messages};
 use super::rng::Rng;
 use super::special::Special;
+use super::survey::Survey;
 use crate::core::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
@@ -30,21 +32,23 @@ pub enum Decision {
     NoNodes,
     /// The attempt failed: something that a plugin needs is wrong or missing; upstream's text.
     Failed(Str),
+    /// Extenders have a say first.
+    Ask(Box<Inquiry>),
 }
 
 /// One profile's way of deciding, with what makes the next decision cheap.
 #[derive(Debug)]
 pub struct Scheduler {
-    profile: Arc<CompiledProfile>,
-    classes: ClassCache,
-    tables: Tables,
+    pub(super) profile: Arc<CompiledProfile>,
+    pub(super) classes: ClassCache,
+    pub(super) tables: Tables,
     nodes: Vec<NodeId>,
     order_version: u64,
     labels_version: u64,
     start: usize,
-    feasible: Vec<(NodeId, i64)>,
-    scratch: Scratch,
-    rng: Rng,
+    pub(super) feasible: Vec<(NodeId, i64)>,
+    pub(super) scratch: Scratch,
+    pub(super) rng: Rng,
 }
 
 impl Scheduler {
@@ -95,15 +99,18 @@ impl Scheduler {
 
     /// Decides for one pod against the ledger as it is. Does not change the ledger.
     pub fn decide(&mut self, ledger: &Ledger, pod: &Arc<Pod>) -> Decision {
+        self.search(ledger, pod, None)
+    }
+
+    /// The same; `said` is what extenders said of the node that the pod is promised where they refused it just now.
+    pub(super) fn search(&mut self, ledger: &Ledger, pod: &Arc<Pod>, said: Option<Messages>) -> Decision {
         let total = self.candidates(ledger).len();
         if total == 0 {
             return Decision::NoNodes;
         }
         let named = self.named(ledger, pod);
-        if let Some([]) = named.as_deref()
-            && node_affinity::named(&pod.shape) == Named::Only(Vec::new())
-        {
-            return refused(pod, total, &Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT));
+        if let Some(refusal) = conflict(pod, named.as_deref()) {
+            return refused(pod, total, &refusal);
         }
         let cx = Cx { profile: &self.profile, ledger };
         let class = self.classes.get(&self.profile, ledger, &pod.shape);
@@ -114,7 +121,16 @@ impl Scheduler {
         };
         let special = Special::new(ledger, pod, relations);
         let looked_around = !special.relations.is_empty();
-        if let Some(node) = nominated(cx, pod, class, &special) {
+        let asks = !self.profile.extenders.is_empty();
+        let found =
+            |tally, missing_claim, messages| Found { ledger, pod, nodes: total as u32, tally, missing_claim, messages };
+        if said.is_none()
+            && let Some(node) = nominated(cx, pod, class, &special)
+        {
+            let about = || Inquiry::of_promised(cx.profile, found(Tally::new(), None, Messages::default()), node);
+            if let Some(inquiry) = asks.then(about).flatten() {
+                return Decision::Ask(inquiry);
+            }
             return place(ledger, pod, node, looked_around, special.relations.volume_plan(cx, node));
         }
         let candidates = named.as_deref().unwrap_or(&self.nodes);
@@ -132,14 +148,20 @@ impl Scheduler {
             let diagnosis = tally.diagnose(&pod.shape, total as u32, special.relations.missing_claim());
             return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors() });
         }
+        if asks {
+            let messages = said.map(|said| said.about(&self.feasible)).unwrap_or_default();
+            let found = found(tally, special.relations.missing_claim(), messages);
+            let feasible = self.feasible.iter().map(|(node, _)| *node);
+            if let Some(inquiry) = Inquiry::begin(cx.profile, found, feasible) {
+                return Decision::Ask(inquiry);
+            }
+        }
         let claims_wait = special.relations.have_waiting_claims();
         drop(special);
-        if self.feasible.len() > 1 {
-            let weights = relative_weights(&self.profile, ledger, &class.subject);
-            add_relative(&mut self.feasible, class, weights);
-            if let Err(text) = self.scratch.add_relational(cx, &mut self.tables, &class.subject, &mut self.feasible) {
-                return Decision::Failed(text);
-            }
+        if self.feasible.len() > 1
+            && let Err(text) = self.scratch.add_scores(cx, &mut self.tables, class, &mut self.feasible)
+        {
+            return Decision::Failed(text);
         }
         let node = choose(&self.feasible, &mut self.rng);
         let plan = if claims_wait { volumes::plan(cx, pod, node) } else { VolumePlan::default() };
@@ -156,6 +178,24 @@ impl Scheduler {
         judge_fresh(cx, &subject, &special, node).fits().then(|| special.relations.volume_plan(cx, node))
     }
 
+    /// What an attempt for `pod` sees of the nodes; an error where PreFilter ends the attempt. With it comes the source of ties.
+    pub(in crate::core) fn survey<'t>(
+        &'t mut self,
+        ledger: &'t Ledger,
+        pod: &'t Arc<Pod>,
+    ) -> Result<(Survey<'t>, &'t mut Rng), Stop> {
+        self.candidates(ledger);
+        let named = self.named(ledger, pod);
+        if let Some(refusal) = conflict(pod, named.as_deref()) {
+            return Err(Stop::Refused(refusal));
+        }
+        let cx = Cx { profile: &self.profile, ledger };
+        let class = self.classes.get(&self.profile, ledger, &pod.shape);
+        let relations = self.tables.pre_filter(cx, pod, &class.subject)?;
+        let special = Special::new(ledger, pod, relations);
+        Ok((Survey::new(cx, class, special, &self.nodes, named), &mut self.rng))
+    }
+
     /// The candidates that PreFilter leaves, where it leaves only some.
     fn named(&self, ledger: &Ledger, pod: &Pod) -> Option<Vec<NodeId>> {
         if !self.profile.filters.has(Filter::NodeAffinity) {
@@ -169,13 +209,26 @@ impl Scheduler {
     }
 }
 
-fn place(ledger: &Ledger, pod: &Arc<Pod>, node: NodeId, looked_around: bool, volumes: VolumePlan) -> Decision {
+pub(super) fn place(
+    ledger: &Ledger,
+    pod: &Arc<Pod>,
+    node: NodeId,
+    looked_around: bool,
+    volumes: VolumePlan,
+) -> Decision {
     let epoch = ledger.nodes().epoch[node.index()];
     Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version(), looked_around, volumes })
 }
 
+/// NodeAffinity's refusal of a pod whose terms name no node at all between them.
+fn conflict(pod: &Pod, named: Option<&[NodeId]>) -> Option<Refusal> {
+    let conflicts =
+        named.is_some_and(<[NodeId]>::is_empty) && node_affinity::named(&pod.shape) == Named::Only(Vec::new());
+    conflicts.then(|| Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT))
+}
+
 /// The answer where PreFilter refused the pod on all nodes.
-fn refused(pod: &Pod, nodes: usize, refusal: &Refusal) -> Decision {
+pub(super) fn refused(pod: &Pod, nodes: usize, refusal: &Refusal) -> Decision {
     let diagnosis = refused_before_filter(&pod.shape, nodes as u32, &refusal.message);
     Decision::NoFit(NoFit { diagnosis, rejectors: PluginSet::of(refusal.plugin) })
 }
@@ -190,12 +243,24 @@ fn nominated(cx: Cx<'_>, pod: &Pod, class: &mut Class, special: &Special<'_>) ->
 
 /// Room for the scores of one attempt, kept so that none allocates.
 #[derive(Debug, Default)]
-struct Scratch {
+pub(super) struct Scratch {
     nodes: Vec<NodeId>,
     scores: Vec<i64>,
 }
 
 impl Scratch {
+    /// Adds the normalised scores to the sums of the feasible nodes, of which there are several.
+    pub(super) fn add_scores(
+        &mut self,
+        cx: Cx<'_>,
+        tables: &mut Tables,
+        class: &Class,
+        feasible: &mut [(NodeId, i64)],
+    ) -> Result<(), Str> {
+        add_relative(feasible, class, relative_weights(cx.profile, cx.ledger, &class.subject));
+        self.add_relational(cx, tables, &class.subject, feasible)
+    }
+
     /// Adds the scores that look beyond the row to the sums of the feasible nodes.
     fn add_relational(
         &mut self,
@@ -249,7 +314,8 @@ impl Scan<'_> {
         let cx = self.cx;
         feasible.clear();
         let count = self.candidates.len();
-        let wanted = if cx.profile.scores.is_empty() { 1 } else { cx.profile.sampling.feasible_to_find(count) };
+        let one_will_do = cx.profile.scores.is_empty() && !cx.profile.asks_about_nodes();
+        let wanted = if one_will_do { 1 } else { cx.profile.sampling.feasible_to_find(count) };
         let plain = self.special.is_empty();
         let start = if count == 0 { 0 } else { self.start % count };
         let (first, second) = (&self.candidates[start..], &self.candidates[..start]);

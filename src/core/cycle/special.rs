@@ -30,13 +30,23 @@ impl<'t> Special<'t> {
     /// (semantics §3.3). A refusal of the first pass is final.
     pub(super) fn judge(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, own: impl FnOnce() -> Verdict) -> Verdict {
         if let Some(overlay) = self.promised.get(&node) {
-            let with_promised = filter(cx.profile, subject, cx.ledger.nodes(), node, overlay);
-            let with_promised = self.complete(cx, subject, node, with_promised, overlay);
+            let with_promised = self.judge_under(cx, subject, node, overlay);
             if !with_promised.fits() {
                 return with_promised;
             }
         }
         self.complete(cx, subject, node, own(), &Overlay::NONE)
+    }
+
+    /// The verdict of a row with `overlay` laid over it, in one pass: whoever is promised the node counts if it is in there.
+    pub(super) fn judge_under(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+        let own = filter(cx.profile, subject, cx.ledger.nodes(), node, overlay);
+        self.complete(cx, subject, node, own, overlay)
+    }
+
+    /// What pods that are promised the node would add to it, if any is.
+    pub(super) fn promised_to(&self, node: NodeId) -> Option<&Overlay> {
+        self.promised.get(&node)
     }
 
     /// The whole chain's verdict where the row's own filters say `own`.

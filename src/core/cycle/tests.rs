@@ -130,7 +130,7 @@ impl Draw {
     }
 
     /// A term over pods, for affinity of any kind.
-    fn pod_term(&mut self) -> AffinityTerm {
+    pub(super) fn pod_term(&mut self) -> AffinityTerm {
         let in_or_not = [RequirementOperator::In, RequirementOperator::NotIn];
         let mut selector = |key: &str, values: &[&str]| {
             let operator = in_or_not[self.below(2) as usize];
@@ -149,7 +149,7 @@ impl Draw {
         }
     }
 
-    fn spread_constraint(&mut self) -> SpreadConstraint {
+    pub(super) fn spread_constraint(&mut self) -> SpreadConstraint {
         SpreadConstraint {
             max_skew: 1 + self.below(2) as i32,
             topology_key: self.pick(&["kubernetes.io/hostname", "topology.kubernetes.io/zone", "disk"]).into(),
@@ -333,6 +333,7 @@ fn compare(scheduler: &mut Scheduler, ledger: &Ledger, pending: &Arc<Pod>, conte
         }
         Decision::Failed(text) => assert_eq!(explained, Explanation::Failed(text), "{context}"),
         Decision::NoNodes => assert!(names.is_empty() && why.is_none(), "{context}"),
+        Decision::Ask(inquiry) => panic!("{context}: there is nobody to ask: {inquiry:?}"),
     }
 }
 

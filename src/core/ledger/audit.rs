@@ -31,6 +31,13 @@ impl Ledger {
         if self.residents.len() != residents {
             return Err(format!("{} pods on nodes, {residents} placed", self.residents.len()));
         }
+        for row in 0..self.nodes.rows() {
+            let node = super::NodeId::new(row as u32);
+            let lowest = self.residents(node).iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
+            if self.lowest_priority(node) != lowest {
+                return Err(format!("node {}: lowest priority {lowest} is not known", self.nodes.name(node)));
+            }
+        }
         if !self.terms.same_placements(&terms) {
             return Err("affinity terms differ from those of the pods".into());
         }
@@ -38,6 +45,7 @@ impl Ledger {
             return Err("cohorts differ from those of the pods".into());
         }
         self.audit_topologies()?;
+        self.audit_evictions()?;
         self.audit_volumes()
     }
 

@@ -7,6 +7,11 @@ use std::collections::BTreeMap;
 pub(super) type BudgetTable = FxHashMap<Str, BTreeMap<Str, PodDisruptionBudget>>;
 
 impl Ledger {
+    /// Whether there is any PodDisruptionBudget.
+    pub fn has_budgets(&self) -> bool {
+        !self.budgets.is_empty()
+    }
+
     /// The PodDisruptionBudgets of `namespace` in the order of their names.
     pub fn budgets(&self, namespace: &str) -> impl Iterator<Item = &PodDisruptionBudget> {
         self.budgets.get(namespace).into_iter().flat_map(BTreeMap::values)

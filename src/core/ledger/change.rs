@@ -119,7 +119,8 @@ pub enum Change {
         /// What changed.
         aspects: NodeAspects,
     },
-    /// A promise of a node to a pending pod ended or moved: room for pods of at most its priority.
+    /// A promise of a node to a pending pod ended or moved, or the node went: room for pods of at most its priority, and none
+    /// for the pod itself.
     NominationEnded {
         /// The pod's priority.
         priority: i32,

@@ -39,6 +39,12 @@ pub enum Conflict {
     NoLongerFits,
 }
 
+/// Whether a pod that is pending now is still the one that was decided on, as far as that matters.
+pub(super) fn unchanged(current: &Pod, decided: &Pod) -> bool {
+    let same = Arc::ptr_eq(&current.shape, &decided.shape) || current.shape == decided.shape;
+    same && current.volumes == decided.volumes && !current.deleting && current.gates.is_empty()
+}
+
 impl Ledger {
     /// Checks a proposal against the present and applies it: from here on the pod is assumed.
     ///
@@ -54,8 +60,7 @@ impl Ledger {
             return Err(Conflict::PodChanged);
         };
         let current = current.clone();
-        let same = Arc::ptr_eq(&current.shape, &proposal.pod.shape) || current.shape == proposal.pod.shape;
-        if !same || current.volumes != proposal.pod.volumes || current.deleting || !current.gates.is_empty() {
+        if !unchanged(&current, &proposal.pod) {
             return Err(Conflict::PodChanged);
         }
         let row = proposal.node.index();
@@ -80,13 +85,27 @@ impl Ledger {
         // Room on the promised node, and what the promise kept others from, is free where the pod goes elsewhere.
         let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
         self.end_nomination(&current, elsewhere);
+        self.evictions.end(&current.uid);
         let cohort = self.cohorts.intern(Cohort::of(&current));
         let placed = Arc::new(Placed::of(&current, proposal.node, cohort));
         self.place(&placed);
         self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
         let uid = current.uid.clone();
-        self.set_state(uid, PodState::Assumed { pod: current, placed, volumes: volumes.clone() });
+        let waits = volumes.is_some();
+        self.set_state(uid, PodState::Assumed { pod: current, placed, volumes: volumes.clone(), waits });
         Ok(Committed { node, volumes })
+    }
+
+    /// The pod's claims are bound: its bind is asked for from here on. False if it is not assumed any more, because it was
+    /// taken back meanwhile.
+    pub fn begin_bind(&mut self, uid: &str) -> bool {
+        match self.pods.states.get_mut(uid) {
+            Some(PodState::Assumed { waits, .. }) => {
+                *waits = false;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Undoes an assumption whose bind was never sent or definitely refused: the pod is pending again.

@@ -23,6 +23,7 @@ mod change;
 mod cohorts;
 mod commit;
 mod device_classes;
+mod evictions;
 mod images;
 mod intern;
 mod nodes;
@@ -42,6 +43,7 @@ pub use change::{Change, ChangeLog, LogGap, NodeAspects};
 pub use cohorts::{Cohort, CohortTable};
 pub use commit::{Committed, Conflict, Proposal};
 pub use device_classes::DeviceClasses;
+pub use evictions::{Evicting, EvictionProposal, Round};
 pub use images::ImageId;
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
@@ -57,6 +59,7 @@ pub use workloads::Workloads;
 
 use crate::core::model::{Labels, Namespace, PodShape, Str, Usage};
 use budgets::BudgetTable;
+use evictions::Evictions;
 use images::ImageTable;
 use intern::Interner;
 use nominations::Nominations;
@@ -80,6 +83,8 @@ pub struct Ledger {
     terms: PlacedTerms,
     topologies: TopologyTable,
     nominations: Nominations,
+    evictions: Evictions,
+    own_schedulers: Arc<[Str]>,
     volumes: VolumeTable,
     namespaces: FxHashMap<Str, Labels>,
     namespaces_version: u64,
@@ -117,6 +122,11 @@ impl Ledger {
     /// The pods that take room on `node`, in no order that means anything.
     pub fn residents(&self, node: NodeId) -> &[Arc<Placed>] {
         self.residents.on(node)
+    }
+
+    /// The lowest priority of a pod that takes room on `node`; `i32::MAX` where there is none. O(1).
+    pub fn lowest_priority(&self, node: NodeId) -> i32 {
+        self.residents.lowest_priority(node)
     }
 
     /// Which nodes hold which images.

@@ -402,9 +402,14 @@ impl Ledger {
         self.nodes.present[node.index()] = false;
         self.nodes.present_count -= 1;
         self.images.clear(node);
-        self.volumes.seat(&self.nodes.name(node).clone(), node, false);
+        let name = self.nodes.name(node).clone();
+        self.volumes.seat(&name, node, false);
         let version = self.node_changed(node, NodeAspects::REMOVED);
         self.tree.remove(node, &zone, version);
+        // A promise of this node is worth nothing any more: whoever has one looks elsewhere now. Upstream waits for its flush.
+        for nomination in self.nominations.on(&name) {
+            self.log.push(Change::NominationEnded { priority: nomination.pod.priority });
+        }
         self.nodes.release_if_unused(node);
     }
 

@@ -16,13 +16,16 @@ pub enum PodState {
         placed: Arc<Placed>,
         /// What it needs done to its claims before it can be bound; none where they are all bound.
         volumes: Option<Arc<VolumeWrites>>,
+        /// Whether that is still under way, so that it can be taken back without asking the API server.
+        waits: bool,
     },
     /// Seen bound.
     Bound(Arc<Placed>),
 }
 
 impl PodState {
-    fn key(&self) -> &PodKey {
+    /// Its namespace and name.
+    pub fn key(&self) -> &PodKey {
         match self {
             Self::Pending(pod) | Self::Assumed { pod, .. } => &pod.key,
             Self::Bound(placed) => &placed.key,
@@ -92,6 +95,7 @@ impl Ledger {
 
     fn apply_pending(&mut self, mut pod: Pod) {
         pod.shape = self.shapes.intern(pod.shape);
+        self.nominations.put_decided(&mut pod);
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
             Some(PodState::Assumed { pod: known, placed, .. }) => {
@@ -151,7 +155,7 @@ impl Ledger {
         self.log.push(Change::Regrouped { node, before, after });
     }
 
-    fn renominate(&mut self, before: Option<&Pod>, pod: &Arc<Pod>) {
+    pub(super) fn renominate(&mut self, before: Option<&Pod>, pod: &Arc<Pod>) {
         let old = before.and_then(|b| b.nominated_node.as_ref());
         let unchanged = old == pod.nominated_node.as_ref() && before.is_some_and(|b| b.priority == pod.priority);
         if unchanged && old.is_none() {
@@ -173,6 +177,7 @@ impl Ledger {
     }
 
     fn apply_bound(&mut self, pod: &Pod, node_name: &Str) {
+        self.nominations.drop_decided(&pod.uid);
         let node = self.nodes.row(node_name);
         match self.pods.states.get(&pod.uid) {
             Some(PodState::Bound(known)) if known.node == node => {
@@ -192,6 +197,7 @@ impl Ledger {
             Some(PodState::Pending(known)) => {
                 let known = known.clone();
                 self.end_nomination(&known, true);
+                self.evictions.end(&known.uid);
                 self.log.push(Change::BoundElsewhere { pod: known, node: node_name.clone() });
             }
             None => {}
@@ -230,11 +236,13 @@ impl Ledger {
 
     /// Drops the pod `uid`: deleted, finished, or not there any more at a re-read.
     pub fn delete_pod(&mut self, uid: &str) {
+        self.nominations.drop_decided(uid);
         match self.pods.states.get(uid) {
             Some(PodState::Pending(pod)) => {
                 let pod = pod.clone();
                 self.pods.remove(uid);
                 self.end_nomination(&pod, true);
+                self.evictions.end(uid);
                 self.log.push(Change::PodGone { pod });
             }
             Some(PodState::Assumed { pod, .. }) => {
@@ -280,6 +288,7 @@ impl Ledger {
             }
             Some(PodState::Pending(_)) | None => return,
         };
+        self.evictions.gone(uid);
         let Placed { node, usage, cohort, .. } = &*placed;
         self.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
         self.nodes.take(*node, usage, -1);

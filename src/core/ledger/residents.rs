@@ -57,12 +57,19 @@ impl Placed {
 #[derive(Debug, Default)]
 pub(super) struct Residents {
     by_row: Vec<Vec<Arc<Placed>>>,
+    /// The lowest priority on each row, `i32::MAX` where there is no pod.
+    lowest: Vec<i32>,
 }
 
 impl Residents {
     /// The pods on `node`, in no order that means anything beyond being the same for the same history.
     pub(super) fn on(&self, node: NodeId) -> &[Arc<Placed>] {
         self.by_row.get(node.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The lowest priority of a pod on `node`; `i32::MAX` where there is none.
+    pub(super) fn lowest_priority(&self, node: NodeId) -> i32 {
+        self.lowest.get(node.index()).copied().unwrap_or(i32::MAX)
     }
 
     /// How many pods there are on all nodes. O(nodes).
@@ -74,20 +81,34 @@ impl Residents {
         let row = placed.node.index();
         if self.by_row.len() <= row {
             self.by_row.resize_with(row + 1, Vec::new);
+            self.lowest.resize(row + 1, i32::MAX);
         }
         self.by_row[row].push(placed.clone());
+        self.lowest[row] = self.lowest[row].min(placed.priority);
     }
 
     pub(super) fn remove(&mut self, placed: &Placed) {
         if let Some(at) = self.position(placed) {
-            self.by_row[placed.node.index()].swap_remove(at);
+            let gone = self.by_row[placed.node.index()].swap_remove(at);
+            self.forget_priority(placed.node, gone.priority);
         }
     }
 
     /// The pod is seen otherwise than before, on the same node. O(pods of the node).
     pub(super) fn replace(&mut self, placed: &Arc<Placed>) {
         if let Some(at) = self.position(placed) {
-            self.by_row[placed.node.index()][at] = placed.clone();
+            let row = placed.node.index();
+            let before = std::mem::replace(&mut self.by_row[row][at], placed.clone());
+            self.lowest[row] = self.lowest[row].min(placed.priority);
+            self.forget_priority(placed.node, before.priority);
+        }
+    }
+
+    /// A pod of this priority is no longer on the node. O(pods of the node) where it was the lowest.
+    fn forget_priority(&mut self, node: NodeId, priority: i32) {
+        let row = node.index();
+        if priority == self.lowest[row] {
+            self.lowest[row] = self.by_row[row].iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
         }
     }
 

@@ -22,6 +22,11 @@ impl Workloads {
         self.services.values().filter(|selector| selector.is_subset_of(labels))
     }
 
+    /// The selector of the Service `name`, where it selects any pods.
+    pub fn service(&self, name: &str) -> Option<&Labels> {
+        self.services.get(name)
+    }
+
     /// The selector of the controller `name`.
     pub fn controller(&self, kind: WorkloadKind, name: &Str) -> Option<&LabelSelector> {
         self.controllers.get(&(kind, name.clone()))

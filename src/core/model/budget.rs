@@ -21,9 +21,17 @@ impl PodDisruptionBudget {
     /// After `filterPodsWithPDBViolation` in `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`: a selector
     /// that selects everything counts for nothing, nor do pods without labels.
     pub fn counts(&self, name: &str, labels: &Labels) -> bool {
+        self.selects(labels) && !self.has_counted(name)
+    }
+
+    /// Whether it is about pods with `labels`, of the budget's namespace.
+    pub fn selects(&self, labels: &Labels) -> bool {
         let selects = |selector: &LabelSelector| !selector.requirements.is_empty() && selector.matches(labels);
-        !labels.is_empty()
-            && self.selector.as_ref().is_some_and(selects)
-            && self.disrupted_pods.binary_search_by(|known| (**known).cmp(name)).is_err()
+        !labels.is_empty() && self.selector.as_ref().is_some_and(selects)
+    }
+
+    /// Whether the eviction of the pod `name` is counted already.
+    pub fn has_counted(&self, name: &str) -> bool {
+        self.disrupted_pods.binary_search_by(|known| (**known).cmp(name)).is_ok()
     }
 }

@@ -132,8 +132,6 @@ pub struct PodShape {
     pub best_effort: bool,
     /// Features this engine does not implement and that must hold the pod, sorted.
     pub holds: Vec<Feature>,
-    /// Soft features that are placed unscored, sorted.
-    pub unscored: Vec<Feature>,
 }
 
 /// A pod as the scheduler sees it, decoded once at the border.

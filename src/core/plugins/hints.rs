@@ -137,12 +137,17 @@ const LOOKING_AROUND: [Plugin; 5] = [
     Plugin::CheckServiceAffinity,
 ];
 
+/// Who counts the disks of the pods on a node, and of those that are promised it.
+const COUNTING_DISKS: [Plugin; 4] = [
+    Plugin::MaxEbsVolumeCount,
+    Plugin::MaxGcePdVolumeCount,
+    Plugin::MaxAzureDiskVolumeCount,
+    Plugin::MaxCinderVolumeCount,
+];
+
 /// The plugins whose refusals `change` may lift.
 fn helped_by(change: &Change, inside: bool) -> PluginSet {
-    use Plugin::{
-        CheckServiceAffinity, InterPodAffinity, MaxAzureDiskVolumeCount, MaxCinderVolumeCount, MaxEbsVolumeCount,
-        MaxGcePdVolumeCount, NodePorts, NodeResourcesFit, PodTopologySpread,
-    };
+    use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
     let mut helped = PluginSet::NONE;
     let mut add = |plugins: &[Plugin]| plugins.iter().for_each(|p| helped.insert(*p));
     match change {
@@ -150,7 +155,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
             add(&LOOKING_AROUND);
             if inside {
                 add(&[NodeResourcesFit]);
-                add(&[MaxEbsVolumeCount, MaxGcePdVolumeCount, MaxAzureDiskVolumeCount, MaxCinderVolumeCount]);
+                add(&COUNTING_DISKS);
             }
             if inside && !usage.ports.is_empty() {
                 add(&[NodePorts]);
@@ -164,6 +169,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::NominationEnded { .. } => {
             add(&LOOKING_AROUND);
             add(&[NodeResourcesFit, NodePorts]);
+            add(&COUNTING_DISKS);
         }
         Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
         Change::Namespace { .. } => add(&[InterPodAffinity]),

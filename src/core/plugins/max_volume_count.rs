@@ -67,11 +67,12 @@ impl State {
     pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
         for (kind, new) in &self.0 {
             let mut there: Vec<Str> = Vec::new();
-            for placed in cx.ledger.volumes().placed_on(node) {
+            let placed = cx.ledger.volumes().placed_on(node).iter();
+            for placed in placed.filter(|placed| !overlay.takes_away(&placed.uid)) {
                 there.extend(disks(cx, kind.plugin, &placed.pod, &placed.volumes));
             }
-            for added in &overlay.added {
-                there.extend(added.volumes.iter().flat_map(|volumes| disks(cx, kind.plugin, &added.key, volumes)));
+            for (pod, volumes) in overlay.mounts_added() {
+                there.extend(disks(cx, kind.plugin, pod, volumes));
             }
             there.sort_unstable();
             there.dedup();

@@ -5,7 +5,7 @@ use super::relations::Cx;
 use super::volumes::{Mount, Mounts, missing_claim};
 use super::{Cause, Overlay, Verdict};
 use crate::core::ledger::{NodeId, Spots};
-use crate::core::model::{Attachable, ClaimKey, PersistentVolumeClaim, Pod, PodVolume, Str};
+use crate::core::model::{Attachable, ClaimKey, PersistentVolumeClaim, PodKey, PodVolume, PodVolumes, Str};
 use std::sync::Arc;
 
 /// A volume that the pod would have attached.
@@ -104,13 +104,9 @@ impl<'t> State<'t> {
             let (own, others) = rest.split_at(rest.partition_point(|wanted| wanted.volume.driver <= *driver));
             rest = others;
             let Some(room) = volumes.room(node, driver) else { continue };
-            let added = if overlay.added.is_empty() { Vec::new() } else { attached_by(cx, &overlay.added, driver) };
-            let is_new = |wanted: &&Wanted<'_>| {
-                wanted.mounted.is_none_or(|nodes| nodes.on(node) == 0) && !added.contains(&wanted.volume)
-            };
-            let new = own.iter().filter(is_new).count() as i64;
-            let more = added.iter().filter(|volume| !volumes.is_attached(volume, node)).count() as i64;
-            if new > 0 && new + more > room {
+            let moves = if overlay.is_empty() { Moves::default() } else { Moves::of(cx, node, overlay, driver) };
+            let (new, room) = moves.count(cx, node, own, room);
+            if new > room && new > 0 {
                 return Ok(Verdict::unschedulable(Cause::VolumeLimit));
             }
         }
@@ -135,12 +131,56 @@ fn problem_of(
     foreign.map(|text| Problem::Fails(text.into()))
 }
 
-/// The volumes of `driver` that `pods` would have attached, each once.
-fn attached_by(cx: Cx<'_>, pods: &[Arc<Pod>], driver: &str) -> Vec<Attachable> {
+/// What an overlay changes for one driver on a node; each volume once.
+#[derive(Debug, Default)]
+struct Moves {
+    /// Volumes of pods that are added.
+    added: Vec<Attachable>,
+    /// Volumes that no pod mounts any more.
+    freed: Vec<Attachable>,
+}
+
+impl Moves {
+    fn of(cx: Cx<'_>, node: NodeId, overlay: &Overlay, driver: &str) -> Self {
+        let mut freed = attached_by(cx, overlay.mounts_removed(), driver);
+        if !freed.is_empty() {
+            let placed = cx.ledger.volumes().placed_on(node).iter();
+            let stays = placed.filter(|placed| !overlay.takes_away(&placed.uid));
+            let kept = attached_by(cx, stays.map(|placed| (&placed.pod, &placed.volumes)), driver);
+            freed.retain(|volume| !kept.contains(volume));
+        }
+        Self { added: attached_by(cx, overlay.mounts_added(), driver), freed }
+    }
+
+    /// How many of the `wanted` volumes are new to the node, and how many it can take beyond those of added pods.
+    ///
+    /// As upstream, a volume is new unless a pod mounts it there: an attachment alone does not count for the pod's own.
+    fn count(&self, cx: Cx<'_>, node: NodeId, wanted: &[Wanted<'_>], room: i64) -> (i64, i64) {
+        let volumes = cx.ledger.volumes();
+        let is_new = |wanted: &&Wanted<'_>| {
+            let mounted = wanted.mounted.is_some_and(|nodes| nodes.on(node) > 0);
+            let stays = mounted && !self.freed.contains(&wanted.volume);
+            !stays && !self.added.contains(&wanted.volume)
+        };
+        let new = wanted.iter().filter(is_new).count() as i64;
+        let goes = |volume: &&Attachable| !volumes.has_attachment(volume, node);
+        let gone = self.freed.iter().filter(goes).count() as i64;
+        let comes =
+            |volume: &&Attachable| !volumes.is_attached(volume, node) || (self.freed.contains(volume) && goes(volume));
+        let more = self.added.iter().filter(comes).count() as i64;
+        (new, room + gone - more)
+    }
+}
+
+/// The volumes of `driver` that `pods` have attached, each once.
+fn attached_by<'a>(
+    cx: Cx<'_>,
+    pods: impl Iterator<Item = (&'a PodKey, &'a Arc<PodVolumes>)>,
+    driver: &str,
+) -> Vec<Attachable> {
     let mut all = Vec::new();
-    for pod in pods {
-        let Some(volumes) = &pod.volumes else { continue };
-        let claims = volumes.claims(&pod.key.namespace, &pod.key.name);
+    for (pod, volumes) in pods {
+        let claims = volumes.claims(&pod.namespace, &pod.name);
         all.extend(claims.filter_map(|(claim, _)| cx.ledger.volumes().counts_as(&claim)));
         all.extend(volumes.iter().filter_map(|volume| match volume {
             PodVolume::Disk { counts: Ok(Some(attachable)), .. } => Some(attachable.clone()),
@@ -157,7 +197,7 @@ fn attached_by(cx: Cx<'_>, pods: &[Arc<Pod>], driver: &str) -> Vec<Attachable> {
 mod tests {
     use super::*;
     use crate::core::ledger::Ledger;
-    use crate::core::model::{InlineDisk, VolumeAttachment};
+    use crate::core::model::{InlineDisk, Pod, VolumeAttachment};
     use crate::core::profile::{CompiledProfile, Filter};
     use crate::core::volume_testing::{
         bound, claim, csi, csi_node, mounting, named, node_in, on, said, said_by, using, waiting_class,

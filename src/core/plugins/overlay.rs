@@ -1,9 +1,11 @@
-use crate::core::ledger::{NodeTable, Placed, ScalarId};
-use crate::core::model::{HostPort, Pod, Requests};
+use crate::core::ledger::{Cohort, NodeTable, Placed, ScalarId};
+use crate::core::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// What one row would look like with pods added or taken away: the difference, not a copy. Amounts may be below 0.
+///
+/// Everything is a sum over pods, so that the order in which pods come and go does not show.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overlay {
     /// Pods added.
@@ -14,7 +16,7 @@ pub(crate) struct Overlay {
     pub(crate) memory: i64,
     /// Bytes of ephemeral storage added.
     pub(crate) storage: i64,
-    /// Units of scalars added.
+    /// Units of scalars added, each scalar once.
     pub(crate) scalars: SmallVec<[(ScalarId, i64); 1]>,
     /// Host ports added.
     pub(crate) ports: SmallVec<[HostPort; 1]>,
@@ -39,12 +41,22 @@ impl Overlay {
 
     /// What is added of `scalar`.
     pub(crate) fn scalar(&self, scalar: ScalarId) -> i64 {
-        self.scalars.iter().filter(|(id, _)| *id == scalar).map(|(_, amount)| amount).sum()
+        self.scalars.iter().find(|(id, _)| *id == scalar).map_or(0, |(_, amount)| *amount)
     }
 
-    /// Whether pods were added or taken away.
+    /// Whether no pod was added or taken away.
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
+    }
+
+    /// Takes everything out, and keeps the room that it took.
+    pub(crate) fn clear(&mut self) {
+        let Self { pods, cpu, memory, storage, scalars, ports, added, removed } = self;
+        (*pods, *cpu, *memory, *storage) = (0, 0, 0, 0);
+        scalars.clear();
+        ports.clear();
+        added.clear();
+        removed.clear();
     }
 
     /// Adds a pod that is not on the row.
@@ -60,12 +72,41 @@ impl Overlay {
         self.removed.push(placed.clone());
     }
 
-    /// Puts a pod that was taken away back.
+    /// Puts a pod that was taken away back; nothing happens to one that was not.
     pub(crate) fn restore(&mut self, nodes: &NodeTable, placed: &Arc<Placed>) {
         if let Some(at) = self.removed.iter().position(|one| one.uid == placed.uid) {
-            self.removed.remove(at);
+            self.removed.swap_remove(at);
             self.count(nodes, &placed.usage.requests, 1);
         }
+    }
+
+    /// Whether the pod `uid` of the row is taken away.
+    pub(crate) fn takes_away(&self, uid: &str) -> bool {
+        self.removed.iter().any(|placed| *placed.uid == *uid)
+    }
+
+    /// The pods added that mount something.
+    pub(crate) fn mounts_added(&self) -> impl Iterator<Item = (&PodKey, &Arc<PodVolumes>)> {
+        self.added.iter().filter_map(|pod| Some((&pod.key, pod.volumes.as_ref()?)))
+    }
+
+    /// The pods taken away that mount something.
+    pub(crate) fn mounts_removed(&self) -> impl Iterator<Item = (&PodKey, &Arc<PodVolumes>)> {
+        self.removed.iter().filter_map(|placed| Some((&placed.key, placed.volumes.as_ref()?)))
+    }
+
+    /// The sum of `of` over the pods taken away; pods alike that follow one another are asked about once.
+    pub(crate) fn sum_removed(&self, of: impl Fn(&Cohort) -> i64) -> i64 {
+        let (mut sum, mut last) = (0, None::<(&Arc<Cohort>, i64)>);
+        for placed in &self.removed {
+            let value = match last {
+                Some((cohort, value)) if Arc::ptr_eq(cohort, &placed.cohort) => value,
+                _ => of(&placed.cohort),
+            };
+            last = Some((&placed.cohort, value));
+            sum += value;
+        }
+        sum
     }
 
     fn count(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
@@ -75,8 +116,15 @@ impl Overlay {
         self.storage += sign * requests.ephemeral_storage;
         for (name, amount) in &requests.scalars {
             if let Some(id) = nodes.scalar(name) {
-                self.scalars.push((id, sign * amount));
+                self.count_scalar(id, sign * amount);
             }
+        }
+    }
+
+    fn count_scalar(&mut self, scalar: ScalarId, amount: i64) {
+        match self.scalars.iter_mut().find(|(id, _)| *id == scalar) {
+            Some((_, known)) => *known += amount,
+            None => self.scalars.push((scalar, amount)),
         }
     }
 }

@@ -47,11 +47,13 @@ pub enum Plugin {
     CheckNodeDiskPressure,
     /// Policy era: pressure on process ids.
     CheckNodePidPressure,
+    /// Not a plugin, but named like one where plugins are: an extender left nodes out.
+    Extender,
 }
 
 impl Plugin {
     /// Every plugin that can refuse, in the order in which they run.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::SchedulingGates,
         Self::NodeUnschedulable,
         Self::NodeName,
@@ -75,6 +77,7 @@ impl Plugin {
         Self::CheckNodeMemoryPressure,
         Self::CheckNodeDiskPressure,
         Self::CheckNodePidPressure,
+        Self::Extender,
     ];
 
     /// Its name in messages, metrics and the API.
@@ -103,6 +106,7 @@ impl Plugin {
             Self::CheckNodeMemoryPressure => "CheckNodeMemoryPressure",
             Self::CheckNodeDiskPressure => "CheckNodeDiskPressure",
             Self::CheckNodePidPressure => "CheckNodePIDPressure",
+            Self::Extender => "Extender",
         }
     }
 }

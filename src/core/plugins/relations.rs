@@ -141,7 +141,7 @@ impl Relations<'_> {
             }
         }
         if let Some(services) = &self.services {
-            let verdict = services.filter(cx, node);
+            let verdict = services.filter(cx, subject, node, overlay);
             if !verdict.fits() {
                 return verdict;
             }

@@ -1,15 +1,30 @@
 //! CheckServiceAffinity: the pods of a Service stay where the listed labels have one value. Of the Policy era, by name.
 //! After `pkg/scheduler/framework/plugins/serviceaffinity` of 1.21.
 
-use super::{Cause, Cx, Subject, Verdict};
-use crate::core::ledger::{Ledger, NodeId};
+use super::{Cause, Cx, Overlay, Subject, Verdict};
+use crate::core::ledger::{Cohort, Ledger, NodeId, Workloads};
 use crate::core::model::{PodShape, Str};
 use crate::core::profile::Filter;
+
+/// Label values that a node must have.
+type Wanted = Vec<(Str, Str)>;
 
 /// Labels that a node must have.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    wanted: Vec<(Str, Str)>,
+    wanted: Wanted,
+    /// The node that says so, where one does.
+    peer: Option<Peer>,
+}
+
+/// The node whose labels count.
+#[derive(Debug)]
+struct Peer {
+    node: NodeId,
+    /// How many pods there carry all labels of the pod.
+    pods: i64,
+    /// What counts once they are all taken away: the next such node says so, or none does.
+    without: Wanted,
 }
 
 impl Attempt {
@@ -24,35 +39,65 @@ impl Attempt {
         }
         let (keys, shape) = (&cx.profile.legacy.affinity_labels, &subject.shape);
         let selected = |key: &Str| shape.node_selector.get(key).map(|value| (key.clone(), value.clone()));
-        let mut wanted: Vec<(Str, Str)> = keys.iter().filter_map(selected).collect();
-        if wanted.len() < keys.len()
-            && let Some(node) = peer(cx.ledger, shape)
-        {
-            let labels = cx.ledger.nodes().labels(node);
-            let open = keys.iter().filter(|key| shape.node_selector.get(key).is_none());
-            wanted.extend(open.filter_map(|key| Some((key.clone(), labels.get(key)?.clone()))));
+        let mut wanted: Wanted = keys.iter().filter_map(selected).collect();
+        let mut peer = None;
+        if wanted.len() < keys.len() {
+            let open: Vec<&Str> = keys.iter().filter(|key| shape.node_selector.get(key).is_none()).collect();
+            let labels_of = |node: NodeId| {
+                let labels = cx.ledger.nodes().labels(node);
+                open.iter().filter_map(|key| Some(((*key).clone(), labels.get(key)?.clone()))).collect::<Wanted>()
+            };
+            let mut peers = peers(cx.ledger, shape).into_iter();
+            if let Some((node, pods)) = peers.next() {
+                let mut without = wanted.clone();
+                without.extend(peers.next().into_iter().flat_map(|(next, _)| labels_of(next)));
+                wanted.extend(labels_of(node));
+                peer = Some(Peer { node, pods, without });
+            }
         }
-        (!wanted.is_empty()).then_some(Self { wanted })
+        let is_free = wanted.is_empty() && peer.as_ref().is_none_or(|peer| peer.without.is_empty());
+        (!is_free).then_some(Self { wanted, peer })
     }
 
     /// Whether the pod may go to `node`. Promised pods do not matter: they are on this very node.
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId) -> Verdict {
+    pub(crate) fn filter(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
-        let has_all = self.wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
+        let wanted = match &self.peer {
+            Some(peer) if peer.node == node && peer.is_emptied(subject, overlay) => &peer.without,
+            _ => &self.wanted,
+        };
+        let has_all = wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
         if has_all { Verdict::FITS } else { Verdict::unschedulable(Cause::ServiceAffinity) }
     }
 }
 
-/// The first node with a pod that carries all labels of `shape`, if a Service selects those.
-fn peer(ledger: &Ledger, shape: &PodShape) -> Option<NodeId> {
-    ledger.workloads(&shape.namespace)?.services_of(&shape.labels).next()?;
-    let mut on = vec![false; ledger.nodes().rows()];
+impl Peer {
+    /// Whether `overlay` takes all pods away that make the node count.
+    fn is_emptied(&self, subject: &Subject, overlay: &Overlay) -> bool {
+        let is_alike = |cohort: &Cohort| i64::from(is_alike(cohort, &subject.shape));
+        !overlay.removed.is_empty() && overlay.sum_removed(is_alike) == self.pods
+    }
+}
+
+/// Whether such pods carry all labels of `shape`.
+fn is_alike(cohort: &Cohort, shape: &PodShape) -> bool {
+    cohort.namespace == shape.namespace && shape.labels.is_subset_of(&cohort.labels)
+}
+
+/// The first two nodes with pods that carry all labels of `shape`, if a Service selects those, with the number of pods.
+fn peers(ledger: &Ledger, shape: &PodShape) -> Vec<(NodeId, i64)> {
+    let selects = |workloads: &Workloads| workloads.services_of(&shape.labels).next().is_some();
+    if !ledger.workloads(&shape.namespace).is_some_and(selects) {
+        return Vec::new();
+    }
+    let mut on = vec![0; ledger.nodes().rows()];
     for (cohort, spots) in ledger.cohorts().of_namespace(&shape.namespace) {
-        if shape.labels.is_subset_of(&cohort.labels) {
-            spots.iter().for_each(|(node, _)| on[node.index()] = true);
+        if is_alike(cohort, shape) {
+            spots.iter().for_each(|(node, pods)| on[node.index()] += i64::from(pods));
         }
     }
-    ledger.node_order().into_iter().find(|node| on[node.index()])
+    let counted = ledger.node_order().into_iter().map(|node| (node, on[node.index()]));
+    counted.filter(|(_, pods)| *pods > 0).take(2).collect()
 }
 
 #[cfg(test)]
@@ -95,7 +140,8 @@ mod tests {
         let cx = Cx { profile: &profile, ledger };
         let subject = Subject::new(&profile, ledger, &Arc::new(shape));
         let attempt = Attempt::prepare(cx, &subject);
-        let fits = |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, *node).fits());
+        let fits =
+            |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, &subject, *node, &Overlay::NONE).fits());
         ledger.node_order().into_iter().filter(fits).map(|n| ledger.nodes().name(n).to_string()).collect()
     }
 

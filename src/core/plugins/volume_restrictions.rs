@@ -5,7 +5,7 @@ use super::relations::{Cx, Refusal, Stop};
 use super::volumes::{Mounts, missing_claim};
 use super::{Cause, Overlay, Plugin, Verdict};
 use crate::core::ledger::NodeId;
-use crate::core::model::{PodVolume, PodVolumes, Str};
+use crate::core::model::{ClaimKey, PodVolume, PodVolumes};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -14,48 +14,60 @@ use std::sync::Arc;
 pub(crate) struct State {
     /// The pod's volumes, where disks that cannot be shared are among them.
     disks: Option<Arc<PodVolumes>>,
-    /// The pod's claims that only one pod at a time may use, by name, each once.
-    exclusive: SmallVec<[Str; 1]>,
-    /// How many of them are in use.
-    in_use: usize,
+    /// The pod's claims that only one pod at a time may use, each once, and how often placed pods name them.
+    exclusive: SmallVec<[(ClaimKey, usize); 1]>,
 }
 
 impl State {
     /// None where the plugin skips the pod.
     pub(crate) fn prepare(cx: Cx<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
-        let mut state = Self { disks: None, exclusive: SmallVec::new(), in_use: 0 };
+        let mut state = Self { disks: None, exclusive: SmallVec::new() };
         for (key, claim) in mounts.named() {
             let claim = claim.ok_or_else(|| {
                 Stop::Refused(Refusal::unresolvable(Plugin::VolumeRestrictions, missing_claim(&key.name)))
             })?;
-            if claim.is_for_one_pod() && !state.exclusive.contains(&key.name) {
-                state.exclusive.push(key.name.clone());
-                state.in_use += usize::from(cx.ledger.volumes().is_in_use(key, cx.ledger.nodes()));
+            if claim.is_for_one_pod() && state.exclusive.iter().all(|(known, _)| known != key) {
+                state.exclusive.push((key.clone(), cx.ledger.volumes().uses_of(key, cx.ledger.nodes())));
             }
         }
         let restricted = mounts.volumes.disks().any(crate::core::model::InlineDisk::is_restricted);
         state.disks = restricted.then(|| mounts.volumes.clone());
-        Ok((restricted || state.in_use > 0).then_some(state))
+        Ok((restricted || state.is_in_use()).then_some(state))
     }
 
     pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
         if let Some(own) = &self.disks {
-            let placed = cx.ledger.volumes().placed_on(node).iter().map(|placed| &placed.volumes);
-            let added = overlay.added.iter().filter_map(|pod| pod.volumes.as_ref());
+            let placed = cx.ledger.volumes().placed_on(node).iter();
+            let placed = placed.filter(|placed| !overlay.takes_away(&placed.uid)).map(|placed| &placed.volumes);
+            let added = overlay.mounts_added().map(|(_, volumes)| volumes);
             if placed.chain(added).any(|other| conflict(own, other)) {
                 return Verdict::unschedulable(Cause::DiskConflict);
             }
         }
-        if self.in_use + self.used_by(overlay) > 0 { Verdict::unschedulable(Cause::ClaimInUse) } else { Verdict::FITS }
+        let in_use = if overlay.is_empty() { self.is_in_use() } else { self.is_in_use_with(overlay) };
+        if in_use { Verdict::unschedulable(Cause::ClaimInUse) } else { Verdict::FITS }
     }
 
-    /// How often pods of the overlay name one of the exclusive claims; like upstream, whatever their namespace.
-    fn used_by(&self, overlay: &Overlay) -> usize {
-        let volumes = overlay.added.iter().filter_map(|pod| pod.volumes.as_ref()).flat_map(|volumes| volumes.iter());
-        let named =
-            |volume: &&PodVolume| matches!(volume, PodVolume::Claim { claim } if self.exclusive.contains(claim));
-        volumes.filter(named).count()
+    fn is_in_use(&self) -> bool {
+        self.exclusive.iter().any(|(_, uses)| *uses > 0)
     }
+
+    /// A claim is free once every pod that names it is taken away. Upstream goes by names alone, here only where pods are
+    /// added: taking pods of other namespaces away must not look as if it helped.
+    fn is_in_use_with(&self, overlay: &Overlay) -> bool {
+        let left = |(claim, uses): &(ClaimKey, usize)| {
+            let removed = overlay.mounts_removed().filter(|(pod, _)| pod.namespace == claim.namespace);
+            let freed: usize = removed.map(|(_, volumes)| mentions(volumes, claim)).sum();
+            *uses > freed || overlay.mounts_added().any(|(_, volumes)| mentions(volumes, claim) > 0)
+        };
+        self.exclusive.iter().any(left)
+    }
+}
+
+/// How many of the volumes are a claim of that name.
+fn mentions(volumes: &PodVolumes, named: &ClaimKey) -> usize {
+    let by_name = |volume: &&PodVolume| matches!(volume, PodVolume::Claim { claim } if *claim == named.name);
+    volumes.iter().filter(by_name).count()
 }
 
 fn conflict(own: &PodVolumes, other: &PodVolumes) -> bool {
@@ -66,7 +78,7 @@ fn conflict(own: &PodVolumes, other: &PodVolumes) -> bool {
 mod tests {
     use super::*;
     use crate::core::ledger::Ledger;
-    use crate::core::model::{InlineDisk, PersistentVolumeClaim, Pod};
+    use crate::core::model::{InlineDisk, PersistentVolumeClaim, Pod, Str};
     use crate::core::volume_testing::{bound, csi, mounting, named, node_in, on, said, using};
 
     const IN_USE: &str = "VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";

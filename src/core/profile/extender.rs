@@ -43,3 +43,58 @@ impl Extender {
             && self.pod_selector.as_ref().is_none_or(|selector| selector.matches(&pod.shape.labels))
     }
 }
+
+/// A set of a profile's extenders, by their place in it. A profile has 8 at most; places from 64 on are in no set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ExtenderSet(u64);
+
+impl ExtenderSet {
+    /// No extender.
+    pub const NONE: Self = Self(0);
+    /// Every extender.
+    pub const ALL: Self = Self(u64::MAX);
+
+    const fn bit(extender: usize) -> u64 {
+        if extender < u64::BITS as usize { 1 << extender } else { 0 }
+    }
+
+    /// Puts one in.
+    pub const fn insert(&mut self, extender: usize) {
+        self.0 |= Self::bit(extender);
+    }
+
+    /// Takes one out; says whether it was in.
+    pub const fn remove(&mut self, extender: usize) -> bool {
+        let was_in = self.has(extender);
+        self.0 &= !Self::bit(extender);
+        was_in
+    }
+
+    /// Whether one is in.
+    pub const fn has(self, extender: usize) -> bool {
+        self.0 & Self::bit(extender) != 0
+    }
+
+    /// Whether none is in.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether some extender is in both.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Those in it, in the order in which they are asked.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..u64::BITS as usize).filter(move |extender| self.has(*extender))
+    }
+}
+
+impl FromIterator<usize> for ExtenderSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(extenders: I) -> Self {
+        let mut set = Self::NONE;
+        extenders.into_iter().for_each(|extender| set.insert(extender));
+        set
+    }
+}

@@ -9,11 +9,11 @@ pub use args::{
     AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
     SpreadDefaults, VolumeBindingArgs,
 };
-pub use extender::{Extender, OnFailure};
+pub use extender::{Extender, ExtenderSet, OnFailure};
 pub use plugins::{Filter, FilterSet, Score};
 pub use preemption::{Preemption, VictimScope};
 
-use crate::core::model::{LabelSelector, Labels, Str};
+use crate::core::model::{LabelSelector, Labels, Pod, Str};
 use std::time::Duration;
 
 /// Whether a worker takes up pods.
@@ -180,6 +180,25 @@ impl CompiledProfile {
     /// Whether the profile places on nodes with `labels`.
     pub fn places_on(&self, labels: &Labels) -> bool {
         self.node_selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    }
+
+    /// The extenders that `pod` concerns and that an attempt asks before it ends: to filter, to score or to preempt.
+    pub fn asks_for(&self, pod: &Pod) -> ExtenderSet {
+        let asked = |extender: &Extender| {
+            (extender.filter.is_some() || extender.prioritize.is_some() || extender.preempt.is_some())
+                && extender.concerns(pod)
+        };
+        self.extenders.iter().enumerate().filter(|(_, extender)| asked(extender)).map(|(i, _)| i).collect()
+    }
+
+    /// The extender that binds `pod` in the place of Berth, if one does.
+    pub fn binder_of(&self, pod: &Pod) -> Option<usize> {
+        self.extenders.iter().position(|extender| extender.binds && extender.concerns(pod))
+    }
+
+    /// Whether any pod's nodes may be filtered or scored by an extender: then one feasible node is not enough to look for.
+    pub fn asks_about_nodes(&self) -> bool {
+        self.extenders.iter().any(|extender| extender.filter.is_some() || extender.prioritize.is_some())
     }
 
     /// Whether the profile serves pods that name the scheduler `name`.

@@ -1,7 +1,8 @@
 use super::Parked;
 use crate::core::cycle::Diagnosis;
 use crate::core::model::{Pod, Str, Time};
-use crate::core::plugins::PluginSet;
+use crate::core::plugins::{Plugin, PluginSet};
+use crate::core::profile::ExtenderSet;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Active,
+    Deferred(ExtenderSet),
     Backoff,
     Unschedulable,
     Parked(Parked),
@@ -105,6 +107,12 @@ impl Entry {
     pub(super) fn enter(&mut self, now: Time, backoff: Duration) {
         self.since = now;
         self.expires = if backoff.is_zero() { Time::ZERO } else { (now + backoff).floor_to_second() };
+    }
+
+    /// Whether its backoff is not cut short when there is nothing else to do: after errors, and where an extender would be
+    /// asked the same again.
+    pub(super) const fn waits_out(&self) -> bool {
+        self.rejectors.is_empty() || self.rejectors.has(Plugin::Extender)
     }
 
     pub(super) fn active_key(&self) -> ActiveKey {

@@ -16,6 +16,7 @@
 //! consume. Order: higher priority, then the time of the last (re)entry, then arrival.
 
 mod backoff;
+mod deferred;
 mod entry;
 #[cfg(test)]
 mod tests;
@@ -25,8 +26,9 @@ pub use entry::{Entry, Ticket};
 
 use crate::core::cycle::Diagnosis;
 use crate::core::model::{Pod, Str, Time};
-use crate::core::plugins::PluginSet;
-use crate::core::profile::QueueTimes;
+use crate::core::plugins::{Plugin, PluginSet};
+use crate::core::profile::{ExtenderSet, QueueTimes};
+use deferred::Deferred;
 use entry::{ActiveKey, BackoffKey, Part};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +41,8 @@ pub enum Parked {
     Gated,
     /// The worker holds it: a feature not implemented, a namespace refused.
     Held,
+    /// Pods are being asked to go for it.
+    Preempting,
 }
 
 /// How many pods are in each part.
@@ -50,7 +54,7 @@ pub struct Counts {
     pub backoff: usize,
     /// Waiting for a change that may help.
     pub unschedulable: usize,
-    /// With scheduling gates.
+    /// With scheduling gates, or while pods are being asked to go for them.
     pub gated: usize,
     /// Held by the worker.
     pub held: usize,
@@ -71,6 +75,8 @@ pub struct Queue {
     times: QueueTimes,
     entries: FxHashMap<Str, Entry>,
     active: BTreeSet<ActiveKey>,
+    /// The part of active that waits for extenders to have room for another question.
+    deferred: Deferred,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
     /// By arrival, so that wake-ups happen in an order that repeats.
@@ -87,6 +93,7 @@ impl Queue {
             times,
             entries: FxHashMap::default(),
             active: BTreeSet::new(),
+            deferred: Deferred::default(),
             backoff: BTreeSet::new(),
             error_backoff: BTreeSet::new(),
             unschedulable: BTreeMap::new(),
@@ -104,7 +111,7 @@ impl Queue {
     /// How many pods are where.
     pub fn counts(&self) -> Counts {
         Counts {
-            active: self.active.len(),
+            active: self.active.len() + self.deferred.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
             unschedulable: self.unschedulable.len(),
             ..self.counts
@@ -122,8 +129,19 @@ impl Queue {
     }
 
     /// Whether [`Self::pop`] would give a pod.
-    pub fn can_pop(&self) -> bool {
-        !self.active.is_empty() || !self.backoff.is_empty()
+    pub fn can_pop(&self, full: ExtenderSet) -> bool {
+        self.head(full).is_some()
+    }
+
+    /// The uid of the pod that is tried next.
+    fn head(&self, full: ExtenderSet) -> Option<&Str> {
+        if self.deferred.is_empty() {
+            return match self.active.first() {
+                Some(key) => Some(&key.uid),
+                None => self.backoff.first().map(|key| &key.uid),
+            };
+        }
+        self.active.first().into_iter().chain(self.deferred.first(full)).min().map(|key| &key.uid)
     }
 
     /// Every queued pod, in no order that means anything. For reports.
@@ -157,7 +175,7 @@ impl Queue {
         entry.pod = pod;
         match (parked, was) {
             (Some(why), _) => self.park(entry, why),
-            (None, Part::Parked(_) | Part::Active) => self.activate(entry),
+            (None, Part::Parked(_) | Part::Active | Part::Deferred(_)) => self.activate(entry),
             (None, Part::Backoff) => self.back_off(entry),
             (None, Part::Unschedulable) if wakes => self.requeue(entry, now),
             (None, Part::Unschedulable) => self.shelve(entry),
@@ -171,15 +189,32 @@ impl Queue {
 
     /// The next pod to try: the head of active, or (as upstream) of backoff when active is empty.
     ///
-    /// Pods in backoff after an error are not taken early.
-    pub fn pop(&mut self) -> Option<Ticket> {
-        let uid = match self.active.first() {
-            Some(key) => key.uid.clone(),
-            None => self.backoff.first()?.uid.clone(),
-        };
+    /// Pods in backoff after an error, or after an extender refused nodes, are not taken early; nor are deferred ones that
+    /// an extender of `full` concerns.
+    pub fn pop(&mut self, full: ExtenderSet) -> Option<Ticket> {
+        let uid = self.head(full)?.clone();
         let mut entry = self.take(&uid)?;
         entry.attempts += 1;
         Some(Ticket(entry))
+    }
+
+    /// The pod needs the extenders of `asks`, and one of them has no room now: it stays in active, where it stood, and is
+    /// passed over until they have.
+    pub fn defer(&mut self, ticket: Ticket, asks: ExtenderSet) {
+        let mut entry = ticket.0;
+        entry.attempts = entry.attempts.saturating_sub(1);
+        entry.part = Part::Deferred(asks);
+        self.deferred.insert(asks, entry.active_key());
+        self.keep(entry);
+    }
+
+    /// Passes nobody over any more: other extenders may concern the pods now.
+    pub fn end_deferrals(&mut self) {
+        while let Some(uid) = self.deferred.first(ExtenderSet::NONE).map(|key| key.uid.clone()) {
+            if let Some(entry) = self.take(&uid) {
+                self.activate(entry);
+            }
+        }
     }
 
     /// The attempt placed the pod: it leaves the queue.
@@ -211,12 +246,33 @@ impl Queue {
 
     /// The attempt ended in an error (conflict, failed bind, no node at all): the pod is tried again after backoff.
     pub fn failed(&mut self, ticket: Ticket, now: Time) {
+        self.failed_by(ticket, PluginSet::NONE, now);
+    }
+
+    /// The same where an extender failed: [`Self::hurry`] cuts the backoff short.
+    pub fn failed_by_extender(&mut self, ticket: Ticket, now: Time) {
+        self.failed_by(ticket, PluginSet::of(Plugin::Extender), now);
+    }
+
+    fn failed_by(&mut self, ticket: Ticket, by: PluginSet, now: Time) {
         let mut entry = ticket.0;
         entry.error_count += 1;
         entry.diagnosis = None;
-        entry.rejectors = PluginSet::NONE;
+        entry.rejectors = by;
         entry.enter(now, backoff_duration(self.times, entry.error_count));
         self.requeue(entry, now);
+    }
+
+    /// Ends the backoff of every pod that an extender failed or refused.
+    pub fn hurry(&mut self) {
+        let waiting = self.error_backoff.iter().map(|key| &key.uid);
+        let by_extender = |uid: &&Str| self.entries.get(*uid).is_some_and(|e| e.rejectors.has(Plugin::Extender));
+        let hurried: Vec<Str> = waiting.filter(by_extender).cloned().collect();
+        for uid in hurried {
+            if let Some(entry) = self.take(&uid) {
+                self.activate(entry);
+            }
+        }
     }
 
     /// The attempt was taken back before it had an outcome: the pod stands where it stood.
@@ -262,6 +318,56 @@ impl Queue {
                 }
             }
         }
+    }
+
+    /// Keeps the queued pod `uid` from being looked at while pods are asked to go for it.
+    pub fn gate(&mut self, uid: &str) {
+        if let Some(entry) = self.take(uid) {
+            self.park(entry, Parked::Preempting);
+        }
+    }
+
+    /// The pods were asked to go: the pod `uid` waits until one of them is gone. `missed` says that this came first.
+    pub fn open(&mut self, uid: &str, now: Time, missed: bool) {
+        if let Some(entry) = self.take_gated(uid) {
+            if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+        }
+    }
+
+    /// They could not be asked to go: the pod `uid` is tried again, at once or (`back_off`) after backoff for an error.
+    pub fn open_failed(&mut self, uid: &str, now: Time, back_off: bool) {
+        let Some(mut entry) = self.take_gated(uid) else { return };
+        if !back_off {
+            return self.activate(entry);
+        }
+        entry.error_count += 1;
+        entry.rejectors = PluginSet::NONE;
+        entry.enter(now, backoff_duration(self.times, entry.error_count));
+        self.requeue(entry, now);
+    }
+
+    fn take_gated(&mut self, uid: &str) -> Option<Entry> {
+        let gated = self.entries.get(uid).is_some_and(|entry| entry.part == Part::Parked(Parked::Preempting));
+        if gated { self.take(uid) } else { None }
+    }
+
+    /// Lets the pod `uid` try again if it is unschedulable.
+    pub fn retry(&mut self, uid: &str, now: Time) {
+        if self.entries.get(uid).is_some_and(|entry| entry.part == Part::Unschedulable)
+            && let Some(entry) = self.take(uid)
+        {
+            self.requeue(entry, now);
+        }
+    }
+
+    /// What refused the pod `uid` last, and at which version.
+    pub fn refused_by(&self, uid: &str) -> Option<(PluginSet, u64)> {
+        self.entries.get(uid).map(|entry| (entry.rejectors, entry.refused_at))
+    }
+
+    /// Why no node fitted the queued pod `uid` last, if that was the end of its last attempt.
+    pub fn diagnosis(&self, uid: &str) -> Option<&Arc<Diagnosis>> {
+        self.entries.get(uid)?.diagnosis.as_ref()
     }
 
     /// Moves every pod whose backoff has ended to active.
@@ -314,7 +420,7 @@ impl Queue {
 
     fn back_off(&mut self, mut entry: Entry) {
         entry.part = Part::Backoff;
-        let part = if entry.rejectors.is_empty() { &mut self.error_backoff } else { &mut self.backoff };
+        let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
         part.insert(entry.backoff_key());
         self.keep(entry);
     }
@@ -333,7 +439,7 @@ impl Queue {
 
     fn parked_count(&mut self, why: Parked) -> &mut usize {
         match why {
-            Parked::Gated => &mut self.counts.gated,
+            Parked::Gated | Parked::Preempting => &mut self.counts.gated,
             Parked::Held => &mut self.counts.held,
         }
     }
@@ -346,9 +452,10 @@ impl Queue {
         let entry = self.entries.remove(uid)?;
         match entry.part {
             Part::Active => drop(self.active.remove(&entry.active_key())),
+            Part::Deferred(asks) => self.deferred.remove(asks, &entry.active_key()),
             Part::Backoff => {
                 let key = entry.backoff_key();
-                let part = if entry.rejectors.is_empty() { &mut self.error_backoff } else { &mut self.backoff };
+                let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
                 part.remove(&key);
             }
             Part::Unschedulable => drop(self.unschedulable.remove(&entry.arrival)),

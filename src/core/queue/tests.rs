@@ -1,5 +1,6 @@
 use super::*;
 use crate::core::plugins::Plugin;
+use crate::core::profile::ExtenderSet;
 use crate::core::testing::{pod, shape};
 use proptest::prelude::*;
 
@@ -23,7 +24,7 @@ fn refuse(queue: &mut Queue, ticket: Ticket, now: Time, missed: bool) {
 }
 
 fn next(queue: &mut Queue) -> Option<String> {
-    queue.pop().map(|ticket| {
+    queue.pop(ExtenderSet::NONE).map(|ticket| {
         let name = ticket.pod().key.name.to_string();
         queue.done(ticket);
         name
@@ -44,7 +45,7 @@ fn priority_then_age() {
 fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("failed", 0), at(0), None);
-    let ticket = queue.pop().expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
     queue.add(named("waiting", 0), at(1), None);
     refuse(&mut queue, ticket, at(2), false);
     queue.wake(at(60_000), |_| Wake::Requeue);
@@ -56,11 +57,11 @@ fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure() {
 fn backoff_is_popped_early_only_when_active_is_empty_and_never_after_an_error() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("refused", 0), at(0), None);
-    let ticket = queue.pop().expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
     refuse(&mut queue, ticket, at(0), true);
     queue.add(named("error", 0), at(0), None);
     queue.add(named("fresh", 0), at(0), None);
-    let ticket = queue.pop().expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
     queue.failed(ticket, at(0));
     assert_eq!(queue.counts().backoff, 2);
     assert_eq!(next(&mut queue).as_deref(), Some("fresh"));
@@ -77,7 +78,7 @@ fn backoff_is_popped_early_only_when_active_is_empty_and_never_after_an_error() 
 fn an_event_during_the_attempt_is_not_lost() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("a", 0), at(0), None);
-    let ticket = queue.pop().expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
     refuse(&mut queue, ticket, at(10_000), true);
     assert_eq!(queue.counts(), Counts { backoff: 1, ..Counts::default() });
 }
@@ -86,7 +87,7 @@ fn an_event_during_the_attempt_is_not_lost() {
 fn the_sweep_takes_what_nobody_woke_and_counts_it() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("a", 0), at(0), None);
-    let ticket = queue.pop().expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
     refuse(&mut queue, ticket, at(0), false);
     assert_eq!(queue.sweep(at(300_000)), 0);
     assert_eq!(queue.sweep(at(300_001)), 1);
@@ -148,7 +149,7 @@ proptest! {
                     let uid = format!("p{id}");
                     prop_assert_eq!(queue.remove(&uid).is_some(), known.remove(&uid));
                 }
-                Op::Pop(ending) => if let Some(ticket) = queue.pop() {
+                Op::Pop(ending) => if let Some(ticket) = queue.pop(ExtenderSet::NONE) {
                     let pod = ticket.pod().clone();
                     prop_assert!(queue.get(&pod.uid).is_none());
                     match ending {

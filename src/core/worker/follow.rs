@@ -1,5 +1,5 @@
 use super::{ForeignBind, Worker, hold_reason};
-use crate::core::io::{Effect, RefusalReason, RefusalText};
+use crate::core::io::{Effect, NominatedNode, RefusalReason, RefusalText};
 use crate::core::ledger::{Change, Ledger, NodeAspects};
 use crate::core::limits::UNKNOWN_FIELDS_NAMED;
 use crate::core::model::{ClaimKey, Pod, Str, Time};
@@ -34,6 +34,8 @@ impl Worker {
         let mut device_classes = false;
         for (version, change) in changes {
             self.volumes.note(change);
+            self.inquiries.note_change(change);
+            self.rounds.note(change);
             if let Change::Volume(change) = change {
                 claims.extend(change.claim().cloned());
             }
@@ -170,13 +172,16 @@ impl Worker {
         if !pod.gates.is_empty() {
             return Some(Parked::Gated);
         }
-        let reason = hold_reason(self.profile(), ledger, pod)?;
+        let Some(reason) = hold_reason(self.profile(), ledger, pod) else {
+            return self.rounds.gates(&pod.uid).then_some(Parked::Preempting);
+        };
         if let Some(effects) = effects {
             effects.push(Effect::Refuse {
                 pod: pod.clone(),
                 reason: RefusalReason::SchedulerError,
                 text: RefusalText::Plain(reason.into()),
                 attempted: false,
+                nomination: NominatedNode::Keep,
             });
         }
         Some(Parked::Held)
@@ -184,11 +189,13 @@ impl Worker {
 
     fn recheck_holds(&mut self, ledger: &Ledger) {
         let profile = self.profile().clone();
+        let rounds = &self.rounds;
         self.queue.recheck_parked(|pod| {
             if !pod.gates.is_empty() {
                 return Some(Parked::Gated);
             }
-            hold_reason(&profile, ledger, pod).map(|_| Parked::Held)
+            let held = hold_reason(&profile, ledger, pod).map(|_| Parked::Held);
+            held.or_else(|| rounds.gates(&pod.uid).then_some(Parked::Preempting))
         });
     }
 
@@ -212,6 +219,8 @@ impl Worker {
         }
         self.hints.note_gap(ledger.version());
         self.volumes.note_gap();
+        self.inquiries.note_gap();
+        self.rounds.note_gap();
         self.cursor = Some(ledger.version());
         self.wake_helped(now, ledger);
     }

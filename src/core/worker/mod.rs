@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  step ─▶ inputs (how binds ended) ─▶ change log (new pods, wake-ups) ─▶ pop ─▶ decide (read) ─▶ commit (write) ─▶ Bind
+//!                                      extenders have a say first: see `extend` ──▲    │
 //!                                                                     claims to be bound first: see `volumes` ──▲
 //! ```
 //!
@@ -9,9 +10,21 @@
 //! [`AttemptId`] and holds nothing but the popped pod's ticket; an answer to an attempt that is over is dropped.
 
 mod attempt;
+mod extend;
+#[cfg(test)]
+mod extend_random_tests;
+#[cfg(test)]
+mod extend_tests;
 mod follow;
 mod hold;
 mod outcome;
+mod preemption;
+#[cfg(test)]
+mod preemption_random_tests;
+#[cfg(test)]
+mod preemption_tests;
+#[cfg(test)]
+mod room_tests;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -24,16 +37,18 @@ mod volumes;
 mod wake_tests;
 
 pub use hold::hold_reason;
-pub use snapshot::{ForeignBind, TopReason, Totals, WorkerSnapshot};
+pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::core::cycle::Scheduler;
 use crate::core::io::{AttemptId, Effect, Input};
 use crate::core::ledger::{Ledger, LedgerAccess};
 use crate::core::limits::{DECISIONS_PER_STEP, UNSCHEDULABLE_SWEEP};
-use crate::core::model::{Feature, Str, Time};
+use crate::core::model::{Str, Time};
 use crate::core::plugins::hints::Hints;
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::queue::{Queue, Ticket, Wake};
+use extend::Inquiries;
+use preemption::Rounds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,12 +85,14 @@ pub struct Worker {
     binding_by_uid: FxHashMap<Str, AttemptId>,
     unknown_binds: usize,
     volumes: VolumeWaits,
+    inquiries: Inquiries,
+    rounds: Rounds,
+    unix_us_at_zero: i64,
     bind_window: usize,
     last_attempt: u64,
     next_sweep: Option<Time>,
     totals: Totals,
     foreign: Option<ForeignBind>,
-    unscored: BTreeSet<Feature>,
     unknown_fields: BTreeSet<Str>,
 }
 
@@ -91,12 +108,14 @@ impl Worker {
             binding_by_uid: FxHashMap::default(),
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
+            inquiries: Inquiries::default(),
+            rounds: Rounds::default(),
+            unix_us_at_zero: 0,
             bind_window: usize::MAX,
             last_attempt: 0,
             next_sweep: None,
             totals: Totals::default(),
             foreign: None,
-            unscored: BTreeSet::new(),
             unknown_fields: BTreeSet::new(),
         }
     }
@@ -111,6 +130,11 @@ impl Worker {
     /// A late pod of high priority then waits for a lane, not for a backlog.
     pub fn set_bind_window(&mut self, window: usize) {
         self.bind_window = window.max(1);
+    }
+
+    /// What the time [`Time::ZERO`] is on the wall clock, in microseconds of Unix time: how long pods have run is told by that.
+    pub fn set_unix_us_at_zero(&mut self, unix_us: i64) {
+        self.unix_us_at_zero = unix_us;
     }
 
     /// Requests on the way that count against the window.
@@ -136,9 +160,10 @@ impl Worker {
         self.queue.set_times(profile.queue);
         self.scheduler.set_profile(profile);
         self.queue.wake(now, |_| Wake::Requeue);
-        self.unscored.clear();
         self.unknown_fields.clear();
         self.volumes.give_back();
+        self.inquiries.give_back();
+        self.queue.end_deferrals();
         self.cursor = None;
     }
 
@@ -158,14 +183,21 @@ impl Worker {
         ledger.read(|ledger| self.follow(now, ledger, effects));
         self.run_timers(now);
         self.run_volumes(now, ledger, effects);
+        self.run_inquiries(now, ledger, effects);
+        self.run_rounds(now, ledger);
         if self.profile().mode == Mode::Active {
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
                     break;
                 }
-                let Some(ticket) = self.queue.pop() else {
+                let full = self.inquiries.full();
+                let Some(ticket) = self.queue.pop(full) else {
                     break;
                 };
+                if let Some(asks) = self.must_wait(full, ticket.pod()) {
+                    self.queue.defer(ticket, asks);
+                    continue;
+                }
                 self.attempt(now, ticket, ledger, effects);
             }
         }
@@ -185,18 +217,28 @@ impl Worker {
         let counts = self.queue.counts();
         let window_open = self.unacknowledged() < self.bind_window;
         let active = self.profile().mode == Mode::Active;
-        if active && window_open && self.queue.can_pop() {
+        if active && window_open && self.queue.can_pop(self.inquiries.full()) {
             return Next::Now;
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| counts.unschedulable > 0);
-        backoff.into_iter().chain(sweep).chain(self.volumes.next_timeout()).min().map_or(Next::Idle, Next::At)
+        backoff
+            .into_iter()
+            .chain(sweep)
+            .chain(self.volumes.next_timeout())
+            .chain(self.rounds.next_look())
+            .min()
+            .map_or(Next::Idle, Next::At)
     }
 
     /// Whether nothing but time or a change can make it do more: for simulations.
     pub fn is_quiet(&self) -> bool {
         let counts = self.queue.counts();
-        counts.active == 0 && counts.backoff == 0 && self.binding.is_empty() && self.volumes.len() == 0
+        counts.active == 0
+            && counts.backoff == 0
+            && self.binding.is_empty()
+            && self.volumes.len() == 0
+            && self.inquiries.len() == 0
     }
 
     /// The nodes it places on as of now, and how many of them are not cordoned. O(nodes) where they changed.

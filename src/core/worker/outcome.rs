@@ -1,5 +1,5 @@
 use super::Worker;
-use crate::core::io::{AttemptId, BindOutcome, Effect, Input, RefusalReason, RefusalText};
+use crate::core::io::{AttemptId, BindOutcome, Effect, Input, NominatedNode, RefusalReason, RefusalText};
 use crate::core::ledger::{Ledger, LedgerAccess, PodState};
 use crate::core::model::{Pod, Str, Time};
 use crate::core::queue::Ticket;
@@ -23,12 +23,13 @@ impl Worker {
                 if let Some(ticket) = self.end_binding(attempt) {
                     ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
                     self.give_back(ticket, ledger);
-                } else {
+                } else if !self.eviction_revoked(now, attempt, ledger) {
                     self.give_back_volumes(attempt, ledger, effects);
                 }
             }
-            // No worker asks for these yet.
-            Input::EvictionEnded { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered { .. } => {}
+            Input::EvictionEnded { attempt, outcome } => self.eviction_ended(now, attempt, outcome, ledger, effects),
+            Input::ExtenderAnswered { attempt, extender, answer } => self.inquiries.note(attempt, extender, answer),
+            Input::ExtenderRecovered { .. } => self.queue.hurry(),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }
@@ -76,6 +77,7 @@ impl Worker {
                     reason: RefusalReason::SchedulerError,
                     text: RefusalText::Plain(format!("binding rejected: {message}").into()),
                     attempted: true,
+                    nomination: NominatedNode::Clear,
                 });
                 self.bind_failed(now, ticket, ledger);
             }
@@ -85,7 +87,11 @@ impl Worker {
 
     pub(super) fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
         self.totals.errors += 1;
-        ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
+        ledger.write(|ledger| {
+            ledger.forget(&ticket.pod().uid);
+            // What it was promised came to nothing: its refusal says so to everyone else.
+            ledger.nominate(&ticket.pod().uid, None);
+        });
         let stays = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
             Some(PodState::Pending(pod)) => self.keeps(pod),
             _ => false,

@@ -8,7 +8,7 @@
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
 use super::Worker;
-use crate::core::io::{AttemptId, Effect, RefusalReason, RefusalText, VolumesOutcome};
+use crate::core::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalText, VolumesOutcome};
 use crate::core::ledger::{Change, LedgerAccess, NodeAspects, PodState};
 use crate::core::model::{Str, Time, VolumeWrites};
 use crate::core::plugins::volume_binding::{Progress, progress};
@@ -18,6 +18,9 @@ use std::sync::Arc;
 
 /// How upstream's text begins for whatever goes wrong here.
 const PLUGIN: &str = "running PreBind plugin \"VolumeBinding\": ";
+
+/// What is said of a pod that was taken back.
+const PREEMPTED: &str = "binding volumes: preempted by a pod of higher priority before it was bound";
 
 /// An attempt whose claims are being bound.
 #[derive(Debug)]
@@ -78,7 +81,9 @@ impl VolumeWaits {
     /// Notes what may move one of them.
     pub(super) fn note(&mut self, change: &Change) {
         self.stirred |= match change {
-            Change::Volume(_)
+            // One of them may have been taken back.
+            Change::PodPending { before: None, .. }
+            | Change::Volume(_)
             | Change::PodGone { .. }
             | Change::BoundElsewhere { .. }
             | Change::Confirmed { .. }
@@ -175,7 +180,8 @@ impl Worker {
         for (attempt, step) in found {
             match step {
                 Step::Stay => {}
-                Step::Bind => self.volumes_bound(attempt, effects),
+                Step::Bind => self.volumes_bound(now, attempt, ledger, effects),
+                Step::Preempted => self.volumes_failed(now, attempt, PREEMPTED, ledger, effects),
                 Step::Fail(text) => {
                     self.volumes_failed(now, attempt, &format!("binding volumes: {text}"), ledger, effects);
                 }
@@ -184,7 +190,11 @@ impl Worker {
         }
     }
 
-    fn volumes_bound(&mut self, attempt: AttemptId, effects: &mut Vec<Effect>) {
+    fn volumes_bound(&mut self, now: Time, attempt: AttemptId, ledger: &impl LedgerAccess, effects: &mut Vec<Effect>) {
+        let Some(uid) = self.volumes.attempts.get(&attempt).map(|one| one.ticket.pod().uid.clone()) else { return };
+        if !ledger.write(|ledger| ledger.begin_bind(&uid)) {
+            return self.volumes_failed(now, attempt, PREEMPTED, ledger, effects);
+        }
         if let Some(one) = self.volumes.attempts.remove(&attempt) {
             self.ask_to_bind(attempt, one.ticket, one.node, effects);
         }
@@ -207,6 +217,7 @@ impl Worker {
             reason: RefusalReason::SchedulerError,
             text: RefusalText::Plain(format!("{PLUGIN}{text}").into()),
             attempted: true,
+            nomination: NominatedNode::Clear,
         });
         self.bind_failed(now, one.ticket, ledger);
     }
@@ -244,12 +255,15 @@ enum Step {
     Stay,
     Bind,
     Fail(String),
+    /// It was taken back for a pod of higher priority.
+    Preempted,
     Gone,
 }
 
 fn step(ledger: &crate::core::ledger::Ledger, one: &Preparing, now: Time) -> Step {
     match ledger.pod(&one.ticket.pod().uid) {
         Some(PodState::Assumed { pod, .. }) if !pod.deleting => {}
+        Some(PodState::Pending(pod)) if !pod.deleting => return Step::Preempted,
         _ => return Step::Gone,
     }
     let Stage::Waiting { until } = one.stage else { return Step::Stay };

@@ -9,6 +9,7 @@
 //! operator        the berth binary, run as the chart's Deployment says
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
 //! provisioner     a storage driver's provisioner, for claims that wait for their pod
+//! extender        a scheduler extender in Go, on upstream's wire types
 //! demo            the guided tour of `make demo`
 //! bench           the side-by-side benchmark of `make bench-e2e`
 //! ```
@@ -22,6 +23,7 @@ mod api;
 pub mod bench;
 mod control_plane;
 pub mod demo;
+mod extender;
 mod kubectl;
 mod nodes;
 mod operator;
@@ -34,6 +36,7 @@ mod wait;
 
 pub use api::{Answer, Api, Patch};
 pub use control_plane::{ControlPlane, Durability, Options};
+pub use extender::{Extender, ExtenderOptions};
 pub use kubectl::Outcome;
 pub use nodes::NodeSpec;
 pub use operator::{Operator, OperatorOptions};

@@ -55,6 +55,11 @@ impl Attached {
         self.volumes.get(volume).is_some_and(|places| places.on(node))
     }
 
+    /// Whether an object attaches `volume` to the node.
+    pub(super) fn has_object(&self, volume: &Attachable, node: NodeId) -> bool {
+        self.volumes.get(volume).is_some_and(|places| places.objects.on(node) > 0)
+    }
+
     pub(super) fn add(&mut self, volume: &Attachable, node: NodeId, by: By) {
         if !self.volumes.contains_key(volume) {
             self.volumes.insert(volume.clone(), Places::default());

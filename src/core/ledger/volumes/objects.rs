@@ -97,6 +97,11 @@ impl VolumeTable {
         self.attached.is_on(volume, node)
     }
 
+    /// Whether `volume` is attached to the node by an object, so that it stays whatever pods go.
+    pub fn has_attachment(&self, volume: &Attachable, node: NodeId) -> bool {
+        self.attached.has_object(volume, node)
+    }
+
     /// What a claim counts as against attach limits: its volume, or until it is bound one of its own of its class's
     /// provisioner. After `getCSIDriverInfo` in `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
     pub fn counts_as(&self, key: &ClaimKey) -> Option<Attachable> {

@@ -50,10 +50,10 @@ impl Uses {
 }
 
 impl VolumeTable {
-    /// Whether a pod on a node that is there uses the claim by name.
-    pub fn is_in_use(&self, claim: &ClaimKey, nodes: &NodeTable) -> bool {
-        let uses = self.uses.claims.get(claim);
-        uses.is_some_and(|uses| uses.named.iter().any(|(node, _)| nodes.present[node.index()]))
+    /// How many volumes of pods on nodes that are there name the claim.
+    pub fn uses_of(&self, claim: &ClaimKey, nodes: &NodeTable) -> usize {
+        let spots = self.uses.claims.get(claim).into_iter().flat_map(|uses| uses.named.iter());
+        spots.filter(|(node, _)| nodes.present[node.index()]).map(|(_, uses)| uses as usize).sum()
     }
 
     /// The pods with volumes on the node, in no order that means anything.

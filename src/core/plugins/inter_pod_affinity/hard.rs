@@ -1,9 +1,10 @@
 use super::store::Store;
 use super::table::{Lens, Table};
-use crate::core::ledger::{Ledger, NodeId};
-use crate::core::model::{AffinityTerm, Pod, PodShape};
+use crate::core::ledger::{Cohort, Ledger, NodeId};
+use crate::core::model::{AffinityTerm, Labels, Pod, PodShape, Str};
 use crate::core::plugins::relations::Cx;
 use crate::core::plugins::{Cause, Overlay, Subject, Verdict};
+use std::sync::Arc;
 
 type Lenses<'t> = Vec<Lens<'t>>;
 
@@ -21,8 +22,10 @@ pub(crate) struct Hard<'t> {
 #[derive(Debug)]
 struct Affinity<'t> {
     keys: Lenses<'t>,
-    /// Whether no placed pod is meant and the pod itself is: then it may be the first (semantics §3.5).
-    may_be_first: bool,
+    /// How many terms are counted, over all domains.
+    hits: i64,
+    /// Whether the pod itself is meant: then it may be the first, where no placed pod is (semantics §3.5).
+    means_itself: bool,
 }
 
 /// The tables of an attempt, where it needs them.
@@ -44,7 +47,8 @@ impl<'t> Hard<'t> {
         }
         let affinity = |table: &'t Table| Affinity {
             keys: table.all(axes).collect(),
-            may_be_first: table.hits() == 0 && is_meant_by_all(&shape.affinity, ledger, shape),
+            hits: table.hits(),
+            means_itself: is_meant_by_all(&shape.affinity, ledger, &shape.namespace, &shape.labels),
         };
         Some(Self {
             affinity: answers.affinity.map(|slot| affinity(store.table(slot))),
@@ -56,8 +60,8 @@ impl<'t> Hard<'t> {
     /// Upstream's order: affinity, anti-affinity, placed pods' anti-affinity.
     #[inline]
     pub(crate) fn filter(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
-        if !overlay.added.is_empty() {
-            return self.filter_with(cx, &subject.shape, node, &overlay.added);
+        if !overlay.is_empty() {
+            return self.filter_with(cx, &subject.shape, node, overlay);
         }
         if self.affinity.as_ref().is_some_and(|affinity| !affinity.admits(node)) {
             return Verdict::unresolvable(Cause::PodAffinity);
@@ -71,36 +75,76 @@ impl<'t> Hard<'t> {
         Verdict::FITS
     }
 
-    /// The same with pods added to the node.
-    fn filter_with(&self, cx: Cx<'_>, shape: &PodShape, node: NodeId, added: &[std::sync::Arc<Pod>]) -> Verdict {
-        let ledger = cx.ledger;
-        let labels = ledger.nodes().labels(node);
-        let here = |term: &AffinityTerm| labels.get(&term.topology_key).is_some();
-        let meant = |term: &AffinityTerm, other: &PodShape| ledger.speaks_of(term, &other.namespace, &other.labels);
-        if let Some(affinity) = &self.affinity {
-            let company = added.iter().any(|pod| is_meant_by_all(&shape.affinity, ledger, &pod.shape));
-            if !(affinity.has_keys(node) && (company || affinity.admits(node))) {
-                return Verdict::unresolvable(Cause::PodAffinity);
-            }
+    /// The same with pods added to the node and others taken away.
+    ///
+    /// Every pod taken away was counted, so that what is left is never below 0: a domain is closed where something is left
+    /// or an added pod closes it.
+    fn filter_with(&self, cx: Cx<'_>, shape: &PodShape, node: NodeId, overlay: &Overlay) -> Verdict {
+        if self.affinity.as_ref().is_some_and(|affinity| !affinity.admits_with(cx.ledger, shape, node, overlay)) {
+            return Verdict::unresolvable(Cause::PodAffinity);
         }
-        let mut own = shape.anti_affinity.iter().filter(|term| here(term));
-        if self.away.iter().any(|lens| lens.count(node) > 0)
-            || own.any(|term| added.iter().any(|pod| meant(term, &pod.shape)))
-        {
+        if self.is_away_with(cx.ledger, shape, node, overlay) {
             return Verdict::unschedulable(Cause::PodAntiAffinity);
         }
-        let mut theirs = added.iter().flat_map(|pod| &pod.shape.anti_affinity).filter(|term| here(term));
-        if self.closed.iter().any(|lens| lens.count(node) > 0) || theirs.any(|term| meant(term, shape)) {
+        if self.is_closed_with(cx.ledger, shape, node, overlay) {
             return Verdict::unschedulable(Cause::ExistingAntiAffinity);
         }
         Verdict::FITS
+    }
+
+    /// Whether the pod's own anti-affinity keeps it off the node.
+    fn is_away_with(&self, ledger: &Ledger, shape: &PodShape, node: NodeId, overlay: &Overlay) -> bool {
+        let terms = &shape.anti_affinity;
+        let left = |lens: &Lens<'_>| {
+            let counted = lens.count(node);
+            let meant = |cohort: &Cohort| {
+                lens.count_of(terms, |term| ledger.speaks_of(term, &cohort.namespace, &cohort.labels))
+            };
+            counted > 0 && counted > overlay.sum_removed(meant)
+        };
+        let labels = ledger.nodes().labels(node);
+        let closes = |term: &AffinityTerm| {
+            let meant = |pod: &Arc<Pod>| ledger.speaks_of(term, &pod.shape.namespace, &pod.shape.labels);
+            labels.get(&term.topology_key).is_some() && overlay.added.iter().any(meant)
+        };
+        self.away.iter().any(left) || terms.iter().any(closes)
+    }
+
+    /// Whether the anti-affinity of pods keeps this one off the node.
+    fn is_closed_with(&self, ledger: &Ledger, shape: &PodShape, node: NodeId, overlay: &Overlay) -> bool {
+        let means = |term: &AffinityTerm| ledger.speaks_of(term, &shape.namespace, &shape.labels);
+        let left = |lens: &Lens<'_>| {
+            let counted = lens.count(node);
+            counted > 0 && counted > overlay.sum_removed(|cohort| lens.count_of(&cohort.anti_affinity, means))
+        };
+        let labels = ledger.nodes().labels(node);
+        let mut theirs = overlay.added.iter().flat_map(|pod| &pod.shape.anti_affinity);
+        self.closed.iter().any(left) || theirs.any(|term| labels.get(&term.topology_key).is_some() && means(term))
     }
 }
 
 impl Affinity<'_> {
     #[inline]
     fn admits(&self, node: NodeId) -> bool {
-        self.keys.iter().all(|lens| lens.count(node) > 0) || (self.may_be_first && self.has_keys(node))
+        self.keys.iter().all(|lens| lens.count(node) > 0)
+            || (self.hits == 0 && self.means_itself && self.has_keys(node))
+    }
+
+    /// The same with pods added to the node and others taken away.
+    fn admits_with(&self, ledger: &Ledger, shape: &PodShape, node: NodeId, overlay: &Overlay) -> bool {
+        let terms = &shape.affinity;
+        if !self.has_keys(node) {
+            return false;
+        }
+        let is_company = |pod: &Arc<Pod>| is_meant_by_all(terms, ledger, &pod.shape.namespace, &pod.shape.labels);
+        if overlay.added.iter().any(is_company) {
+            return true;
+        }
+        let meant = |cohort: &Cohort| i64::from(is_meant_by_all(terms, ledger, &cohort.namespace, &cohort.labels));
+        let removed = overlay.sum_removed(meant);
+        // One pod counts once a term, and the node has all of their keys.
+        self.keys.iter().all(|lens| lens.count(node) > removed * lens.count_of(terms, |_| true))
+            || (self.hits == removed * terms.len() as i64 && self.means_itself)
     }
 
     fn has_keys(&self, node: NodeId) -> bool {
@@ -109,6 +153,6 @@ impl Affinity<'_> {
 }
 
 /// Whether every term speaks of such a pod.
-fn is_meant_by_all(terms: &[AffinityTerm], ledger: &Ledger, shape: &PodShape) -> bool {
-    terms.iter().all(|term| ledger.speaks_of(term, &shape.namespace, &shape.labels))
+fn is_meant_by_all(terms: &[AffinityTerm], ledger: &Ledger, namespace: &Str, labels: &Labels) -> bool {
+    terms.iter().all(|term| ledger.speaks_of(term, namespace, labels))
 }

@@ -39,11 +39,17 @@ pub(super) struct Table {
 /// One column, ready to be read node by node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lens<'t> {
+    key: &'t Str,
     domains: &'t [u32],
     counts: &'t [i64],
 }
 
 impl Lens<'_> {
+    /// How many of `terms` are about the column's topology key and `counts`.
+    pub(super) fn count_of(&self, terms: &[AffinityTerm], counts: impl Fn(&AffinityTerm) -> bool) -> i64 {
+        terms.iter().filter(|term| term.topology_key == *self.key && counts(term)).count() as i64
+    }
+
     /// Whether the node has the topology key.
     #[inline]
     pub(super) fn has_key(&self, node: NodeId) -> bool {
@@ -246,7 +252,7 @@ const SCOPES_SPARE: usize = 1024;
 
 impl Column {
     fn lens<'t>(&'t self, axes: &'t Axes) -> Lens<'t> {
-        Lens { domains: axes.domains(self.axis), counts: &self.counts }
+        Lens { key: axes.key(self.axis), domains: axes.domains(self.axis), counts: &self.counts }
     }
 
     fn count(&mut self, domain: u32, weight: i64, hits: i64) {

@@ -1,5 +1,5 @@
 use super::constraints::{Constraint, Plan};
-use crate::core::ledger::{Ledger, NodeId};
+use crate::core::ledger::{Cohort, Ledger, NodeId};
 use crate::core::plugins::counts::{Counters, Layout, Layouts};
 use crate::core::plugins::{Cause, Cx, Overlay, Subject, Verdict};
 use smallvec::SmallVec;
@@ -60,10 +60,10 @@ impl<'t> Hard<'t> {
                 return Verdict::unresolvable(Cause::SpreadLabel);
             }
             let count = counted.count(place.domain());
-            let limit = match added(constraint, subject, overlay) {
+            let limit = match difference(constraint, subject, overlay) {
                 0 => counted.limit,
                 _ if !place.counts() => counted.limit,
-                added => counted.limit_with(constraint, place.domain(), added) - added,
+                more => counted.limit_with(constraint, place.domain(), more) - more,
             };
             if count > limit {
                 return Verdict::unschedulable(Cause::Spread);
@@ -73,16 +73,20 @@ impl<'t> Hard<'t> {
     }
 }
 
-/// How many pods of `overlay` are alike. One that is being deleted counts here, as upstream.
-fn added(constraint: &Constraint, subject: &Subject, overlay: &Overlay) -> i64 {
-    if overlay.added.is_empty() {
+/// How many pods alike `overlay` brings to the node, less those that it takes away.
+///
+/// As upstream, all that the selector matches: one that is being deleted, and with an empty selector any pod, is not
+/// counted to begin with but is counted here, so that the sum may go below 0.
+fn difference(constraint: &Constraint, subject: &Subject, overlay: &Overlay) -> i64 {
+    if overlay.is_empty() {
         return 0;
     }
     let Some(selector) = &constraint.selector else { return 0 };
     let namespace = &subject.shape.namespace;
-    let alike =
+    let added =
         overlay.added.iter().filter(|pod| pod.key.namespace == *namespace && selector.matches(&pod.shape.labels));
-    alike.count() as i64
+    let alike = |cohort: &Cohort| i64::from(cohort.namespace == *namespace && selector.matches(&cohort.labels));
+    added.count() as i64 - overlay.sum_removed(alike)
 }
 
 impl<'t> Counted<'t> {
@@ -112,11 +116,14 @@ impl<'t> Counted<'t> {
         constraint.max_skew + least - i64::from(constraint.matches_self)
     }
 
-    /// The highest count that is allowed in `domain` once `added` pods more are in it, those included.
-    fn limit_with(&self, constraint: &Constraint, domain: usize, added: i64) -> i64 {
+    /// The highest count that is allowed in `domain` once `more` pods more are in it, those included.
+    ///
+    /// Upstream keeps the two emptiest domains instead of looking again; as long as only one domain changes, one of the two
+    /// is always the emptiest of the others, and its answer is this one.
+    fn limit_with(&self, constraint: &Constraint, domain: usize, more: i64) -> i64 {
         let (emptiest, others) = *self.others.get_or_init(|| self.look_at_others());
         let others = if emptiest == domain { others } else { self.least };
-        self.limit_at(constraint, others.min(self.count(domain) + added))
+        self.limit_at(constraint, others.min(self.count(domain) + more))
     }
 
     fn look_at_others(&self) -> (usize, i64) {

@@ -82,27 +82,36 @@ impl World {
         (defaults.into_iter().map(|c| SpreadConstraint { selector: Some(alike.clone()), ..c }).collect(), requires_all)
     }
 
-    /// What the filter says of the node `on` with `added` on it.
-    fn filter(&self, profile: &CompiledProfile, shape: &PodShape, on: &Node, added: &[Pod]) -> Cause {
+    /// What the filter says of the node `on` with `added` on it and without `removed`, as upstream follows them.
+    fn filter(&self, profile: &CompiledProfile, shape: &PodShape, on: &Node, moves: &Moves) -> Cause {
         let (all, _) = self.constraints(profile, shape);
         let hard: Vec<&SpreadConstraint> = all.iter().filter(|c| c.hard).collect();
         for c in &hard {
             let Some(domain) = on.labels.get(&c.topology_key) else { return Cause::SpreadLabel };
-            let mut counts: BTreeMap<&Str, i64> = BTreeMap::new();
-            for node in self.nodes.values().filter(|n| Self::has_all(n, &hard) && Self::admits(c, shape, n)) {
-                let count = counts.entry(node.labels.get(&c.topology_key).expect("all labels")).or_default();
+            let counts = |node: &Node| Self::has_all(node, &hard) && Self::admits(c, shape, node);
+            let mut by_domain: BTreeMap<&Str, i64> = BTreeMap::new();
+            for node in self.nodes.values().filter(|node| counts(node)) {
+                let count = by_domain.entry(node.labels.get(&c.topology_key).expect("all labels")).or_default();
                 *count += self.count_on(&node.name, c, &shape.namespace);
-                if node.name == on.name {
-                    let alike = |p: &&Pod| {
-                        p.key.namespace == shape.namespace && Self::matches(c.selector.as_ref(), &p.shape.labels)
-                    };
-                    *count += added.iter().filter(alike).count() as i64;
-                }
             }
-            let least = counts.values().copied().min().unwrap_or(i32::MAX.into());
-            let least = if (counts.len() as i64) < c.min_domains.into() { 0 } else { least };
+            let mut emptiest = Emptiest::default();
+            match moves.backwards {
+                true => by_domain.iter().rev().for_each(|(domain, count)| emptiest.update(domain, *count)),
+                false => by_domain.iter().for_each(|(domain, count)| emptiest.update(domain, *count)),
+            }
+            let is_alike = |pod: &Pod| {
+                pod.key.namespace == shape.namespace && Self::matches(c.selector.as_ref(), &pod.shape.labels)
+            };
+            let removed = self.pods.values().filter(|p| p.node_name.as_ref() == Some(&on.name) && moves.removes(p));
+            let steps = removed.map(|pod| (pod, -1)).chain(moves.added.iter().map(|pod| (pod, 1)));
+            for (_, step) in steps.filter(|(pod, _)| counts(on) && is_alike(pod)) {
+                let count = by_domain.entry(domain).or_default();
+                *count += step;
+                emptiest.update(domain, *count);
+            }
+            let least = if (by_domain.len() as i64) < c.min_domains.into() { 0 } else { emptiest.0[0].1 };
             let own = i64::from(Self::matches(c.selector.as_ref(), &shape.labels));
-            if counts.get(domain).copied().unwrap_or(0) + own - least > c.max_skew.into() {
+            if by_domain.get(domain).copied().unwrap_or(0) + own - least > c.max_skew.into() {
                 return Cause::Spread;
             }
         }
@@ -140,6 +149,55 @@ impl World {
             () => 100 * (most + least - raw) / most,
         };
         Some(feasible.iter().zip(&raw).map(normalised).collect())
+    }
+}
+
+/// Pods that come to a node and go from it.
+#[derive(Default)]
+struct Moves {
+    added: Vec<Pod>,
+    /// Placed pods by uid.
+    removed: BTreeSet<Str>,
+    /// Which way upstream goes through its map of domains.
+    backwards: bool,
+}
+
+impl Moves {
+    fn removes(&self, pod: &Pod) -> bool {
+        self.removed.contains(&pod.uid)
+    }
+
+    fn overlay(&self, ledger: &Ledger, node: NodeId) -> Overlay {
+        let removed = ledger.residents(node).iter().filter(|placed| self.removed.contains(&placed.uid));
+        let added = self.added.iter().cloned().map(Arc::new);
+        Overlay { added: added.collect(), removed: removed.cloned().collect(), ..Overlay::NONE }
+    }
+}
+
+/// The two emptiest domains, which is all that upstream keeps to find the smallest count.
+struct Emptiest([(Str, i64); 2]);
+
+impl Default for Emptiest {
+    fn default() -> Self {
+        Self([("".into(), i32::MAX.into()), ("".into(), i32::MAX.into())])
+    }
+}
+
+impl Emptiest {
+    fn update(&mut self, domain: &Str, count: i64) {
+        let [first, second] = &mut self.0;
+        if first.0 == *domain {
+            first.1 = count;
+        } else if second.0 == *domain {
+            second.1 = count;
+        } else if count < first.1 {
+            *second = std::mem::replace(first, (domain.clone(), count));
+        } else if count < second.1 {
+            *second = (domain.clone(), count);
+        }
+        if self.0[0].1 > self.0[1].1 {
+            self.0.swap(0, 1);
+        }
     }
 }
 
@@ -295,7 +353,7 @@ impl Draw {
     }
 }
 
-/// What the tables say of every node: filter, filter with `added`, and the scores of the `feasible`.
+/// What the tables say of every node: filter, filter with `moves`, and the scores of the `feasible`.
 type Answers = (Vec<Cause>, Vec<Cause>, Option<Vec<i64>>);
 
 fn answers(
@@ -303,20 +361,21 @@ fn answers(
     cx: Cx<'_>,
     subject: &Subject,
     nodes: &[NodeId],
-    added: &[Pod],
+    moves: &Moves,
     feasible: &[NodeId],
 ) -> Answers {
-    let overlay = Overlay { added: added.iter().cloned().map(Arc::new).collect(), ..Overlay::NONE };
     let hard = tables.prepare(cx, subject);
-    let filter = |overlay: &Overlay| -> Vec<Cause> {
-        let verdict =
-            |node: &NodeId| hard.as_ref().map_or(Cause::None, |h| h.filter(cx, subject, *node, overlay).cause());
+    let filter = |moves: &Moves| -> Vec<Cause> {
+        let verdict = |node: &NodeId| {
+            let overlay = moves.overlay(cx.ledger, *node);
+            hard.as_ref().map_or(Cause::None, |h| h.filter(cx, subject, *node, &overlay).cause())
+        };
         nodes.iter().map(verdict).collect()
     };
-    let (plain, with_added) = (filter(&Overlay::NONE), filter(&overlay));
+    let (plain, with_moves) = (filter(&Moves::default()), filter(moves));
     let mut scores = Vec::new();
     let scored = tables.score(cx, subject, feasible, &mut scores);
-    (plain, with_added, scored.then_some(scores))
+    (plain, with_moves, scored.then_some(scores))
 }
 
 /// 300 sequences of 60 changes; half of them with room for so few counters that some go.
@@ -338,18 +397,20 @@ fn the_tables_say_what_the_definitions_say() {
             let mut nodes = ledger.node_order();
             nodes.sort_by_key(|node| ledger.nodes().name(*node).clone());
             let feasible: Vec<NodeId> = nodes.iter().copied().filter(|_| !draw.one_in(3)).collect();
-            let added: Vec<Pod> = (0..draw.below(4)).map(|_| draw.placed("added")).collect();
+            let mut moves = Moves { backwards: seed % 3 == 0, ..Moves::default() };
+            moves.added = (0..draw.below(4)).map(|_| draw.placed("added")).collect();
+            moves.removed = world.pods.keys().filter(|_| draw.one_in(2)).cloned().collect();
             let cx = Cx { profile: &profile, ledger: &ledger };
             for (i, shape) in shapes.iter().enumerate().filter(|_| draw.one_in(2)) {
                 let subject = Subject::new(&profile, &ledger, shape);
-                let kept = answers(&mut tables, cx, &subject, &nodes, &added, &feasible);
-                let fresh = answers(&mut Tables::default(), cx, &subject, &nodes, &added, &feasible);
+                let kept = answers(&mut tables, cx, &subject, &nodes, &moves, &feasible);
+                let fresh = answers(&mut Tables::default(), cx, &subject, &nodes, &moves, &feasible);
                 let object = |node: &NodeId| &world.nodes[ledger.nodes().name(*node)];
-                let filter = |added: &[Pod]| -> Vec<Cause> {
-                    nodes.iter().map(|node| world.filter(&profile, shape, object(node), added)).collect()
+                let filter = |moves: &Moves| -> Vec<Cause> {
+                    nodes.iter().map(|node| world.filter(&profile, shape, object(node), moves)).collect()
                 };
                 let scored: Vec<&Node> = feasible.iter().map(object).collect();
-                let naive = (filter(&[]), filter(&added), world.score(&profile, shape, &scored));
+                let naive = (filter(&Moves::default()), filter(&moves), world.score(&profile, shape, &scored));
                 let context = || format!("seed {seed}, step {step}, shape {i}: {:?}", shape.spread);
                 assert_eq!(fresh, naive, "{}: from nothing", context());
                 assert_eq!(kept, naive, "{}: kept", context());
@@ -367,7 +428,7 @@ fn a_gap_in_the_log() {
     let mut tables = Tables::default();
     let mut verdicts = |ledger: &Ledger| {
         let (cx, subject) = (Cx { profile: &profile, ledger }, Subject::new(&profile, ledger, &shape));
-        answers(&mut tables, cx, &subject, &ledger.node_order(), &[], &[]).0
+        answers(&mut tables, cx, &subject, &ledger.node_order(), &Moves::default(), &[]).0
     };
     assert_eq!(verdicts(&ledger), [Cause::None, Cause::None]);
     super::tests::place(&mut ledger, "a", |_| ());

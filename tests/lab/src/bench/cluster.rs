@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::contestant::{Contestant, null_scheduler};
-use super::options::{BenchOptions, PODS_PER_NODE};
+use super::options::{BenchOptions, PODS_PER_NODE, Workload};
 use super::progress::progress;
 use crate::control_plane::{ControlPlane, Durability, Options};
+use crate::extender::{Extender, ExtenderOptions};
 use crate::nodes::NodeSpec;
 use crate::wait::StopFlag;
 
@@ -33,6 +34,8 @@ pub(super) struct Cluster {
     pub(super) plane: ControlPlane,
     pub(super) binary: PathBuf,
     pub(super) null_scheduler: PathBuf,
+    /// The server that contestants ask, where a workload has one.
+    pub(super) extender: Option<Extender>,
 }
 
 impl Cluster {
@@ -50,7 +53,12 @@ impl Cluster {
             stop: options.stop.clone(),
         })?;
         progress(&format!("they serve at {}; logs in {}", plane.server, plane.dir().display()))?;
-        let cluster = Self { plane, binary: options.binary.clone(), null_scheduler };
+        let extender = if options.workloads.contains(&Workload::Extender) {
+            Some(plane.start_extender("extender", &ExtenderOptions { quiet: true, ..ExtenderOptions::default() })?)
+        } else {
+            None
+        };
+        let cluster = Self { plane, binary: options.binary.clone(), null_scheduler, extender };
         cluster.make_nodes(options.nodes, &options.stop)?;
         cluster.install_chart(has(Contestant::Berth))?;
         for contestant in [Contestant::KubeScheduler, Contestant::Null] {
@@ -87,15 +95,22 @@ impl Cluster {
         }
         if with_profile {
             self.plane.kubectl_ok(&["wait", "--for=condition=Established", "--timeout=60s", DEFINITION])?;
-            let profile = json!({
-                "apiVersion": "scheduling.berth.dev/v1alpha1",
-                "kind": "SchedulerProfile",
-                "metadata": {"name": Contestant::Berth.scheduler_name()},
-                "spec": {"preset": "Default"},
-            });
-            self.plane.apply(&profile.to_string())?;
+            self.apply_profile(Workload::Race)?;
         }
         Ok(())
+    }
+
+    /// Gives Berth the profile that a workload asks for.
+    pub(super) fn apply_profile(&self, workload: Workload) -> Result<()> {
+        let asked = self.extender.as_ref().filter(|_| workload == Workload::Extender);
+        let extenders: Vec<Value> = asked.into_iter().map(|extender| extender.spec("bench")).collect();
+        let profile = json!({
+            "apiVersion": "scheduling.berth.dev/v1alpha1",
+            "kind": "SchedulerProfile",
+            "metadata": {"name": Contestant::Berth.scheduler_name()},
+            "spec": {"preset": "Default", "extenders": extenders},
+        });
+        self.plane.apply(&profile.to_string()).map(drop)
     }
 
     fn make_account(&self, contestant: Contestant) -> Result<()> {

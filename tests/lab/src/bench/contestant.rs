@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use super::cluster::{ACCOUNTS, Cluster};
+use super::options::Workload;
 use crate::operator::OperatorOptions;
 use crate::process::Managed;
 use crate::upstream::built;
@@ -68,20 +69,34 @@ impl Contestant {
 }
 
 impl Cluster {
-    /// Starts a contestant and does not wait for it. It ends when the value is dropped.
-    pub(super) fn start_contestant(&self, contestant: Contestant) -> Result<Running> {
+    /// Starts a contestant for a workload and does not wait for it. It ends when the value is dropped.
+    pub(super) fn start_contestant(&self, contestant: Contestant, workload: Workload) -> Result<Running> {
         let process = match contestant {
             Contestant::Berth => {
                 // A name of its own keeps its log and kubeconfig apart from those of other uses of the lab.
-                let options =
-                    OperatorOptions { pod_name: "bench-berth".to_owned(), ..OperatorOptions::new(self.binary.clone()) };
+                self.apply_profile(workload)?;
+                let options = OperatorOptions {
+                    pod_name: "bench-berth".to_owned(),
+                    args: vec!["--extender-allow-http=127.0.0.1".to_owned()],
+                    ..OperatorOptions::new(self.binary.clone())
+                };
                 self.plane.start_operator(&options)?.process
             }
             Contestant::KubeScheduler => {
-                let config = json!({
+                let mut config = json!({
                     "clientConnection": {"qps": CLIENT_QPS, "burst": CLIENT_QPS},
                     "profiles": [{"schedulerName": contestant.scheduler_name()}],
                 });
+                if let Some(extender) = self.extender.as_ref().filter(|_| workload == Workload::Extender) {
+                    config["extenders"] = json!([{
+                        "urlPrefix": extender.url,
+                        "filterVerb": "filter",
+                        "prioritizeVerb": "prioritize",
+                        "preemptVerb": "preempt",
+                        "weight": 1,
+                        "nodeCacheCapable": true,
+                    }]);
+                }
                 self.plane.start_kube_scheduler(&self.kubeconfig(contestant)?, config)?
             }
             Contestant::Null => {

@@ -22,14 +22,17 @@ pub(super) struct Figures {
     pub(super) rss: f64,
     /// Percent of the pods that had their `Scheduled` event five seconds after the last bind.
     pub(super) events: f64,
+    /// Pods that were evicted for those of the run and its probe, where any may be.
+    pub(super) victims: Option<usize>,
 }
 
 impl Figures {
     /// One line for the progress of the benchmark.
     pub(super) fn line(&self) -> String {
+        let victims = self.victims.map(|victims| format!(", {victims} victims")).unwrap_or_default();
         format!(
             "{:.0} pods/s, first bind after {:.2} s, last after {:.2} s, {:.2} ms CPU per pod (API server and etcd {:.2}), \
-             {:.0} MiB, events {:.1} %",
+             {:.0} MiB, events {:.1} %{victims}",
             self.pods_per_second,
             self.first_bind,
             self.last_bind,

@@ -6,6 +6,7 @@
 //! contestant   what competes, and how each is started
 //! watcher      stamps when each pod was seen bound
 //! placing      race and backlog: pods per second, CPU per pod, peak RSS, events
+//! preemption   a race in a cluster that is full
 //! cold_start   the start with many bound pods: time to the first bind, peak RSS
 //! cleanup      between two runs: nothing left, the API server calm
 //! report       medians as Markdown (stats, machine)
@@ -20,6 +21,7 @@ mod machine;
 mod options;
 mod placing;
 mod pods;
+mod preemption;
 mod progress;
 mod report;
 mod stats;
@@ -89,6 +91,7 @@ impl Bench {
                 }
                 let mut contestants = self.options.contestants.clone();
                 order.shuffle(&mut contestants);
+                contestants.retain(|contestant| self.options.takes_part(*contestant, workload));
                 for contestant in contestants {
                     self.one(workload, contestant, repeat)?;
                 }
@@ -116,6 +119,7 @@ impl Bench {
         let outcome = match workload {
             Workload::Backlog => self.backlog(workload, contestant, &prefix),
             Workload::ColdStart => self.cold_start(contestant, &prefix),
+            Workload::Preemption => self.preemption(contestant, &prefix),
             race => self.race(race, contestant, &prefix),
         };
         match outcome {

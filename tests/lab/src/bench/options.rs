@@ -11,10 +11,11 @@ use crate::wait::StopFlag;
 pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --nodes N         nodes of the cluster (default 5000)
   --pods N          pods of a race and of a backlog (default 8000)
-  --constrained N   pods of a race with spread, anti-affinity or affinity (default 3000)
+  --constrained N   pods of a race with spread, anti-affinity, affinity or an extender (default 3000)
+  --preemptors N    pods of a race in a cluster full of pods that give way (default 500)
   --repeats N       runs of each contestant in each workload (default 3)
   --contestants L   of berth,kube-scheduler,null (default all)
-  --workloads L     of race,backlog,spread,anti-affinity,affinity,cold-start (default all)
+  --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,preemption,cold-start (default all)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
   --seed N          decides in which order the contestants take turns (default 1)
   --out FILE.md     write the tables there too
@@ -36,16 +37,28 @@ pub enum Workload {
     AntiAffinity,
     /// A race of pods that must be in one zone.
     Affinity,
+    /// A race of pods about which an extender is asked: one server for all contestants.
+    Extender,
+    /// A race of pods of high priority in a cluster full of pods of low priority.
+    Preemption,
     /// A small backlog in a cluster with many bound pods.
     ColdStart,
 }
 
 impl Workload {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 6] =
-        [Self::Race, Self::Backlog, Self::Spread, Self::AntiAffinity, Self::Affinity, Self::ColdStart];
-    /// The races of pods that constrain each other.
-    pub const CONSTRAINED: [Self; 3] = [Self::Spread, Self::AntiAffinity, Self::Affinity];
+    pub const ALL: [Self; 8] = [
+        Self::Race,
+        Self::Backlog,
+        Self::Spread,
+        Self::AntiAffinity,
+        Self::Affinity,
+        Self::Extender,
+        Self::Preemption,
+        Self::ColdStart,
+    ];
+    /// The races of pods that take more than a look at a row.
+    pub const CONSTRAINED: [Self; 4] = [Self::Spread, Self::AntiAffinity, Self::Affinity, Self::Extender];
 
     /// What progress lines and tables call it.
     pub fn name(self) -> &'static str {
@@ -55,6 +68,8 @@ impl Workload {
             Self::Spread => "hard zone spread",
             Self::AntiAffinity => "required anti-affinity on hostname",
             Self::Affinity => "required affinity on zone",
+            Self::Extender => "an extender, names only",
+            Self::Preemption => "preemption",
             Self::ColdStart => "cold start",
         }
     }
@@ -67,6 +82,8 @@ impl Workload {
             Self::Spread => "spread",
             Self::AntiAffinity => "anti-affinity",
             Self::Affinity => "affinity",
+            Self::Extender => "extender",
+            Self::Preemption => "preemption",
             Self::ColdStart => "cold-start",
         }
     }
@@ -83,6 +100,8 @@ pub struct BenchOptions {
     pub pods: usize,
     /// Pods of a race of pods that constrain each other.
     pub constrained: usize,
+    /// Pods of a race in a cluster full of pods that give way.
+    pub preemptors: usize,
     /// Runs of each contestant in each workload.
     pub repeats: usize,
     /// Who takes part.
@@ -109,6 +128,7 @@ impl BenchOptions {
             nodes: 5000,
             pods: 8000,
             constrained: 3000,
+            preemptors: 500,
             repeats: 3,
             contestants: Contestant::ALL.to_vec(),
             workloads: Workload::ALL.to_vec(),
@@ -123,6 +143,7 @@ impl BenchOptions {
                 "--nodes" => options.nodes = number(&option, &value()?, 1)?,
                 "--pods" => options.pods = number(&option, &value()?, 1)?,
                 "--constrained" => options.constrained = number(&option, &value()?, 1)?,
+                "--preemptors" => options.preemptors = number(&option, &value()?, 1)?,
                 "--repeats" => options.repeats = number(&option, &value()?, 1)?,
                 "--bound" => options.bound = number(&option, &value()?, 0)?,
                 "--seed" => options.seed = number(&option, &value()?, 0)? as u64,
@@ -160,7 +181,17 @@ impl BenchOptions {
                 self.nodes
             );
         }
+        let full = self.nodes * super::pods::FILLERS_PER_NODE;
+        if self.workloads.contains(&Workload::Preemption) && self.preemptors >= full {
+            bail!("--preemptors {}: these nodes have room for fewer than {full}: give more nodes", self.preemptors);
+        }
         Ok(())
+    }
+
+    /// Whether `contestant` can do what `workload` asks for. The null scheduler evicts nobody: it would put pods where
+    /// there is no room.
+    pub(super) fn takes_part(&self, contestant: Contestant, workload: Workload) -> bool {
+        !(contestant == Contestant::Null && matches!(workload, Workload::Preemption | Workload::ColdStart))
     }
 
     /// Who takes part in cold starts: the null scheduler reads no bound pods and so has none.
@@ -179,7 +210,8 @@ impl BenchOptions {
     pub(super) fn pods_of(&self, workload: Workload) -> usize {
         match workload {
             Workload::Race | Workload::Backlog => self.pods,
-            Workload::Spread | Workload::AntiAffinity | Workload::Affinity => self.constrained,
+            Workload::Spread | Workload::AntiAffinity | Workload::Affinity | Workload::Extender => self.constrained,
+            Workload::Preemption => self.preemptors,
             Workload::ColdStart => super::cold_start::BACKLOG,
         }
     }
@@ -189,10 +221,11 @@ impl BenchOptions {
         let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
         let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
         format!(
-            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
             self.nodes,
             self.pods,
             self.constrained,
+            self.preemptors,
             self.repeats,
             contestants.join(","),
             workloads.join(","),
@@ -230,8 +263,10 @@ mod tests {
 
     #[test]
     fn the_command_line_that_a_report_shows_gives_the_same_options() {
-        let options =
-            parse("--nodes 200 --pods 300 --constrained 100 --contestants null,berth --bound 0 --seed 7").unwrap();
+        let options = parse(
+            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --contestants null,berth --bound 0 --seed 7",
+        )
+        .unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);
         assert!(!options.runs_cold_start());
         let line = options.command_line();

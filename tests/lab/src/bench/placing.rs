@@ -32,7 +32,7 @@ struct Before {
 impl Bench {
     /// Pods are created while the contestant is running: it has proved so by binding one.
     pub(super) fn race(&self, workload: Workload, contestant: Contestant, prefix: &str) -> Result<Figures> {
-        let mut running = self.cluster.start_contestant(contestant)?;
+        let mut running = self.cluster.start_contestant(contestant, workload)?;
         let outcome = self.race_with(workload, contestant, &mut running, prefix);
         outcome.map_err(|error| running.process.explain(&error))
     }
@@ -66,7 +66,7 @@ impl Bench {
         self.create(workload, contestant, prefix, pods)?;
         self.calm()?;
         let server = self.server_cpu_seconds()?;
-        let mut running = self.cluster.start_contestant(contestant)?;
+        let mut running = self.cluster.start_contestant(contestant, workload)?;
         let outcome = self.wait_for_binds(&mut running, pods).and_then(|binds| {
             let rate = pods as f64 / seconds(binds.first, binds.last);
             let before = Before { contestant: 0.0, server };
@@ -134,6 +134,7 @@ impl Bench {
             server_cpu_per_pod: server * 1000.0 / pods,
             rss,
             events: events as f64 * 100.0 / pods,
+            victims: None,
         })
     }
 

@@ -15,13 +15,17 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": PODS, "labels": {"app": "bench"}},
-        "spec": {"schedulerName": scheduler_name, "containers": [container()]},
+        "spec": {"schedulerName": scheduler_name, "containers": [container("100m")]},
     });
     let alike = json!({"matchLabels": {"app": "bench"}});
     let terms = |key: &str| json!([{"labelSelector": alike, "topologyKey": key}]);
     let spec = &mut pod["spec"];
     match workload {
-        Workload::Race | Workload::Backlog | Workload::ColdStart => {}
+        Workload::Race | Workload::Backlog | Workload::Extender | Workload::ColdStart => {}
+        Workload::Preemption => {
+            spec["priorityClassName"] = json!(HIGH);
+            spec["containers"] = json!([container(FILLER_CPU)]);
+        }
         Workload::Spread => {
             spec["topologySpreadConstraints"] = json!([{
                 "maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": alike,
@@ -50,14 +54,39 @@ pub(super) fn bound(index: usize, nodes: usize) -> Value {
             "namespace": BOUND,
             "labels": {"app.kubernetes.io/name": service, "pod-template-hash": "7c9d8b5f6b"},
         },
-        "spec": {"nodeName": node_name(index % nodes), "containers": [container()]},
+        "spec": {"nodeName": node_name(index % nodes), "containers": [container("100m")]},
     })
 }
 
-fn container() -> Value {
+/// The PriorityClasses of pods that take room from others, and of those that give it.
+pub(super) const HIGH: &str = "bench-high";
+pub(super) const LOW: &str = "bench-low";
+
+/// What a filler and a pod that takes its room ask for: four fill a node.
+const FILLER_CPU: &str = "4";
+
+/// Pods of low priority that a node is full with.
+pub(super) const FILLERS_PER_NODE: usize = 4;
+
+/// The `index`-th pod of low priority, bound to its node; it goes as soon as it is deleted.
+pub(super) fn filler(index: usize) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": format!("filler-{index:06}"), "namespace": PODS, "labels": {"app": "filler"}},
+        "spec": {
+            "nodeName": node_name(index / FILLERS_PER_NODE),
+            "priorityClassName": LOW,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container(FILLER_CPU)],
+        },
+    })
+}
+
+fn container(cpu: &str) -> Value {
     json!({
         "name": "main",
         "image": IMAGE,
-        "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}},
+        "resources": {"requests": {"cpu": cpu, "memory": "200Mi"}},
     })
 }

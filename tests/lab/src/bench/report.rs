@@ -42,6 +42,16 @@ const BACKLOG_MORE: &[Column] = &[
     Figure("start to last bind, s", |figures| figures.last_bind, 2),
 ];
 
+const PREEMPTION: &[Column] = &[
+    Figure("until all bound, s", |figures| figures.last_bind, 2),
+    Ratio("÷ kube-scheduler", |figures| figures.last_bind, Contestant::KubeScheduler),
+    Figure("CPU per pod, ms", |figures| figures.cpu_per_pod, 2),
+    Ratio("÷ kube-scheduler", |figures| figures.cpu_per_pod, Contestant::KubeScheduler),
+    Figure("victims, the probe's included", |figures| figures.victims.unwrap_or(0) as f64, 0),
+    Figure("peak RSS, MiB", |figures| figures.rss, 0),
+    Figure("API server and etcd, CPU per pod, ms", |figures| figures.server_cpu_per_pod, 2),
+];
+
 const COLD_START: &[Column] = &[
     Figure("start to first bind, s", |figures| figures.first_bind, 2),
     Ratio("÷ kube-scheduler", |figures| figures.first_bind, Contestant::KubeScheduler),
@@ -71,6 +81,8 @@ pub(super) fn markdown(
         let title = format!("Race, {}, {} pods", workload.name(), options.constrained);
         section(&mut text, &title, records, workload, &[RACE])?;
     }
+    let title = format!("Preemption, {} pods on full nodes", options.preemptors);
+    section(&mut text, &title, records, Workload::Preemption, &[PREEMPTION])?;
     let title = format!("Cold start with {} bound pods, {} waiting", options.bound, super::cold_start::BACKLOG);
     section(&mut text, &title, records, Workload::ColdStart, &[COLD_START])?;
     if let Some(bare) = Summary::of(bare_lists.iter().map(|(seconds, _)| *seconds)) {
@@ -170,6 +182,7 @@ mod tests {
             server_cpu_per_pod: 1.5,
             rss: 40.0,
             events: 100.0,
+            victims: None,
         };
         Record { workload: Workload::Race, contestant, figures }
     }

@@ -1,0 +1,106 @@
+//! What an IP address is, as far as it matters who may be connected to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Why an address is not one of a server in the cluster or beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    /// This machine.
+    Loopback,
+    /// The local link: also where clouds keep their metadata services.
+    LinkLocal,
+    /// A cloud's metadata service at an address that is not link-local.
+    Metadata,
+    /// The API server.
+    ApiServer,
+    /// No address at all.
+    Unspecified,
+    /// Many receivers.
+    Multicast,
+    /// Set aside: no server has it.
+    Reserved,
+}
+
+impl Special {
+    /// Its name with an article.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Loopback => "a loopback address",
+            Self::LinkLocal => "a link-local address",
+            Self::Metadata => "the address of a metadata service",
+            Self::ApiServer => "an address of the API server",
+            Self::Unspecified => "the unspecified address",
+            Self::Multicast => "a multicast address",
+            Self::Reserved => "a reserved address",
+        }
+    }
+
+    /// Whether a process flag can allow it.
+    pub const fn can_be_allowed(self) -> bool {
+        matches!(self, Self::Loopback | Self::LinkLocal | Self::Metadata | Self::ApiServer)
+    }
+}
+
+/// Metadata services outside of the link-local ranges: Alibaba Cloud, Oracle Cloud, Azure; AWS over IPv6.
+const METADATA_V4: [Ipv4Addr; 3] =
+    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192), Ipv4Addr::new(168, 63, 129, 16)];
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+
+/// The address that is really meant: of an IPv6 address that carries an IPv4 one (mapped, compatible, NAT64, 6to4), that.
+pub fn meant(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => carried(v6).map_or(address, IpAddr::V4),
+    }
+}
+
+fn carried(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let s = v6.segments();
+    let last = |hi: u16, lo: u16| Ipv4Addr::from(u32::from(hi) << 16 | u32::from(lo));
+    match s {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, hi, lo]
+        | [0, 0, 0, 0, 0xffff, 0, hi, lo]
+        | [0x64, 0xff9b, 0 | 1, _, _, _, hi, lo] => Some(last(hi, lo)),
+        [0x2002, hi, lo, ..] => Some(last(hi, lo)),
+        _ => None,
+    }
+}
+
+/// What is special about an address, if anything is.
+pub fn special(address: IpAddr) -> Option<Special> {
+    match meant(address) {
+        IpAddr::V4(v4) => special_v4(v4),
+        IpAddr::V6(v6) => special_v6(v6),
+    }
+}
+
+fn special_v4(v4: Ipv4Addr) -> Option<Special> {
+    if METADATA_V4.contains(&v4) {
+        return Some(Special::Metadata);
+    }
+    match v4.octets() {
+        [0, ..] => Some(Special::Unspecified),
+        [127, ..] => Some(Special::Loopback),
+        [169, 254, ..] => Some(Special::LinkLocal),
+        [224..=239, ..] => Some(Special::Multicast),
+        [240..=255, ..] | [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Some(Special::Reserved),
+        _ => None,
+    }
+}
+
+fn special_v6(v6: Ipv6Addr) -> Option<Special> {
+    if METADATA_V6.contains(&v6) {
+        return Some(Special::Metadata);
+    }
+    match v6.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some(Special::Unspecified),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Special::Loopback),
+        [0xfe80..=0xfebf, ..] | [0xfec0..=0xfeff, ..] => Some(Special::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(Special::Multicast),
+        // Teredo carries an address in disguise; discard-only and documentation have no server.
+        [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, 0..=0xfff, ..] => Some(Special::Reserved),
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! Who may be connected to: what the process flags allow.
+
+use super::ip::{Special, meant, special};
+use super::url::{Host, Scheme, Url, read_host};
+use std::fmt;
+use std::net::IpAddr;
+
+/// The flag that allows a host, and the special addresses that it names.
+pub const ALLOW_HOST: &str = "--extender-allow-host";
+
+/// The flag that allows plain http to a host, and all that [`ALLOW_HOST`] does.
+pub const ALLOW_HTTP: &str = "--extender-allow-http";
+
+/// An entry of a list of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Rule {
+    /// This name.
+    Name(String),
+    /// Every name below this one; begins with a dot.
+    Below(String),
+    /// Addresses of which the first bits are these.
+    Net { address: IpAddr, bits: u8 },
+}
+
+/// A value of a flag that is not a host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{flag} {value}: give a host name, *.domain, an IP address or a range such as 10.0.0.0/8")]
+pub struct RuleError {
+    flag: &'static str,
+    value: String,
+}
+
+/// Why an address or URL is not used, and which flag would change that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The host of a URL is on no list.
+    Host(Host),
+    /// Plain http to this host is not allowed.
+    PlainHttp(Host),
+    /// The address is special, and no flag names it.
+    Address {
+        /// The host that led to it.
+        host: Host,
+        /// The address.
+        address: IpAddr,
+        /// What it is.
+        special: Special,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => write!(
+                f,
+                "host {host} is not on the list of hosts that extenders may be on: start the operator with {ALLOW_HOST} {host}, or name a Service"
+            ),
+            Self::PlainHttp(host) => write!(
+                f,
+                "plain http to {host} is not allowed: use https, or start the operator with {ALLOW_HTTP} {host}"
+            ),
+            Self::Address { host, address, special } => {
+                match host {
+                    Host::Name(name) => write!(f, "host {name} leads to {address}, {}", special.describe())?,
+                    Host::Address(_) => write!(f, "{address} is {}", special.describe())?,
+                }
+                if special.can_be_allowed() {
+                    write!(f, ", which is not allowed: start the operator with {ALLOW_HOST} {}", meant(*address))
+                } else {
+                    f.write_str(", which no server has")
+                }
+            }
+        }
+    }
+}
+
+/// What the process was started with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AddressPolicy {
+    hosts: Vec<Rule>,
+    http: Vec<Rule>,
+    api_servers: Vec<IpAddr>,
+}
+
+impl AddressPolicy {
+    /// The policy of these values of [`ALLOW_HOST`] and [`ALLOW_HTTP`].
+    ///
+    /// # Errors
+    /// A value is not a host.
+    pub fn new(allow_host: &[String], allow_http: &[String]) -> Result<Self, RuleError> {
+        let read =
+            |flag, values: &[String]| values.iter().map(|value| rule(flag, value)).collect::<Result<Vec<_>, _>>();
+        Ok(Self { hosts: read(ALLOW_HOST, allow_host)?, http: read(ALLOW_HTTP, allow_http)?, api_servers: Vec::new() })
+    }
+
+    /// The same, with the addresses of the API server: no extender is there.
+    #[must_use]
+    pub fn with_api_servers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.api_servers = addresses.into_iter().map(meant).collect();
+        self
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.hosts.iter().chain(&self.http)
+    }
+
+    /// Whether a URL may be used at all. Its addresses are checked when it is connected to.
+    ///
+    /// # Errors
+    /// Its host or scheme is not allowed.
+    pub fn check_url(&self, url: &Url) -> Result<(), Refusal> {
+        self.check_scheme(url.scheme, &url.host)?;
+        if let Host::Address(address) = url.host {
+            self.check_address(&url.host, address)?;
+        }
+        if self.rules().any(|rule| rule.names(&url.host)) { Ok(()) } else { Err(Refusal::Host(url.host.clone())) }
+    }
+
+    /// Whether a host may be spoken to in this way.
+    ///
+    /// # Errors
+    /// It is plain http, and not allowed for the host.
+    pub fn check_scheme(&self, scheme: Scheme, host: &Host) -> Result<(), Refusal> {
+        match scheme {
+            Scheme::Http if !self.http.iter().any(|rule| rule.names(host)) => Err(Refusal::PlainHttp(host.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an address that a host led to may be connected to.
+    ///
+    /// # Errors
+    /// It is special, and no flag names it.
+    pub fn check_address(&self, host: &Host, address: IpAddr) -> Result<(), Refusal> {
+        let real = meant(address);
+        let is_api_server = self.api_servers.contains(&real);
+        let Some(special) = special(address).or(is_api_server.then_some(Special::ApiServer)) else { return Ok(()) };
+        let is_localhost = matches!(host, Host::Name(name) if name == "localhost") && special == Special::Loopback;
+        let is_allowed = special.can_be_allowed()
+            && self.rules().any(|rule| rule.spells_out(real, special) || is_localhost && rule.names(host));
+        if is_allowed { Ok(()) } else { Err(Refusal::Address { host: host.clone(), address, special }) }
+    }
+}
+
+impl Rule {
+    fn names(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Name(rule), Host::Name(name)) => rule == name,
+            (Self::Below(rule), Host::Name(name)) => name.ends_with(rule.as_str()),
+            (Self::Net { .. }, Host::Address(address)) => self.holds(meant(*address)),
+            _ => false,
+        }
+    }
+
+    /// Whether it names a special address on purpose, and not within a wide range.
+    fn spells_out(&self, real: IpAddr, what: Special) -> bool {
+        let Self::Net { address, bits } = self else { return false };
+        let is_one = *bits == if address.is_ipv4() { 32 } else { 128 };
+        self.holds(real) && (is_one || special(*address) == Some(what))
+    }
+
+    fn holds(&self, address: IpAddr) -> bool {
+        match (self, address) {
+            (Self::Net { address: IpAddr::V4(net), bits }, IpAddr::V4(v4)) => {
+                (net.to_bits() ^ v4.to_bits()).checked_shr(32 - u32::from(*bits)).unwrap_or(0) == 0
+            }
+            (Self::Net { address: IpAddr::V6(net), bits }, IpAddr::V6(v6)) => {
+                (net.to_bits() ^ v6.to_bits()).checked_shr(128 - u32::from(*bits)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+fn rule(flag: &'static str, value: &str) -> Result<Rule, RuleError> {
+    let error = || RuleError { flag, value: value.to_owned() };
+    if let Some(domain) = value.strip_prefix("*.") {
+        return match read_host(domain) {
+            Ok(Host::Name(name)) => Ok(Rule::Below(format!(".{name}"))),
+            _ => Err(error()),
+        };
+    }
+    let (address, bits) = value.split_once('/').map_or((value, None), |(address, bits)| (address, Some(bits)));
+    let host = match address.parse::<IpAddr>() {
+        Ok(address) => Host::Address(address),
+        Err(_) => read_host(address).map_err(|_| error())?,
+    };
+    match (host, bits) {
+        (Host::Name(name), None) => Ok(Rule::Name(name)),
+        (Host::Name(_), Some(_)) => Err(error()),
+        (Host::Address(address), bits) => {
+            let address = if bits.is_none() { meant(address) } else { address };
+            let all = if address.is_ipv4() { 32 } else { 128 };
+            let bits = bits.map_or(Ok(all), |bits| bits.parse().map_err(|_| error()))?;
+            if bits <= all { Ok(Rule::Net { address, bits }) } else { Err(error()) }
+        }
+    }
+}

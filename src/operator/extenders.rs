@@ -1,0 +1,239 @@
+//! From profiles to the lanes that ask their extenders, with what these refer to resolved.
+
+use super::context::Context;
+use super::entry::Entry;
+use super::refs::{Reference, References};
+use crate::api;
+use crate::cluster::events::{Event, EventType, ObjectRef};
+use crate::core::ledger::Ledger;
+use crate::core::model::{PodKey, Str};
+use crate::core::profile::CompiledProfile;
+use crate::extender::{Change, ExtenderHealth, KeyOf, Notice, ObjectStore, Settings, SettingsError, references};
+use crate::runtime::Engine;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How often it is looked for pods that an extender of their own profile needs.
+const DEPENDENCY_EVERY: Duration = Duration::from_secs(5);
+
+/// Nodes read at once where a profile begins to send them whole.
+const PAGE: u32 = 500;
+
+/// Longest wait for the addresses of the API server.
+const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
+
+type Resolved = Vec<Result<Settings, SettingsError>>;
+
+/// What is set up of the extenders of all profiles.
+pub(super) struct Extenders {
+    references: References,
+    /// The references' version that was resolved last.
+    resolved_at: u64,
+    by_profile: BTreeMap<Str, Resolved>,
+    /// By profile: an extender, and a pod behind it that waits for the profile.
+    dependencies: BTreeMap<Str, (String, PodKey)>,
+    looked_at: Option<Instant>,
+    sends_nodes: bool,
+}
+
+/// What is known of one profile's extenders.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ExtenderFacts {
+    /// How they do, in the order in which they are asked.
+    pub(super) health: Vec<ExtenderHealth>,
+    /// Whether they refer to anything.
+    pub(super) refers: bool,
+    /// The first reference that leads nowhere.
+    pub(super) problem: Option<SettingsError>,
+    /// An extender, and a pod behind it that waits for this profile.
+    pub(super) dependency: Option<(String, PodKey)>,
+}
+
+impl Extenders {
+    pub(super) fn new(references: References) -> Self {
+        Self {
+            references,
+            resolved_at: 0,
+            by_profile: BTreeMap::new(),
+            dependencies: BTreeMap::new(),
+            looked_at: None,
+            sends_nodes: false,
+        }
+    }
+
+    /// Whether something that an extender refers to has changed since it was resolved.
+    pub(super) fn are_stale(&self) -> bool {
+        self.references.version() != self.resolved_at
+    }
+
+    /// Brings the lanes in line with the profiles.
+    pub(super) fn configure<'a>(&mut self, cx: &Context, profiles: impl Iterator<Item = (&'a Str, &'a Entry)>) {
+        self.resolved_at = self.references.version();
+        let mut wanted: BTreeMap<Str, Resolved> = BTreeMap::new();
+        let mut named = BTreeSet::new();
+        for (name, entry) in profiles {
+            let Some(served) = entry.verdict.served.as_ref().filter(|served| !served.extenders.is_empty()) else {
+                continue;
+            };
+            let all = served.extenders.iter().flat_map(references);
+            named.extend(all.map(|(kind, object)| Reference::new(kind, object)));
+            wanted.insert(name.clone(), self.resolve(&served.extenders, &served.compiled));
+        }
+        self.references.name(named);
+        for gone in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
+            cx.lanes.remove(gone);
+        }
+        for (name, resolved) in &wanted {
+            if self.by_profile.get(name) != Some(resolved) {
+                cx.lanes.configure(name, resolved.clone());
+            }
+        }
+        self.by_profile = wanted;
+        let sends_nodes = cx.store.wants_nodes();
+        if sends_nodes && !self.sends_nodes {
+            tokio::spawn(fill(cx.clients.rest.clone(), cx.store.clone()));
+        }
+        self.sends_nodes = sends_nodes;
+    }
+
+    /// The settings of each extender, in the order in which the profile asks them.
+    fn resolve(&self, specs: &[api::Extender], compiled: &CompiledProfile) -> Resolved {
+        let lookup = |kind, name: &str| self.references.data(kind, name);
+        let spec = |name: &Str| specs.iter().find(|spec| *spec.name == **name);
+        let in_order = compiled.extenders.iter().filter_map(|extender| spec(&extender.name));
+        in_order.map(|spec| Settings::compile(spec, &lookup)).collect()
+    }
+
+    /// Looks now and then for pods behind an extender that wait for the extender's own profile.
+    pub(super) fn look_for_dependencies<'a>(
+        &mut self,
+        cx: &Context,
+        profiles: impl Iterator<Item = (&'a Str, &'a Entry)>,
+        now: Instant,
+    ) {
+        if self.looked_at.is_some_and(|last| now.duration_since(last) < DEPENDENCY_EVERY) {
+            return;
+        }
+        self.looked_at = Some(now);
+        let served = profiles.filter_map(|(name, entry)| Some((name, entry.verdict.served.as_ref()?)));
+        let with_services: Vec<_> = served
+            .filter(|(_, served)| served.extenders.iter().any(|spec| spec.endpoint.service.is_some()))
+            .map(|(name, served)| (name.clone(), served.extenders.clone(), served.compiled.clone()))
+            .collect();
+        self.dependencies = if with_services.is_empty() {
+            BTreeMap::new()
+        } else {
+            let found = |(name, specs, compiled): (Str, Vec<api::Extender>, CompiledProfile)| {
+                Some((name, cx.engine.read(|ledger| dependency(ledger, &specs, &compiled))?))
+            };
+            with_services.into_iter().filter_map(found).collect()
+        };
+    }
+
+    /// What is known of a profile's extenders.
+    pub(super) fn facts(&self, cx: &Context, profile: &Str) -> ExtenderFacts {
+        let Some(resolved) = self.by_profile.get(profile) else { return ExtenderFacts::default() };
+        let mut health = cx.lanes.health(profile);
+        let place = |name: &str| resolved.iter().position(|one| extender_name(one) == name).unwrap_or(usize::MAX);
+        health.sort_by_key(|one| place(&one.name));
+        let refers = resolved.iter().flatten().any(|settings| settings.credentials != Default::default());
+        let problem = resolved.iter().find_map(|one| one.as_ref().err()).filter(|_| self.references.are_read());
+        ExtenderFacts {
+            health,
+            refers: refers || problem.is_some(),
+            problem: problem.cloned(),
+            dependency: self.dependencies.get(profile).cloned(),
+        }
+    }
+}
+
+fn extender_name(resolved: &Result<Settings, SettingsError>) -> &str {
+    resolved.as_ref().map_or_else(SettingsError::extender, |settings| &settings.name)
+}
+
+/// An extender whose Service selects a pod that waits for `compiled`. O(pending pods).
+fn dependency(ledger: &Ledger, specs: &[api::Extender], compiled: &CompiledProfile) -> Option<(String, PodKey)> {
+    let pending = ledger.pending_pods();
+    specs.iter().find_map(|spec| {
+        let service = spec.endpoint.service.as_ref()?;
+        let selector = ledger.workloads(&service.namespace)?.service(&service.name)?;
+        let behind = pending.iter().find(|pod| {
+            *pod.key.namespace == *service.namespace
+                && compiled.serves(&pod.scheduler_name)
+                && selector.is_subset_of(&pod.shape.labels)
+        })?;
+        Some((spec.name.clone(), behind.key.clone()))
+    })
+}
+
+/// Puts all nodes into the store; what a watch brings meanwhile is newer and stays.
+async fn fill(client: Client, store: Arc<ObjectStore>) {
+    let nodes: Api<Node> = Api::all(client);
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = match nodes.list(&params).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "nodes not read for extenders: each is sent once it changes");
+                return;
+            }
+        };
+        for node in &page.items {
+            if let (Some(name), Ok(json)) = (&node.metadata.name, serde_json::to_vec(node)) {
+                store.put_missing_node(name, &json);
+            }
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = ListParams::default().limit(PAGE).continue_token(&token),
+            None => return,
+        }
+    }
+}
+
+/// Tells where a pod is, by its uid; of the engine once there is one.
+pub(super) fn key_of(engine: Arc<OnceLock<Engine>>) -> KeyOf {
+    Arc::new(move |uid| engine.get()?.read(|ledger| ledger.pod(uid).map(|state| state.key().clone())))
+}
+
+/// The addresses of the API server: no extender is there.
+pub(super) async fn addresses_of(server: &str) -> Vec<IpAddr> {
+    let authority = server.split_once("://").map_or(server, |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or(authority);
+    let with_port = if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
+        authority.to_owned()
+    } else {
+        format!("{authority}:443")
+    };
+    let found = tokio::time::timeout(RESOLVE_WITHIN, tokio::net::lookup_host(with_port)).await;
+    match found {
+        Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
+        // We are connected to it: its name is one that only the client's resolver knows.
+        _ => Vec::new(),
+    }
+}
+
+/// Tells the owner of a profile that an extender is left alone, or answers again.
+pub(super) fn tell(cx: &Context, notice: &Notice, uid: &str) {
+    let object = ObjectRef::profile(&notice.profile, uid, "");
+    let (kind, reason, text) = match notice.change {
+        Change::Opened => {
+            let why = notice.error.as_ref().map_or_else(String::new, |error| format!(": {}", error.message));
+            let text = format!(
+                "extender {} failed five times in a row on {} and is left alone, but for a call now and then{why}",
+                notice.extender,
+                notice.verb.as_str()
+            );
+            (EventType::Warning, "ExtenderCircuitOpen", text)
+        }
+        Change::Closed => {
+            let text = format!("extender {} answers {} again", notice.extender, notice.verb.as_str());
+            (EventType::Normal, "ExtenderCircuitClosed", text)
+        }
+    };
+    cx.events.send(Event::of_operator(object, kind, reason, "Asking", text));
+}

@@ -1,0 +1,54 @@
+//! A race of pods of high priority in a cluster full of pods of low priority, which give way one by one.
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::cluster::PODS;
+use super::contestant::Contestant;
+use super::figures::Figures;
+use super::options::Workload;
+use super::pods::{FILLERS_PER_NODE, HIGH, LOW, filler};
+use crate::parallel::for_each;
+
+const CREATORS: usize = 64;
+const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+
+impl Bench {
+    /// Fills every node, runs the race, and counts who had to go.
+    pub(super) fn preemption(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        self.make_priority_classes()?;
+        let fillers = self.options.nodes * FILLERS_PER_NODE;
+        let path = format!("/api/v1/namespaces/{PODS}/pods");
+        for_each(fillers, CREATORS, |index| {
+            if self.options.stop.is_raised() {
+                bail!("interrupted");
+            }
+            self.cluster.plane.api.post(&path, &filler(index)).map(drop)
+        })?;
+        self.calm()?;
+        let figures = self.race(Workload::Preemption, contestant, prefix)?;
+        Ok(Figures { victims: Some(fillers - self.count_fillers()?), ..figures })
+    }
+
+    fn make_priority_classes(&self) -> Result<()> {
+        for (name, value) in [(HIGH, 1000), (LOW, -10)] {
+            let class: Value = json!({
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            });
+            let answer = self.cluster.plane.api.request("POST", PRIORITY_CLASSES, Some(&class))?;
+            if !answer.is_success() && answer.status != 409 {
+                bail!("POST {PRIORITY_CLASSES}: {}: {}", answer.status, answer.body["message"]);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_fillers(&self) -> Result<usize> {
+        let path = format!("/api/v1/namespaces/{PODS}/pods?labelSelector=app%3Dfiller");
+        Ok(self.cluster.plane.api.get(&path)?["items"].as_array().map_or(0, Vec::len))
+    }
+}

@@ -4,12 +4,9 @@
 //!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit).
 
-<<<<<<< HEAD
-mod complete;
-=======
 mod clock;
 mod compare;
->>>>>>> main
+mod complete;
 mod completion;
 mod crd;
 mod explain;

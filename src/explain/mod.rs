@@ -4,31 +4,25 @@
 //! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
 //!
 //! ```text
-//!  detail    the facts behind a reason
-//!  changes/  the smallest changes that would place a pod
-//!  next      when it is tried next
-//!  further   both of these, and all that stands in the way on one node, added to a report
+//!  detail      the facts behind a reason
+//!  preemption  what evicting others would do
+//!  changes/    the smallest changes that would place a pod
+//!  next        when it is tried next
+//!  further     both of these, and all that stands in the way on one node, added to a report
 //! ```
 
 pub mod changes;
 mod detail;
-<<<<<<< HEAD
 mod further;
 mod next;
+mod preemption;
 mod report;
 
 pub use detail::{Detail, detail, hard_taints};
 pub use further::{SEARCHED, add_changes, add_why};
 pub use next::Next;
-pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
-=======
-mod preemption;
-mod report;
-
-pub use detail::{Detail, detail};
 pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
-pub use report::{NodeReport, PodReport, Report};
->>>>>>> main
+pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
 
 use crate::core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use crate::core::model::{Pod, PodKey, Str};

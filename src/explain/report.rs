@@ -1,9 +1,6 @@
-<<<<<<< HEAD
 use super::changes::Change;
 use super::next::Next;
-=======
 use super::preemption::PreemptionReport;
->>>>>>> main
 use crate::core::model::{Pod, Str};
 use serde::Serialize;
 use std::collections::BTreeMap;

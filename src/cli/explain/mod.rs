@@ -12,7 +12,7 @@ mod scores;
 mod text;
 mod why;
 
-use super::Answer;
+use super::{Answer, clock};
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
 use crate::core::model::{Pod, PodKey};
@@ -108,6 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if let Some(key) = only.as_ref().filter(|_| report.pods.is_empty()) {
         bail!("pod {key}: {}", missing(key, &loaded));
     }
+    explain::add_preemption(&mut report, cluster, profiles, clock::now_unix_us());
     if let Some(node) = &args.node {
         explain::add_why(&mut report, cluster, profiles, node);
     }

@@ -1,82 +1,19 @@
 //! What every filter and score says of the nodes, for people.
 
-<<<<<<< HEAD:src/cli/explain/text.rs
 use super::{Args, NAMES_PER_LINE, answer, scores, why};
 use crate::cli::inputs::Inputs;
 use crate::cli::live::Loaded;
 use crate::cli::output::{Align, Table, counted};
 use crate::cli::units;
-=======
-use super::inputs::{self, InputArgs, Inputs};
-use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, clock, units};
->>>>>>> main:src/cli/explain.rs
 use crate::core::ledger::Ledger;
 use crate::core::model::{Pod, PodKey};
 use crate::explain::{self, Detail, NodeReport, PodReport, Report};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-<<<<<<< HEAD:src/cli/explain/text.rs
 /// Writes the answer for people.
 pub(super) fn write(out: &mut dyn Write, report: &Report, loaded: &Loaded, args: &Args) -> io::Result<()> {
     let inputs = &loaded.inputs;
-=======
-/// Names that one line gives before it only counts.
-const NAMES_PER_LINE: usize = 3;
-
-/// Arguments of `berth explain`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    #[command(flatten)]
-    inputs: InputArgs,
-    /// Only this pending pod.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = pod_key)]
-    pod: Option<PodKey>,
-    /// Nodes to show for each pod in the text form; 0 shows all. JSON always has all.
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    max_nodes: usize,
-    /// The form of the answer.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
-}
-
-/// `namespace/name`; a bare name is in the namespace `default`.
-fn pod_key(text: &str) -> Result<PodKey, String> {
-    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
-    if namespace.is_empty() || name.is_empty() || name.contains('/') {
-        return Err("write NAMESPACE/NAME, such as ci/train-7".to_owned());
-    }
-    Ok(PodKey { namespace: namespace.into(), name: name.into() })
-}
-
-pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
-    let inputs = inputs::load(&args.inputs)?;
-    for note in &inputs.notes {
-        output::note(format_args!("note: {note}"));
-    }
-    let mut report = explain::explain(&inputs.cluster, &inputs.profiles, args.pod.as_ref());
-    explain::add_preemption(&mut report, &inputs.cluster, &inputs.profiles, clock::now_unix_us());
-    if let Some(key) = args.pod.as_ref().filter(|_| report.pods.is_empty()) {
-        bail!("pod {key}: {}", missing(key, &inputs));
-    }
-    match args.output {
-        Format::Json => output::print_json(&report)?,
-        Format::Text => output::print(|out| write_text(out, &report, &inputs, args.max_nodes))?,
-    }
-    Ok(Answer::Done)
-}
-
-/// Why there is no pending pod by that name.
-fn missing(key: &PodKey, inputs: &Inputs) -> String {
-    match inputs.cluster.pods.iter().find(|p| p.key == *key).and_then(|p| p.node_name.as_ref()) {
-        Some(node) => format!("runs on {node} already: only pending pods are judged"),
-        None => "not among the inputs: check its namespace and name".to_owned(),
-    }
-}
-
-fn write_text(out: &mut dyn Write, report: &Report, inputs: &Inputs, max_nodes: usize) -> io::Result<()> {
->>>>>>> main:src/cli/explain.rs
     if report.pods.is_empty() {
         return match &loaded.namespace {
             Some(namespace) => writeln!(out, "no pending pods in namespace {namespace} (-A asks about all namespaces)"),

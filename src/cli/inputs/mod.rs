@@ -75,7 +75,6 @@ pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
     settle(objects, notes)
 }
 
-<<<<<<< HEAD
 /// The profiles in the files at `paths`, as they serve the pods of `cluster`.
 pub(crate) fn profiles_of(
     paths: &[PathBuf],
@@ -106,7 +105,8 @@ pub(crate) fn live_profiles(
         }
     });
     profiles::resolve(objects, cluster, notes)
-=======
+}
+
 /// A cluster and two sets of profiles for it.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -145,7 +145,6 @@ pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
         _ => [first, second].map(|path| path.display().to_string()),
     };
     Ok(Pair { cluster, names, profiles, notes })
->>>>>>> main
 }
 
 /// Decodes the cluster and compiles the profiles.

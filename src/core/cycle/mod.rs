@@ -13,11 +13,8 @@ mod choose;
 mod class;
 mod diagnosis;
 mod explain;
-<<<<<<< HEAD
-mod probe;
-=======
 mod extend;
->>>>>>> main
+mod probe;
 mod rng;
 mod search;
 mod special;
@@ -28,11 +25,8 @@ mod tests;
 pub(in crate::core) use diagnosis::Tally;
 pub use diagnosis::{Diagnosis, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
-<<<<<<< HEAD
-pub use probe::{Obstacle, fitting, obstacles};
-=======
 pub use extend::{Inquiry, Turn};
->>>>>>> main
+pub use probe::{Obstacle, fitting, obstacles};
 pub use rng::Rng;
 pub use search::{Decision, NoFit, Scheduler};
 pub(in crate::core) use survey::Survey;

@@ -4,7 +4,7 @@
 //! the folder is what `-f` names. Blocks `expect simulate`, `expect explain` and `expect error` hold what must be said:
 //!
 //! ```text
-//! expect simulate   NS/POD -> NODE [or NODE …]        every pending pod, in any order
+//! expect simulate   NS/POD -> NODE [or NODE …][, evicts NS/VICTIM NS/VICTIM …]    every pending pod, in any order
 //!                   NS/POD REASON: MESSAGE
 //!                   summary KEY N, KEY N …
 //! expect explain    NS/POD on NODE: PLUGIN N, …, total N
@@ -175,7 +175,11 @@ fn check_simulate(folder: &Path, block: &Block, seed: u64, mismatches: &mut Vec<
             continue;
         };
         let fits = match (rest.strip_prefix("-> "), got.strip_prefix("-> ")) {
-            (Some(nodes), Some(node)) => nodes.split(" or ").any(|n| n == node),
+            (Some(wanted), Some(got)) => {
+                let parts = |text| str::split_once(text, ", evicts ").unwrap_or((text, ""));
+                let ((nodes, victims), (node, evicted)) = (parts(wanted), parts(got));
+                nodes.split(" or ").any(|n| n == node) && matches(victims, evicted)
+            }
             (None, None) => matches(rest, &got),
             _ => false,
         };
@@ -204,8 +208,10 @@ fn check_simulate(folder: &Path, block: &Block, seed: u64, mismatches: &mut Vec<
 /// `ns/name`, and `-> node` or `Reason: message`.
 fn fate(pod: &Value) -> (String, String) {
     let text = |key: &str| pod[key].as_str().unwrap_or_default().to_owned();
+    let victims: Vec<&str> = pod["victims"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
     let fate = match pod["node"].as_str() {
-        Some(node) => format!("-> {node}"),
+        Some(node) if victims.is_empty() => format!("-> {node}"),
+        Some(node) => format!("-> {node}, evicts {}", victims.join(" ")),
         None => format!("{}: {}", text("reason"), text("message")),
     };
     (format!("{}/{}", text("namespace"), text("name")), fate)

@@ -2,12 +2,13 @@
 //!
 //! Started as `kubectl-berth`, it is a plugin of kubectl and speaks of itself as `kubectl berth`.
 //!
-//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit).
+//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
 
 mod clock;
 mod compare;
 mod complete;
 mod completion;
+mod convert;
 mod crd;
 mod explain;
 mod inputs;
@@ -19,6 +20,7 @@ mod simulate;
 mod units;
 mod version;
 
+pub use convert::{converted, converted_back};
 pub use inputs::{InputError, Inputs, inputs_from};
 
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -31,7 +33,7 @@ use std::process::ExitCode;
     name = "berth",
     version,
     about = "Runs a kube-scheduler-equivalent worker for each SchedulerProfile, and answers what it would do",
-    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit).",
+    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost).",
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -47,6 +49,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
     Explain(explain::Args),
+    /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
+    Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
     Crd(crd::Args),
     /// Print the version.
@@ -86,6 +90,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Operator(args) => operator::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Crd(args) => crd::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Completion(args) => completion::run(&args),

@@ -51,6 +51,7 @@ fn write_text(out: &mut dyn Write, outcome: &Outcome, args: &Args, took: Duratio
     let nodes = outcome.ledger.nodes();
     writeln!(out, "{}", headline(outcome, nodes.len()))?;
     write_nodes(out, &outcome.report.pods, nodes)?;
+    write_victims(out, &outcome.report.pods)?;
     write_unplaced(out, &outcome.report.pods)?;
     if let Some(hint) = hint(outcome, args) {
         writeln!(out, "\nhint: {hint}")?;
@@ -74,13 +75,19 @@ fn headline(outcome: &Outcome, nodes: usize) -> String {
         summary.nodes_used,
         counted(nodes, "node")
     );
-    for (fate, words) in
-        [(Fate::Unschedulable, "without a node that fits"), (Fate::Gated, "gated"), (Fate::Held, "held")]
-    {
-        let count = pods.iter().filter(|p| p.fate == fate).count();
+    let of = |fate: Fate| pods.iter().filter(|p| p.fate == fate).count();
+    for (count, words) in [
+        (of(Fate::Unschedulable), "without a node that fits"),
+        (of(Fate::Preempted), "placed and preempted"),
+        (of(Fate::Gated), "gated"),
+        (of(Fate::Held), "held"),
+    ] {
         if count > 0 {
             line.extend([", ", &count.to_string(), " ", words]);
         }
+    }
+    if summary.preempted > 0 {
+        line.extend(["; ", &counted(summary.preempted, "pod"), " preempted"]);
     }
     line
 }
@@ -115,6 +122,22 @@ fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io
             share(used.memory, allocatable.memory, units::bytes),
             some_of(&pods),
         ]);
+    }
+    writeln!(out)?;
+    table.write(out)
+}
+
+/// The pods for which others were removed.
+fn write_victims(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
+    let preemptors: Vec<&PodReport> = pods.iter().filter(|p| !p.victims.is_empty()).collect();
+    if preemptors.is_empty() {
+        return Ok(());
+    }
+    let columns = ["POD", "PREEMPTS ON", "VICTIMS"].map(|name| (name.to_owned(), Align::Left));
+    let mut table = Table::new(0, columns);
+    for pod in preemptors {
+        let node = pod.nominated_node.as_deref().unwrap_or("-");
+        table.row([pod.key().to_string(), node.to_owned(), some_of(&pod.victims)]);
     }
     writeln!(out)?;
     table.write(out)

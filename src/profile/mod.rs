@@ -3,6 +3,7 @@
 //! The API server has refused most bad specs before they come here (schema and CEL). What is left is what a schema
 //! cannot say, and specs that no API server has seen: files given to `berth simulate` and `berth explain`.
 
+pub mod export;
 pub mod import;
 
 mod args;

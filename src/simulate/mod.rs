@@ -1,10 +1,11 @@
 //! An in-memory cluster and a virtual clock around the same core that schedules live.
 //!
-//! Binds take effect at once; workers step in turn by name; the clock jumps from one moment at which something is due
+//! Binds take effect at once and victims vanish at once; workers step in turn by name; the clock jumps from one moment at which something is due
 //! to the next. A run ends when nothing is active, in backoff or on its way. The same inputs, profiles and seed give the
 //! same report.
 
 mod compare;
+mod evict;
 mod report;
 mod run;
 #[cfg(test)]
@@ -54,6 +55,13 @@ impl Cluster {
             ledger.apply_pod(pod.clone());
         }
         ledger
+    }
+
+    /// When this was, in microseconds of Unix time: the newest of what its pods say, so that the same inputs give the same
+    /// answer whenever they are asked.
+    pub fn as_of_unix_us(&self) -> i64 {
+        let times = self.pods.iter().flat_map(|pod| [Some(pod.created_unix_us), pod.started_unix_us]);
+        times.flatten().max().unwrap_or_default()
     }
 
     /// The pods without a node, sorted by namespace and name.

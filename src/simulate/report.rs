@@ -9,6 +9,8 @@ pub enum Fate {
     Placed,
     /// It was tried and fits nowhere.
     Unschedulable,
+    /// It had a node and was removed for another pod.
+    Preempted,
     /// It waits for its scheduling gates.
     Gated,
     /// It was not tried: a feature not implemented, a namespace refused, no profile, a paused one.
@@ -25,7 +27,7 @@ pub struct PodReport {
     pub name: Str,
     /// The node it was placed on.
     pub node: Option<Str>,
-    /// The node it was nominated to.
+    /// The node on which room was made for it; without a node of its own, the one it is promised in the end.
     pub nominated_node: Option<Str>,
     /// The pods that were removed for it, as namespace/name, sorted.
     pub victims: Vec<String>,
@@ -83,7 +85,7 @@ impl Report {
         let count = |fates: &[Fate]| pods.iter().filter(|p| fates.contains(&p.fate)).count();
         let summary = Summary {
             scheduled: count(&[Fate::Placed]),
-            unschedulable: count(&[Fate::Unschedulable, Fate::Held]),
+            unschedulable: count(&[Fate::Unschedulable, Fate::Preempted, Fate::Held]),
             gated: count(&[Fate::Gated]),
             preempted: pods.iter().map(|p| p.victims.len()).sum(),
             nodes_used: pods.iter().filter_map(|p| p.node.as_ref()).collect::<BTreeSet<_>>().len(),

@@ -1,6 +1,6 @@
 use super::{Cluster, Fate, PodReport, Report, not_served, serving, volumes};
-use crate::core::io::{BindOutcome, Effect, Input, VolumesOutcome};
-use crate::core::ledger::Ledger;
+use crate::core::io::{BindOutcome, Effect, EvictionOutcome, Input, VolumesOutcome};
+use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{Pod, Str, Time};
 use crate::core::profile::{CompiledProfile, Mode};
 use crate::core::worker::{Next, Worker};
@@ -25,10 +25,16 @@ pub struct Outcome {
 
 /// What is known of one pending pod while the run goes on.
 #[derive(Debug, Default)]
-struct Progress {
-    node: Option<Str>,
+pub(super) struct Progress {
+    pub(super) node: Option<Str>,
     attempts: u32,
     refusal: Option<Refusal>,
+    /// The node on which room was made for it last.
+    pub(super) nominated: Option<Str>,
+    /// The pods that were removed for it, as namespace/name.
+    pub(super) victims: Vec<String>,
+    /// For whom it was removed, and where.
+    pub(super) preempted: Option<String>,
 }
 
 /// The last that was said of a pod without a node.
@@ -37,14 +43,14 @@ struct Refusal {
     reason: String,
     message: String,
     attempted: bool,
-    /// How many pods had been placed by then.
-    placed: usize,
+    /// How much had happened by then.
+    changes: usize,
 }
 
 /// A profile's worker and what it has not been told yet.
-struct Seat {
+pub(super) struct Seat {
     worker: Worker,
-    inputs: Vec<Input>,
+    pub(super) inputs: Vec<Input>,
 }
 
 /// Lets `profiles` place the pending pods of `cluster` until nothing more happens.
@@ -56,15 +62,19 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     let seats = sorted.iter().enumerate().map(|(i, profile)| {
         let mut profile = CompiledProfile::clone(profile);
         profile.queue.max_unschedulable = NO_SWEEP;
-        Seat { worker: Worker::new(Arc::new(profile), seed.wrapping_add(i as u64)), inputs: Vec::new() }
+        let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
+        worker.set_unix_us_at_zero(cluster.as_of_unix_us());
+        Seat { worker, inputs: Vec::new() }
     });
     let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
+    let mut ledger = cluster.ledger();
+    ledger.set_own_schedulers(profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect());
     let mut run = Run {
-        ledger: RefCell::new(cluster.ledger()),
+        ledger: RefCell::new(ledger),
         seats: seats.collect(),
         now: Time::ZERO,
-        placed: 0,
-        placed_at: Time::ZERO,
+        changes: 0,
+        changed_at: Time::ZERO,
         // Backoff ends on whole seconds, so one lasts a second more at most.
         patience: longest_backoff + Duration::from_secs(2),
         progress: BTreeMap::new(),
@@ -74,18 +84,18 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner() }
 }
 
-struct Run {
-    ledger: RefCell<Ledger>,
-    seats: Vec<Seat>,
+pub(super) struct Run {
+    pub(super) ledger: RefCell<Ledger>,
+    pub(super) seats: Vec<Seat>,
     now: Time,
-    /// How many pods have been placed.
-    placed: usize,
-    /// When the last pod was placed.
-    placed_at: Time,
-    /// For how long pods are tried again after the last placement: once each, since nothing else changes here.
+    /// How many pods have been placed or removed.
+    changes: usize,
+    /// When the last of them was.
+    changed_at: Time,
+    /// For how long pods are tried again after the last change: once each, since nothing else changes here.
     patience: Duration,
     /// By uid.
-    progress: BTreeMap<Str, Progress>,
+    pub(super) progress: BTreeMap<Str, Progress>,
 }
 
 impl Run {
@@ -96,7 +106,7 @@ impl Run {
                 continue;
             }
             let Some(next) = next.filter(|_| self.has_work()) else { return };
-            if next > self.placed_at + self.patience {
+            if next > self.changed_at + self.patience {
                 return;
             }
             self.now = next.max(self.now);
@@ -130,8 +140,7 @@ impl Run {
                 progress.attempts += 1;
                 progress.node = Some(node.clone());
                 progress.refusal = None;
-                self.placed += 1;
-                self.placed_at = self.now;
+                self.note_change();
                 let bound = Pod { node_name: Some(node), nominated_node: None, ..Pod::clone(&pod) };
                 self.ledger.borrow_mut().apply_pod(bound);
                 self.seats[seat].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
@@ -142,36 +151,53 @@ impl Run {
                 self.seats[seat].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
                 true
             }
+            Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
+                self.evict(&preemptor, &node, &victims, &taken_back, &lesser);
+                self.seats[seat].inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+                true
+            }
             // Whatever is nominated here is placed before anyone else is asked.
-            Effect::Nominate { .. } | Effect::Evict { .. } | Effect::AskExtender { .. } => false,
-            Effect::Refuse { pod, reason, text, attempted, nomination: _ } => {
+            Effect::Nominate { .. } | Effect::AskExtender { .. } => false,
+            Effect::Refuse { pod, reason, text, attempted, nomination } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
-                let reason = reason.as_str().to_owned();
-                progress.refusal = Some(Refusal { reason, message: text.to_string(), attempted, placed: self.placed });
-                false
+                let (reason, message) = (reason.as_str().to_owned(), text.to_string());
+                progress.refusal = Some(Refusal { reason, message, attempted, changes: self.changes });
+                self.write_nomination(&pod, nomination)
             }
         }
     }
 
+    /// Something changed, so that pods that were refused are tried again.
+    pub(super) fn note_change(&mut self) {
+        self.changes += 1;
+        self.changed_at = self.now;
+    }
+
     /// Whether some pod waits to be tried again, and something changed since it was refused.
     fn has_work(&self) -> bool {
-        let stale = |refusal: &Refusal| refusal.attempted && refusal.placed < self.placed;
+        let stale = |refusal: &Refusal| refusal.attempted && refusal.changes < self.changes;
         self.seats.iter().any(|seat| !seat.worker.is_quiet())
             && self.progress.values().any(|p| p.node.is_none() && p.refusal.as_ref().is_none_or(stale))
     }
 
     fn report(&mut self, cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Report {
         let pods = cluster.pending().into_iter().map(|pod| {
-            let progress = self.progress.remove(&pod.uid).unwrap_or_default();
+            let mut progress = self.progress.remove(&pod.uid).unwrap_or_default();
             let profile = serving(profiles, pod);
-            let (fate, said) = fate(pod, profile, profiles, progress.node.is_some(), progress.refusal);
+            let nominated_node = self.nominated_node(pod, &progress);
+            let (fate, said) = match progress.preempted {
+                Some(by) if progress.node.is_none() => (Fate::Preempted, Some(("Preempted".to_owned(), by))),
+                _ => fate(pod, profile, profiles, progress.node.is_some(), progress.refusal),
+            };
+            progress.victims.sort_unstable();
+            progress.victims.dedup();
             PodReport {
                 namespace: pod.key.namespace.clone(),
                 name: pod.key.name.clone(),
                 node: progress.node,
-                nominated_node: pod.nominated_node.clone().filter(|_| fate != Fate::Placed),
-                victims: Vec::new(),
+                nominated_node,
+                victims: progress.victims,
                 attempts: progress.attempts,
                 reason: said.as_ref().map(|(reason, _)| reason.clone()),
                 message: said.map(|(_, message)| message),
@@ -180,6 +206,17 @@ impl Run {
             }
         });
         Report::new(pods.collect())
+    }
+
+    /// The node on which room was made for `pod`, or the one that it is promised as long as it waits.
+    fn nominated_node(&self, pod: &Pod, progress: &Progress) -> Option<Str> {
+        if progress.node.is_some() {
+            return progress.nominated.clone();
+        }
+        match self.ledger.borrow().pod(&pod.uid) {
+            Some(PodState::Pending(pod)) => pod.nominated_node.clone(),
+            _ => None,
+        }
     }
 }
 

@@ -19,9 +19,13 @@ fn pending(i: usize, of: &str, milli_cpu: i64, gib: i64, priority: i32) -> Pod {
     Pod { scheduler_name: of.into(), priority, ..pod(&format!("p{i:03}"), shape) }
 }
 
-/// The cluster as it is after a run.
+/// The cluster as it is after a run; pods that were preempted are gone.
 fn afterwards(cluster: &Cluster, outcome: &Outcome) -> Cluster {
     let mut cluster = cluster.clone();
+    let is_preempted = |pod: &Pod| {
+        outcome.report.pods.iter().any(|report| report.name == pod.key.name && report.fate == Fate::Preempted)
+    };
+    cluster.pods.retain(|pod| !is_preempted(pod));
     for pod in &mut cluster.pods {
         let report = outcome.report.pods.iter().find(|r| r.name == pod.key.name);
         pod.node_name = report.and_then(|r| r.node.clone());

@@ -1,7 +1,12 @@
 //! Berth's answer, through the code behind `berth explain -f … -o json`.
+//!
+//! Every third cluster is judged by what `berth convert` prints for its configuration, read back: what a user who moves over
+//! applies. And of every third upstream is told what `berth convert` makes of the profiles again: what a user who leaves runs.
+//! Whatever the way, the answers are to be those of upstream with the original.
 
 use super::answer::Answer;
 use super::cluster::Drawn;
+use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What Berth says of a cluster; a panic is an answer without pods that says so.
@@ -14,8 +19,38 @@ pub fn ask(drawn: &Drawn) -> Answer {
     })
 }
 
+/// Whether the profiles of a cluster are those that `berth convert` prints.
+pub fn is_converted(drawn: &Drawn) -> bool {
+    drawn.config.is_some() && drawn.seed.is_multiple_of(3)
+}
+
+/// The configuration that upstream is told.
+pub fn told_upstream(drawn: &Drawn) -> Option<Value> {
+    let config = drawn.config.as_ref()?;
+    if drawn.seed % 3 != 1 {
+        return Some(config.clone());
+    }
+    let back =
+        berth::cli::converted_back("config.json", &config.to_string()).unwrap_or_else(|e| panic!("{e}: {config}"));
+    Some(back)
+}
+
+/// The configuration of a cluster, or the SchedulerProfiles that it is converted to.
+fn profiles(drawn: &Drawn) -> Result<Vec<Value>, String> {
+    let Some(config) = drawn.config.as_ref().filter(|_| is_converted(drawn)) else {
+        return Ok(drawn.config.iter().cloned().collect());
+    };
+    let yaml = berth::cli::converted("config.json", &config.to_string()).map_err(|error| error.to_string())?;
+    let documents = serde_saphyr::from_multiple::<Value>(&yaml).map_err(|error| format!("{error}: {yaml}"))?;
+    Ok(documents)
+}
+
 fn explain(drawn: &Drawn) -> Answer {
-    let objects: Vec<_> = drawn.objects.iter().chain(&drawn.config).collect();
+    let profiles = match profiles(drawn) {
+        Ok(profiles) => profiles,
+        Err(error) => return Answer { pods: Vec::new(), error },
+    };
+    let objects: Vec<_> = drawn.objects.iter().chain(&profiles).collect();
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
     let inputs = match berth::cli::inputs_from("cluster.json", &list.to_string()) {
         Ok(inputs) => inputs,

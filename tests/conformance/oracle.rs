@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use super::cluster::Drawn;
+use super::engine::told_upstream;
 use serde_json::json;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::PathBuf;
@@ -78,8 +79,8 @@ impl Drop for Oracle {
 
 fn write(questions: &mut impl Write, drawn: &Drawn) {
     let mut line = json!({"id": drawn.seed, "objects": drawn.objects});
-    if let Some(config) = &drawn.config {
-        line["config"] = config.clone();
+    if let Some(config) = told_upstream(drawn) {
+        line["config"] = config;
     }
     serde_json::to_writer(&mut *questions, &line).unwrap();
     questions.write_all(b"\n").unwrap();

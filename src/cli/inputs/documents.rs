@@ -24,9 +24,19 @@ impl fmt::Display for Origin {
     }
 }
 
+impl Origin {
+    /// The file, or the object and the field, that the document stands in.
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+}
+
 /// One object as it was written, with the kind that it has of itself or of its list.
+#[derive(Clone)]
 pub(super) struct Object {
     pub(super) origin: Origin,
+    /// `namespace/name` of the ConfigMap that it stands in, if it does.
+    pub(super) holder: Option<String>,
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) value: Value,
@@ -34,10 +44,19 @@ pub(super) struct Object {
 
 /// Adds the objects of `source` to `objects`, members of lists one by one.
 pub(super) fn split(source: Source, objects: &mut Vec<Object>) -> Result<(), InputError> {
+    split_loosely(source, None, objects)
+}
+
+/// The same, where documents that do not say what they are may be of one version and kind.
+pub(super) fn split_loosely(
+    source: Source,
+    otherwise: Option<(&str, &str)>,
+    objects: &mut Vec<Object>,
+) -> Result<(), InputError> {
     let file: Arc<str> = source.name.into();
     for (index, document) in parse(&file, &source.text)?.into_iter().enumerate() {
         let origin = Origin { file: file.clone(), document: index + 1, item: None };
-        flatten(origin, document, None, objects)?;
+        flatten(origin, document, otherwise, objects)?;
     }
     Ok(())
 }
@@ -115,7 +134,7 @@ fn flatten(
         (Some(""), Some(_)) => return Err(InputError::BadList { origin }),
         // A kind of its own whose name happens to end so.
         _ => {
-            objects.push(Object { origin, api_version, kind, value });
+            objects.push(Object { origin, holder: None, api_version, kind, value });
             return Ok(());
         }
     };

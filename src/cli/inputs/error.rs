@@ -102,13 +102,21 @@ pub enum InputError {
     },
     /// `--profile` names a file without a profile.
     #[error(
-        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, or a KubeSchedulerConfiguration"
+        "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, a KubeSchedulerConfiguration or a Policy"
     )]
     NoProfile {
         /// The files as given.
         files: String,
         /// The version this program reads.
         api_version: String,
+    },
+    /// Inputs of `berth convert` hold nothing to convert.
+    #[error("{files}: nothing to convert in there: give {wanted}")]
+    NothingToConvert {
+        /// The inputs as given.
+        files: String,
+        /// What would do.
+        wanted: &'static str,
     },
     /// The custom resource definition is unusable: an error of this program.
     #[error("the custom resource definition of SchedulerProfile: {0}")]

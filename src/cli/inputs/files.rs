@@ -2,7 +2,7 @@
 
 use super::InputError;
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Extensions of the files that are read from a folder; a file named itself is read whatever its extension.
@@ -74,6 +74,11 @@ fn read_file(path: &Path) -> Result<Source, InputError> {
         Ok(bytes) => text(name, bytes),
         Err(cause) => Err(InputError::Unreadable { file: name, cause }),
     }
+}
+
+/// What stands in the file at `path`.
+pub(super) fn read_one(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
 }
 
 fn read_stdin() -> Result<Source, InputError> {

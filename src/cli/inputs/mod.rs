@@ -3,12 +3,19 @@
 //! Accepted is what `kubectl get … -o yaml|json` prints: single objects, lists, streams of documents, folders, `-`.
 //! Kinds that do not matter are skipped and counted in a note.
 
+mod configurations;
+mod conversion;
 mod documents;
 mod error;
 mod files;
 mod objects;
+mod policy_sources;
 mod profiles;
 mod schema;
+mod vendors;
+
+pub(crate) use configurations::Imported;
+pub(crate) use conversion::{Convertible, check_profile, convertible, convertible_text};
 
 pub use error::InputError;
 
@@ -27,12 +34,13 @@ pub(crate) struct InputArgs {
     /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
     ///
     /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with
-    /// spec.nodeName is running, one without is pending.
+    /// namespaces, SchedulerProfiles, a KubeSchedulerConfiguration and a Policy count, other kinds are skipped. A pod
+    /// with spec.nodeName is running, one without is pending.
     #[arg(short, long = "filename", value_name = "PATH", required = true)]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those among the manifests are then left aside.
+    /// A file with SchedulerProfiles, a KubeSchedulerConfiguration or a Policy; those among the manifests are then left
+    /// aside.
     ///
     /// Without any profile the Default preset serves every pod, whatever scheduler name it has. `simulate` compares two.
     #[arg(long, value_name = "FILE")]
@@ -54,16 +62,17 @@ pub struct Inputs {
 pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
     documents::split(files::Source { name: name.to_owned(), text: text.to_owned() }, &mut objects)?;
-    let objects = objects::sort(objects, &mut notes)?;
+    let objects = objects::sort(objects, &mut notes);
     settle(objects, notes)
 }
 
 /// Reads everything that `args` name.
 pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
     let mut notes = Vec::new();
-    let mut objects = objects::sort(read(&args.filename)?, &mut notes)?;
+    let mut objects = objects::sort(read(&args.filename)?, &mut notes);
     if !args.profile.is_empty() {
-        let own = profiles::only(read(&args.profile)?, &args.profile)?;
+        let (own, config_maps) = profiles::only(read(&args.profile)?, &args.profile)?;
+        objects.config_maps.extend(config_maps);
         let aside = std::mem::replace(&mut objects.profiles, own);
         if !aside.is_empty() {
             notes.push(format!(
@@ -81,7 +90,8 @@ pub(crate) fn profiles_of(
     cluster: &Cluster,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
-    profiles::resolve(profiles::only(read(paths)?, paths)?, cluster, notes)
+    let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
+    profiles::resolve(objects, &config_maps, cluster, notes)
 }
 
 /// SchedulerProfiles as the API server at `server` gives them, as they serve the pods of `cluster`. One that does not compile is
@@ -104,7 +114,7 @@ pub(crate) fn live_profiles(
             false
         }
     });
-    profiles::resolve(objects, cluster, notes)
+    profiles::resolve(objects, &[], cluster, notes)
 }
 
 /// A cluster and two sets of profiles for it.
@@ -124,11 +134,12 @@ pub(crate) struct Pair {
 pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
-    let objects = objects::sort(read(&args.filename)?, &mut notes)?;
+    let objects = objects::sort(read(&args.filename)?, &mut notes);
     let cluster = objects::decode(objects.cluster, &mut notes)?;
     let mut compiled = |path: &PathBuf| {
         let paths = std::slice::from_ref(path);
-        profiles::resolve(profiles::only(read(paths)?, paths)?, &cluster, &mut notes)
+        let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
+        profiles::resolve(objects, &config_maps, &cluster, &mut notes)
     };
     let mut profiles = [compiled(first)?, compiled(second)?];
     if let [[a], [b]] = [&*profiles[0], &*profiles[1]] {
@@ -150,7 +161,7 @@ pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
 /// Decodes the cluster and compiles the profiles.
 fn settle(objects: objects::Sorted, mut notes: Vec<String>) -> Result<Inputs, InputError> {
     let cluster = objects::decode(objects.cluster, &mut notes)?;
-    let profiles = profiles::resolve(objects.profiles, &cluster, &mut notes)?;
+    let profiles = profiles::resolve(objects.profiles, &objects.config_maps, &cluster, &mut notes)?;
     Ok(Inputs { cluster, profiles, notes })
 }
 

@@ -1,9 +1,11 @@
 //! From objects as written to the cluster that they describe.
 
+use super::configurations::{self, form, is_config_map};
 use super::documents::{Object, Origin};
 use super::{InputError, count};
 use crate::api;
 use crate::cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
+use crate::profile::import::Form;
 use crate::simulate::Cluster;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,8 @@ pub(super) struct Sorted {
     pub(super) cluster: Vec<(ClusterKind, Object)>,
     /// Profiles, and configurations that hold some.
     pub(super) profiles: Vec<Object>,
+    /// ConfigMaps, where a configuration may name one.
+    pub(super) config_maps: Vec<Object>,
 }
 
 /// A kind that makes up a cluster.
@@ -85,17 +89,16 @@ impl ClusterKind {
 }
 
 /// Sorts objects by kind; those that do not matter are skipped and counted in a note.
-pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sorted, InputError> {
-    let mut sorted = Sorted { cluster: Vec::new(), profiles: Vec::new() };
+pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Sorted {
+    let mut sorted = Sorted { cluster: Vec::new(), profiles: Vec::new(), config_maps: Vec::new() };
+    let named = objects.iter().any(|object| form(object) == Some(Form::V1alpha1));
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     for object in objects {
         match ClusterKind::of(&object) {
             Some(kind) => sorted.cluster.push((kind, object)),
             None if is_profile(&object) => sorted.profiles.push(object),
-            None => {
-                refuse_foreign_profile(&object)?;
-                *skipped.entry(object.kind).or_default() += 1;
-            }
+            None if named && is_config_map(&object) => sorted.config_maps.push(object),
+            None => *skipped.entry(object.kind).or_default() += 1,
         }
     }
     if !skipped.is_empty() {
@@ -107,34 +110,14 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Result<Sort
             kinds.join(", ")
         ));
     }
-    Ok(sorted)
+    configurations::drop_named(&mut sorted.profiles);
+    sorted
 }
 
 /// Whether `object` is a profile, or a configuration that holds some; of which version, [`super::profiles`] checks.
 pub(super) fn is_profile(object: &Object) -> bool {
     object.kind == "SchedulerProfile" && object.api_version.split('/').next() == Some(api::GROUP)
-        || is_configuration(object)
-}
-
-/// Whether `object` configures kube-scheduler.
-pub(super) fn is_configuration(object: &Object) -> bool {
-    object.api_version.starts_with("kubescheduler.config.k8s.io/")
-}
-
-/// A scheduler Policy: silence would let the Default preset answer in its place.
-pub(super) fn refuse_foreign_profile(object: &Object) -> Result<(), InputError> {
-    if !(object.api_version == "v1" && object.kind == "Policy") {
-        return Ok(());
-    }
-    Err(InputError::Bad {
-        origin: object.origin.clone(),
-        object: object.kind.clone(),
-        problem: format!(
-            "not read by this version: write it as SchedulerProfiles (apiVersion: {}/{}) or as a KubeSchedulerConfiguration",
-            api::GROUP,
-            api::VERSION
-        ),
-    })
+        || form(object).is_some()
 }
 
 /// Decodes what makes up the cluster. Pods that have ended take nothing and are left out.
@@ -144,7 +127,7 @@ pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String
     let mut decoder = Decoder::new();
     for (kind, mut object) in objects {
         let label = names.claim(kind, &mut object)?;
-        let Object { origin, api_version, kind: kind_name, mut value } = object;
+        let Object { origin, api_version, kind: kind_name, mut value, .. } = object;
         let bad = |problem: String| InputError::Bad { origin: origin.clone(), object: label.clone(), problem };
         if let Some(map) = value.as_object_mut() {
             // Members of a typed list name neither.

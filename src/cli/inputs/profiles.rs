@@ -1,12 +1,13 @@
 //! From profiles as written to those that serve the pods.
 
 use super::InputError;
+use super::configurations::{self, form};
 use super::documents::{Object, Origin};
-use super::objects::{is_configuration, is_profile, refuse_foreign_profile};
+use super::objects::is_profile;
 use super::schema::violation;
 use crate::api::{self, SchedulerProfile};
 use crate::core::profile::CompiledProfile;
-use crate::profile::{compile, import};
+use crate::profile::compile;
 use crate::simulate::Cluster;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,24 +20,25 @@ const DEFAULT_NAME: &str = "default";
 /// Longest name of a profile; the API server holds it with a rule of the CRD.
 const NAME_MAX: usize = 63;
 
-/// The objects of the files behind `--profile`, which hold at least one profile or configuration; other kinds in there are
+/// The profiles and configurations in the files behind `--profile`, at least one, and the ConfigMaps there; other kinds are
 /// skipped.
-pub(super) fn only(objects: Vec<Object>, paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {
-    for object in &objects {
-        refuse_foreign_profile(object)?;
-    }
-    let profiles: Vec<Object> = objects.into_iter().filter(is_profile).collect();
+pub(super) fn only(objects: Vec<Object>, paths: &[PathBuf]) -> Result<(Vec<Object>, Vec<Object>), InputError> {
+    let (mut profiles, config_maps) = configurations::unpack(objects)?;
+    profiles.retain(is_profile);
+    configurations::drop_named(&mut profiles);
     if profiles.is_empty() {
         let files: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
         let api_version = format!("{}/{}", api::GROUP, api::VERSION);
         return Err(InputError::NoProfile { files: files.join(", "), api_version });
     }
-    Ok(profiles)
+    Ok((profiles, config_maps))
 }
 
 /// Compiles `objects` into profiles sorted by name; without any, the Default preset serves every pod of `cluster`.
+/// `config_maps` are those that a configuration may name.
 pub(super) fn resolve(
     objects: Vec<Object>,
+    config_maps: &[Object],
     cluster: &Cluster,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
@@ -49,7 +51,7 @@ pub(super) fn resolve(
     let mut compiled = Vec::new();
     let mut names: BTreeMap<String, Origin> = BTreeMap::new();
     for object in objects {
-        for (created, profile) in read_all(&object, notes)? {
+        for (created, profile) in read_all(&object, config_maps, notes)? {
             if let Some(first) = names.insert(profile.name.to_string(), object.origin.clone()) {
                 let object_name = format!("SchedulerProfile {}", profile.name);
                 return Err(InputError::Duplicate { object: object_name, first, second: object.origin });
@@ -66,26 +68,28 @@ pub(super) fn resolve(
 }
 
 /// The profiles that `object` is or holds, each with its creation time as text; what a configuration loses goes to `notes`.
-fn read_all(object: &Object, notes: &mut Vec<String>) -> Result<Vec<(String, CompiledProfile)>, InputError> {
-    if !is_configuration(object) {
-        return Ok(vec![read(object)?]);
-    }
-    let import = import::read(&object.value).map_err(|e| InputError::Bad {
-        origin: object.origin.clone(),
-        object: object.kind.clone(),
-        problem: e.to_string(),
-    })?;
-    notes.extend(import.losses.iter().map(|loss| format!("{}: {}: {loss}", object.origin, object.kind)));
-    Ok(import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
+fn read_all(
+    object: &Object,
+    config_maps: &[Object],
+    notes: &mut Vec<String>,
+) -> Result<Vec<(String, CompiledProfile)>, InputError> {
+    let Some(form) = form(object) else {
+        let (profile, compiled) = read(object)?;
+        let created = profile.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default();
+        return Ok(vec![(created, compiled)]);
+    };
+    let read = configurations::read(object, form, config_maps, api::DEFAULT_SCHEDULER_NAME)?;
+    notes.extend(read.import.losses.iter().map(|loss| format!("{}: {}: {loss}", read.origin, read.kind)));
+    Ok(read.import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
 }
 
-/// Whether one object can be used, without its notes.
+/// Whether one SchedulerProfile can be used.
 pub(super) fn check(object: &Object) -> Result<(), InputError> {
-    read_all(object, &mut Vec::new()).map(drop)
+    read(object).map(drop)
 }
 
-/// Checks and compiles one profile; with it comes its creation time as text, which sorts by age.
-fn read(object: &Object) -> Result<(String, CompiledProfile), InputError> {
+/// Checks and compiles one profile.
+pub(super) fn read(object: &Object) -> Result<(SchedulerProfile, CompiledProfile), InputError> {
     let name = object.value["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
         return Err(InputError::NoName { origin: object.origin.clone(), kind: object.kind.clone() });
@@ -120,10 +124,9 @@ fn read(object: &Object) -> Result<(String, CompiledProfile), InputError> {
     if value["spec"].is_null() {
         value["spec"] = Value::Object(serde_json::Map::new());
     }
-    let created = value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
     let profile: SchedulerProfile = serde_json::from_value(value).map_err(|e| bad(format!("spec: {e}: correct it")))?;
     let compiled = compile(name, &profile.spec).map_err(|e| bad(e.to_string()))?;
-    Ok((created, compiled))
+    Ok((profile, compiled))
 }
 
 /// Leaves each scheduler name to the first of `profiles` that claims it.

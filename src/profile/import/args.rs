@@ -10,11 +10,16 @@ use crate::api::{self, SchedulerProfileSpec};
 use crate::core::model::is_scalar_resource;
 use crate::profile::names::{is_dns1123_subdomain, is_qualified_name};
 
+/// The most candidate nodes that a profile can ask for.
+const MAX_CANDIDATES: i32 = 100_000;
+
 /// Where what is read goes.
 pub(super) struct Out<'a> {
     pub(super) spec: &'a mut SchedulerProfileSpec,
     pub(super) origins: &'a mut Origins,
     pub(super) losses: &'a mut Vec<Loss>,
+    /// Whether kube-scheduler puts the resources that extenders manage in the place of `ignoredResources`.
+    pub(super) ignored_elsewhere: bool,
 }
 
 /// Reads the list `pluginConfig` of a profile.
@@ -75,13 +80,13 @@ fn plugin(name: &str, at: &Node<'_>, args: &Node<'_>, out: &mut Out<'_>) -> Resu
             let read = dynamic_resources(args)?;
             out.origins.add("spec.pluginArgs.dynamicResources", args.path());
             out.spec.plugin_args.dynamic_resources = Some(read);
-            out.losses.push(Loss::new(args.path(), "checked, and not used yet: a pod with resource claims is held"));
+            out.losses.push(Loss::lost(args.path(), "checked, and not used yet: a pod with resource claims is held"));
         }
-        "DefaultPreemption" => preemption(args, out.losses)?,
+        "DefaultPreemption" => preemption(args, out)?,
         _ if find(name).is_some() => {
-            out.losses.push(Loss::new(args.path(), format!("{name} takes no arguments: they have no effect")));
+            out.losses.push(Loss::note(args.path(), format!("{name} takes no arguments: they have no effect")));
         }
-        _ => out.losses.push(Loss::new(at.path(), format!("no plugin is named {name}: its arguments have no effect"))),
+        _ => out.losses.push(Loss::note(at.path(), format!("no plugin is named {name}: its arguments have no effect"))),
     }
     Ok(())
 }
@@ -109,10 +114,15 @@ fn fit(args: &Node<'_>, out: &mut Out<'_>) -> Result<api::NodeResourcesFitArgs, 
         ignored_resource_groups: ignored(&fields, "ignoredResourceGroups", out)?,
         strategy: None,
     };
+    if out.ignored_elsewhere && !read.ignored_resources.is_empty() {
+        read.ignored_resources.clear();
+        let what = "kube-scheduler puts the resources that extenders have it ignore in the place of these: left out";
+        out.losses.push(Loss::note(fields.at("ignoredResources"), what));
+    }
     if !(read.ignored_resources.is_empty() && read.ignored_resource_groups.is_empty()) {
         out.spec.allow_unsafe = api::AllowUnsafe::Acknowledged;
         let what = "ignored resources can be overbooked: taken over with allowUnsafe: Acknowledged";
-        out.losses.push(Loss::new(args.path(), what));
+        out.losses.push(Loss::note(args.path(), what));
     }
     if let Some(strategy) = fields.get("scoringStrategy") {
         let known = strategy.fields(&["type", "resources", "requestedToCapacityRatio"])?;
@@ -132,8 +142,8 @@ fn fit(args: &Node<'_>, out: &mut Out<'_>) -> Result<api::NodeResourcesFitArgs, 
         let shape = ratio.map(|r| shape(&r)).transpose()?.unwrap_or_default();
         read.strategy = Some(api::ScoringStrategy { kind, resources, shape });
         let shape_field = format!("{}.requestedToCapacityRatio.shape", strategy.path());
-        out.origins.add(format!("{FIELD}.strategy.shape"), shape_field);
-        out.origins.add(format!("{FIELD}.strategy"), strategy.path());
+        out.origins.add_silently(format!("{FIELD}.strategy.shape"), shape_field);
+        out.origins.add_silently(format!("{FIELD}.strategy"), strategy.path());
     }
     out.origins.add(FIELD, args.path());
     Ok(read)
@@ -156,7 +166,7 @@ fn ignored(fields: &Fields<'_>, list: &str, out: &mut Out<'_>) -> Result<Vec<Str
                 names.push(name.to_owned());
             }
         } else {
-            out.losses.push(Loss::new(item.path(), format!("{name} names no extended resource: it has no effect")));
+            out.losses.push(Loss::note(item.path(), format!("{name} names no extended resource: it has no effect")));
         }
     }
     Ok(names)
@@ -175,7 +185,7 @@ fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<
         };
         let native = matches!(name, "cpu" | "memory" | "ephemeral-storage");
         if !(native || (is_qualified_name(name) && is_scalar_resource(name))) {
-            out.losses.push(Loss::new(item.path(), format!("{name} is no resource that nodes have: it never counts")));
+            out.losses.push(Loss::note(item.path(), format!("{name} is no resource that nodes have: it never counts")));
             continue;
         }
         // NodeResourcesFit counts one that is there twice twice, which is to say with both weights.
@@ -183,7 +193,7 @@ fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<
             twin.weight = twin.weight.saturating_add(weight);
             continue;
         }
-        out.origins.add(format!("{field}[{}]", read.len()), item.path());
+        out.origins.add_silently(format!("{field}[{}]", read.len()), item.path());
         read.push(api::ResourceWeight { name: name.to_owned(), weight });
     }
     if read.is_empty() && !items.is_empty() {
@@ -242,7 +252,7 @@ fn constraint(node: &Node<'_>, losses: &mut Vec<Loss>) -> Result<api::SpreadCons
         return Err(selector.bad(message, "remove it"));
     }
     if let Some(keys) = fields.get("matchLabelKeys") {
-        losses.push(Loss::new(keys.path(), "has no effect in a default constraint"));
+        losses.push(Loss::note(keys.path(), "has no effect in a default constraint"));
     }
     let actions = [
         ("DoNotSchedule", api::WhenUnsatisfiable::DoNotSchedule),
@@ -293,7 +303,7 @@ fn dynamic_resources(args: &Node<'_>) -> Result<api::DynamicResourcesArgs, Impor
     Ok(read)
 }
 
-fn preemption(args: &Node<'_>, losses: &mut Vec<Loss>) -> Result<(), ImportError> {
+fn preemption(args: &Node<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
     let names = ["minCandidateNodesPercentage", "minCandidateNodesAbsolute"];
     let fields = typed(args, "DefaultPreemption", &names)?;
     let number = |name: &str, default| fields.get(name).map_or(Ok(default), |n| n.int());
@@ -308,6 +318,12 @@ fn preemption(args: &Node<'_>, losses: &mut Vec<Loss>) -> Result<(), ImportError
     if percentage == 0 && absolute == 0 {
         return bad(names[0], "is 0, and so is minCandidateNodesAbsolute", "raise one of them");
     }
-    losses.push(Loss::new(args.path(), "lost: this version does not preempt"));
+    // No cluster has more nodes than that, so that none is left out.
+    let absolute = absolute.min(MAX_CANDIDATES);
+    let read = api::CandidateNodes { percentage, absolute };
+    if read != api::CandidateNodes::default() {
+        out.origins.add("spec.preemption.candidateNodes", args.path());
+    }
+    out.spec.preemption.candidate_nodes = read;
     Ok(())
 }

@@ -8,7 +8,7 @@ use Point::{
 
 /// An extension point of the scheduling framework.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Point {
+pub(in crate::profile) enum Point {
     PreEnqueue,
     QueueSort,
     PreFilter,
@@ -27,7 +27,7 @@ pub(super) enum Point {
 
 impl Point {
     /// Every point with its field under `plugins`.
-    pub(super) const ALL: [(Self, &'static str); 14] = [
+    pub(in crate::profile) const ALL: [(Self, &'static str); 14] = [
         (Self::PreEnqueue, "preEnqueue"),
         (Self::QueueSort, "queueSort"),
         (Self::PreFilter, "preFilter"),
@@ -45,27 +45,27 @@ impl Point {
     ];
 
     /// The point's field under `plugins`.
-    pub(super) fn field(self) -> &'static str {
+    pub(in crate::profile) fn field(self) -> &'static str {
         Self::ALL.iter().find(|(point, _)| *point == self).map_or("", |(_, field)| field)
     }
 }
 
 /// A plugin of kube-scheduler.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plugin {
-    pub(super) name: &'static str,
+pub(in crate::profile) struct Plugin {
+    pub(in crate::profile) name: &'static str,
     /// Where it takes part.
-    pub(super) points: &'static [Point],
+    pub(in crate::profile) points: &'static [Point],
     /// Its filter here.
-    pub(super) filter: Option<FilterName>,
+    pub(in crate::profile) filter: Option<FilterName>,
     /// Its score here.
-    pub(super) score: Option<ScoreName>,
+    pub(in crate::profile) score: Option<ScoreName>,
     /// Its weight in the default profile, 0 where that gives none; `None` if it is not part of it.
-    pub(super) default: Option<i32>,
+    pub(in crate::profile) default: Option<i32>,
     /// What its PreFilter does alone, where that is more than preparing its filter.
-    pub(super) pre_filter: Option<&'static str>,
+    pub(in crate::profile) pre_filter: Option<&'static str>,
     /// Whether its score works without its PreScore.
-    pub(super) scores_alone: bool,
+    pub(in crate::profile) scores_alone: bool,
 }
 
 const PLAIN: Plugin = Plugin {
@@ -86,7 +86,7 @@ const fn filter(name: &'static str, filter: FilterName) -> Plugin {
 const REFUSES_BAD_CLAIMS: Option<&str> = Some("refuses pods with claims that are missing or cannot be used");
 
 /// Every plugin of kube-scheduler 1.36: those of its default profile, in their order there, then the others.
-pub(super) static PLUGINS: [Plugin; 23] = [
+pub(in crate::profile) static PLUGINS: [Plugin; 23] = [
     Plugin { name: "SchedulingGates", points: &[PreEnqueue], ..PLAIN },
     Plugin { name: "PrioritySort", points: &[QueueSort], ..PLAIN },
     Plugin { points: &[Filter], ..filter("NodeUnschedulable", FilterName::NodeUnschedulable) },
@@ -164,9 +164,9 @@ pub(super) static PLUGINS: [Plugin; 23] = [
 ];
 
 /// Plugins that older versions had and that are an error to enable.
-pub(super) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
+pub(in crate::profile) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
 /// The plugin `name`.
-pub(super) fn find(name: &str) -> Option<&'static Plugin> {
+pub(in crate::profile) fn find(name: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.name == name)
 }

@@ -1,6 +1,7 @@
 //! The root of a KubeSchedulerConfiguration: settings of the process, of all profiles, and the profiles.
 
 use super::error::ImportError;
+use super::extenders::{Extenders, Spelling};
 use super::node::{Fields, Node};
 use super::sets::Plugins;
 use super::{API_VERSION, Import, ImportedProfile, KIND, Loss, Origins, args, effect};
@@ -21,24 +22,37 @@ const PROCESS: [(&str, &str); 6] = [
 const MAX_BACKOFF: i64 = 3_600;
 
 /// What all profiles of a configuration share.
-struct Shared {
+struct Shared<'a> {
+    /// The name that a profile serves which is alone and names none.
+    scheduler_name: &'a str,
     percentage: i32,
     queue: api::Queue,
+    extenders: Extenders,
 }
 
 /// Reads a document.
 pub(super) fn read(document: &Node<'_>) -> Result<Import, ImportError> {
+    read_as(document, DEFAULT_SCHEDULER_NAME)
+}
+
+/// Reads a document whose only profile serves `scheduler_name` where it names none.
+pub(super) fn read_as(document: &Node<'_>, scheduler_name: &str) -> Result<Import, ImportError> {
     check_type(document)?;
     let own = ["percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"];
     let known: Vec<&str> =
         ["apiVersion", "kind"].into_iter().chain(PROCESS.iter().map(|(name, _)| *name)).chain(own).collect();
     let fields = document.fields(&known)?;
     let mut losses = Vec::new();
-    process(&fields, &mut losses)?;
-    let shared = Shared { percentage: percentage(&fields)?.unwrap_or(0), queue: backoff(&fields, &mut losses)? };
-    extenders(&fields.list("extenders")?, &mut losses)?;
+    process(&fields, &mut losses);
+    check_process(&fields)?;
+    let shared = Shared {
+        scheduler_name,
+        percentage: percentage(&fields)?.unwrap_or(0),
+        queue: backoff(&fields, &mut losses)?,
+        extenders: Extenders::read(&fields.list("extenders")?, Spelling::Configuration, &mut losses)?,
+    };
     let profiles = profiles(&fields, &shared, &mut losses)?;
-    Ok(Import { profiles, losses })
+    Ok(Import { profiles, losses, manifests: shared.extenders.manifests })
 }
 
 fn check_type(document: &Node<'_>) -> Result<(), ImportError> {
@@ -52,12 +66,16 @@ fn check_type(document: &Node<'_>) -> Result<(), ImportError> {
     Ok(())
 }
 
-fn process(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<(), ImportError> {
+/// Names the settings of the process that are there.
+pub(super) fn process(fields: &Fields<'_>, losses: &mut Vec<Loss>) {
     for name in fields.names() {
         if let Some((_, why)) = PROCESS.iter().find(|(setting, _)| *setting == name) {
-            losses.push(Loss::new(name, format!("without effect: {why}")));
+            losses.push(Loss::note(name, format!("without effect: {why}")));
         }
     }
+}
+
+fn check_process(fields: &Fields<'_>) -> Result<(), ImportError> {
     if let Some(parallelism) = fields.get("parallelism")
         && parallelism.int()? <= 0
     {
@@ -75,7 +93,7 @@ fn process(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<(), ImportErro
     Ok(())
 }
 
-fn percentage(fields: &Fields<'_>) -> Result<Option<i32>, ImportError> {
+pub(super) fn percentage(fields: &Fields<'_>) -> Result<Option<i32>, ImportError> {
     let Some(node) = fields.get("percentageOfNodesToScore") else { return Ok(None) };
     let value = node.int()?;
     if !(0..=100).contains(&value) {
@@ -84,7 +102,7 @@ fn percentage(fields: &Fields<'_>) -> Result<Option<i32>, ImportError> {
     Ok(Some(value))
 }
 
-fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api::Queue, ImportError> {
+pub(super) fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api::Queue, ImportError> {
     let names = ["podInitialBackoffSeconds", "podMaxBackoffSeconds"];
     let seconds = |name, default| fields.get(name).map_or(Ok(default), |n| n.long());
     let (initial, max) = (seconds(names[0], 1)?, seconds(names[1], 10)?);
@@ -97,7 +115,10 @@ fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api::Queue, Im
     }
     let mut bounded = |name: &str, value: i64| {
         if value > MAX_BACKOFF {
-            losses.push(Loss::new(name, format!("{value} becomes {MAX_BACKOFF}, the longest that a profile can have")));
+            losses.push(Loss::changed(
+                name,
+                format!("{value} becomes {MAX_BACKOFF}, the longest that a profile can have"),
+            ));
         }
         api::Duration::from_secs(value.min(MAX_BACKOFF).unsigned_abs())
     };
@@ -108,43 +129,11 @@ fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api::Queue, Im
     })
 }
 
-/// Extenders are checked as kube-scheduler does, and lost.
-fn extenders(extenders: &[Node<'_>], losses: &mut Vec<Loss>) -> Result<(), ImportError> {
-    let known = [
-        "urlPrefix",
-        "filterVerb",
-        "preemptVerb",
-        "prioritizeVerb",
-        "weight",
-        "bindVerb",
-        "enableHTTPS",
-        "tlsConfig",
-        "httpTimeout",
-        "nodeCacheCapable",
-        "managedResources",
-        "ignorable",
-    ];
-    let mut binders = 0;
-    for extender in extenders {
-        let fields = extender.fields(&known)?;
-        let verb = |name: &str| fields.get(name).map_or(Ok(""), |verb| verb.text());
-        let weight = fields.get("weight").map_or(Ok(0), |weight| weight.long())?;
-        if !verb("prioritizeVerb")?.is_empty() && weight <= 0 {
-            let message = format!("{weight} is not positive");
-            return Err(ImportError::new(fields.at("weight"), message, "write 1 or more, or remove prioritizeVerb"));
-        }
-        binders += usize::from(!verb("bindVerb")?.is_empty());
-        if binders > 1 {
-            let message = "is the second extender that binds";
-            return Err(ImportError::new(fields.at("bindVerb"), message, "leave binding to one extender"));
-        }
-        let url = verb("urlPrefix")?;
-        losses.push(Loss::new(extender.path(), format!("lost: extender {url} is not asked: this version asks none")));
-    }
-    Ok(())
-}
-
-fn profiles(fields: &Fields<'_>, shared: &Shared, losses: &mut Vec<Loss>) -> Result<Vec<ImportedProfile>, ImportError> {
+fn profiles(
+    fields: &Fields<'_>,
+    shared: &Shared<'_>,
+    losses: &mut Vec<Loss>,
+) -> Result<Vec<ImportedProfile>, ImportError> {
     let nothing = serde_json::Value::Object(serde_json::Map::new());
     let mut nodes = fields.list("profiles")?;
     if nodes.is_empty() {
@@ -155,7 +144,7 @@ fn profiles(fields: &Fields<'_>, shared: &Shared, losses: &mut Vec<Loss>) -> Res
     let mut queue_sort = None;
     for node in &nodes {
         let fields = node.fields(&["schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"])?;
-        let name = scheduler_name(&fields, alone, &profiles)?;
+        let name = scheduler_name(&fields, alone.then_some(shared.scheduler_name), &profiles)?;
         let mut spec = SchedulerProfileSpec {
             scheduler_names: vec![name.to_owned()],
             queue: shared.queue.clone(),
@@ -170,23 +159,29 @@ fn profiles(fields: &Fields<'_>, shared: &Shared, losses: &mut Vec<Loss>) -> Res
             let message = "differs from that of the first profile";
             return Err(ImportError::new(format!("{path}.queueSort"), message, "write the same in every profile"));
         }
-        let mut out = args::Out { spec: &mut spec, origins: &mut origins, losses };
+        let ignored_elsewhere = shared.extenders.take_over_ignored();
+        let mut out = args::Out { spec: &mut spec, origins: &mut origins, losses, ignored_elsewhere };
         args::read(fields.list("pluginConfig")?, &mut out)?;
-        origins.add("spec.schedulerNames[0]", fields.at("schedulerName"));
-        origins.add("metadata.name", fields.at("schedulerName"));
+        shared.extenders.apply(&mut spec, &mut origins, losses);
+        origins.add_silently("spec.schedulerNames[0]", fields.at("schedulerName"));
+        origins.add_silently("metadata.name", fields.at("schedulerName"));
         let compiled = compile(name, &spec).map_err(|e| ImportError::new(origins.find(&e.field), e.message, e.fix))?;
-        profiles.push(ImportedProfile { scheduler_name: name.to_owned(), spec, compiled });
+        let comments = origins.comments();
+        profiles.push(ImportedProfile { scheduler_name: name.to_owned(), spec, compiled, comments });
     }
     Ok(profiles)
 }
 
-/// The name that a profile serves; only a profile that is alone may leave it out.
-fn scheduler_name<'a>(fields: &Fields<'a>, alone: bool, others: &[ImportedProfile]) -> Result<&'a str, ImportError> {
+/// The name that a profile serves; only a profile that is alone may leave it out, and then has that of `alone`.
+fn scheduler_name<'a>(
+    fields: &Fields<'a>,
+    alone: Option<&'a str>,
+    others: &[ImportedProfile],
+) -> Result<&'a str, ImportError> {
     let fix = "write the name that pods give in spec.schedulerName, one for each profile";
     let name = match fields.get("schedulerName") {
         Some(name) => name.text()?,
-        None if alone => DEFAULT_SCHEDULER_NAME,
-        None => "",
+        None => alone.unwrap_or_default(),
     };
     if name.is_empty() {
         return Err(ImportError::new(fields.at("schedulerName"), "is required and missing", fix));

@@ -4,7 +4,7 @@ use super::catalogue::{PLUGINS, Plugin, Point};
 use super::error::ImportError;
 use super::sets::Plugins;
 use super::{Loss, Origins};
-use crate::api::{AllowUnsafe, FilterConfig, PluginState, Preset, SchedulerProfileSpec, ScoreConfig};
+use crate::api::{AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, SchedulerProfileSpec, ScoreConfig};
 
 /// Writes filters and scores into `spec`; `field` is the path of the profile's plugins.
 pub(super) fn apply(
@@ -15,8 +15,9 @@ pub(super) fn apply(
     losses: &mut Vec<Loss>,
 ) -> Result<(), ImportError> {
     required(plugins, field)?;
-    filters(plugins, field, spec, losses);
+    filters(plugins, field, spec, origins, losses);
     scores(plugins, field, spec, origins);
+    preemption(plugins, field, spec, origins);
     order(plugins, field, losses);
     for plugin in &PLUGINS {
         halves(plugins, plugin, field, losses);
@@ -39,13 +40,30 @@ fn required(plugins: &Plugins, field: &str) -> Result<(), ImportError> {
     Ok(())
 }
 
-fn filters(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, losses: &mut Vec<Loss>) {
+/// DefaultPreemption is what PostFilter is for, beside dynamic resources.
+fn preemption(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
+    if !plugins.at(Point::PostFilter).iter().any(|entry| entry.plugin.name == "DefaultPreemption") {
+        spec.preemption.policy = PreemptionPolicy::Never;
+        origins.say("spec.preemption.policy", format!("from {field}: DefaultPreemption does not run at postFilter"));
+    }
+}
+
+fn filters(
+    plugins: &Plugins,
+    field: &str,
+    spec: &mut SchedulerProfileSpec,
+    origins: &mut Origins,
+    losses: &mut Vec<Loss>,
+) {
     for plugin in &PLUGINS {
         let Some(name) = plugin.filter.filter(|_| !plugins.runs(plugin, Point::Filter)) else { continue };
+        if spec.filters.is_empty() {
+            origins.say("spec.filters", format!("from {field}"));
+        }
         spec.filters.push(FilterConfig { name, state: PluginState::Disabled });
         if name.is_safety() {
             spec.allow_unsafe = AllowUnsafe::Acknowledged;
-            losses.push(Loss::new(
+            losses.push(Loss::note(
                 format!("{field}.filter"),
                 format!("{name} is disabled, which can place pods where they cannot run: taken over with allowUnsafe: Acknowledged"),
             ));
@@ -56,11 +74,13 @@ fn filters(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, loss
 fn scores(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
     if !plugins.at(Point::Score).iter().any(|entry| entry.plugin.score.is_some()) {
         spec.preset = Preset::NoScoring;
+        origins.say("spec.preset", format!("from {field}.score: no score is left"));
         return;
     }
     for plugin in &PLUGINS {
         let Some(name) = plugin.score else { continue };
         if !plugins.runs(plugin, Point::Score) {
+            origins.say(format!("spec.scores[{}]", spec.scores.len()), format!("from {field}.score"));
             spec.scores.push(ScoreConfig { name, weight: None, state: PluginState::Disabled });
             continue;
         }
@@ -82,7 +102,7 @@ fn order(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
         return;
     }
     let names: Vec<&str> = filters.iter().map(|p| p.name).collect();
-    losses.push(Loss::new(
+    losses.push(Loss::changed(
         format!("{field}.filter"),
         format!(
             "the order {} becomes the default order: the same nodes are refused, with another of several reasons",
@@ -96,7 +116,7 @@ fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss
     let name = plugin.name;
     let has = |point| plugin.points.contains(&point);
     let runs = |point| plugins.runs(plugin, point);
-    let mut lose = |point: Point, what: String| losses.push(Loss::new(format!("{field}.{}", point.field()), what));
+    let mut lose = |point: Point, what: String| losses.push(Loss::changed(format!("{field}.{}", point.field()), what));
     if plugin.filter.is_some() && has(Point::PreFilter) {
         match (runs(Point::PreFilter), runs(Point::Filter)) {
             (true, false) => {
@@ -136,13 +156,13 @@ fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss
 fn others(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
     let on = |name: &str, point| plugins.at(point).iter().any(|e| e.plugin.name == name);
     if !on("SchedulingGates", Point::PreEnqueue) {
-        losses.push(Loss::new(
+        losses.push(Loss::lost(
             format!("{field}.preEnqueue"),
             "SchedulingGates is disabled: here scheduling gates are always respected",
         ));
     }
     if !on("DynamicResources", Point::Filter) {
-        losses.push(Loss::new(
+        losses.push(Loss::changed(
             format!("{field}.filter"),
             "DynamicResources is disabled: a pod with resource claims is held all the same",
         ));
@@ -150,7 +170,7 @@ fn others(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
     for (point, _) in Point::ALL {
         for entry in plugins.at(point).iter().filter(|e| e.plugin.default.is_none()) {
             let what = format!("{} has no effect: pods of a pod group are held", entry.plugin.name);
-            let loss = Loss::new(&entry.field, what);
+            let loss = Loss::lost(&entry.field, what);
             if !losses.contains(&loss) {
                 losses.push(loss);
             }

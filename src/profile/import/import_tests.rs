@@ -195,6 +195,7 @@ fn arguments_are_taken_over() {
     );
     assert_eq!(args.volume_binding.as_ref().unwrap().bind_timeout.get().as_secs(), 0);
     assert_eq!(args.dynamic_resources.as_ref().unwrap().filter_timeout.get().as_millis(), 1_500);
+    assert_eq!(profile.compiled.preemption.candidates_absolute, 5);
     let fields: Vec<&str> = losses.iter().map(|l| l.split(": ").next().unwrap()).collect();
     let config = |i: usize, rest: &str| format!("profiles[0].pluginConfig[{i}].{rest}");
     assert_eq!(
@@ -204,7 +205,6 @@ fn arguments_are_taken_over() {
             config(0, "args"),
             config(0, "args.scoringStrategy.resources[1]"),
             config(6, "args"),
-            config(7, "args"),
             config(8, "args"),
             config(9, "name"),
         ]
@@ -218,7 +218,7 @@ fn what_has_no_counterpart_is_named() {
         ("leaderElection: {leaderElect: true}", "leaderElection: without effect"),
         ("clientConnection: {qps: 5}", "clientConnection: without effect"),
         ("podMaxBackoffSeconds: 7200", "podMaxBackoffSeconds: 7200 becomes 3600"),
-        ("extenders: [{urlPrefix: 'http://x', filterVerb: f}]", "extenders[0]: lost: extender http://x"),
+        ("extenders: [{urlPrefix: 'http://x', filterVerb: f}]", "extenders[0].urlPrefix: plain http"),
         (
             "profiles: [{plugins: {filter: {enabled: [{name: NodeResourcesFit}]}}}]",
             "profiles[0].plugins.filter: the order NodeResourcesFit, NodeUnschedulable,",
@@ -284,8 +284,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds", "1 or more"),
     ("podMaxBackoffSeconds: 5\npodInitialBackoffSeconds: 6", "podMaxBackoffSeconds", "less than podInitialBackoffSeconds"),
     ("leaderElection: {leaderElect: true, resourceLock: endpoints}", "leaderElection.resourceLock", "leases"),
-    ("extenders: [{urlPrefix: x, prioritizeVerb: p}]", "extenders[0].weight", "not positive"),
-    ("extenders: [{urlPrefix: x, bindVerb: b}, {urlPrefix: y, bindVerb: b}]", "extenders[1].bindVerb", "one extender"),
+    ("extenders: [{urlPrefix: 'http://x', prioritizeVerb: p}]", "extenders[0].weight", "not positive"),
+    ("extenders: [{urlPrefix: 'http://x', bindVerb: b}, {urlPrefix: 'http://y', bindVerb: b}]", "extenders[1].bindVerb", "one extender"),
     ("extenders: [{url: x}]", "extenders[0].url", "unknown field"),
     ("profiles: {}", "profiles", "a list"),
     ("profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName", "missing"),

@@ -1,34 +1,48 @@
-//! Reads scheduler configurations of other forms: KubeSchedulerConfiguration v1 into profiles, with a list of what has
-//! no counterpart here.
+//! Reads scheduler configurations of other forms into profiles, with a list of what was lost or changed on the way.
 //!
-//! - `configuration`: the root, and the profiles in it
+//! - `configuration`: KubeSchedulerConfiguration v1, its root and the profiles in it
 //! - `catalogue`, `sets`: kube-scheduler's plugins, and how plugin sets are merged and expanded
 //! - `effect`: from what runs at which extension point to filters and scores
 //! - `args`, `affinity`, `duration`: arguments of plugins
+//! - `policy`: the Policy of kube-scheduler 1.22 and before
+//! - `v1alpha1`: the KubeSchedulerConfiguration that names a Policy or a provider
+//! - `extenders`, `tls`: extenders of any of these
 //! - `node`: walking a document so that errors name the field
+//! - `loss`, `origins`: what is said beside the profiles
 
 mod affinity;
 mod args;
-mod catalogue;
+pub(in crate::profile) mod catalogue;
 mod configuration;
 mod duration;
 mod effect;
 mod error;
+mod extenders;
+mod loss;
 mod node;
+mod origins;
+mod policy;
 mod sets;
+mod tls;
+mod v1alpha1;
 
 pub use error::ImportError;
+pub use loss::{Loss, LossKind};
+pub use v1alpha1::{NamedPolicy, PolicySources};
 
 use crate::api::SchedulerProfileSpec;
 use crate::core::profile::CompiledProfile;
+use origins::Origins;
 use serde_json::Value;
-use std::fmt;
 
-/// The one version of KubeSchedulerConfiguration that is read.
+/// The one version of KubeSchedulerConfiguration with profiles that is read.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
-/// The kind that is read.
+/// The kind of configurations.
 pub const KIND: &str = "KubeSchedulerConfiguration";
+
+/// The key that a ConfigMap holds a Policy under.
+pub const POLICY_KEY: &str = "policy.cfg";
 
 /// What a configuration says, as profiles.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +51,8 @@ pub struct Import {
     pub profiles: Vec<ImportedProfile>,
     /// What has no counterpart here, in the order of the document.
     pub losses: Vec<Loss>,
+    /// Secrets and ConfigMaps that hold what stood in the document itself and that profiles refer to.
+    pub manifests: Vec<Value>,
 }
 
 /// One profile of a configuration.
@@ -48,32 +64,51 @@ pub struct ImportedProfile {
     pub spec: SchedulerProfileSpec,
     /// The spec resolved, under the scheduler name as the profile's name.
     pub compiled: CompiledProfile,
+    /// What readers of the spec should know: the path of a field, such as `spec.scores[1]`, and a sentence about it.
+    pub comments: Vec<(String, String)>,
 }
 
-/// A setting that was lost, changed, or has no effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
-    /// The setting's path within the document.
-    pub field: String,
-    /// What became of it.
-    pub what: String,
+/// The forms in which kube-scheduler was ever told what to do, by what a document says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A KubeSchedulerConfiguration with profiles; of which version, reading it checks.
+    Configuration,
+    /// A KubeSchedulerConfiguration v1alpha1, which names a Policy or a provider.
+    V1alpha1,
+    /// A Policy.
+    Policy,
 }
 
-impl Loss {
-    fn new(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { field: field.into(), what: what.into() }
+impl Form {
+    /// The form of a document by its `apiVersion` and `kind`.
+    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
+        match (api_version, kind) {
+            ("v1" | "", "Policy") => Some(Self::Policy),
+            ("componentconfig/v1alpha1" | "kubescheduler.config.k8s.io/v1alpha1", KIND) => Some(Self::V1alpha1),
+            _ if api_version.starts_with("kubescheduler.config.k8s.io/") => Some(Self::Configuration),
+            _ => None,
+        }
     }
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.what)
-    }
-}
-
-/// Reads a KubeSchedulerConfiguration, as strictly as kube-scheduler does: unknown fields and plugins are errors.
+/// Reads a KubeSchedulerConfiguration v1, as strictly as kube-scheduler does: unknown fields and plugins are errors.
 pub fn read(document: &Value) -> Result<Import, ImportError> {
     configuration::read(&node::Node::root(document))
+}
+
+/// Reads a document of any form. `scheduler_name` is served where the document names none, as a Policy never does;
+/// `sources` finds the Policy that a v1alpha1 configuration names.
+pub fn read_form(
+    form: Form,
+    document: &Value,
+    scheduler_name: &str,
+    sources: &dyn PolicySources,
+) -> Result<Import, ImportError> {
+    match form {
+        Form::Configuration => configuration::read_as(&node::Node::root(document), scheduler_name),
+        Form::V1alpha1 => v1alpha1::read(&node::Node::root(document), scheduler_name, sources),
+        Form::Policy => policy::read(document, scheduler_name),
+    }
 }
 
 /// Reads a KubeSchedulerConfiguration from its text, one document of YAML or JSON.
@@ -84,26 +119,6 @@ pub fn read_text(text: &str) -> Result<Import, ImportError> {
         ImportError::new("document", problem.lines().next().unwrap_or_default(), "correct the syntax there")
     })?;
     read(&document)
-}
-
-/// Where the fields of a spec were written in the document.
-#[derive(Debug, Default)]
-struct Origins(Vec<(String, String)>);
-
-impl Origins {
-    /// Notes that what `spec` names came from `source`; the first entry that fits a field counts.
-    fn add(&mut self, spec: impl Into<String>, source: impl Into<String>) {
-        self.0.push((spec.into(), source.into()));
-    }
-
-    /// The path in the document of what stands at `field` of the spec.
-    fn find(&self, field: &str) -> String {
-        let below = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
-        let found = self.0.iter().find_map(|(spec, source)| {
-            field.strip_prefix(spec.as_str()).filter(|rest| below(rest)).map(|rest| format!("{source}{rest}"))
-        });
-        found.unwrap_or_else(|| field.to_owned())
-    }
 }
 
 #[cfg(test)]

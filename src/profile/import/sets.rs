@@ -98,7 +98,7 @@ fn read_set(set: &Node<'_>, losses: &mut Vec<Loss>) -> Result<Set, ImportError> 
         let name = item.fields(&["name", "weight"])?.need("name", "name a plugin, or \"*\" for all")?;
         let text = name.text()?;
         if text != "*" && find(text).is_none() {
-            losses.push(Loss::new(name.path(), format!("no plugin is named {text}: there is nothing to disable")));
+            losses.push(Loss::note(name.path(), format!("no plugin is named {text}: there is nothing to disable")));
         }
         read.disabled.push(text.to_owned());
     }

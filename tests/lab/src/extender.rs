@@ -31,7 +31,8 @@ pub struct ExtenderOptions<'a> {
 /// A running extender. Dropping it ends it.
 #[derive(Debug)]
 pub struct Extender {
-    process: Managed,
+    /// The process.
+    pub process: Managed,
     /// Where it listens, as `127.0.0.1:PORT`.
     pub address: String,
     /// What callers put before a verb: `http://…` or `https://…`, without a slash at its end.
@@ -69,11 +70,6 @@ impl ControlPlane {
 }
 
 impl Extender {
-    /// The process.
-    pub fn process(&self) -> &Managed {
-        &self.process
-    }
-
     /// Sets what it answers from now on: see `tests/upstream/extender/rules.go`.
     pub fn rule(&self, rules: &Value) -> Result<()> {
         let body = rules.to_string();

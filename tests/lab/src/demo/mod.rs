@@ -32,7 +32,7 @@ pub struct DemoOptions {
 pub fn run(options: &DemoOptions) -> Result<()> {
     let screen = Screen::new(options.stop.clone());
     let mut cluster = setup::bring_up(&screen, &options.binary, &options.stop)?;
-    tour::run(&screen, &cluster.plane).map_err(|error| cluster.operator.process.explain(&error))?;
+    tour::run(&screen, &cluster.plane, &cluster.extender).map_err(|error| cluster.operator.process.explain(&error))?;
     if let Some(status) = cluster.operator.process.ended()? {
         anyhow::bail!("the operator ended during the tour ({status})");
     }

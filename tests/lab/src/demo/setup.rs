@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::screen::Screen;
 use crate::control_plane::{ControlPlane, Options};
+use crate::extender::{Extender, ExtenderOptions};
 use crate::nodes::NodeSpec;
 use crate::operator::{Operator, OperatorOptions};
 use crate::process::Managed;
@@ -21,6 +22,7 @@ const CONTROLLERS: [&str; 3] = ["deployment", "replicaset", "garbagecollector"];
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) operator: Operator,
+    pub(super) extender: Extender,
     parts: Vec<Managed>,
     pub(super) plane: ControlPlane,
 }
@@ -28,11 +30,12 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Leaves everything running and says how to use it and how to end it.
     pub(super) fn keep(self, screen: &Screen) -> Result<()> {
-        let Self { operator, mut parts, plane } = self;
+        let Self { operator, extender, mut parts, plane } = self;
         let kubeconfig = plane.kubeconfig.display().to_string();
         let kubectl = plane.upstream.binary("kubectl").display().to_string();
         let http = operator.http.clone();
         let log = operator.process.log().display().to_string();
+        parts.insert(0, extender.process);
         parts.insert(0, operator.process);
         let end = plane.keep(parts)?;
         screen.print(&format!(
@@ -67,11 +70,13 @@ pub(super) fn bring_up(screen: &Screen, binary: &Path, stop: &StopFlag) -> Resul
     screen.progress("the chart is installed", began)?;
 
     let began = Instant::now();
-    let mut operator =
-        plane.start_operator(&OperatorOptions::new(binary.to_owned())).context("starting the operator")?;
+    let extender = plane.start_extender("extender", &ExtenderOptions::default())?;
+    let args = vec!["--extender-allow-http=127.0.0.1".to_owned()];
+    let options = OperatorOptions { args, ..OperatorOptions::new(binary.to_owned()) };
+    let mut operator = plane.start_operator(&options).context("starting the operator")?;
     plane.wait_until_serving(&mut operator)?;
     screen.progress("the operator runs as the chart's ServiceAccount berth-system/berth", began)?;
-    Ok(Cluster { operator, parts, plane })
+    Ok(Cluster { operator, extender, parts, plane })
 }
 
 fn node(index: usize) -> NodeSpec {

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use serde_json::json;
+
 use super::screen::{Screen, table};
 use crate::control_plane::ControlPlane;
+use crate::extender::Extender;
 
 /// How long anything on the tour may take; a second is usual.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -15,14 +18,16 @@ const CONDITIONS: &str =
     r#"-o=jsonpath={range .status.conditions[*]}{.type}{"\t"}{.status}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}"#;
 const POD_MESSAGE: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
 
-pub(super) fn run(screen: &Screen, plane: &ControlPlane) -> Result<()> {
+pub(super) fn run(screen: &Screen, plane: &ControlPlane, extender: &Extender) -> Result<()> {
     profiles(screen, plane).context("stop 1, the profiles")?;
     placements(screen, plane).context("stop 2, two profiles")?;
     weights(screen, plane).context("stop 3, a weight changed")?;
     refused(screen, plane).context("stop 4, a profile that is refused")?;
     last_good(screen, plane).context("stop 5, a profile that does not compile")?;
     too_big(screen, plane).context("stop 6, a pod that fits nowhere")?;
-    deleted(screen, plane).context("stop 7, a profile deleted")
+    preempted(screen, plane).context("stop 7, a preemption")?;
+    licensed(screen, plane, extender).context("stop 8, an extender")?;
+    deleted(screen, plane).context("stop 9, a profile deleted")
 }
 
 fn profiles(screen: &Screen, plane: &ControlPlane) -> Result<()> {
@@ -132,9 +137,58 @@ fn too_big(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
+fn preempted(screen: &Screen, plane: &ControlPlane) -> Result<()> {
+    screen.heading(
+        "7. A pod that matters more",
+        "Only node-49 may run it, and that is full of pods that can wait: as few of them as need be go.",
+    )?;
+    screen.kubectl(plane, &["apply", "-f", "examples/demo/full-node.yaml"])?;
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", "pod", "-l=app=filler", LIMIT_FLAG])?;
+    screen.kubectl(plane, &["apply", "-f", "examples/demo/urgent-pod.yaml"])?;
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", "pod/urgent", LIMIT_FLAG])?;
+    screen.kubectl(plane, &["get", "pods", "-l=app=filler"])?;
+    plane.wait_for("an event on the evicted pod", LIMIT, || {
+        let path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DPreempted";
+        Ok(plane.api.get(path)?["items"].as_array().is_some_and(|events| !events.is_empty()).then_some(()))
+    })?;
+    screen.kubectl(plane, &["get", "events", "--field-selector=reason=Preempted"])?;
+    let left = plane.api.get("/api/v1/namespaces/default/pods?labelSelector=app%3Dfiller")?;
+    let left = left["items"].as_array().map_or(0, Vec::len);
+    ensure!(left > 0 && left < 3, "{left} of 3 pods that can wait are left");
+    Ok(())
+}
+
+fn licensed(screen: &Screen, plane: &ControlPlane, extender: &Extender) -> Result<()> {
+    screen.heading(
+        "8. An extender",
+        "An HTTP server says where pods may go, as kube-scheduler's extenders do: here, only node-07 has a license.",
+    )?;
+    let refused: BTreeMap<String, &str> =
+        (0..50).filter(|node| *node != 7).map(|node| (format!("node-{node:02}"), "no license")).collect();
+    extender.rule(&json!({"refused": refused}))?;
+    let profile = json!({
+        "apiVersion": "scheduling.berth.dev/v1alpha1",
+        "kind": "SchedulerProfile",
+        "metadata": {"name": "licensed"},
+        "spec": {"extenders": [extender.spec("license-server")]},
+    });
+    let path = plane.dir().join("licensed.json");
+    std::fs::write(&path, serde_json::to_string_pretty(&profile)?)?;
+    screen.kubectl(plane, &["apply", "-f", &path.display().to_string()])?;
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", "sprof/licensed", LIMIT_FLAG])?;
+    screen.kubectl(plane, &["apply", "-f", "examples/demo/licensed-pod.yaml"])?;
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", "pod/licensed", LIMIT_FLAG])?;
+    let shown =
+        screen.kubectl(plane, &["get", "pod/licensed", "-o=custom-columns=POD:.metadata.name,NODE:.spec.nodeName"])?;
+    ensure!(shown.stdout.contains("node-07"), "the extender was not heeded");
+    let healthy = "--for=condition=ExtendersHealthy";
+    screen.kubectl(plane, &["wait", healthy, "sprof/licensed", LIMIT_FLAG])?;
+    Ok(())
+}
+
 fn deleted(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     screen.heading(
-        "7. A profile deleted",
+        "9. A profile deleted",
         "Running pods stay; those that still name it stay pending, and events say so.",
     )?;
     let on_pod = events(plane, "too-big")?;

@@ -1,0 +1,58 @@
+//! SchedulerProfiles as one KubeSchedulerConfiguration.
+
+use super::Written;
+use super::yaml::{self, Document};
+use crate::api::SchedulerProfileSpec;
+use crate::cli::inputs::{Convertible, InputError};
+use crate::profile::export::{self, Profile};
+use crate::profile::import::Loss;
+use anyhow::anyhow;
+use serde_json::json;
+
+/// A profile with where it stands, for those who read of its losses.
+struct Source<'a> {
+    place: String,
+    name: String,
+    spec: &'a SchedulerProfileSpec,
+}
+
+/// Writes all profiles, those that configurations among the inputs hold as well.
+pub(super) fn write(found: &Convertible, files: &str) -> anyhow::Result<Written> {
+    let sources = sources(found);
+    if sources.is_empty() {
+        let wanted = "SchedulerProfiles, such as kubectl get schedulerprofiles -o yaml prints them";
+        return Err(InputError::NothingToConvert { files: files.to_owned(), wanted }.into());
+    }
+    let profiles: Vec<Profile<'_>> = sources.iter().map(|s| Profile { name: &s.name, spec: s.spec }).collect();
+    let place = |name: &str| sources.iter().find(|s| s.name == name).map_or("", |source| source.place.as_str());
+    let export = export::export(&profiles).map_err(|(name, error)| anyhow!("{}: {error}", place(&name)))?;
+    let mut losses: Vec<(String, Loss)> = Vec::new();
+    for imported in &found.imported {
+        let source = format!("{}: {}", imported.origin, imported.kind);
+        losses.extend(imported.import.losses.iter().map(|loss| (source.clone(), loss.clone())));
+    }
+    losses.extend(export.losses.into_iter().map(|(name, loss)| (place(&name).to_owned(), loss)));
+    let header = vec![format!("Written by berth convert from {files}.")];
+    let document = Document { header, value: &export.configuration, comments: &export.comments };
+    Ok(Written { yaml: yaml::write(&document), json: json!({"configuration": export.configuration}), losses })
+}
+
+/// The older profile serves a name that two list; those that were never applied have no age, and stand first.
+fn sources(found: &Convertible) -> Vec<Source<'_>> {
+    let mut profiles: Vec<_> = found.profiles.iter().collect();
+    profiles.sort_by_key(|(_, profile)| {
+        (profile.metadata.creation_timestamp.as_ref().map(|time| time.0), profile.metadata.name.clone())
+    });
+    let own = profiles.into_iter().map(|(origin, profile)| {
+        let name = profile.metadata.name.clone().unwrap_or_default();
+        Source { place: format!("{origin}: SchedulerProfile {name}"), name, spec: &profile.spec }
+    });
+    let imported = found.imported.iter().flat_map(|imported| {
+        imported.import.profiles.iter().map(move |profile| Source {
+            place: format!("{}: {}", imported.origin, imported.kind),
+            name: profile.scheduler_name.clone(),
+            spec: &profile.spec,
+        })
+    });
+    own.chain(imported).collect()
+}

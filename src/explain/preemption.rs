@@ -94,3 +94,28 @@ impl fmt::Display for PreemptionReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(node: &str, victims: &[&str], budget_violations: u32) -> CandidateReport {
+        let victims = victims.iter().map(|victim| (*victim).to_owned()).collect();
+        CandidateReport { node: node.into(), victims, budget_violations }
+    }
+
+    fn said(node: Option<&str>, message: Option<&str>, candidates: Vec<CandidateReport>) -> String {
+        let (node, message) = (node.map(Str::from), message.map(str::to_owned));
+        PreemptionReport { node, message, candidates }.to_string()
+    }
+
+    #[test]
+    fn one_line_says_whom_it_would_evict_or_why_it_does_not_help() {
+        let one = said(Some("b"), None, vec![on("b", &["ci/low-1"], 0)]);
+        assert_eq!(one, "preemption would evict ci/low-1 on b; budgets are kept");
+        let several = vec![on("a", &["ci/x"], 2), on("b", &["1", "2", "3", "4", "5", "6", "7"], 1)];
+        let want = "preemption would evict 1, 2, 3, 4, 5 and 2 more on b; 1 of them against a PodDisruptionBudget (best of 2 nodes)";
+        assert_eq!(said(Some("b"), None, several), want);
+        assert_eq!(said(None, Some("preemption: no."), Vec::new()), "preemption: no.");
+    }
+}

@@ -150,7 +150,7 @@ impl Binder<'_> {
         if let Err(full) = hold.take(payload.own_bytes()) {
             return Err(Failure::unsent(ExtenderErrorKind::Busy, full.to_string()));
         }
-        let may_go = || self.gate.is_open() && self.ticket.send();
+        let may_go = || !self.closing.is_cancelled() && self.gate.is_open() && self.ticket.send();
         let ask = Ask { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };
         let finish = |visit: BindVisitor| match visit.into_reply() {
             said if said.is_empty() => Ok(()),

@@ -145,7 +145,9 @@ proptest! {
                         pods.push(pod(n));
                     }
                 }
-                Do::Fail(at) | Do::Succeed(at) | Do::Abandon(at) if out.is_empty() => drop(at),
+                Do::Fail(at) | Do::Succeed(at) | Do::Abandon(at) if out.is_empty() => {
+                    let _nothing_out: prop::sample::Index = at;
+                }
                 Do::Fail(at) => {
                     let at = at.index(out.len());
                     let ((pass, circuit), _) = (out.remove(at), pods.remove(at));

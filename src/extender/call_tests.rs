@@ -156,9 +156,8 @@ async fn objects_that_the_store_has_not_seen_are_fetched() {
     assert!(message.contains("still being read"), "{message}");
 }
 
-#[tokio::test]
-async fn each_fault_has_its_kind_and_its_words() {
-    let table: Vec<(Act, ExtenderErrorKind, &str)> = vec![
+fn faults() -> Vec<(Act, ExtenderErrorKind, &'static str)> {
+    vec![
         (Act::Hang, ExtenderErrorKind::Timeout, "no answer within 300 ms"),
         (Act::Reset, ExtenderErrorKind::Connection, "the connection broke before an answer"),
         (Act::Raw(vec![]), ExtenderErrorKind::Connection, "the connection broke before an answer"),
@@ -218,8 +217,12 @@ async fn each_fault_has_its_kind_and_its_words() {
             ExtenderErrorKind::Said,
             "claims a filtered node \"other\" which is not found in the input node list",
         ),
-    ];
-    for (act, kind, words) in table {
+    ]
+}
+
+#[tokio::test]
+async fn each_fault_has_its_kind_and_its_words() {
+    for (act, kind, words) in faults() {
         let told = act.clone();
         let server = Server::start(move |_| told.clone()).await;
         let mut rig = rig(&server, SHORT).await;
@@ -279,6 +282,21 @@ async fn a_connection_that_the_server_closed_meanwhile_is_no_failure() {
     rig.ask("p", filter_of(1)).await.unwrap();
     assert_eq!(server.connections(), 2);
     assert_eq!(rig.lanes.health("prof")[0].verbs[&Verb::Filter].consecutive_failures, 0);
+}
+
+#[tokio::test]
+async fn what_follows_a_reply_is_not_waited_for() {
+    let server = Server::start(|request| match request.number {
+        0 => Act::Stall("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n14\r\n{\"NodeNames\":[\"n0\"]}\r\n"),
+        1 => Act::Flood("HTTP/1.1 200 OK\r\n\r\n{\"NodeNames\":[\"n0\"]}", b"        "),
+        _ => Act::Json(json!({"NodeNames": ["n0"]})),
+    })
+    .await;
+    let mut rig = rig(&server, SOON).await;
+    for _ in 0..4 {
+        rig.ask("p", filter_of(1)).await.unwrap();
+    }
+    assert_eq!(server.connections(), 3, "the connections with more to come are not used again");
 }
 
 #[tokio::test]

@@ -19,6 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// How long the rest of a body may take for its connection to be used again.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How many bytes may follow a reply for its connection to be used again.
+const REST_BYTES: usize = 64 << 10;
+
 /// What calls need from the process.
 #[derive(Clone)]
 pub(super) struct Net {
@@ -31,8 +37,7 @@ pub(super) struct Net {
 }
 
 /// One call.
-#[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct Call<'a> {
     /// The verb's path, without a slash before it.
     pub(super) path: String,
     /// The body.
@@ -43,6 +48,8 @@ pub(super) struct Call {
     pub(super) limit: u64,
     /// Whether it may be sent twice without harm.
     pub(super) is_question: bool,
+    /// Looked at right before it is sent, once there is a connection; false: it is not.
+    pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// Calls one extender.
@@ -91,7 +98,7 @@ impl Client {
     }
 
     /// Makes a call; the visitor that has seen the whole reply is the answer.
-    pub(super) async fn call<V: Visit>(&self, call: &Call, visit: V) -> Result<V, Failure> {
+    pub(super) async fn call<V: Visit>(&self, call: &Call<'_>, visit: V) -> Result<V, Failure> {
         let sent = AtomicBool::new(false);
         let run = tokio::time::timeout(call.timeout, self.run(call, visit, &sent));
         run.await.unwrap_or_else(|_| {
@@ -101,10 +108,13 @@ impl Client {
         })
     }
 
-    async fn run<V: Visit>(&self, call: &Call, visit: V, sent: &AtomicBool) -> Result<V, Failure> {
+    async fn run<V: Visit>(&self, call: &Call<'_>, visit: V, sent: &AtomicBool) -> Result<V, Failure> {
         let mut connection = self.pool.take(false).await?;
         loop {
             let request = self.request(call)?;
+            if !(call.may_go)() {
+                return Err(Failure::unsent(ExtenderErrorKind::Busy, "it was taken back before it was sent"));
+            }
             sent.store(true, Ordering::Relaxed);
             let mut failed = match connection.sender.try_send_request(request).await {
                 Ok(response) => return self.read(call, response, connection, visit).await,
@@ -123,7 +133,7 @@ impl Client {
         }
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Payload>, Failure> {
+    fn request(&self, call: &Call<'_>) -> Result<Request<Payload>, Failure> {
         let mut request = Request::post(format!("{}/{}", self.path, call.path))
             .header(HOST, self.host.clone())
             .header(CONTENT_TYPE, "application/json")
@@ -142,7 +152,7 @@ impl Client {
 
     async fn read<V: Visit>(
         &self,
-        call: &Call,
+        call: &Call<'_>,
         response: Response<Incoming>,
         connection: Connection,
         mut visit: V,
@@ -175,11 +185,31 @@ impl Client {
                 return Err(too_large());
             }
             scanner.feed(&data, &mut visit).map_err(invalid)?;
+            if scanner.is_done() {
+                break;
+            }
         }
         scanner.finish(&mut visit).map_err(invalid)?;
-        self.pool.put(connection);
+        // What follows the value is nothing to wait for, as upstream has it; the connection is good where little does.
+        if tokio::time::timeout(PATIENCE, ends_soon(body)).await == Ok(true) {
+            self.pool.put(connection);
+        }
         Ok(visit)
     }
+}
+
+/// Reads the rest of a body; false: it is long, or broken.
+async fn ends_soon(mut body: Incoming) -> bool {
+    let mut left = REST_BYTES;
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let Ok(frame) = frame else { return false };
+        let length = frame.data_ref().map_or(0, |data| data.len());
+        if length > left {
+            return false;
+        }
+        left -= length;
+    }
+    true
 }
 
 /// An answer that is not 200; redirects are not followed.

@@ -32,6 +32,14 @@ pub struct SliceList {
     items: Option<Vec<Slice>>,
 }
 
+impl SliceList {
+    /// Every address, ready or not.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let endpoints = self.items.iter().flatten().flat_map(|slice| slice.endpoints.iter().flatten());
+        endpoints.flat_map(|endpoint| &endpoint.addresses).filter_map(|address| address.parse().ok())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 struct Slice {

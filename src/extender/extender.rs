@@ -52,7 +52,7 @@ pub(super) struct Ask<'a, V> {
     pub(super) pod: &'a Str,
     pub(super) payload: Payload,
     pub(super) visit: V,
-    /// Looked at right before it is sent; false: it is not.
+    /// Looked at right before it is sent, once there is a connection; false: it is not.
     pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -178,9 +178,6 @@ impl Extender {
         let _slot = self.slot(live, settings).await?;
         let pass = lock(&state.breaker).ask(ask.pod, Instant::now());
         let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.left_alone(ask.verb))?) };
-        if !(ask.may_go)() {
-            return Err(Failure::unsent(ExtenderErrorKind::Busy, "it was taken back before it was sent"));
-        }
         let limit = reply_limit(live.settings.form, ask.payload.len());
         let call = Call {
             path: settings.path.clone(),
@@ -188,6 +185,7 @@ impl Extender {
             timeout: settings.timeout,
             limit,
             is_question: ask.verb != Verb::Bind,
+            may_go: ask.may_go,
         };
         let _flight = Counted::new(&self.in_flight);
         let start = Instant::now();

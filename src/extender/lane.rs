@@ -162,6 +162,7 @@ impl Lane {
     /// Binds by an extender; the outcome is delivered.
     pub(super) fn bind(self: &Arc<Self>, worker: WorkerId, name: &Str, request: BindRequest) {
         let attempt = request.attempt;
+        self.worker.store(worker.0, Ordering::Relaxed);
         let found = match self.find(name) {
             Ok(found) if !self.closing.is_cancelled() => found,
             Ok(_) => return (self.with.deliver)(worker, Input::BindRevoked { attempt }),

@@ -136,7 +136,7 @@ impl Lanes {
         state.wanted.insert(profile.into(), (!extenders.is_empty(), full));
         let lane = state.lanes.entry(profile.into());
         let lane = lane.or_insert_with(|| Arc::new(Lane::new(profile.into(), self.0.with.clone()))).clone();
-        self.want(&state);
+        self.tidy(&mut state);
         drop(state);
         lane.configure(extenders);
     }
@@ -145,16 +145,19 @@ impl Lanes {
     pub fn remove(&self, profile: &str) {
         let mut state = self.lock();
         state.wanted.remove(profile);
-        self.want(&state);
         if let Some(lane) = state.lanes.remove(profile) {
             lane.configure(Vec::new());
-            state.past.retain(|lane| lane.is_busy());
             state.past.push(lane);
         }
+        self.tidy(&mut state);
     }
 
-    fn want(&self, state: &State) {
-        let any = |f: fn(&(bool, bool)) -> bool| state.wanted.values().any(f);
+    /// Forgets the lanes of profiles that are gone once nothing is under way in them, and what only they wanted.
+    fn tidy(&self, state: &mut State) {
+        let State { lanes, past, wanted, .. } = state;
+        past.retain(|lane| lane.is_busy());
+        lanes.retain(|profile, lane| wanted.contains_key(profile) || lane.is_busy());
+        let any = |f: fn(&(bool, bool)) -> bool| wanted.values().any(f);
         self.0.store.want(any(|(pods, _)| *pods), any(|(_, nodes)| *nodes));
     }
 

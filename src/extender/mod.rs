@@ -38,6 +38,7 @@ mod testing;
 #[cfg(test)]
 mod tls_tests;
 
+mod api_servers;
 mod binder;
 mod breaker;
 #[cfg(test)]
@@ -58,6 +59,7 @@ mod stats;
 mod taps;
 mod tls;
 
+pub use api_servers::api_server_addresses;
 pub use breaker::{Breaker, Change, Circuit, FAILURES, Pass};
 pub use budget::{Budget, Hold, PROFILE_BYTES};
 pub use endpoints::{Service, SliceList, ready_addresses};

@@ -6,11 +6,12 @@ use super::error::Failure;
 use super::settings::Endpoint;
 use crate::cluster::send::Call;
 use crate::core::io::ExtenderErrorKind;
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -29,6 +30,9 @@ pub(super) fn system_lookup() -> Lookup {
     Arc::new(|name, port| Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) }))
 }
 
+/// A look-up that is under way, for all who wait for it.
+type Pending = Shared<BoxFuture<'static, Result<Arc<[SocketAddr]>, Arc<str>>>>;
+
 /// Finds an extender's addresses.
 pub(super) struct Resolver {
     endpoint: Endpoint,
@@ -36,12 +40,16 @@ pub(super) struct Resolver {
     lookup: Lookup,
     kube: kube::Client,
     read: Mutex<Option<(Instant, Arc<[SocketAddr]>)>>,
+    /// One look-up at a time: each takes a thread of the process for as long as a name server is silent, however early
+    /// its call gives up.
+    pending: std::sync::Mutex<Option<Pending>>,
     turn: AtomicUsize,
 }
 
 impl Resolver {
     pub(super) fn new(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, kube: kube::Client) -> Self {
-        Self { endpoint, policy, lookup, kube, read: Mutex::new(None), turn: AtomicUsize::new(0) }
+        let (read, pending) = (Mutex::new(None), std::sync::Mutex::new(None));
+        Self { endpoint, policy, lookup, kube, read, pending, turn: AtomicUsize::new(0) }
     }
 
     /// The addresses that may be connected to, the one whose turn it is first; at least one.
@@ -80,9 +88,22 @@ impl Resolver {
     }
 
     async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-        (self.lookup)(name.to_owned(), port)
-            .await
-            .map_err(|e| Failure::unsent(ExtenderErrorKind::Connection, format!("host {name} is not found: {e}")))
+        let lock = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || {
+            let found = (self.lookup)(name.to_owned(), port);
+            let found = async move { found.await.map(Arc::from).map_err(|e| Arc::from(e.to_string())) };
+            found.boxed().shared()
+        };
+        let pending = lock().get_or_insert_with(begin).clone();
+        let found = pending.clone().await;
+        {
+            let mut current = lock();
+            if current.as_ref().is_some_and(|now| now.ptr_eq(&pending)) {
+                *current = None;
+            }
+        }
+        let found = found.map(|found: Arc<[SocketAddr]>| found.to_vec());
+        found.map_err(|e| Failure::unsent(ExtenderErrorKind::Connection, format!("host {name} is not found: {e}")))
     }
 
     async fn endpoints(&self, namespace: &str, name: &str, port: u16) -> Result<Arc<[SocketAddr]>, Failure> {

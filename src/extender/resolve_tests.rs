@@ -123,3 +123,31 @@ async fn a_service_that_is_not_there_or_has_no_such_port_says_so() {
     let message = resolver.addresses().await.unwrap_err().error.message;
     assert!(message.contains("Service gpu/ext has no TCP port 8443: correct endpoint.service.port"), "{message}");
 }
+
+#[tokio::test]
+async fn a_silent_name_server_takes_one_look_up_however_many_give_up() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (count, answer) = (asked.clone(), Arc::new(tokio::sync::Notify::new()));
+    let waits = answer.clone();
+    let lookup: Lookup = Arc::new(move |_, port| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let waits = waits.clone();
+        Box::pin(async move {
+            waits.notified().await;
+            Ok(vec![SocketAddr::new("10.0.0.1".parse().unwrap(), port)])
+        })
+    });
+    let api = nobody().await;
+    let resolver = Resolver::new(url("https://ext.example.com"), Arc::default(), lookup, api.client());
+    for _ in 0..5 {
+        let hasty = tokio::time::timeout(std::time::Duration::from_millis(10), resolver.addresses());
+        assert!(hasty.await.is_err());
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    answer.notify_one();
+    assert_eq!(resolver.addresses().await.unwrap().len(), 1);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    answer.notify_one();
+    resolver.addresses().await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "the next connection looks again");
+}

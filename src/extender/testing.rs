@@ -49,6 +49,8 @@ pub(super) enum Act {
     Reset,
     /// Nothing, ever.
     Hang,
+    /// These bytes, and then nothing.
+    Stall(&'static str),
     /// A head, then this piece again and again until nobody reads any more.
     Flood(&'static str, &'static [u8]),
 }
@@ -171,6 +173,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             }
             Act::Reset => return,
             Act::Hang => std::future::pending().await,
+            Act::Stall(bytes) => {
+                let _sent = write_all(&mut stream, bytes.as_bytes()).await;
+                std::future::pending().await
+            }
             Act::Flood(head, piece) => {
                 let _sent = write_all(&mut stream, head.as_bytes()).await;
                 while write_all(&mut stream, piece).await.is_ok() {}

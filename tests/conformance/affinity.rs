@@ -142,7 +142,7 @@ fn broken_expression(draw: &mut Draw) -> Value {
 
 fn pod_affinity(draw: &mut Draw, world: &World, labels: &Map<String, Value>) -> Value {
     let mut affinity = Map::new();
-    if draw.percent(60) {
+    if draw.percent(if world.crowd.is_some() { 80 } else { 60 }) {
         let count = if draw.percent(70) { 1 } else { draw.between(1, 3) };
         affinity.insert(REQUIRED.into(), (0..count).map(|_| pod_term(draw, world, labels)).collect());
     }

@@ -1,5 +1,6 @@
 //! An answer in the form in which both sides give it: that of `berth explain -o json`.
 
+use super::preemption::Preemption;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ pub struct PodAnswer {
     /// The error that ended the attempt.
     pub error: Option<String>,
     pub nodes: Option<Vec<NodeAnswer>>,
+    /// What preemption comes to, where nothing is feasible.
+    pub preemption: Option<Preemption>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

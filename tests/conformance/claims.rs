@@ -32,7 +32,8 @@ pub fn draw_claims(draw: &mut Draw, world: &mut World, objects: &mut Vec<Value>)
         }
     }
     for namespace in world.namespaces.clone() {
-        for index in 0..draw.between(1, 5) {
+        let several = if crowded_limits(world) { 9 } else { 5 };
+        for index in 0..draw.between(1, several) {
             let purpose = purpose(draw, world);
             let claim = Claim { namespace, name: format!("c{index}"), owner: None };
             claim.draw(draw, world, purpose, objects);
@@ -49,6 +50,9 @@ pub fn purpose(draw: &mut Draw, world: &World) -> Purpose {
     }
     if world.is(Theme::LateClaims) || world.is(Theme::Limits) {
         of.extend([Purpose::Late; 4]);
+    }
+    if crowded_limits(world) {
+        of.extend([Purpose::Bound; 16]);
     }
     if world.is(Theme::BrokenClaims) {
         of.extend([Purpose::Broken; 5]);
@@ -187,8 +191,17 @@ fn bound_volume(draw: &mut Draw, world: &World, name: &str, claim: &Claim) -> Va
     if draw.percent(if world.is(Theme::BoundClaims) { 45 } else { 10 }) {
         spec["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": volume_terms(draw, world)}});
     }
-    put_source(draw, &mut spec, name);
+    if crowded_limits(world) && draw.percent(85) {
+        spec["csi"] = json!({"driver": DRIVER, "volumeHandle": format!("handle-{name}")});
+    } else {
+        put_source(draw, &mut spec, name);
+    }
     json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec, "status": {"phase": "Bound"}})
+}
+
+/// Whether it is attached volumes that nodes are full of: then they had better count.
+fn crowded_limits(world: &World) -> bool {
+    world.crowd.is_some() && world.is(Theme::Limits)
 }
 
 fn zone_labels(draw: &mut Draw) -> Map<String, Value> {

@@ -1,6 +1,8 @@
 //! One small nasty cluster, drawn from a seed.
 
+use super::budgets;
 use super::config::{SECOND, config};
+use super::crowd::{self, Crowd};
 use super::draw::{Draw, Theme};
 use super::nodes::node;
 use super::pods::{Place, draw_pod};
@@ -23,6 +25,8 @@ pub struct Drawn {
 #[derive(Debug)]
 pub struct World {
     themes: Vec<Theme>,
+    /// Set where nodes are full, and preemption is what the cluster is about.
+    pub crowd: Option<Crowd>,
     pub nodes: Vec<String>,
     pub namespaces: Vec<&'static str>,
     pub storage: Storage,
@@ -47,6 +51,9 @@ impl World {
     }
 }
 
+/// Of a hundred clusters, those about preemption.
+const CROWDED: u32 = 60;
+
 /// Labels of namespaces. The last one has no object: it is being deleted, or was never seen.
 pub const NAMESPACES: [(&str, &[(&str, &str)]); 5] = [
     ("default", &[("kubernetes.io/metadata.name", "default"), ("team", "red")]),
@@ -59,11 +66,22 @@ pub const NAMESPACES: [(&str, &[(&str, &str)]); 5] = [
 /// The cluster of `seed`; with a configuration in some.
 pub fn draw_cluster(seed: u64) -> Drawn {
     let mut draw = Draw::new(seed);
-    let themes = themes(&mut draw);
+    let (crowd, themes) = if draw.percent(CROWDED) {
+        let (crowd, themes) = Crowd::draw(&mut draw);
+        (Some(crowd), themes)
+    } else {
+        (None, themes(&mut draw))
+    };
+    let count = match &crowd {
+        Some(crowd) => crowd.node_count(&mut draw),
+        None => node_count(&mut draw),
+    };
+    let namespaces = namespaces(&mut draw, crowd.is_some());
     let mut world = World {
         themes,
-        nodes: (0..node_count(&mut draw)).map(|i| format!("n{i}")).collect(),
-        namespaces: namespaces(&mut draw),
+        crowd,
+        nodes: (0..count).map(|i| format!("n{i}")).collect(),
+        namespaces,
         storage: Storage::default(),
         owners: Vec::new(),
     };
@@ -78,7 +96,8 @@ pub fn draw_cluster(seed: u64) -> Drawn {
     storage::draw_storage(&mut draw, &mut world, &mut objects);
     workloads::draw_workloads(&mut draw, &mut world, &mut objects);
     draw_pods(&mut draw, &mut world, &mut objects);
-    let configured = world.percent(&mut draw, Theme::BrokenClaims, 80, 35);
+    let usual = if world.crowd.is_some() { 60 } else { 35 };
+    let configured = world.percent(&mut draw, Theme::BrokenClaims, 80, usual);
     let config = configured.then(|| config(&mut draw, &world));
     if let Some(config) = &config {
         choose_profiles(&mut draw, config, &mut objects);
@@ -118,12 +137,30 @@ fn node_count(draw: &mut Draw) -> usize {
     }
 }
 
-fn namespaces(draw: &mut Draw) -> Vec<&'static str> {
+fn namespaces(draw: &mut Draw, crowded: bool) -> Vec<&'static str> {
     let all: Vec<&'static str> = NAMESPACES.iter().map(|(name, _)| *name).collect();
-    if draw.percent(35) { vec![draw.pick(&all[..2])] } else { draw.some(&all, 2, 4) }
+    if draw.percent(if crowded { 70 } else { 35 }) { vec![draw.pick(&all[..2])] } else { draw.some(&all, 2, 4) }
 }
 
 fn draw_pods(draw: &mut Draw, world: &mut World, objects: &mut Vec<Value>) {
+    if let Some(crowd) = world.crowd.clone() {
+        crowd::draw_placed(draw, world, &crowd, objects);
+    } else {
+        draw_placed(draw, world, objects);
+    }
+    budgets::draw_budgets(draw, world, objects);
+    let pending = match draw.below(100) {
+        0..=79 if world.crowd.is_some() => draw.between(2, 5),
+        0..=79 => draw.between(1, 4),
+        80..=97 => draw.between(5, 9),
+        _ => draw.between(10, 20),
+    };
+    for index in 0..pending as usize {
+        draw_pod(draw, world, &format!("p{index}"), &Place::Pending, objects);
+    }
+}
+
+fn draw_placed(draw: &mut Draw, world: &mut World, objects: &mut Vec<Value>) {
     let nodes = world.nodes.len();
     let assigned = match draw.below(100) {
         0..=9 => 0,
@@ -135,13 +172,5 @@ fn draw_pods(draw: &mut Draw, world: &mut World, objects: &mut Vec<Value>) {
         let ghost = nodes == 0 || draw.percent(1);
         let on = if ghost { "no-such-node".to_owned() } else { draw.one_of(&world.nodes).clone() };
         draw_pod(draw, world, &format!("a{index}"), &Place::On(on), objects);
-    }
-    let pending = match draw.below(100) {
-        0..=79 => draw.between(1, 4),
-        80..=97 => draw.between(5, 9),
-        _ => draw.between(10, 20),
-    };
-    for index in 0..pending as usize {
-        draw_pod(draw, world, &format!("p{index}"), &Place::Pending, objects);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, NodeAnswer, PodAnswer};
 use super::coverage::normalise;
+use super::preemption;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The plugin that upstream lists with 0 on every node of a pod without resource claims.
@@ -12,7 +13,8 @@ const UNNAMED: &str = "default-scheduler";
 const DEFAULT: &str = "default";
 
 /// Parts of an answer that are not compared; each has its section in `docs/differences.md`.
-pub const PARTS_LEFT_OUT: &[&str] = &["DynamicResources scores nothing"];
+pub const PARTS_LEFT_OUT: &[&str] =
+    &["DynamicResources scores nothing", "Static pods are no victims", "Victims that are equally important"];
 
 /// What came of one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +100,7 @@ fn why(answer: &PodAnswer) -> String {
 }
 
 /// What differs: its class, and a text.
-type Note = (String, String);
+pub type Note = (String, String);
 
 /// Compares two judgements, most telling first: what a node is refused for, then scores, then what follows from them.
 fn nodes(upstream: &PodAnswer, berth: &PodAnswer, notes: &mut Vec<Note>) {
@@ -134,6 +136,9 @@ fn nodes(upstream: &PodAnswer, berth: &PodAnswer, notes: &mut Vec<Note>) {
         if a != b {
             notes.push((what.to_owned(), format!("{what}: upstream {a}\n{what}: Berth {b}")));
         }
+    }
+    if notes.is_empty() {
+        preemption::compare(upstream.preemption.as_ref(), berth.preemption.as_ref(), notes);
     }
 }
 

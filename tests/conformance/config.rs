@@ -96,6 +96,14 @@ fn plugin_args(draw: &mut Draw, world: &World) -> Vec<Value> {
     if draw.percent(if spread { 75 } else { 15 }) {
         add("PodTopologySpread", spread_args(draw));
     }
+    let preempts = [(10, 100), (0, 1), (0, 1), (0, 1), (0, 2), (50, 1), (100, 0), (10, 0), (30, 2)];
+    let (percentage, absolute) = draw.pick(&preempts);
+    if draw.percent(if world.crowd.is_some() { 70 } else { 5 }) {
+        add(
+            "DefaultPreemption",
+            json!({"minCandidateNodesPercentage": percentage, "minCandidateNodesAbsolute": absolute}),
+        );
+    }
     if draw.percent(10) {
         add("VolumeBinding", json!({"bindTimeoutSeconds": 30}));
     }
@@ -205,7 +213,7 @@ fn spread_args(draw: &mut Draw) -> Value {
 fn plugins(draw: &mut Draw, world: &World) -> Value {
     let mut sets = Map::new();
     let mut out: Vec<&str> = Vec::new();
-    let storage = world.storage.present;
+    let storage = world.storage.present && world.crowd.is_none();
     if draw.percent(if storage { 85 } else { 30 }) {
         out = if storage && draw.percent(85) { draw.pick(VOLUME_SETS).to_vec() } else { draw.some(&FILTERS, 1, 2) };
         let disabled: Vec<Value> = out.iter().map(|name| json!({"name": name})).collect();

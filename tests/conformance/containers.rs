@@ -59,7 +59,7 @@ impl Containers {
             conditions: Vec::new(),
         };
         let tight = world.is(Theme::Room) || world.is(Theme::Resized);
-        let count = if draw.percent(65) { 1 } else { draw.between(2, 3) };
+        let count = if draw.percent(if world.crowd.is_some() { 88 } else { 65 }) { 1 } else { draw.between(2, 3) };
         for index in 0..count {
             all.main.push(container(draw, world, &format!("c{index}"), pending));
         }
@@ -138,7 +138,11 @@ fn container(draw: &mut Draw, world: &World, name: &str, pending: bool) -> Value
     let image = if world.percent(draw, Theme::Images, 90, 25) { draw.pick(&IMAGES) } else { "plain:v1" };
     container.insert("image".into(), json!(image));
     if !draw.percent(20) {
-        container.insert("resources".into(), json!({"requests": requests(draw, tight, true)}));
+        let asked = match &world.crowd {
+            Some(crowd) => crowd.requests(draw, pending),
+            None => requests(draw, tight, true),
+        };
+        container.insert("resources".into(), json!({"requests": asked}));
     }
     if world.percent(draw, Theme::Ports, 70, 3) {
         let count = draw.between(1, 2);

@@ -3,6 +3,7 @@
 use super::answer::{Answer, NodeAnswer, PodAnswer};
 use super::cluster::NAMESPACES;
 use super::expected::{EXPECTED, Expected, SCORES};
+use super::paths::Taken;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -15,10 +16,13 @@ pub struct Coverage {
     scored: BTreeMap<String, usize>,
     pods: usize,
     fitting: usize,
+    /// Paths through preemption.
+    pub paths: Taken,
 }
 
 impl Coverage {
     pub fn add(&mut self, upstream: &Answer) {
+        self.paths.add(&upstream.pods);
         for pod in &upstream.pods {
             self.pods += 1;
             self.fitting += usize::from(pod.feasible > 0);
@@ -66,6 +70,7 @@ impl Coverage {
         reasons
             .map(|e| format!("{} {}: {}", e.plugin, e.code, e.reason))
             .chain(scores.map(|plugin| format!("{plugin}: two different scores")))
+            .chain(self.paths.missing())
             .collect()
     }
 
@@ -90,6 +95,7 @@ impl Coverage {
         for plugin in SCORES {
             let _ = writeln!(text, "{:>7}  {plugin}", self.scored.get(*plugin).copied().unwrap_or(0));
         }
+        let _ = write!(text, "\n{}", self.paths.table());
         for strange in self.unknown() {
             let _ = writeln!(text, "not in the list: {strange}");
         }

@@ -2,6 +2,7 @@
 
 use super::cluster::Drawn;
 use super::compare::Difference;
+use super::preemption::WANTS_NONE;
 use serde_json::Value;
 
 /// A class of differences that is left out, and counted.
@@ -20,6 +21,7 @@ pub const KNOWN: &[Known] = &[
     Known { name: "Nominations that upstream forgets", explains: forgotten_nomination },
     Known { name: "Filters run in the default order", explains: another_order },
     Known { name: "Broken volumes of placed pods", explains: neighbour },
+    Known { name: "At least one candidate is looked for", explains: no_candidate_wanted },
 ];
 
 /// The class that explains `difference`, if one does.
@@ -97,6 +99,11 @@ fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
         upstream.contains(&format!("for pod {} ", difference.pod))
     };
     failed && !about_itself
+}
+
+/// The percentage of few nodes comes to none, and no absolute number stands against it: upstream then never preempts.
+fn no_candidate_wanted(_: &Drawn, difference: &Difference) -> bool {
+    difference.class == WANTS_NONE
 }
 
 fn key(object: &Value) -> String {

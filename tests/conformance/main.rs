@@ -23,12 +23,14 @@
 
 mod affinity;
 mod answer;
+mod budgets;
 mod claims;
 mod cluster;
 mod compare;
 mod config;
 mod containers;
 mod coverage;
+mod crowd;
 mod draw;
 mod engine;
 mod expected;
@@ -36,10 +38,13 @@ mod known;
 mod nodes;
 mod options;
 mod oracle;
+mod paths;
 mod pods;
+mod preemption;
 mod run;
 mod selectors;
 mod shrink;
+mod situations;
 mod spread;
 mod storage;
 mod volumes;
@@ -53,7 +58,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 /// Runs smaller than this prove nothing about coverage.
-const ENOUGH: usize = 2_000;
+const ENOUGH: usize = 4_000;
 
 #[test]
 fn every_answer_is_upstreams() {
@@ -70,6 +75,9 @@ fn every_answer_is_upstreams() {
         println!("{}", run::manifest(&draw_cluster(only)));
     }
     assert!(summary.differences.is_empty(), "{}\n{}", summary.line(&options), summary.report(&mut oracle, engine::ask));
+    let searched = summary.coverage.paths.clusters;
+    let many = options.only.is_some() || searched * 5 >= summary.clusters * 2;
+    assert!(many, "victims were searched in {searched} clusters only, of {}", summary.clusters);
     let unknown = summary.coverage.unknown();
     assert!(
         unknown.is_empty(),
@@ -113,6 +121,29 @@ fn faulty(drawn: &cluster::Drawn) -> Answer {
         }
     }
     answer
+}
+
+#[test]
+fn planted_faults_of_preemption_are_found() {
+    let mut oracle = Oracle::start();
+    let options = Options { seed: 11, clusters: 150, only: None, verbose: false };
+    type Fault = fn(&mut preemption::Preemption);
+    let faults: [(&str, Fault); 5] = [
+        ("preemption: other victims", |p| p.candidates.iter_mut().for_each(|c| drop(c.victims.pop()))),
+        ("preemption: other violations", |p| p.candidates.iter_mut().for_each(|c| c.budget_violations = 0)),
+        ("preemption: only to upstream a candidate", |p| drop(p.candidates.pop())),
+        ("preemption: another choice", |p| p.node = p.candidates.last().map(|c| c.node.clone())),
+        ("preemption: upstream says", |p| p.message = p.message.as_ref().map(|text| text.replace("1 ", "2 "))),
+    ];
+    for (class, fault) in faults {
+        let berth = |drawn: &cluster::Drawn| {
+            let mut answer = engine::ask(drawn);
+            answer.pods.iter_mut().filter_map(|pod| pod.preemption.as_mut()).for_each(fault);
+            answer
+        };
+        let found = run::run(&options, &mut oracle, berth).differences;
+        assert!(found.keys().any(|key| key.starts_with(class)), "{class}: {:?}", found.keys());
+    }
 }
 
 #[test]

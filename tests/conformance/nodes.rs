@@ -49,7 +49,11 @@ pub fn node(draw: &mut Draw, world: &World, index: usize) -> Value {
         let count = draw.between(1, 3);
         spec.insert("taints".into(), (0..count).map(|_| taint(draw)).collect());
     }
-    let mut status = json!({"allocatable": allocatable(draw, world)});
+    let room = match &world.crowd {
+        Some(crowd) => crowd.allocatable(draw),
+        None => allocatable(draw, world),
+    };
+    let mut status = json!({"allocatable": room});
     if world.percent(draw, Theme::Images, 85, 15) {
         status["images"] = images(draw);
     }

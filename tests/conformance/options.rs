@@ -6,7 +6,7 @@ use std::env::VarError;
 const SEED: u64 = 1_036_003;
 
 /// How many clusters a plain `cargo test` looks at.
-const CLUSTERS: usize = 2_000;
+const CLUSTERS: usize = 5_000;
 
 /// What to run.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::cluster::Drawn;
 use super::engine::told_upstream;
+use super::preemption;
 use serde_json::json;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::PathBuf;
@@ -78,7 +79,7 @@ impl Drop for Oracle {
 }
 
 fn write(questions: &mut impl Write, drawn: &Drawn) {
-    let mut line = json!({"id": drawn.seed, "objects": drawn.objects});
+    let mut line = json!({"id": drawn.seed, "objects": drawn.objects, "preemption": preemption::asked(drawn)});
     if let Some(config) = told_upstream(drawn) {
         line["config"] = config;
     }

@@ -3,6 +3,7 @@
 use super::affinity::affinity;
 use super::cluster::World;
 use super::containers::Containers;
+use super::crowd;
 use super::draw::{Draw, Theme};
 use super::nodes::{DISKS, EFFECTS, HOSTNAME, TAINT_KEYS, TAINT_VALUES, ZONE, ZONES};
 use super::selectors::pod_labels;
@@ -38,8 +39,8 @@ pub fn draw_pod(draw: &mut Draw, world: &mut World, name: &str, place: &Place, o
     if let Some(volumes) = pod_volumes(draw, world, (namespace, name), pending, objects) {
         spec.insert("volumes".into(), volumes);
     }
-    if draw.percent(40) {
-        spec.insert("priority".into(), json!(draw.pick(&[0, 10, -5, 1000])));
+    if let Some(priority) = priority(draw, world, pending) {
+        spec.insert("priority".into(), json!(priority));
     }
     let (hot, cold) = if pending { (75, 10) } else { (10, 10) };
     if world.percent(draw, Theme::Taints, hot, cold) {
@@ -50,10 +51,20 @@ pub fn draw_pod(draw: &mut Draw, world: &mut World, name: &str, place: &Place, o
         Place::On(node) => {
             spec.insert("nodeName".into(), json!(node));
             placed(draw, &mut metadata, &mut status);
+            if world.crowd.is_some() {
+                crowd::placed(draw, &mut metadata, &mut status);
+            }
         }
         Place::Pending => waiting(draw, world, &labels, &mut spec, &mut status),
     }
     objects.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}));
+}
+
+fn priority(draw: &mut Draw, world: &World, pending: bool) -> Option<i32> {
+    match &world.crowd {
+        Some(crowd) => crowd.priority(draw, pending),
+        None => draw.percent(40).then(|| draw.pick(&[0, 10, -5, 1000])),
+    }
 }
 
 /// What only a placed pod has: an end, or one that is near.
@@ -92,7 +103,11 @@ fn waiting(
     if draw.percent(2) {
         spec.insert("schedulingGates".into(), json!([{"name": "example.com/first"}, {"name": "second"}]));
     }
-    if world.percent(draw, Theme::Nominated, 45, 2) {
+    if draw.percent(8) {
+        spec.insert("preemptionPolicy".into(), json!(draw.pick(&["Never", "PreemptLowerPriority"])));
+    }
+    let promised = if world.crowd.is_some() { 15 } else { 2 };
+    if world.percent(draw, Theme::Nominated, 45, promised) {
         let on = if world.nodes.is_empty() || draw.percent(5) {
             "gone".to_owned()
         } else {

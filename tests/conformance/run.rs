@@ -71,8 +71,10 @@ impl Summary {
     /// One line.
     pub fn line(&self, options: &Options) -> String {
         format!(
-            "conformance: {} clusters in {:.0} s, seed {}: {} pods the same, {} different, {} differ as documented",
+            "conformance: {} clusters ({} with victims searched) in {:.0} s, seed {}: \
+             {} pods the same, {} different, {} differ as documented",
             self.clusters,
+            self.coverage.paths.clusters,
             self.seconds,
             options.seed,
             self.same,

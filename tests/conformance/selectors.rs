@@ -94,7 +94,7 @@ fn expression(draw: &mut Draw, labels: &[(&str, &[&str])]) -> Value {
 }
 
 /// One that does not parse.
-fn broken_selector(draw: &mut Draw) -> Value {
+pub fn broken_selector(draw: &mut Draw) -> Value {
     match draw.below(4) {
         0 => json!({"matchExpressions": [{"key": "app", "operator": "In"}]}),
         1 => json!({"matchExpressions": [{"key": "app", "operator": "Exists", "values": ["web"]}]}),

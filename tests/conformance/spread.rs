@@ -15,7 +15,11 @@ pub fn constraints(draw: &mut Draw, world: &World, labels: &Map<String, Value>) 
 
 fn constraint(draw: &mut Draw, world: &World, labels: &Map<String, Value>) -> Value {
     let bad = world.is(Theme::BadInput) && draw.percent(35);
-    let hard = draw.percent(if bad { 15 } else { 50 });
+    let hard = draw.percent(match (bad, &world.crowd) {
+        (true, _) => 15,
+        (false, Some(_)) => 85,
+        (false, None) => 50,
+    });
     let mut constraint = json!({
         "maxSkew": if bad { 0 } else { draw.between(1, if hard { 3 } else { 5 }) },
         "topologyKey": if bad { draw.pick(&[HOSTNAME, ZONE]) } else { topology_key(draw) },

@@ -66,7 +66,7 @@ pub fn draw_storage(draw: &mut Draw, world: &mut World, objects: &mut Vec<Value>
         }
     }
     if world.is(Theme::Limits) && !world.nodes.is_empty() {
-        for index in 0..draw.between(0, 4) {
+        for index in 0..draw.between(0, if world.crowd.is_some() { 1 } else { 4 }) {
             objects.push(attachment(draw, world, index));
         }
     }
@@ -143,7 +143,11 @@ fn csi_node(draw: &mut Draw, world: &World, node: &str) -> Value {
         }
         let mut driver = json!({"name": name, "nodeID": node, "topologyKeys": null});
         if draw.percent(85) {
-            let count = if limited { draw.between(0, 3) } else { draw.between(5, 30) };
+            let count = match (limited, &world.crowd) {
+                (true, Some(_)) => draw.between(1, 3),
+                (true, None) => draw.between(0, 3),
+                (false, _) => draw.between(5, 30),
+            };
             driver["allocatable"] = if draw.percent(92) { json!({"count": count}) } else { json!({}) };
         }
         drivers.push(driver);

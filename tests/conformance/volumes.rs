@@ -13,7 +13,8 @@ pub fn pod_volumes(
     pending: bool,
     objects: &mut Vec<Value>,
 ) -> Option<Value> {
-    let claims = world.storage.present && draw.percent(if pending { 75 } else { 40 });
+    let often = if pending || world.crowd.is_some() { 75 } else { 40 };
+    let claims = world.storage.present && draw.percent(often);
     let (hot, cold) = if pending { (75, 2) } else { (55, 2) };
     let disks = world.percent(draw, Theme::Disks, hot, cold) || (world.is(Theme::Limits) && draw.percent(30));
     let mut volumes = Vec::new();
@@ -23,7 +24,7 @@ pub fn pod_volumes(
         }
     }
     if disks {
-        for index in 0..draw.between(1, 2) {
+        for index in 0..draw.between(1, if world.crowd.is_some() { 1 } else { 2 }) {
             volumes.push(disk(draw, &format!("d{index}")));
         }
     }

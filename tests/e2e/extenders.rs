@@ -123,15 +123,14 @@ fn a_bind_by_an_extender_whose_answer_is_lost_is_read_back() {
 
 #[test]
 fn plain_http_takes_an_option_and_the_refusal_says_which() {
-    let world = World::with(
-        "ext-refused",
-        &json!({"extenders": [{
-            "name": "ext",
-            "endpoint": {"url": "http://localhost:1/scheduler"},
-            "verbs": {"filter": {"path": "filter"}},
-        }]}),
-        1,
-    );
+    let world = World::new("ext-refused");
+    world.node("0", "4", |node| node);
+    let extender = json!({
+        "name": "ext",
+        "endpoint": {"url": "http://localhost:1/scheduler"},
+        "verbs": {"filter": {"path": "filter"}},
+    });
+    world.profile("ext-refused", &json!({"extenders": [extender]}));
     world.pod("a", "100m", |_| {});
     let message = world.held("a");
     assert!(message.contains("--extender-allow-http localhost"), "{message}");

@@ -161,6 +161,18 @@ impl ClassCache {
         class
     }
 
+    /// The class of a shape that was looked at just now: the scratch one where it still is in there, which is no coming back.
+    pub(super) fn again(&mut self, profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> &mut Class {
+        let Some(mut class) = self.scratch.take_if(|class| Arc::ptr_eq(&class.subject.shape, shape)) else {
+            return self.get(profile, ledger, shape);
+        };
+        if class.subject.refresh(profile, ledger) {
+            class.columns.clear();
+        }
+        class.columns.fit_to(ledger.nodes().rows());
+        self.scratch.insert(class)
+    }
+
     /// Forgets everything: the profile changed.
     pub(super) fn clear(&mut self) {
         *self = Self::default();

@@ -190,7 +190,7 @@ impl Scheduler {
             return Err(Stop::Refused(refusal));
         }
         let cx = Cx { profile: &self.profile, ledger };
-        let class = self.classes.get(&self.profile, ledger, &pod.shape);
+        let class = self.classes.again(&self.profile, ledger, &pod.shape);
         let relations = self.tables.pre_filter(cx, pod, &class.subject)?;
         let special = Special::new(ledger, pod, relations);
         Ok((Survey::new(cx, class, special, &self.nodes, named), &mut self.rng))

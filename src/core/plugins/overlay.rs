@@ -74,7 +74,10 @@ impl Overlay {
 
     /// Puts a pod that was taken away back; nothing happens to one that was not.
     pub(crate) fn restore(&mut self, nodes: &NodeTable, placed: &Arc<Placed>) {
-        if let Some(at) = self.removed.iter().position(|one| one.uid == placed.uid) {
+        // Whoever puts back one after the other took that one away last.
+        let removed = self.removed.iter();
+        let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
+        if let Some(at) = same.or_else(|| removed.clone().rposition(|one| one.uid == placed.uid)) {
             self.removed.swap_remove(at);
             self.count(nodes, &placed.usage.requests, 1);
         }

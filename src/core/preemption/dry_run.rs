@@ -146,8 +146,11 @@ impl<'t> DryRun<'t> {
             return Err(Status::Passed);
         }
         self.bench.set_up(&self.survey, node);
-        for lower in &self.lower {
-            self.bench.remove(self.ledger, lower.placed);
+        // Those that are put back first are taken away last.
+        for violating in [false, true] {
+            for lower in self.lower.iter().rev().filter(|lower| lower.violates == violating) {
+                self.bench.remove(self.ledger, lower.placed);
+            }
         }
         let verdict = self.bench.judge(&self.survey, node);
         if !verdict.fits() {

@@ -26,7 +26,7 @@ type attempt struct {
 }
 
 // judge is what a scheduling cycle with every node examined and every feasible node scored would find for pod.
-func (c *cluster) judge(pod *corev1.Pod, traced bool) podAnswer {
+func (c *cluster) judge(pod *corev1.Pod, asked *request) podAnswer {
 	given := podAnswer{Namespace: pod.Namespace, Name: pod.Name}
 	profile, ok := c.frameworks[pod.Spec.SchedulerName]
 	if !ok {
@@ -39,16 +39,16 @@ func (c *cluster) judge(pod *corev1.Pod, traced bool) podAnswer {
 	state.SetRecordPluginMetrics(false)
 	one := &attempt{cluster: c, framework: profile, pod: pod, state: state}
 	one.diagnosis.NodeToStatus = framework.NewDefaultNodeToStatus()
-	if err := one.run(&given); err != nil {
+	if err := one.run(asked, &given); err != nil {
 		given = podAnswer{Namespace: pod.Namespace, Name: pod.Name, Profile: &name, Error: err.Error()}
 	}
-	if traced {
+	if asked.Trace {
 		given.Trace = &one.trace
 	}
 	return given
 }
 
-func (a *attempt) run(into *podAnswer) (err error) {
+func (a *attempt) run(asked *request, into *podAnswer) (err error) {
 	defer a.panics.as(&err)
 	if into.Reason, err = a.gate(); err != nil || into.Reason != "" {
 		return err
@@ -66,6 +66,11 @@ func (a *attempt) run(into *podAnswer) (err error) {
 	if len(feasible) == 0 {
 		unfit := framework.FitError{Pod: a.pod, NumAllNodes: len(a.nodes), Diagnosis: a.diagnosis}
 		into.Message = unfit.Error()
+		if asked.Preemption != nil {
+			if into.Preemption, err = a.preempt(asked.Preemption); err != nil {
+				return err
+			}
+		}
 	}
 	scores, err := a.score(feasible)
 	if err != nil {

@@ -130,8 +130,14 @@ func respond(asked *request) answer {
 		return given
 	}
 	defer cluster.close()
+	if asked.Preemption != nil {
+		if err := cluster.hook(asked.Preemption, objects); err != nil {
+			given.Error = err.Error()
+			return given
+		}
+	}
 	for _, pod := range objects.pending() {
-		given.Pods = append(given.Pods, cluster.judge(pod, asked.Trace))
+		given.Pods = append(given.Pods, cluster.judge(pod, asked))
 	}
 	return given
 }

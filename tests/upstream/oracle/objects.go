@@ -200,3 +200,14 @@ func (o *objects) pending() []*corev1.Pod {
 	})
 	return found
 }
+
+// positions are the places of the pods in the order in which they were given.
+func (o *objects) positions() map[types.UID]int {
+	found := make(map[types.UID]int)
+	for at, object := range o.byType[reflect.TypeFor[*corev1.Pod]()] {
+		if pod, ok := object.(*corev1.Pod); ok {
+			found[pod.UID] = at
+		}
+	}
+	return found
+}

@@ -16,6 +16,18 @@ type request struct {
 	ConfigFile string `json:"configFile"`
 	// Trace asks for the plugins that stepped aside, in each pod's answer.
 	Trace bool `json:"trace"`
+	// Preemption asks what would be done for each pod that fits nowhere.
+	Preemption *preemptionAsked `json:"preemption"`
+}
+
+// preemptionAsked fixes what upstream leaves to chance.
+type preemptionAsked struct {
+	// Offset is the potential node, counted from 0 and modulo their number, at which a live search begins.
+	Offset int32 `json:"offset"`
+	// Order names nodes in the order in which they are tried; those that it leaves out follow by name.
+	Order []string `json:"order"`
+	// Never are the pods, as namespace/name, that may not be victims.
+	Never []string `json:"never"`
 }
 
 // answer is one line of standard output.
@@ -42,7 +54,72 @@ type podAnswer struct {
 	// Nodes holds refusal and scored values; nil for a pod that was not judged, which a plain omitempty would not
 	// tell from a cluster without nodes.
 	Nodes *[]any `json:"nodes,omitempty"`
-	Trace *trace `json:"trace,omitempty"`
+	// Preemption is set where it was asked for, nothing is feasible, and the profile has the plugin.
+	Preemption *preemptionAnswer `json:"preemption,omitempty"`
+	Trace      *trace            `json:"trace,omitempty"`
+}
+
+// preemptionAnswer is what upstream's preemption comes to.
+type preemptionAnswer struct {
+	// Code is that of PostFilter: Success, Unschedulable or Error.
+	Code string `json:"code"`
+	// Message is PostFilter's where no node is a candidate.
+	Message string `json:"message,omitempty"`
+	// Node is the one that the live search nominates.
+	Node string `json:"node,omitempty"`
+	// Clears is whether the pod loses its nomination.
+	Clears      bool        `json:"clears,omitempty"`
+	Eligibility eligibility `json:"eligibility"`
+	// Potential are the nodes on which it could help, in the order in which they are tried.
+	Potential []string `json:"potential"`
+	// Candidates are those on which it does, every potential node tried, sorted by node.
+	Candidates []candidateAnswer `json:"candidates"`
+	// Refused are those on which it does not, sorted by name.
+	Refused []refusal `json:"refused,omitempty"`
+	// Best are the candidates among which upstream's choice is arbitrary, by name.
+	Best []string `json:"best,omitempty"`
+	// Decided names the criterion that left them.
+	Decided string      `json:"decided,omitempty"`
+	Live    *liveAnswer `json:"live,omitempty"`
+	// Deleted are the pods that the live search has deleted, and Cleared those whose nomination to its node is taken
+	// back; sorted.
+	Deleted []string `json:"deleted,omitempty"`
+	Cleared []string `json:"cleared,omitempty"`
+}
+
+// eligibility is whether a pod may preempt.
+type eligibility struct {
+	Eligible bool   `json:"eligible"`
+	Reason   string `json:"reason,omitempty"`
+	// Nominated is the node that the pod is nominated to, and Unresolvable whether that was refused for good.
+	Nominated    string `json:"nominated,omitempty"`
+	Unresolvable bool   `json:"unresolvable,omitempty"`
+}
+
+// candidateAnswer is a node that fits without the victims.
+type candidateAnswer struct {
+	Node string `json:"node"`
+	// Victims are in upstream's order, most important first.
+	Victims          []string `json:"victims"`
+	BudgetViolations int64    `json:"budgetViolations"`
+	// Lower counts the node's pods of lower priority, victims or not.
+	Lower int `json:"lower"`
+	// BudgetsMatter is whether there would be other victims, or others first, if there were no budgets.
+	BudgetsMatter bool `json:"budgetsMatter,omitempty"`
+}
+
+// liveAnswer is what a scheduling cycle looks at.
+type liveAnswer struct {
+	Offset int32 `json:"offset"`
+	// Wanted is how many candidates are enough.
+	Wanted int32 `json:"wanted"`
+	// Tried are the nodes of the dry run, in order.
+	Tried []string `json:"tried"`
+	// Candidates are in upstream's order: those that violate no budget first.
+	Candidates []string `json:"candidates"`
+	Best       []string `json:"best,omitempty"`
+	// Message is PostFilter's where the live search finds nothing, and one of every node would.
+	Message string `json:"message,omitempty"`
 }
 
 // refusal is a node that the pod does not fit on.

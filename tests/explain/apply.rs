@@ -108,7 +108,7 @@ fn at(pod: &mut Value, field: &str, to: &Value) {
 }
 
 fn in_brackets(field: &str) -> &str {
-    field.split_once('[').unwrap().1.trim_end_matches(']')
+    field.rsplit_once('[').unwrap().1.trim_end_matches(']')
 }
 
 fn set(map: &mut Value, key: &str, to: &Value) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Clusters that are drawn; more with `BERTH_EXPLAIN_CLUSTERS`.
-const CLUSTERS: usize = 400;
+const CLUSTERS: usize = 1000;
 
 fn report(drawn: &Drawn, objects: &[Value], further: bool) -> Option<Report> {
     let objects: Vec<_> = objects.iter().chain(&drawn.config).collect();

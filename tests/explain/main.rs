@@ -6,6 +6,8 @@
 
 #[path = "../conformance/affinity.rs"]
 mod affinity;
+#[path = "../conformance/budgets.rs"]
+mod budgets;
 #[path = "../conformance/claims.rs"]
 mod claims;
 #[path = "../conformance/cluster.rs"]
@@ -14,6 +16,8 @@ mod cluster;
 mod config;
 #[path = "../conformance/containers.rs"]
 mod containers;
+#[path = "../conformance/crowd.rs"]
+mod crowd;
 #[path = "../conformance/draw.rs"]
 mod draw;
 #[path = "../conformance/nodes.rs"]

@@ -12,9 +12,9 @@ mod scores;
 mod text;
 mod why;
 
-use super::{Answer, clock};
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
+use super::{Answer, clock};
 use crate::core::model::{Pod, PodKey};
 use crate::explain::{self, SEARCHED};
 use anyhow::bail;

@@ -5,6 +5,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark of something else than it says is worth nothing")]
 
+mod extenders;
 mod manifests;
 mod workloads;
 
@@ -164,7 +165,21 @@ fn engine(c: &mut Criterion) {
             b.iter_custom(|runs| (0..runs).map(|_| place_all(workload, &prepared)).sum());
         });
     }
+    if let Some(workload) = Some(&extenders::ASKING).filter(wanted) {
+        let prepared = Prepared::of(workload);
+        group.throughput(Throughput::Elements(prepared.pods.len() as u64));
+        group.bench_function(BenchmarkId::from_parameter(workload.name), |b| {
+            b.iter_custom(|runs| (0..runs).map(|_| extenders::place_all_asking(&prepared)).sum());
+        });
+    }
     group.finish();
+    if let Some(workload) = Some(&extenders::BESIDE).filter(wanted) {
+        let (alone, ratio) = extenders::isolation(&Prepared::of(workload));
+        #[allow(clippy::print_stdout)]
+        {
+            println!("{}: {alone:.0} pods/s alone, {ratio:.3} of that beside it", workload.name);
+        }
+    }
 }
 
 criterion_group! {

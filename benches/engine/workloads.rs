@@ -28,7 +28,7 @@ const ONE_ZONE: &[&str] = &["zone1"];
 const NO_ZONE: &[&str] = &[];
 const TEAMS: usize = 100;
 
-const PLAIN: Workload = Workload {
+pub(crate) const PLAIN: Workload = Workload {
     name: "equal pods, sampled",
     nodes: 5_000,
     zones: ZONES,

@@ -261,7 +261,7 @@ fn a_profile_file_takes_the_place_of_those_among_the_inputs() {
 fn a_scheduler_configuration_serves_as_profile_and_says_what_it_loses() {
     let folder = Folder::new("configuration");
     let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
-    let body = "leaderElection: {leaderElect: true}\nprofiles: [{schedulerName: batch-binpack}]\nextenders: [{urlPrefix: http://x}]\n";
+    let body = "leaderElection: {leaderElect: true}\nprofiles: [{schedulerName: batch-binpack}]\nextenders: [{urlPrefix: http://x, filterVerb: f, managedResources: [{name: a.com/b}]}]\n";
     let config = folder.file("config.yaml", &format!("{head}{body}"));
     for command in ["explain", "simulate"] {
         let output = berth(&[command, "-f", QUICKSTART, "--profile", &config, "-o", "json"]);
@@ -272,7 +272,7 @@ fn a_scheduler_configuration_serves_as_profile_and_says_what_it_loses() {
         let said = stderr(&output);
         for note in [
             "config.yaml, document 1: KubeSchedulerConfiguration: leaderElection: without effect",
-            "config.yaml, document 1: KubeSchedulerConfiguration: extenders[0]: lost: extender http://x",
+            "config.yaml, document 1: KubeSchedulerConfiguration: extenders[0].urlPrefix: plain http: ",
         ] {
             assert!(said.lines().any(|line| line.starts_with("note: ") && line.contains(note)), "{said}");
         }

@@ -35,6 +35,7 @@ mod draw;
 mod engine;
 mod expected;
 mod known;
+mod moved;
 mod nodes;
 mod options;
 mod oracle;

@@ -95,7 +95,7 @@ fn a_configuration_becomes_a_profile_for_each_scheduler_name() {
             "weight": 2,
             "nodePayload": "Names",
             "managedResources": [{"name": "nvidia.com/gpu", "fitCheck": "Skip"}],
-            "tls": {"mode": "Verify", "caBundleRef": {"kind": "Secret", "name": "gpu-extender-gpu-ca", "key": "ca.crt"}}}])
+            "tls": {"caBundleRef": {"kind": "Secret", "name": "gpu-extender-gpu-ca", "key": "ca.crt"}}}])
     );
     let lines = lines(&output);
     let place = "config.yaml, document 1: KubeSchedulerConfiguration";
@@ -116,7 +116,7 @@ fn comments_say_where_what_came_from() {
     for line in [
         "# Written by berth convert from ",
         "  # from profiles[0].plugins.score.enabled[0].weight",
-        "  # from profiles[0].plugins.postFilter: DefaultPreemption does not run at postFilter",
+        "  # from profiles[0].plugins: DefaultPreemption does not run at postFilter",
         "  # from profiles[0].pluginConfig[0].args",
         "  # from extenders[0]",
     ] {
@@ -163,17 +163,32 @@ fn json_has_the_documented_keys() {
     assert_eq!(output.status.code(), Some(2));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let keys: Vec<&String> = answer.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["profiles", "manifests", "losses"]);
+    assert_eq!(keys, ["losses", "manifests", "profiles"]);
     assert_eq!(answer["profiles"][0]["kind"], "SchedulerProfile");
     assert_eq!(answer["manifests"][0]["kind"], "Secret");
     let loss = &answer["losses"][2];
     let keys: Vec<&String> = loss.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["source", "field", "kind", "message"]);
+    assert_eq!(keys, ["field", "kind", "message", "source"]);
     assert_eq!((&loss["field"], &loss["kind"]), (&json!("extenders[0].tlsConfig.caData"), &json!("Lost")));
     // Both forms say the same.
     let mut yaml = documents(&berth(&["convert", "-f", &fixture("config.yaml")]));
     yaml.truncate(2);
     assert_eq!(answer["profiles"], json!(yaml));
+}
+
+#[test]
+fn the_example_places_its_pods() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let (cluster, pods) = (format!("{root}/examples/quickstart/cluster.yaml"), format!("{EXAMPLE}/pods.yaml"));
+    let profile = format!("{EXAMPLE}/profile.yaml");
+    let output = berth(&["simulate", "-f", &cluster, "-f", &pods, "--profile", &profile, "-o", "json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["summary"]["scheduled"], &report["summary"]["unschedulable"]),
+        (&json!(2), &json!(1)),
+        "{report}"
+    );
 }
 
 /// What the example's folder shows is what the command prints, and a Policy in JSON and one in YAML are one Policy.

@@ -1,16 +1,21 @@
 //! The command line: one file per command, and how answers are printed.
 //!
+//! Started as `kubectl-berth`, it is a plugin of kubectl and speaks of itself as `kubectl berth`.
+//!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
 
 mod clock;
 mod compare;
+mod complete;
 mod completion;
 mod convert;
 mod crd;
 mod explain;
 mod inputs;
+mod live;
 mod operator;
 mod output;
+mod program;
 mod simulate;
 mod units;
 mod version;
@@ -18,7 +23,8 @@ mod version;
 pub use convert::{converted, converted_back};
 pub use inputs::{InputError, Inputs, inputs_from};
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
+use program::Program;
 use std::process::ExitCode;
 
 /// The command line as it was typed.
@@ -56,11 +62,26 @@ enum Command {
 /// The command line of this process, or the exit code where there is nothing to run: help was asked for and printed, or
 /// the usage was wrong and said so.
 pub fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|e| {
+    let program = Program::current();
+    if program == Program::Completer {
+        return Err(complete());
+    }
+    let parsed = program.command().try_get_matches_from(std::env::args_os());
+    parsed.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|e| {
         let _ = e.print();
         // Not clap's 2, which is an answer here.
         if e.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     })
+}
+
+/// Tells kubectl what may come next.
+fn complete() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let lines = complete::suggestions(&Program::Completer.command(), &words);
+    match output::print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}"))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// Runs the command and prints what it answers; an error goes to standard error as one line.

@@ -28,6 +28,15 @@ pub enum ConnectError {
         #[source]
         source: kube::config::KubeconfigError,
     },
+    /// A context was asked for that no kubeconfig holds.
+    #[error("context {name}: {source}; `kubectl config get-contexts` lists those that are there")]
+    Context {
+        /// The context.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
     /// Neither a kubeconfig nor a service account was found.
     #[error(
         "no cluster configured: {0}; outside a cluster give --kubeconfig or KUBECONFIG, inside one mount the pod's service account"
@@ -157,13 +166,26 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ConnectError>
 }
 
 async fn configure(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    configure_for(kubeconfig, None).await
+}
+
+/// Reads the configuration as [`connect`] does, and takes its `context` instead of the current one, if one is given.
+///
+/// A context is looked for in kubeconfigs only: inside a cluster there is but one.
+pub async fn configure_for(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, ConnectError> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let named = kubeconfig.map(Path::to_path_buf).or_else(named_by_environment);
     let Some(path) = named else {
-        return Config::infer().await.map_err(|e| ConnectError::NoConfig(Box::new(e)));
+        return match context {
+            None => Config::infer().await.map_err(|e| ConnectError::NoConfig(Box::new(e))),
+            Some(name) => Config::from_kubeconfig(&options)
+                .await
+                .map_err(|source| ConnectError::Context { name: name.to_owned(), source }),
+        };
     };
     let at = |source| ConnectError::Kubeconfig { path: path.clone(), source };
     let file = Kubeconfig::read_from(&path).map_err(at)?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(at)
+    Config::from_custom_kubeconfig(file, &options).await.map_err(at)
 }
 
 /// A single path in `KUBECONFIG`; a list of paths is left to kube, which merges them.
@@ -174,11 +196,26 @@ fn named_by_environment() -> Option<PathBuf> {
     paths.next().is_none().then_some(first)
 }
 
-/// Builds the clients for a configuration that is there already, and asks the API server for its version.
-pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
-    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+/// Builds one client for a configuration, for reading only, and asks the API server for its version. With it comes the
+/// server's address.
+pub async fn reader(mut config: Config) -> Result<(Client, String), ConnectError> {
+    let server = prepare(&mut config);
+    let client = Client::try_from(config)
+        .map_err(|source| ConnectError::Client { server: server.clone(), source: Box::new(source) })?;
+    probe(&client, &server).await?;
+    Ok((client, server))
+}
+
+/// Sets what all our clients have in common; the server's address.
+fn prepare(config: &mut Config) -> String {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.headers.push((HeaderName::from_static("user-agent"), HeaderValue::from_static(USER_AGENT)));
+    config.cluster_url.to_string().trim_end_matches('/').to_owned()
+}
+
+/// Builds the clients for a configuration that is there already, and asks the API server for its version.
+pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
+    let server = prepare(&mut config);
     let build = |retry: bool| {
         let mut config = config.clone();
         config.default_retry = retry;

@@ -560,6 +560,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_nomination_is_written_with_the_condition_and_alone_where_the_pod_has_changed() {
+        let server = Scripted::start(|asked| async move {
+            let is_late = asked.path.contains("/changed/") && asked.content_type.contains("strategic");
+            if is_late { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }
+        })
+        .await;
+        let writer = RefusalWriter::new(server.client(), open(), Nominated::default());
+        let set = || NominatedNode::Set("n1".into());
+        writer.write(Arc::new(pod("ns", "fresh")), NO, say("no"), set());
+        until("written", || writer.counters().written == 1).await;
+        writer.write(Arc::new(pod("ns", "changed")), NO, say("no"), set());
+        until("both", || server.requests().len() == 3).await;
+        let asked = server.requests();
+        assert_eq!(asked[0].body["status"]["nominatedNodeName"], "n1");
+        let alone = json!([
+            {"op": "test", "path": "/metadata/uid", "value": "uid-changed"},
+            {"op": "add", "path": "/status/nominatedNodeName", "value": "n1"},
+        ]);
+        assert_eq!(asked[2].body, alone);
+    }
+
+    #[tokio::test]
     async fn the_nomination_of_a_pod_that_changed_is_ended_by_itself() {
         let server = Scripted::start(|asked| async move {
             if asked.number == 0 { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }

@@ -83,16 +83,20 @@ fn minus(of: &Requests, taken: &Requests) -> Requests {
 fn taints(cluster: &Cluster, pod: &Pod, nodes: &[&str]) -> Detail {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for node in cluster.nodes.iter().filter(|n| nodes.binary_search(&&*n.name).is_ok()) {
-        if let Some(taint) = first_hard_taint(node, pod) {
+        if let Some(taint) = hard_taints(node, pod).into_iter().next() {
             *found.entry(taint).or_default() += 1;
         }
     }
     Detail::Taints(found)
 }
 
-fn first_hard_taint(node: &Node, pod: &Pod) -> Option<String> {
+/// The taints of `node` that keep `pod` away, as `key=value:Effect`, in the node's order.
+pub fn hard_taints(node: &Node, pod: &Pod) -> Vec<String> {
     let hard = node.taints.iter().filter(|t| t.effect != TaintEffect::PreferNoSchedule);
-    let taint = hard.into_iter().find(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)))?;
-    let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
-    Some(format!("{}{value}:{:?}", taint.key, taint.effect))
+    let untolerated = hard.filter(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)));
+    let spelled = untolerated.map(|taint| {
+        let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+        format!("{}{value}:{:?}", taint.key, taint.effect)
+    });
+    spelled.collect()
 }

@@ -1,15 +1,28 @@
 //! Why a pod does not fit, or where it would go: each pending pod judged alone against the cluster as given.
 //!
 //! The answers are the engine's own; here they are put into the form that machines read, and given the detail that
-//! people ask for next: how much is free, which taint, which label.
+//! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
+//!
+//! ```text
+//!  detail      the facts behind a reason
+//!  preemption  what evicting others would do
+//!  changes/    the smallest changes that would place a pod
+//!  next        when it is tried next
+//!  further     both of these, and all that stands in the way on one node, added to a report
+//! ```
 
+pub mod changes;
 mod detail;
+mod further;
+mod next;
 mod preemption;
 mod report;
 
-pub use detail::{Detail, detail};
+pub use detail::{Detail, detail, hard_taints};
+pub use further::{SEARCHED, add_changes, add_why};
+pub use next::Next;
 pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
-pub use report::{NodeReport, PodReport, Report};
+pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
 
 use crate::core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use crate::core::model::{Pod, PodKey, Str};
@@ -22,8 +35,13 @@ const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// Explains every pending pod of `cluster`, or only the one named `only`; sorted by namespace and name.
 pub fn explain(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], only: Option<&PodKey>) -> Report {
+    explain_those(cluster, profiles, |pod| only.is_none_or(|key| pod.key == *key))
+}
+
+/// Explains the pending pods of `cluster` that are `wanted`; sorted by namespace and name.
+pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wanted: impl Fn(&Pod) -> bool) -> Report {
     let ledger = cluster.ledger();
-    let wanted = cluster.pending().into_iter().filter(|p| only.is_none_or(|key| p.key == *key));
+    let wanted = cluster.pending().into_iter().filter(|pod| wanted(pod));
     let pods = wanted.map(|pod| match serving(profiles, pod) {
         None => PodReport::held(pod, None, not_served(profiles, pod)),
         Some(profile) => {
@@ -58,6 +76,9 @@ fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport 
         preemption: None,
         reason: None,
         nodes: Some(nodes.into_iter().map(|(name, answer)| of_node(name, answer)).collect()),
+        why: None,
+        changes: None,
+        next: None,
     }
 }
 

@@ -1,3 +1,5 @@
+use super::changes::Change;
+use super::next::Next;
 use super::preemption::PreemptionReport;
 use crate::core::model::{Pod, Str};
 use serde::Serialize;
@@ -33,6 +35,15 @@ pub struct PodReport {
     /// Every candidate node, sorted by name; none for a pod that was not judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeReport>>,
+    /// All that stands in the way on one node, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
+    /// Where nothing fits and it was asked for: what would place it, smallest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
+    /// Where nothing fits and it was asked for: when it is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
 }
 
 impl PodReport {
@@ -47,8 +58,36 @@ impl PodReport {
             preemption: None,
             reason: Some(reason),
             nodes: None,
+            why: None,
+            changes: None,
+            next: None,
         }
     }
+
+    /// Whether it was judged and fits nowhere.
+    pub fn fits_nowhere(&self) -> bool {
+        self.feasible == 0 && self.nodes.is_some()
+    }
+}
+
+/// What every filter says of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// The node.
+    pub node: Str,
+    /// Each filter that refuses, in their order; none where it fits.
+    pub refusals: Vec<FilterReport>,
+}
+
+/// What one filter says against a node, asked as if it were the only one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FilterReport {
+    /// The filter's plugin.
+    pub plugin: &'static str,
+    /// `Unschedulable` or `UnschedulableAndUnresolvable`.
+    pub code: &'static str,
+    /// What it says, one or more.
+    pub reasons: Vec<String>,
 }
 
 /// What one node means to one pod: refused by the first plugin to do so, or scored.

@@ -31,10 +31,13 @@ pub async fn api_server_addresses(kube: &kube::Client, server: &str) -> Vec<IpAd
     let mut found = BTreeSet::new();
     match Url::parse(server).map(|url| (url.host, url.port)) {
         Ok((Host::Address(address), _)) => drop(found.insert(address)),
-        Ok((Host::Name(name), port)) => match tokio::net::lookup_host((name.as_str(), port)).await {
-            Ok(addresses) => found.extend(addresses.map(|a| a.ip())),
-            Err(error) => tracing::warn!(%server, %error, "addresses of the API server not found"),
-        },
+        Ok((Host::Name(name), port)) => {
+            match tokio::time::timeout(READ_TIMEOUT, tokio::net::lookup_host((name.as_str(), port))).await {
+                Ok(Ok(addresses)) => found.extend(addresses.map(|a| a.ip())),
+                // We are connected to it: its name may be one that only the client's resolver knows.
+                Ok(Err(_)) | Err(_) => tracing::warn!(%server, "addresses of the API server not found"),
+            }
+        }
         Err(error) => tracing::warn!(%server, %error, "URL of the API server not understood"),
     }
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes";

@@ -165,9 +165,9 @@ async fn the_pod_itself_ends_it() {
         let found = truth.clone();
         let server = Server::start(move |_| {
             if code == 200 {
-                found.bind(node)
+                found.bind(node);
             } else {
-                found.code(code)
+                found.code(code);
             }
             Act::Reset
         })

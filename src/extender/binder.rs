@@ -5,7 +5,7 @@
 
 use super::budget::Budget;
 use super::error::Failure;
-use super::extender::{Ask, Extender};
+use super::guard::{Ask, Extender};
 use super::settings::Verb;
 use super::wire::{BindVisitor, bind_request};
 use crate::cluster::bind::{BindRequest, Found, found, read_call};

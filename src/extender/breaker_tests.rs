@@ -146,7 +146,7 @@ proptest! {
                     }
                 }
                 Do::Fail(at) | Do::Succeed(at) | Do::Abandon(at) if out.is_empty() => {
-                    let _nothing_out: prop::sample::Index = at;
+                    prop_assert!(at.index(1) == 0, "nothing is out");
                 }
                 Do::Fail(at) => {
                     let at = at.index(out.len());

@@ -10,7 +10,7 @@ use super::tls;
 use super::wire::{Payload, Scanner, Visit};
 use crate::cluster::client::USER_AGENT;
 use crate::core::io::{ExtenderError, ExtenderErrorKind};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use std::future::poll_fn;
@@ -203,7 +203,7 @@ async fn ends_soon(mut body: Incoming) -> bool {
     let mut left = REST_BYTES;
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let Ok(frame) = frame else { return false };
-        let length = frame.data_ref().map_or(0, |data| data.len());
+        let length = frame.data_ref().map_or(0, Bytes::len);
         if length > left {
             return false;
         }

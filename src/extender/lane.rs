@@ -4,7 +4,7 @@ use super::binder::{Binder, Ticket};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
-use super::extender::{Extender, OnChange};
+use super::guard::{Extender, OnChange};
 use super::lanes::{Ask, Notice, Surroundings};
 use super::question;
 use super::settings::{Settings, SettingsError};

@@ -14,7 +14,7 @@
 //! | [`Settings`] | `spec.extenders[]` with its references resolved |
 //! | [`Breaker`] | when an extender is left alone. Time is an argument |
 //! | `resolve`, `connect`, `client` | one call: checked address, TLS, time, size |
-//! | `extender` | one extender: calls at a time, breakers, counts |
+//! | `guard` | one extender: calls at a time, breakers, counts |
 //! | `binder` | the bind verb: an outcome that is not known is read back |
 //! | [`ObjectStore`] | whole objects for extenders that want them |
 //! | [`Lanes`] | what the runtime and the operator see |
@@ -48,7 +48,7 @@ mod client;
 mod connect;
 mod endpoints;
 mod error;
-mod extender;
+mod guard;
 mod lane;
 mod lanes;
 mod objects;

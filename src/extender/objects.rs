@@ -166,15 +166,14 @@ impl Objects {
         }
         let mut forms = Vec::with_capacity(names.len());
         for (name, form) in names.iter().zip(found) {
-            let form = match form {
-                Some(form) => form,
-                None => {
-                    let what = format!("node {name}");
-                    let form = self.fetch(format!("/api/v1/nodes/{name}")).await.map_err(|e| missing(&what, &e))?;
-                    let form = form.ok_or_else(|| missing(&what, "it is gone"))?;
-                    hold.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
-                    form
-                }
+            let form = if let Some(form) = form {
+                form
+            } else {
+                let what = format!("node {name}");
+                let form = self.fetch(format!("/api/v1/nodes/{name}")).await.map_err(|e| missing(&what, &e))?;
+                let form = form.ok_or_else(|| missing(&what, "it is gone"))?;
+                hold.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
+                form
             };
             forms.push(form);
         }

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Hold};
 use super::error::error;
-use super::extender::{Ask, Extender};
+use super::guard::{Ask, Extender};
 use super::objects::Objects;
 use super::settings::Verb;
 use super::wire::{

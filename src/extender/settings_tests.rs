@@ -2,6 +2,7 @@ use super::address::{Host, Scheme};
 use super::settings::*;
 use super::wire::NodeForm;
 use crate::api;
+use crate::api::BundleKind::{ConfigMap, Secret as SecretKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,15 +48,14 @@ fn references_are_read_and_what_is_missing_is_named() {
         "tls": {"caBundleRef": {"kind": "ConfigMap", "name": "ca"}, "clientCertRef": {"name": "pair"}},
         "auth": {"bearerTokenRef": {"name": "tok", "key": "token"}},
     }));
-    use api::BundleKind::{ConfigMap, Secret};
-    assert_eq!(references(&spec), [(ConfigMap, "ca"), (Secret, "pair"), (Secret, "tok")]);
+    assert_eq!(references(&spec), [(ConfigMap, "ca"), (SecretKind, "pair"), (SecretKind, "tok")]);
     let data = |pairs: &[(&str, &str)]| {
         Some(pairs.iter().map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec())).collect::<BTreeMap<_, _>>())
     };
     let all = move |kind, name: &str| match (kind, name) {
         (ConfigMap, "ca") => data(&[("ca.crt", "CA")]),
-        (Secret, "pair") => data(&[("tls.crt", "CRT"), ("tls.key", "KEY")]),
-        (Secret, "tok") => data(&[("token", " abc\n")]),
+        (SecretKind, "pair") => data(&[("tls.crt", "CRT"), ("tls.key", "KEY")]),
+        (SecretKind, "tok") => data(&[("token", " abc\n")]),
         _ => None,
     };
     let credentials = Settings::compile(&spec, &all).unwrap().credentials;

@@ -190,7 +190,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 async fn read_request<S: AsyncRead + Unpin>(stream: &mut S, buffer: &mut Vec<u8>) -> Option<Request> {
-    let mut chunk = [0; 16 << 10];
+    let mut chunk = vec![0; 16 << 10];
     loop {
         if let Some(end) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();

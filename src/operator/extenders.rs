@@ -14,7 +14,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -23,9 +22,6 @@ const DEPENDENCY_EVERY: Duration = Duration::from_secs(5);
 
 /// Nodes read at once where a profile begins to send them whole.
 const PAGE: u32 = 500;
-
-/// Longest wait for the addresses of the API server.
-const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
 
 type Resolved = Vec<Result<Settings, SettingsError>>;
 
@@ -198,23 +194,6 @@ async fn fill(client: Client, store: Arc<ObjectStore>) {
 /// Tells where a pod is, by its uid; of the engine once there is one.
 pub(super) fn key_of(engine: Arc<OnceLock<Engine>>) -> KeyOf {
     Arc::new(move |uid| engine.get()?.read(|ledger| ledger.pod(uid).map(|state| state.key().clone())))
-}
-
-/// The addresses of the API server: no extender is there.
-pub(super) async fn addresses_of(server: &str) -> Vec<IpAddr> {
-    let authority = server.split_once("://").map_or(server, |(_, rest)| rest);
-    let authority = authority.split('/').next().unwrap_or(authority);
-    let with_port = if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
-        authority.to_owned()
-    } else {
-        format!("{authority}:443")
-    };
-    let found = tokio::time::timeout(RESOLVE_WITHIN, tokio::net::lookup_host(with_port)).await;
-    match found {
-        Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
-        // We are connected to it: its name is one that only the client's resolver knows.
-        _ => Vec::new(),
-    }
 }
 
 /// Tells the owner of a profile that an extender is left alone, or answers again.

@@ -17,6 +17,7 @@ use crate::cluster::prebind::{self, Nominated, PreBindLane};
 use crate::cluster::refusal::RefusalWriter;
 use crate::cluster::revisions::Revisions;
 use crate::extender::address::AddressPolicy;
+use crate::extender::api_server_addresses;
 use crate::extender::{self, Lanes, Notice, ObjectStore, taps};
 use crate::runtime::Engine;
 use crate::telemetry::{Check, Endpoints, Health, serve};
@@ -53,7 +54,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     let gate = Gate::new();
     let evidence = Arc::new(Notify::new());
     let policy = AddressPolicy::new(&options.extender_allow_host, &options.extender_allow_http)?
-        .with_api_servers(extenders::addresses_of(&clients.server).await);
+        .with_api_servers(api_server_addresses(&clients.writes, &clients.server).await);
     let (notify, notices) = mpsc::unbounded_channel();
     let cx = assemble(&options, clients, denials, &gate, &evidence, policy, notify);
     cx.board.lock().crd_lacks = lacks;

@@ -6,7 +6,7 @@ use crate::cluster::decode::Decoder;
 use crate::cluster::evict::EvictRequest;
 use crate::cluster::prebind::{NominateRequest, VolumeRequest};
 use crate::cluster::slim::{SlimClaim, SlimPod, SlimStorageClass, SlimVolume};
-use crate::core::io::{AttemptId, BindOutcome, Input, VolumesOutcome};
+use crate::core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
 use crate::core::ledger::PodState;
 use crate::core::model::{Pod, Str};
 use crate::core::profile::{CompiledProfile, Mode};
@@ -324,6 +324,31 @@ async fn a_stopped_worker_gives_back_what_waits_before_its_bind() {
             assert!(bench.pending("uid-p") && bench.queued() == 0, "its outcome is nobody's any more");
         }
     }
+}
+
+#[tokio::test]
+async fn evictions_of_a_worker_that_stops_end_by_evidence_or_release_their_victims() {
+    let bench = Bench::new();
+    let whole = |name: &str| testing::pod(name, testing::shape_of(2_000, 1 << 20));
+    bench.engine.apply(|ledger| {
+        ledger.apply_pod(Pod { node_name: Some("n".into()), ..whole("low") });
+        ledger.apply_pod(Pod { scheduler_name: "a".into(), priority: 10, ..whole("high") });
+    });
+    let asked = || bench.hand.evicting.lock().unwrap().len();
+    let evicted = || bench.engine.read(|ledger| ledger.is_being_evicted("low"));
+    bench.run("a");
+    wait("evictions", || asked() == 1);
+    assert!(evicted());
+    stop(&bench, "a").await;
+    assert!(asked() == 0 && !evicted(), "not sent: not evicted");
+    bench.run("a");
+    wait("evictions again", || asked() == 1);
+    let (worker, request) = bench.hand.evicting.lock().unwrap().remove(0);
+    stop(&bench, "a").await;
+    assert!(evicted(), "sent: its outcome is to come");
+    let outcome = EvictionOutcome::Failed { message: "no".into(), left: vec!["low".into()] };
+    (bench.hand.deliver)(worker, Input::EvictionEnded { attempt: request.attempt, outcome });
+    assert!(!evicted());
 }
 
 #[tokio::test]

@@ -1,8 +1,16 @@
 use super::run::Run;
-use crate::core::io::NominatedNode;
+use crate::core::io::{NominatedNode, RefusalText};
 use crate::core::ledger::{Placed, PodState};
 use crate::core::model::{Pod, Str};
 use std::sync::Arc;
+
+/// What filters say of a pod that fits nowhere. Why preemption does not help either is for `explain`, which says it by node.
+pub(super) fn message_of(text: &RefusalText) -> String {
+    match text {
+        RefusalText::NotPreempting(diagnosis, _) => diagnosis.to_string(),
+        other => other.to_string(),
+    }
+}
 
 impl Run {
     /// Removes pods for another one: they vanish at once, whatever their grace period.

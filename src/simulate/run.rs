@@ -1,4 +1,4 @@
-use super::{Cluster, Fate, PodReport, Report, not_served, serving, volumes};
+use super::{Cluster, Fate, PodReport, Report, evict, not_served, serving, volumes};
 use crate::core::io::{BindOutcome, Effect, EvictionOutcome, Input, VolumesOutcome};
 use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{Pod, Str, Time};
@@ -163,7 +163,7 @@ impl Run {
             Effect::Refuse { pod, reason, text, attempted, nomination } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
-                let (reason, message) = (reason.as_str().to_owned(), text.to_string());
+                let (reason, message) = (reason.as_str().to_owned(), evict::message_of(&text));
                 progress.refusal = Some(Refusal { reason, message, attempted, changes: self.changes });
                 self.write_nomination(&pod, nomination)
             }

@@ -122,4 +122,66 @@ fn an_extender_that_is_not_asked_is_named_and_changes_nothing() {
                 it may leave out nodes or prefer others";
     assert_eq!(unasked(&cluster, &asking), [note]);
     assert_eq!(run(&cluster, &asking, 3).report, run(&cluster, &plain, 3).report);
+
+fn running(name: &str, on: &str, milli_cpu: i64, priority: i32) -> Pod {
+    let pod = pod(name, shape_of(milli_cpu, 0));
+    Pod { node_name: Some(on.into()), priority, started_unix_us: Some(1_000_000), ..pod }
+}
+
+/// What became of each pending pod: `name node attempts`, and `!` before the pods that went for it.
+fn fates(cluster: &Cluster) -> (Vec<String>, usize) {
+    let report = run(cluster, &profiles(), 0).report;
+    let line = |pod: &super::PodReport| {
+        let node = pod.node.as_deref().or(pod.reason.as_deref()).unwrap_or("-");
+        let victims: String = pod.victims.iter().map(|victim| format!(" !{victim}")).collect();
+        format!("{} {node} {}{victims}", pod.name, pod.attempts)
+    };
+    (report.pods.iter().map(line).collect(), report.summary.preempted)
+}
+
+/// Nodes of two cores each.
+fn two_cores(names: &[&str], pods: Vec<Pod>) -> Cluster {
+    Cluster { nodes: names.iter().map(|name| node(name, 2000, GIB, 10)).collect(), pods, ..Cluster::default() }
+}
+
+#[test]
+fn pods_of_lower_priority_vanish_for_one_that_fits_nowhere() {
+    let small = |name, priority| running(name, "b", 1000, priority);
+    let pods = vec![running("big", "a", 2000, 1), small("s1", 1), small("s2", 1), pending(0, "pack", 2000, 0, 9)];
+    let cluster = two_cores(&["a", "b"], pods);
+    let report = run(&cluster, &profiles(), 0).report;
+    assert_eq!(fates(&cluster), (vec!["p000 a 2 !default/big".into()], 1));
+    assert_eq!((report.pods[0].nominated_node.as_deref(), report.summary.unschedulable), (Some("a"), 0));
+    let audited = run(&cluster, &profiles(), 0);
+    assert_eq!(audited.ledger.audit(), Ok(()));
+    assert!(audited.ledger.nominations().is_empty() && audited.ledger.pod("big").is_none());
+}
+
+#[test]
+fn a_pod_that_was_placed_first_may_be_preempted() {
+    // Workers step by name: the pod of `pack` is placed before that of `spread` is looked at.
+    let cluster = two_cores(&["a"], vec![pending(0, "pack", 2000, 0, 1), pending(1, "spread", 2000, 0, 9)]);
+    assert_eq!(fates(&cluster), (vec!["p000 Preempted 1".into(), "p001 a 2 !default/p000".into()], 1));
+    let summary = run(&cluster, &profiles(), 0).report.summary;
+    assert_eq!((summary.scheduled, summary.unschedulable, summary.nodes_used), (1, 1, 1));
+}
+
+#[test]
+fn a_pod_that_is_going_already_is_nobodys_victim() {
+    let going = Pod { deleting: true, ..running("going", "a", 2000, 1) };
+    let cluster = two_cores(&["a"], vec![going.clone(), pending(0, "pack", 2000, 0, 9)]);
+    assert_eq!(fates(&cluster), (vec!["p000 a 2".into()], 0));
+    let beside = vec![Pod { priority: 3, ..running("v", "a", 1000, 1) }, Pod { ..running("going", "a", 1000, 1) }];
+    let beside = beside.into_iter().map(|pod| Pod { deleting: &*pod.uid == "going", ..pod });
+    let cluster = two_cores(&["a"], beside.chain([pending(0, "pack", 2000, 0, 9)]).collect());
+    assert_eq!(fates(&cluster), (vec!["p000 a 2 !default/v".into()], 1));
+}
+
+#[test]
+fn nobody_goes_for_an_equal_or_for_nothing() {
+    let pods = vec![running("v", "a", 1000, 1), pending(0, "pack", 2000, 0, 1), pending(1, "pack", 3000, 0, 9)];
+    assert_eq!(
+        fates(&two_cores(&["a"], pods)),
+        (vec!["p000 Unschedulable 1".into(), "p001 Unschedulable 1".into()], 0)
+    );
 }

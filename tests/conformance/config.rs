@@ -228,6 +228,9 @@ fn plugins(draw: &mut Draw, world: &World) -> Value {
         let name = draw.pick(&["TaintToleration", "NodePorts", "PodTopologySpread"]);
         sets.insert("filter".into(), json!({"disabled": [{"name": name}]}));
     }
+    if draw.percent(4) {
+        sets.insert("postFilter".into(), json!({"disabled": [{"name": "DefaultPreemption"}]}));
+    }
     if draw.percent(8) {
         let weighed = json!([{"name": draw.pick(&SCORES), "weight": draw.between(1, 50)}]);
         let set = sets.entry("multiPoint").or_insert_with(|| json!({}));

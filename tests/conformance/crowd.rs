@@ -4,6 +4,7 @@ use super::cluster::World;
 use super::draw::{Draw, Theme};
 use super::pods::{Place, draw_pod};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// What is crowded, and who matters.
 #[derive(Debug, Clone)]
@@ -153,6 +154,23 @@ pub fn draw_placed(draw: &mut Draw, world: &mut World, crowd: &Crowd, objects: &
         for _ in 0..draw.between(1, 6) {
             draw_pod(draw, world, &format!("a{index}"), &Place::On(node.clone()), objects);
             index += 1;
+        }
+    }
+    settle_claims(draw, objects);
+}
+
+/// Leaves most ReadWriteOncePod claims to one pod, as a cluster does that no one places pods in by hand.
+fn settle_claims(draw: &mut Draw, objects: &mut [Value]) {
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    let volumes = objects.iter().filter_map(|pod| pod["spec"]["volumes"].as_array()).flatten();
+    for claim in volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str()) {
+        *named.entry(claim.to_owned()).or_default() += 1;
+    }
+    for claim in objects.iter_mut().filter(|o| o["kind"] == "PersistentVolumeClaim") {
+        let name = claim["metadata"]["name"].as_str().unwrap_or_default();
+        let several = named.get(name).is_some_and(|count| *count > 1);
+        if several && claim["spec"]["accessModes"] == json!(["ReadWriteOncePod"]) && draw.percent(85) {
+            claim["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
         }
     }
 }

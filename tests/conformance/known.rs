@@ -22,6 +22,7 @@ pub const KNOWN: &[Known] = &[
     Known { name: "Filters run in the default order", explains: another_order },
     Known { name: "Broken volumes of placed pods", explains: neighbour },
     Known { name: "At least one candidate is looked for", explains: no_candidate_wanted },
+    Known { name: "ReadWriteOncePod claims that several pods name", explains: shared_claim },
 ];
 
 /// The class that explains `difference`, if one does.
@@ -66,6 +67,10 @@ fn forgotten_nomination(drawn: &Drawn, difference: &Difference) -> bool {
     let pending = drawn.objects.iter().filter(|o| o["kind"] == "Pod" && o["spec"]["nodeName"].is_null());
     let forgotten = pending.filter(|pod| gated(pod) || !served(pod));
     let promised: Vec<&str> = forgotten.map(|pod| text(&pod["status"]["nominatedNodeName"])).collect();
+    let somewhere = promised.iter().any(|name| !name.is_empty());
+    if is_preemption(difference) && somewhere {
+        return true;
+    }
     let mut nodes = difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next()).peekable();
     nodes.peek().is_some() && nodes.all(|node| promised.contains(&node))
 }
@@ -99,6 +104,37 @@ fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
         upstream.contains(&format!("for pod {} ", difference.pod))
     };
     failed && !about_itself
+}
+
+fn is_preemption(difference: &Difference) -> bool {
+    difference.class.starts_with("preemption: ") || difference.class.starts_with("live preemption: ")
+}
+
+/// Upstream takes it that one pod at most has such a claim, and while it takes pods away and puts them back, that claims of
+/// one name are one claim, whatever their namespace.
+fn shared_claim(drawn: &Drawn, difference: &Difference) -> bool {
+    let pods = || drawn.objects.iter().filter(|o| o["kind"] == "Pod");
+    let Some(own) = pods().find(|pod| key(pod) == difference.pod) else { return false };
+    let names = |pod: &Value| -> Vec<String> {
+        let volumes = pod["spec"]["volumes"].as_array();
+        let claims = volumes.into_iter().flatten().map(|v| text(&v["persistentVolumeClaim"]["claimName"]).to_owned());
+        claims.filter(|name| !name.is_empty()).collect()
+    };
+    let namespace = text(&own["metadata"]["namespace"]);
+    let single = |name: &str| {
+        drawn.objects.iter().any(|o| {
+            let modes = o["spec"]["accessModes"].as_array();
+            o["kind"] == "PersistentVolumeClaim"
+                && key(o) == format!("{namespace}/{name}")
+                && modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"))
+        })
+    };
+    let named = |name: &String| {
+        let others: Vec<&Value> =
+            pods().filter(|pod| key(pod) != difference.pod && names(pod).contains(name)).collect();
+        others.len() > 1 || others.iter().any(|pod| text(&pod["metadata"]["namespace"]) != namespace)
+    };
+    is_preemption(difference) && names(own).iter().any(|name| single(name) && named(name))
 }
 
 /// The percentage of few nodes comes to none, and no absolute number stands against it: upstream then never preempts.

@@ -35,6 +35,7 @@ mod draw;
 mod engine;
 mod expected;
 mod known;
+mod moved;
 mod nodes;
 mod options;
 mod oracle;
@@ -133,7 +134,7 @@ fn planted_faults_of_preemption_are_found() {
         ("preemption: other violations", |p| p.candidates.iter_mut().for_each(|c| c.budget_violations = 0)),
         ("preemption: only to upstream a candidate", |p| drop(p.candidates.pop())),
         ("preemption: another choice", |p| p.node = p.candidates.last().map(|c| c.node.clone())),
-        ("preemption: upstream says", |p| p.message = p.message.as_ref().map(|text| text.replace("1 ", "2 "))),
+        ("preemption: another text", |p| p.message = p.message.as_ref().map(|text| text.replace("1 ", "2 "))),
     ];
     for (class, fault) in faults {
         let berth = |drawn: &cluster::Drawn| {

@@ -6,6 +6,7 @@ use super::coverage::normalise;
 use super::crowd::is_mirror;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The class of live searches in which upstream looks for no candidate at all.
 pub const WANTS_NONE: &str = "live preemption: upstream wants no candidate";
@@ -93,9 +94,7 @@ pub struct Live {
 pub fn asked(drawn: &Drawn) -> Value {
     let mirrors = drawn.objects.iter().filter(|o| o["kind"] == "Pod" && is_mirror(o));
     let never: Vec<String> = mirrors.map(key).collect();
-    let nodes: Vec<&Value> = drawn.objects.iter().filter(|o| o["kind"] == "Node").collect();
-    let order: Vec<&Value> = nodes.into_iter().map(|node| &node["metadata"]["name"]).collect();
-    json!({"offset": offset(drawn), "order": order, "never": never})
+    json!({"offset": offset(drawn), "never": never})
 }
 
 /// The potential node at which a live search for this cluster begins, modulo their number.
@@ -129,8 +128,8 @@ pub fn compare(upstream: Option<&Preemption>, berth: Option<&Preemption>, notes:
         return;
     }
     if theirs.message != ours.message {
-        let say = |side: &Preemption| side.message.clone().unwrap_or_default();
-        let class = format!("preemption: upstream says {}, Berth {}", normalise(&say(theirs)), normalise(&say(ours)));
+        let class =
+            format!("preemption: another text: upstream {}, Berth {}", alone(theirs, ours), alone(ours, theirs));
         notes.push((class, format!("preemption: upstream {:?}\npreemption: Berth {:?}", theirs.message, ours.message)));
     }
     let chosen = ours.node.iter().all(|node| theirs.detail.best.contains(node));
@@ -159,6 +158,18 @@ fn live(theirs: Option<&Live>, ours: Option<&Live>, notes: &mut Vec<Note>) {
         let text = format!("best to upstream {:?}\nBerth's choice {:?}", theirs.best, ours.best);
         notes.push(("live preemption: another choice".to_owned(), text));
     }
+}
+
+/// The reasons that only one side's message has.
+fn alone(one: &Preemption, other: &Preemption) -> String {
+    let reasons = |side: &Preemption| -> BTreeSet<String> {
+        let text = side.message.clone().unwrap_or_default();
+        let list = text.split_once(" are available: ").map_or(&*text, |(_, list)| list);
+        let uncounted = |part: &str| part.trim_start_matches(|c: char| c.is_ascii_digit()).trim().to_owned();
+        list.trim_end_matches('.').split(", ").map(|part| normalise(&uncounted(part))).collect()
+    };
+    let only: Vec<String> = reasons(one).difference(&reasons(other)).cloned().collect();
+    if only.is_empty() { "no other reasons".to_owned() } else { only.join(" and ") }
 }
 
 type Pair<'a> = (Option<&'a Candidate>, Option<&'a Candidate>);

@@ -71,40 +71,48 @@ fn merged(mut base: Value, over: Value) -> Value {
     base
 }
 
-fn node(name: &str, more: Value) -> Value {
-    let base = json!({"apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name, "zone": &name[..1]}},
-        "status": {"allocatable": {"cpu": "3", "memory": "8Gi", "pods": "20"}}});
-    merged(base, more)
-}
-
-fn nodes(names: &[&str]) -> Vec<Value> {
-    names.iter().map(|name| node(name, json!({}))).collect()
+/// A cluster in short: nodes of three processors with their pods, `node pod:priority:cpu[:second of its start] … | node … | cpu of the
+/// pod that waits`, whose priority is 100. Pods have their name's first letter as the label `app`, nodes that of theirs as `zone`.
+fn cluster(text: &str) -> Vec<Value> {
+    let mut parts: Vec<&str> = text.split('|').map(str::trim).collect();
+    let waits = parts.pop().unwrap();
+    let mut objects = Vec::new();
+    for part in parts {
+        let mut words = part.split(' ');
+        let name = words.next().unwrap();
+        objects.push(json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name, "zone": &name[..1]}},
+            "status": {"allocatable": {"cpu": "3", "memory": "8Gi", "pods": "20"}}}));
+        objects.extend(words.map(|word| {
+            let fields: Vec<&str> = word.split(':').collect();
+            let second = fields.get(3).unwrap_or(&"5");
+            let more =
+                json!({"spec": {"nodeName": name}, "status": {"startTime": format!("2026-01-01T00:00:0{second}Z")}});
+            pod(fields[0], fields[1].parse().unwrap(), fields[2], more)
+        }));
+    }
+    objects.push(pod("waits", 100, waits, json!({})));
+    objects
 }
 
 fn pod(name: &str, priority: i64, cpu: &str, more: Value) -> Value {
     let base = json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": name}},
-        "spec": {"priority": priority, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
-        "status": {"startTime": "2026-01-01T00:00:05Z"}});
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": &name[..1]}},
+        "spec": {"priority": priority, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}});
     merged(base, more)
 }
 
-fn on(node: &str, name: &str, priority: i64, cpu: &str) -> Value {
-    pod(name, priority, cpu, json!({"spec": {"nodeName": node}}))
+fn with(mut objects: Vec<Value>, more: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    objects.extend(more);
+    objects
 }
 
-/// One that was started at this second.
-fn since(second: u32, placed: Value) -> Value {
-    merged(placed, json!({"status": {"startTime": format!("2026-01-01T00:00:{second:02}Z")}}))
-}
-
-fn labelled(app: &str, placed: Value) -> Value {
-    merged(placed, json!({"metadata": {"labels": {"app": app}}}))
-}
-
-fn waits(cpu: &str) -> Value {
-    pod("waits", 100, cpu, json!({"status": {"startTime": null}}))
+/// With fields of the object `name` put in.
+fn changed(mut objects: Vec<Value>, name: &str, over: &Value) -> Vec<Value> {
+    for object in objects.iter_mut().filter(|object| object["metadata"]["name"] == name) {
+        *object = merged(object.take(), over.clone());
+    }
+    objects
 }
 
 fn budget(app: &str, allowed: i32, disrupted: &[&str]) -> Value {
@@ -116,565 +124,235 @@ fn budget(app: &str, allowed: i32, disrupted: &[&str]) -> Value {
         "status": {"disruptionsAllowed": allowed, "disruptedPods": disrupted}})
 }
 
-fn all(parts: impl IntoIterator<Item = Vec<Value>>) -> Vec<Value> {
-    parts.into_iter().flatten().collect()
-}
-
-const LOWEST: i64 = i32::MIN as i64;
-const ALREADY: &str = "preemption: not eligible due to a terminating pod on the nominated node.";
-
 fn situations() -> Vec<Situation> {
-    let lists = [ends(), victims(), constraints(), budgets(), choices(), nominations(), claims()];
+    let lists = [ends(), victims(), constraints(), spreads(), budgets(), choices(), nominations(), claims()];
     lists.into_iter().flatten().collect()
 }
 
 /// When it helps, when it does not, and what is said then.
 fn ends() -> Vec<Situation> {
-    let never = merged(waits("1"), json!({"spec": {"preemptionPolicy": "Never"}}));
-    let picky = merged(waits("3"), json!({"spec": {"nodeSelector": {"zone": "b"}}}));
-    let one_name = json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+    let never = json!({"spec": {"preemptionPolicy": "Never"}});
+    let picky = json!({"spec": {"nodeSelector": {"zone": "b"}}});
+    let named = json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]}}}}});
+    let cordoned = json!({"spec": {"unschedulable": true}});
     let off = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}}]});
+    let helps = "a: l -> a by only one";
+    let only_b = "b: m -> b by only one";
+    let low = "preemption: 0/2 nodes are available: 2 Insufficient cpu.";
+    let none = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
+    let mixed =
+        "preemption: 0/2 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod.";
+    let gone = "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 Insufficient cpu.";
+    let nowhere = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+    let full = || cluster("a l:1:1 h:200:2 | b m:1:1 i:200:2 | 2");
     vec![
-        (
-            "a pod of higher priority can be placed",
-            all([nodes(&["a"]), vec![on("a", "l", 1, "3"), waits("1")]]),
-            "a: l -> a by only one",
-        ),
-        (
-            "equal priority",
-            all([nodes(&["a"]), vec![on("a", "l", 100, "3"), waits("1")]]),
-            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
-        ),
-        (
-            "nodes refused for good are left alone",
-            all([nodes(&["a", "b"]), vec![on("a", "l", 1, "3"), on("b", "m", 2, "3"), picky]]),
-            "b: m -> b by only one",
-        ),
-        (
-            "nodes that PreFilter leaves out are left alone",
-            all([nodes(&["a", "b"]), vec![on("a", "l", 1, "3"), on("b", "m", 2, "3"), merged(waits("3"), one_name)]]),
-            "b: m -> b by only one",
-        ),
-        (
-            "not enough room after all that may go",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    on("a", "l", 1, "1"),
-                    on("a", "h", 200, "2"),
-                    on("b", "m", 1, "1"),
-                    on("b", "i", 200, "2"),
-                    waits("2"),
-                ],
-            ]),
-            "preemption: 0/2 nodes are available: 2 Insufficient cpu.",
-        ),
-        (
-            "mixed reasons",
-            all([
-                nodes(&["a", "b"]),
-                vec![on("a", "h", 200, "3"), on("b", "m", 1, "1"), on("b", "i", 200, "2"), waits("2")],
-            ]),
-            "preemption: 0/2 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod.",
-        ),
-        (
-            "mixed reasons, and nodes refused for good",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    node("c", json!({"spec": {"unschedulable": true}})),
-                    on("a", "l", 1, "1"),
-                    on("a", "h", 200, "2"),
-                    on("b", "m", 1, "1"),
-                    on("b", "i", 200, "2"),
-                    waits("2"),
-                ],
-            ]),
-            "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 Insufficient cpu.",
-        ),
-        (
-            "every node refused for good",
-            all([nodes(&["a", "b"]), vec![on("a", "l", 1, "3"), on("b", "m", 1, "3"), waits("4")]]),
-            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
-        ),
-        ("it fits without", all([nodes(&["a", "b"]), vec![on("a", "l", 1, "3"), waits("1")]]), "nothing: 1 feasible"),
+        ("a pod of higher priority can be placed", cluster("a l:1:3 | 1"), helps),
+        ("equal priority", cluster("a l:100:3 | 1"), none),
+        ("nodes refused for good", changed(cluster("a l:1:3 | b m:2:3 | 3"), "waits", &picky), only_b),
+        ("nodes that PreFilter leaves out", changed(cluster("a l:1:3 | b m:2:3 | 3"), "waits", &named), only_b),
+        ("not enough room after all that may go", full(), low),
+        ("mixed reasons", cluster("a h:200:3 | b m:1:1 i:200:2 | 2"), mixed),
+        ("mixed, and refused for good", changed(with(full(), cluster("c | 1").drain(..1)), "c", &cordoned), gone),
+        ("every node refused for good", cluster("a l:1:3 | b m:1:3 | 4"), nowhere),
+        ("it fits without", cluster("a l:1:3 | b | 1"), "nothing: 1 feasible"),
         (
             "policy Never",
-            all([nodes(&["a"]), vec![on("a", "l", 1, "3"), never]]),
+            changed(cluster("a l:1:3 | 1"), "waits", &never),
             "preemption: not eligible due to preemptionPolicy=Never.",
         ),
-        ("the plugin is off", all([nodes(&["a"]), vec![on("a", "l", 1, "3"), waits("1"), off]]), "nothing: 0 feasible"),
+        ("the plugin is off", with(cluster("a l:1:3 | 1"), [off]), "nothing: 0 feasible"),
     ]
 }
 
 /// Who goes.
 fn victims() -> Vec<Situation> {
-    let nameless = pod("n", 0, "3", json!({"spec": {"nodeName": "a", "priority": null}}));
+    let nameless = json!({"spec": {"priority": null}});
+    let unstarted = json!({"status": {"startTime": null}});
+    let ending = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}});
+    let low_stays = cluster("a l:1:500m m:50:2500m | b h:99:3 | 2500m");
     vec![
+        ("on both nodes", cluster("a l:1:3 | b m:1:3 | 1"), "a: l, b: m -> a or b by a tie"),
+        ("a low one stays as it is small", low_stays, "a: m, b: h -> a by lowest top priority"),
+        ("mixed priorities", cluster("a p:50:1 q:1:500m r:1:500m s:200:1 | 1"), "a: q r -> a by only one"),
+        ("of equals the newest", cluster("a new:1:1500m:7 old:1:1500m:3 | 1"), "a: new -> a by only one"),
         (
-            "on both nodes",
-            all([nodes(&["a", "b"]), vec![on("a", "l", 1, "3"), on("b", "m", 1, "3"), waits("1")]]),
-            "a: l, b: m -> a or b by a tie",
-        ),
-        (
-            "the medium goes, the low one stays as it is small",
-            all([
-                nodes(&["a", "b"]),
-                vec![on("a", "l", 1, "500m"), on("a", "m", 50, "2500m"), on("b", "h", 99, "3"), waits("2500m")],
-            ]),
-            "a: m, b: h -> a by lowest top priority",
-        ),
-        (
-            "mixed priorities",
-            all([
-                nodes(&["a"]),
-                vec![
-                    on("a", "a1", 50, "1"),
-                    on("a", "a2", 1, "500m"),
-                    on("a", "a3", 1, "500m"),
-                    on("a", "a4", 200, "1"),
-                    waits("1"),
-                ],
-            ]),
-            "a: a2 a3 -> a by only one",
-        ),
-        (
-            "of equal priority the one that started last",
-            all([
-                nodes(&["a"]),
-                vec![since(7, on("a", "new", 1, "1500m")), since(3, on("a", "old", 1, "1500m")), waits("1")],
-            ]),
+            "one not started is newest",
+            changed(cluster("a new:1:1500m old:1:1500m | 1"), "new", &unstarted),
             "a: new -> a by only one",
         ),
-        (
-            "one that has not started is the newest",
-            all([
-                nodes(&["a"]),
-                vec![
-                    since(3, on("a", "old", 1, "1500m")),
-                    merged(on("a", "new", 1, "1500m"), json!({"status": {"startTime": null}})),
-                    waits("1"),
-                ],
-            ]),
-            "a: new -> a by only one",
-        ),
-        ("no priority is 0", all([nodes(&["a"]), vec![nameless, waits("1")]]), "a: n -> a by only one"),
-        (
-            "victims on their way out are victims",
-            all([
-                nodes(&["a"]),
-                vec![
-                    merged(
-                        on("a", "l", 1, "3"),
-                        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}}),
-                    ),
-                    waits("1"),
-                ],
-            ]),
-            "a: l -> a by only one",
-        ),
+        ("no priority is 0", changed(cluster("a n:0:3 | 1"), "n", &nameless), "a: n -> a by only one"),
+        ("victims on their way out", changed(cluster("a l:1:3 | 1"), "l", &ending), "a: l -> a by only one"),
     ]
+}
+
+fn apart_from(app: &str) -> Value {
+    json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}]}}}})
 }
 
 /// What else than room they take.
 fn constraints() -> Vec<Situation> {
-    let anti = |app: &str, key: &str| {
-        json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-        [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]}}}})
-    };
-    let to = |app: &str| {
-        json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-        [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}]}}}})
-    };
-    let spread = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"topologySpreadConstraints":
-        [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "x"}}}]}});
+    let near = json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "l"}}}]}}}});
     let port = json!({"spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}});
+    let ports =
+        ["l", "m", "waits"].iter().fold(cluster("a l:1:1 | b m:2:1 | 1"), |all, name| changed(all, name, &port));
+    let kept = "preemption: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.";
+    let lost = "preemption: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules.";
+    let two = || cluster("a l:1:1 m:2:1 | 1");
     vec![
+        ("a pod with anti-affinity goes", changed(two(), "l", &apart_from("w")), "a: l -> a by only one"),
+        ("the pod's own anti-affinity", changed(two(), "waits", &apart_from("m")), "a: m -> a by only one"),
         (
-            "a pod with anti-affinity goes",
-            all([
-                nodes(&["a"]),
-                vec![merged(on("a", "l", 1, "1"), anti("waits", "zone")), on("a", "m", 2, "1"), waits("1")],
-            ]),
-            "a: l -> a by only one",
-        ),
-        (
-            "the pod's own anti-affinity",
-            all([
-                nodes(&["a"]),
-                vec![on("a", "l", 1, "1"), on("a", "m", 2, "1"), merged(waits("1"), anti("m", "zone"))],
-            ]),
-            "a: m -> a by only one",
-        ),
-        (
-            "anti-affinity to another node of the zone",
-            all([
-                nodes(&["a1", "a2"]),
-                vec![on("a1", "l", 1, "1"), on("a2", "m", 2, "1"), merged(waits("1"), anti("m", "zone"))],
-            ]),
+            "to another node of the zone",
+            changed(cluster("a1 l:1:1 | a2 m:2:1 | 1"), "waits", &apart_from("m")),
             "a2: m -> a2 by only one",
         ),
+        ("to a pod that matters more", changed(cluster("a l:1:1 h:200:1 | 1"), "waits", &apart_from("h")), kept),
+        ("affinity to the only victim", changed(cluster("a l:1:3 | 1"), "waits", &near), lost),
+        ("a port", ports, "a: l, b: m -> a by lowest top priority"),
+    ]
+}
+
+fn spreads() -> Vec<Situation> {
+    let spread = json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "w"}}}]}});
+    vec![
+        ("spread", changed(cluster("a w1:1:1 w2:2:1 | b h:200:3 | 1"), "waits", &spread), "a: w2 w1 -> a by only one"),
         (
-            "anti-affinity that is kept by a pod that matters more",
-            all([
-                nodes(&["a"]),
-                vec![on("a", "l", 1, "1"), on("a", "h", 200, "1"), merged(waits("1"), anti("h", "zone"))],
-            ]),
-            "preemption: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.",
-        ),
-        (
-            "affinity to the only victim",
-            all([nodes(&["a"]), vec![on("a", "l", 1, "3"), merged(waits("1"), to("l"))]]),
-            "preemption: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules.",
-        ),
-        (
-            "spread",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    labelled("x", on("a", "l", 1, "1")),
-                    labelled("x", on("a", "m", 2, "1")),
-                    on("b", "h", 200, "3"),
-                    merged(waits("1"), spread.clone()),
-                ],
-            ]),
-            "a: m l -> a by only one",
-        ),
-        (
-            "spread that one pod less solves",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    labelled("x", on("a", "l", 1, "1")),
-                    labelled("x", on("a", "m", 2, "1")),
-                    labelled("x", on("b", "h", 200, "3")),
-                    merged(waits("1"), spread),
-                ],
-            ]),
-            "a: l -> a by only one",
-        ),
-        (
-            "a port",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    merged(on("a", "l", 1, "1"), port.clone()),
-                    merged(on("b", "m", 2, "1"), port.clone()),
-                    merged(waits("1"), port),
-                ],
-            ]),
-            "a: l, b: m -> a by lowest top priority",
+            "spread, one pod less",
+            changed(cluster("a w1:1:1 w2:2:1 | b w3:200:3 | 1"), "waits", &spread),
+            "a: w1 -> a by only one",
         ),
     ]
 }
 
 /// What budgets change.
 fn budgets() -> Vec<Situation> {
-    let two = |x: i64, y: i64| vec![labelled("x", on("a", "x1", x, "1500m")), labelled("y", on("a", "y1", y, "1500m"))];
+    let one = || cluster("a x1:1:3 | 3");
+    let nobody = merged(budget("x", 0, &[]), json!({"spec": {"selector": {"matchLabels": null}}}));
+    let elsewhere = merged(budget("x", 0, &[]), json!({"metadata": {"namespace": "other"}}));
+    let fewer = with(cluster("a x1:1:1 x2:1:2 | b y1:2:3 | 3"), [budget("x", 0, &[]), budget("y", 0, &[])]);
     vec![
         (
             "violations of one budget",
-            all([
-                nodes(&["a"]),
-                vec![
-                    labelled("x", on("a", "x1", 1, "1")),
-                    labelled("x", on("a", "x2", 2, "1")),
-                    labelled("x", on("a", "x3", 3, "1")),
-                    waits("3"),
-                    budget("x", 1, &[]),
-                ],
-            ]),
+            with(cluster("a x1:1:1 x2:2:1 x3:3:1 | 3"), [budget("x", 1, &[])]),
             "a: x3 x2 x1!! -> a by only one",
         ),
+        ("another eviction is granted", with(one(), [budget("x", 0, &["other"])]), "a: x1! -> a by only one"),
+        ("the victim's eviction is granted", with(one(), [budget("x", 0, &["x1"])]), "a: x1 -> a by only one"),
         (
-            "a pod whose eviction is granted, not a victim",
-            all([nodes(&["a"]), vec![labelled("x", on("a", "x1", 1, "3")), waits("3"), budget("x", 0, &["other"])]]),
-            "a: x1! -> a by only one",
-        ),
-        (
-            "a pod whose eviction is granted, a victim",
-            all([nodes(&["a"]), vec![labelled("x", on("a", "x1", 1, "3")), waits("3"), budget("x", 0, &["x1"])]]),
-            "a: x1 -> a by only one",
-        ),
-        (
-            "one granted, the other not",
-            all([
-                nodes(&["a"]),
-                vec![
-                    labelled("x", on("a", "x1", 1, "1500m")),
-                    labelled("x", on("a", "x2", 1, "1500m")),
-                    waits("3"),
-                    budget("x", 0, &["x1"]),
-                ],
-            ]),
+            "one of two is granted",
+            with(cluster("a x1:1:1500m x2:1:1500m | 3"), [budget("x", 0, &["x1"])]),
             "a: x1 x2! -> a by only one",
         ),
         (
-            "a pod of higher priority goes before one with a budget",
-            all([nodes(&["a"]), two(1, 2), vec![waits("1"), budget("x", 0, &[])]]),
+            "one of higher priority goes first",
+            with(cluster("a x1:1:1500m y1:2:1500m | 1"), [budget("x", 0, &[])]),
             "a: y1 -> a by only one",
         ),
         (
-            "a node without violations is better",
-            all([
-                nodes(&["a", "b"]),
-                vec![on("a", "x", 1, "3"), on("b", "y", 2, "3"), waits("1"), budget("x", 0, &[])],
-            ]),
+            "no violations is better",
+            with(cluster("a x:1:3 | b y:2:3 | 1"), [budget("x", 0, &[])]),
             "a: x!, b: y -> b by fewest violations",
         ),
-        (
-            "a node with fewer violations is better",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    labelled("x", on("a", "x1", 1, "1")),
-                    labelled("x", on("a", "x2", 1, "2")),
-                    labelled("y", on("b", "y1", 2, "3")),
-                    waits("3"),
-                    budget("x", 0, &[]),
-                    budget("y", 0, &[]),
-                ],
-            ]),
-            "a: x1 x2!!, b: y1! -> b by fewest violations",
-        ),
-        (
-            "an empty selector counts for nobody",
-            all([
-                nodes(&["a"]),
-                vec![
-                    on("a", "x", 1, "3"),
-                    waits("1"),
-                    merged(budget("x", 0, &[]), json!({"spec": {"selector": {"matchLabels": null}}})),
-                ],
-            ]),
-            "a: x -> a by only one",
-        ),
-        (
-            "a budget of another namespace",
-            all([
-                nodes(&["a"]),
-                vec![
-                    on("a", "x", 1, "3"),
-                    waits("1"),
-                    merged(budget("x", 0, &[]), json!({"metadata": {"namespace": "other"}})),
-                ],
-            ]),
-            "a: x -> a by only one",
-        ),
+        ("fewer violations are better", fewer, "a: x1 x2!!, b: y1! -> b by fewest violations"),
+        ("an empty selector counts for nobody", with(one(), [nobody]), "a: x1 -> a by only one"),
+        ("a budget of another namespace", with(one(), [elsewhere]), "a: x1 -> a by only one"),
     ]
 }
 
 /// Which node.
 fn choices() -> Vec<Situation> {
+    let fewest = cluster("a l:-2147483648:1 m:50:2 | b o:50:3 | 3");
     vec![
         (
             "lowest top priority",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    on("a", "l", 1, "1"),
-                    on("a", "m", 50, "2"),
-                    on("b", "n", 1, "1"),
-                    on("b", "o", 2, "2"),
-                    waits("3"),
-                ],
-            ]),
+            cluster("a l:1:1 m:50:2 | b n:1:1 o:2:2 | 3"),
             "a: m l, b: o n -> b by lowest top priority",
         ),
+        ("lowest sum", cluster("a l:1:1 m:50:2 | b n:2:1 o:50:2 | 3"), "a: m l, b: o n -> a by lowest sum"),
+        ("fewest victims", fewest, "a: m l, b: o -> b by fewest victims"),
+        ("sums are made positive", cluster("a l:-10:1 m:-10:2 | b o:-10:3 | 3"), "a: l m, b: o -> b by lowest sum"),
+        ("latest start", cluster("a l:1:3:3 | b m:1:3:4 | 3"), "a: l, b: m -> b by latest start"),
         (
-            "lowest sum",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    on("a", "l", 1, "1"),
-                    on("a", "m", 50, "2"),
-                    on("b", "n", 2, "1"),
-                    on("b", "o", 50, "2"),
-                    waits("3"),
-                ],
-            ]),
-            "a: m l, b: o n -> a by lowest sum",
-        ),
-        (
-            "fewest victims",
-            all([
-                nodes(&["a", "b"]),
-                vec![on("a", "l", LOWEST, "1"), on("a", "m", 50, "2"), on("b", "o", 50, "3"), waits("3")],
-            ]),
-            "a: m l, b: o -> b by fewest victims",
-        ),
-        (
-            "the sum is of priorities made positive",
-            all([
-                nodes(&["a", "b"]),
-                vec![on("a", "l", -10, "1"), on("a", "m", -10, "2"), on("b", "o", -10, "3"), waits("3")],
-            ]),
-            "a: l m, b: o -> b by lowest sum",
-        ),
-        (
-            "latest start",
-            all([nodes(&["a", "b"]), vec![since(3, on("a", "l", 1, "3")), since(4, on("b", "m", 1, "3")), waits("3")]]),
-            "a: l, b: m -> b by latest start",
-        ),
-        (
-            "the earliest start of each node counts",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    since(1, on("a", "l", 1, "1")),
-                    since(9, on("a", "m", 1, "2")),
-                    since(4, on("b", "n", 1, "1")),
-                    since(5, on("b", "o", 1, "2")),
-                    waits("3"),
-                ],
-            ]),
+            "of each node the earliest",
+            cluster("a l:1:1:1 m:1:2:9 | b n:1:1:4 o:1:2:5 | 3"),
             "a: l m, b: n o -> b by latest start",
         ),
         (
-            "only starts of the highest priority count",
-            all([
-                nodes(&["a", "b"]),
-                vec![
-                    since(1, on("a", "l", 1, "1")),
-                    since(9, on("a", "m", 50, "2")),
-                    since(4, on("b", "n", 1, "1")),
-                    since(5, on("b", "o", 50, "2")),
-                    waits("3"),
-                ],
-            ]),
+            "of the highest priority alone",
+            cluster("a l:1:1:1 m:50:2:9 | b n:1:1:4 o:50:2:5 | 3"),
             "a: m l, b: o n -> a by latest start",
         ),
-        (
-            "a tie",
-            all([
-                nodes(&["a", "b", "c"]),
-                vec![on("a", "l", 1, "3"), on("b", "m", 1, "3"), on("c", "n", 2, "3"), waits("3")],
-            ]),
-            "a: l, b: m, c: n -> a or b by a tie",
-        ),
+        ("a tie", cluster("a l:1:3 | b m:1:3 | c n:2:3 | 3"), "a: l, b: m, c: n -> a or b by a tie"),
     ]
 }
 
 /// What nominations change.
 fn nominations() -> Vec<Situation> {
-    let nominated = |to: &str| merged(waits("1"), json!({"status": {"nominatedNodeName": to}}));
-    let promised = |priority: i64| {
-        pod("promised", priority, "2", json!({"status": {"nominatedNodeName": "a", "startTime": null}}))
+    let to_a = json!({"status": {"nominatedNodeName": "a"}});
+    let promised = |priority: i64| pod("promised", priority, "2", to_a.clone());
+    let full = |priority: i64, status: &str, reason: &str| {
+        let ending = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30},
+            "status": {"conditions": [{"type": "DisruptionTarget", "status": status, "reason": reason}]}});
+        let objects = changed(cluster(&format!("a l:{priority}:3 | b m:1:3 | 1")), "waits", &to_a);
+        changed(objects, "l", &ending)
     };
-    let ending = |condition: Value, placed: Value| {
-        merged(
-            placed,
-            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30},
-        "status": {"conditions": [condition]}}),
-        )
-    };
-    let preempted = json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"});
-    let evicted = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"});
-    let undone = json!({"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"});
-    let full = |l: Value| all([nodes(&["a", "b"]), vec![l, on("b", "m", 1, "3"), nominated("a")]]);
+    let (ours, theirs) = ("PreemptionByScheduler", "EvictionByEvictionAPI");
+    let waits = "preemption: not eligible due to a terminating pod on the nominated node.";
+    let again = "a: l, b: m -> a or b by a tie";
+    let low = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
     vec![
-        ("victims are on their way out", full(ending(preempted.clone(), on("a", "l", 1, "3"))), ALREADY),
+        ("victims are on their way out", full(1, "True", ours), waits),
+        ("on its way out for another reason", full(1, "True", theirs), again),
+        ("the condition is not true", full(1, "False", ours), again),
+        ("who is on the way out matters more", full(200, "True", ours), "b: m -> b by only one"),
+        ("the nominated node is gone", changed(cluster("b m:1:3 | 1"), "waits", &to_a), "b: m -> b by only one"),
+        ("promised to a pod that matters more", with(cluster("a l:1:1 | 2"), [promised(200)]), low),
         (
-            "a pod is on its way out for another reason",
-            full(ending(evicted, on("a", "l", 1, "3"))),
-            "a: l, b: m -> a or b by a tie",
-        ),
-        ("the condition is not true", full(ending(undone, on("a", "l", 1, "3"))), "a: l, b: m -> a or b by a tie"),
-        (
-            "who is on the way out matters more",
-            full(ending(preempted, on("a", "l", 200, "3"))),
-            "b: m -> b by only one",
-        ),
-        (
-            "the nominated node is gone",
-            all([nodes(&["b"]), vec![on("b", "m", 1, "3"), nominated("a")]]),
-            "b: m -> b by only one",
-        ),
-        (
-            "a pod that matters more is promised the room",
-            all([nodes(&["a"]), vec![on("a", "l", 1, "1"), promised(200), waits("2")]]),
-            "preemption: 0/1 nodes are available: 1 Insufficient cpu.",
-        ),
-        (
-            "a pod that matters as much is promised the room",
-            all([nodes(&["a"]), vec![on("a", "l", 1, "2"), promised(100), waits("1")]]),
+            "promised to a pod that matters as much",
+            with(cluster("a l:1:2 | 1"), [promised(100)]),
             "a: l -> a by only one",
         ),
-        (
-            "a pod that matters less is promised the room",
-            all([nodes(&["a"]), vec![on("a", "l", 1, "2"), promised(50), waits("1")]]),
-            "nothing: 1 feasible",
-        ),
+        ("promised to a pod that matters less", with(cluster("a l:1:2 | 1"), [promised(50)]), "nothing: 1 feasible"),
     ]
 }
 
 /// ReadWriteOncePod claims.
 fn claims() -> Vec<Situation> {
-    let claim = |name: &str| {
-        vec![
+    let both = ["one", "two"].into_iter().flat_map(|name| {
+        let uid = format!("pvc-{name}");
+        [
             json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, "uid": format!("pv-{name}")},
                 "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOncePod"], "hostPath": {"path": "/x"},
-                    "claimRef": {"namespace": "default", "name": name, "uid": format!("pvc-{name}")}}, "status": {"phase": "Bound"}}),
-            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                "metadata": {"name": name, "namespace": "default", "uid": format!("pvc-{name}"), "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-                "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": name, "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
-                "status": {"phase": "Bound"}}),
+                    "claimRef": {"namespace": "default", "name": name, "uid": uid}}, "status": {"phase": "Bound"}}),
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default",
+                    "uid": uid, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+                "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": name, "storageClassName": "",
+                    "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Bound"}}),
         ]
+    });
+    let both: Vec<Value> = both.collect();
+    let using = |text: &str, users: &[(&str, &[&str])]| {
+        users.iter().fold(with(cluster(text), both.clone()), |all, (pod, names)| {
+            let volume = |name: &&str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+            changed(all, pod, &json!({"spec": {"volumes": names.iter().map(volume).collect::<Value>()}}))
+        })
     };
-    let mounts = |placed: Value, names: &[&str]| {
-        let volumes: Vec<Value> =
-            names.iter().map(|n| json!({"name": n, "persistentVolumeClaim": {"claimName": n}})).collect();
-        merged(placed, json!({"spec": {"volumes": volumes}}))
-    };
+    let apart = "preemption: 0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with \
+                 ReadWriteOncePod access mode already in-use by another pod.";
+    let (one, two, all): (&[&str], &[&str], &[&str]) = (&["one"], &["two"], &["one", "two"]);
     vec![
+        ("one pod has the claim", using("a l:1:1 m:1:1 | 1", &[("l", one), ("waits", one)]), "a: l -> a by only one"),
         (
-            "one pod has the claim",
-            all([
-                nodes(&["a"]),
-                claim("one"),
-                vec![mounts(on("a", "l", 1, "1"), &["one"]), on("a", "m", 1, "1"), mounts(waits("1"), &["one"])],
-            ]),
-            "a: l -> a by only one",
-        ),
-        (
-            "two pods have a claim each",
-            all([
-                nodes(&["a"]),
-                claim("one"),
-                claim("two"),
-                vec![
-                    mounts(on("a", "l", 1, "1"), &["one"]),
-                    mounts(on("a", "m", 1, "1"), &["two"]),
-                    mounts(waits("1"), &["one", "two"]),
-                ],
-            ]),
+            "two pods have one each",
+            using("a l:1:1 m:1:1 | 1", &[("l", one), ("m", two), ("waits", all)]),
             "a: l m -> a by only one",
         ),
-        (
-            "one pod has both claims",
-            all([
-                nodes(&["a"]),
-                claim("one"),
-                claim("two"),
-                vec![mounts(on("a", "l", 1, "1"), &["one", "two"]), mounts(waits("1"), &["one", "two"])],
-            ]),
-            "a: l -> a by only one",
-        ),
-        (
-            "pods on two nodes have a claim each",
-            all([
-                nodes(&["a", "b"]),
-                claim("one"),
-                claim("two"),
-                vec![
-                    mounts(on("a", "l", 1, "1"), &["one"]),
-                    mounts(on("b", "m", 1, "1"), &["two"]),
-                    mounts(waits("1"), &["one", "two"]),
-                ],
-            ]),
-            "preemption: 0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.",
-        ),
+        ("one pod has both", using("a l:1:1 | 1", &[("l", all), ("waits", all)]), "a: l -> a by only one"),
+        ("pods on two nodes", using("a l:1:1 | b m:1:1 | 1", &[("l", one), ("m", two), ("waits", all)]), apart),
     ]
 }

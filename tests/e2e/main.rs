@@ -18,6 +18,7 @@ mod asked;
 mod bad_input;
 mod cluster;
 mod crash;
+mod explain;
 mod extenders;
 mod foreign;
 mod history;

@@ -93,6 +93,11 @@ pub(crate) fn wait_refused(plane: &ControlPlane, namespace: &str, name: &str, re
     found.unwrap_or_else(|error| panic!("{error}; the pod says {:#} {}", last["status"], last["spec"]["nodeName"]))
 }
 
+/// What filters say of a pod that fits nowhere: the message without preemption's part.
+pub(crate) fn of_filters(message: &str) -> &str {
+    message.split_once(" preemption: ").map_or(message, |(filters, _)| filters)
+}
+
 /// Waits for an event of this reason on an object of this name, and returns it.
 pub(crate) fn wait_event(plane: &ControlPlane, namespace: &str, name: &str, reason: &str) -> Value {
     wait_event_that(plane, namespace, reason, |event| event["regarding"]["name"] == name)

@@ -4,7 +4,7 @@ use berth_lab::{Api, Patch};
 use serde_json::{Value, json};
 
 use crate::LATER;
-use crate::objects::{condition, events, pod_path, wait_event, wait_event_that};
+use crate::objects::{condition, events, of_filters, pod_path, wait_event, wait_event_that};
 use crate::world::World;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -106,7 +106,9 @@ fn who_fits_nowhere_is_told_in_the_words_of_upstream_and_events_say_it_too() {
     world.pod("waits", "2", |_| {});
     let message = "0/7 nodes are available: 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s), 4 Insufficient cpu.";
     world.says("waits", message);
-    let failed = wait_event_that(world.plane, "words", "FailedScheduling", |event| event["note"] == message);
+    let failed = wait_event_that(world.plane, "words", "FailedScheduling", |event| {
+        event["note"].as_str().is_some_and(|note| of_filters(note) == message)
+    });
     assert_eq!((&failed["regarding"]["name"], &failed["type"]), (&json!("waits"), &json!("Warning")));
     assert_eq!((&failed["action"], &failed["reportingController"]), (&json!("Scheduling"), &json!("words")));
     assert_eq!(failed["reportingInstance"], "words-berth-shared");

@@ -123,7 +123,10 @@ fn a_volume_that_is_deleted_before_its_claim_is_bound(plane: &ControlPlane) {
     };
     wait_event_that(plane, HERE, "FailedScheduling", says);
     let message = wait_refused(plane, HERE, "deleted", "Unschedulable");
-    assert_eq!(message, "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind.");
+    assert_eq!(
+        objects::of_filters(&message),
+        "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
+    );
     wait_nominated(plane, "deleted", false);
     wait_node_free(plane, "instead");
     volume(plane, "deleted-again");

@@ -91,12 +91,12 @@ impl World {
         objects::wait_refused(self.plane, &self.name, name, "Unschedulable")
     }
 
-    /// Waits until the pod is refused as unschedulable with this very message.
+    /// Waits until the pod is refused as unschedulable with this very message; what preemption says after it may be left out.
     pub(crate) fn says(&self, name: &str, message: &str) {
         let mut last = String::new();
         let said = self.plane.wait_for("the message", SOON, || {
             last = self.unschedulable(name);
-            Ok((last == message).then_some(()))
+            Ok((last == message || objects::of_filters(&last) == message).then_some(()))
         });
         said.unwrap_or_else(|error| panic!("{error}: pod {name} is to say\n{message}\nand says\n{last}"));
     }

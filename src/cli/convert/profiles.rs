@@ -94,6 +94,9 @@ fn brief(name: &str, spec: &SchedulerProfileSpec) -> Value {
         drop_field(extender, "maxConcurrentRequests", &json!(32));
         drop_field(extender, "weight", &json!(1));
         drop_field(extender, "circuitBreaker", &json!(api::CircuitBreaker::default()));
+        if extender["tls"].is_object() {
+            drop_field(&mut extender["tls"], "mode", &json!("Verify"));
+        }
     }
     brief.as_object_mut().map(|map| map.retain(|_, value| !value.is_null()));
     brief

@@ -6,6 +6,50 @@ use serde_json::{Map, Value};
 /// Longest line that a part of the document is put on.
 const WIDTH: usize = 100;
 
+/// Keys in the order in which people write them; others follow by name. What says what a thing is comes first, then what
+/// a profile, or a configuration, decides with.
+const ORDER: [&str; 31] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "type",
+    "name",
+    "key",
+    "topologyKey",
+    "schedulerName",
+    "schedulerNames",
+    "mode",
+    "allowUnsafe",
+    "unknownFields",
+    "preset",
+    "filters",
+    "scores",
+    "percentageOfNodesToScore",
+    "podInitialBackoffSeconds",
+    "podMaxBackoffSeconds",
+    "profiles",
+    "plugins",
+    "pluginConfig",
+    "pluginArgs",
+    "nodes",
+    "namespaces",
+    "queue",
+    "preemption",
+    "extenders",
+    "endpoint",
+    "urlPrefix",
+    "path",
+    "verbs",
+];
+
+/// The fields of a mapping in the order in which they are written.
+fn ordered(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let rank = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+    let mut fields: Vec<_> = map.iter().collect();
+    fields.sort_by_key(|(key, _)| rank(key));
+    fields.into_iter()
+}
+
 /// A document with what is to be said of its parts.
 pub(super) struct Document<'a> {
     /// Lines above the document.
@@ -58,9 +102,10 @@ impl Writer<'_> {
     }
 
     fn map(&mut self, map: &Map<String, Value>, path: &str, indent: usize, root: bool) {
-        for (key, value) in map {
+        for (key, value) in ordered(map) {
             let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            let flat = if root && key == "spec" { empty(value) } else { on_one_line(value, indent + key.len() + 2) };
+            let opened = root && key == "spec" && value.as_object().is_some_and(|map| !map.is_empty());
+            let flat = if opened { None } else { on_one_line(value, indent + key.len() + 2) };
             self.comments(&at, flat.is_some(), indent);
             let key = scalar(key);
             match (flat, value) {
@@ -108,11 +153,6 @@ impl Writer<'_> {
         }
         self.out.replace_range(at + indent..=at + indent, "-");
     }
-}
-
-/// The one form that an empty part has.
-fn empty(value: &Value) -> Option<String> {
-    value.as_object().is_some_and(Map::is_empty).then(|| "{}".to_owned())
 }
 
 /// `value` on one line, if it is short and reads well there: no list of mappings, not too deep.
@@ -184,7 +224,7 @@ mod tests {
     #[test]
     fn comments_stand_above_what_they_are_about() {
         let value = json!({"kind": "P", "spec": {"queue": {"initialBackoff": "2s"},
-            "scores": [{"name": "A", "weight": 5}, {"name": "B", "args": [{"x": 1}, {"y": [1]}]}]}});
+            "scores": [{"name": "A", "weight": 5}, {"name": "B", "args": [{"x": 1}, {"z": [1]}]}]}});
         let comments = [
             ("spec.scores[0].weight", "of a"),
             ("spec.scores[1].args[0]", "of x"),
@@ -194,7 +234,7 @@ mod tests {
         ];
         let want = "---\n# from here\nkind: P\nspec:\n  queue: {initialBackoff: 2s}\n  # two\n  # lines\n  scores:\n  \
                     # of a\n  - {name: A, weight: 5}\n  # of b\n  - name: B\n    args:\n    # of x\n    - {x: 1}\n    \
-                    - {y: [1]}\n";
+                    - {z: [1]}\n";
         assert_eq!(text(&value, &comments), want);
     }
 

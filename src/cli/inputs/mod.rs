@@ -20,9 +20,11 @@ pub(crate) use conversion::{Convertible, check_profile, convertible, convertible
 pub use error::InputError;
 
 use super::output::counted as count;
+use crate::api;
 use crate::core::profile::CompiledProfile;
 use crate::simulate::Cluster;
 use documents::Object;
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -80,6 +82,39 @@ pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
         }
     }
     settle(objects, notes)
+}
+
+/// The profiles in the files at `paths`, as they serve the pods of `cluster`.
+pub(crate) fn profiles_of(
+    paths: &[PathBuf],
+    cluster: &Cluster,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
+    let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
+    profiles::resolve(objects, &config_maps, cluster, notes)
+}
+
+/// SchedulerProfiles as the API server at `server` gives them, as they serve the pods of `cluster`. One that does not compile is
+/// left aside with a note: what the operator serves in its place is for its status to say.
+pub(crate) fn live_profiles(
+    values: Vec<Value>,
+    server: &str,
+    cluster: &Cluster,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
+    let list = serde_json::json!({
+        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": "SchedulerProfileList", "items": values,
+    });
+    let mut objects = Vec::new();
+    documents::split(files::Source { name: server.to_owned(), text: list.to_string() }, &mut objects)?;
+    objects.retain(|object| match profiles::check(object) {
+        Ok(()) => true,
+        Err(error) => {
+            notes.push(format!("{error}; it is left aside: its status says what is served in its place"));
+            false
+        }
+    });
+    profiles::resolve(objects, &[], cluster, notes)
 }
 
 /// A cluster and two sets of profiles for it.

@@ -83,6 +83,11 @@ fn read_all(
     Ok(read.import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
 }
 
+/// Whether one SchedulerProfile can be used.
+pub(super) fn check(object: &Object) -> Result<(), InputError> {
+    read(object).map(drop)
+}
+
 /// Checks and compiles one profile.
 pub(super) fn read(object: &Object) -> Result<(SchedulerProfile, CompiledProfile), InputError> {
     let name = object.value["metadata"]["name"].as_str().unwrap_or_default();

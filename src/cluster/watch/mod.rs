@@ -14,6 +14,7 @@
 mod call;
 mod frame;
 mod kind;
+mod list;
 mod options;
 mod run;
 mod split;
@@ -28,6 +29,7 @@ pub use kind::{
     PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
     StorageClasses, VolumeAttachments, Watched,
 };
+pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};

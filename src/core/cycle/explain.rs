@@ -1,15 +1,13 @@
 use super::class::fixed_score;
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
-use super::search::judge_fresh;
-use super::special::Special;
+use super::probe::{self, Look};
 use crate::core::ledger::{Ledger, NodeId};
 use crate::core::model::{Pod, Str};
-use crate::core::plugins::node_affinity::{self, Named};
 use crate::core::plugins::{
-    Cause, Code, Cx, Plugin, Refusal, Stop, Subject, Tables, Verdict, default_normalize, reverse_normalize,
+    Cause, Code, Cx, Plugin, Refusal, Subject, Tables, Verdict, default_normalize, node_affinity, reverse_normalize,
     scheduling_gates, taint_toleration,
 };
-use crate::core::profile::{CompiledProfile, Filter, Score};
+use crate::core::profile::{CompiledProfile, Score};
 use crate::core::worker::hold_reason;
 use std::sync::Arc;
 
@@ -75,10 +73,7 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
     if let Some(reason) = hold_reason(profile, ledger, pod) {
         return Explanation::Held(reason);
     }
-    let mut nodes = ledger.node_order();
-    nodes.retain(|node| profile.places_on(ledger.nodes().labels(*node)));
-    // Answers come by name, and of several nodes that an attempt fails on the first by name speaks.
-    nodes.sort_by(|a, b| ledger.nodes().name(*a).cmp(ledger.nodes().name(*b)));
+    let nodes = probe::candidates(profile, ledger);
     match judge(Cx { profile, ledger }, pod, &nodes) {
         Ok(judgement) => Explanation::Judged(judgement),
         Err(text) => Explanation::Failed(text),
@@ -87,30 +82,10 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
 
 fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
     let subject = Subject::new(cx.profile, cx.ledger, &pod.shape);
-    let named = match node_affinity::named(&pod.shape) {
-        _ if !cx.profile.filters.has(Filter::NodeAffinity) => Named::Any,
-        named => named,
+    let (verdicts, missing) = match probe::look(cx, pod, &subject, nodes)? {
+        Look::Refused(refusal) => return Ok(refused(cx, pod, nodes, &refusal)),
+        Look::Judged { verdicts, missing } => (verdicts, missing),
     };
-    if named == Named::Only(Vec::new()) {
-        return Ok(refused(cx, pod, nodes, &Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT)));
-    }
-    let mut tables = Tables::default();
-    let relations = match tables.pre_filter(cx, pod, &subject) {
-        Ok(relations) => relations,
-        Err(Stop::Refused(refusal)) => return Ok(refused(cx, pod, nodes, &refusal)),
-        Err(Stop::Failed(text)) => return Err(text),
-    };
-    let special = Special::new(cx.ledger, pod, relations);
-    let verdict = |node: NodeId| match &named {
-        Named::Only(names) if !names.contains(cx.ledger.nodes().name(node)) => Verdict::unresolvable(Cause::NotNamed),
-        _ => judge_fresh(cx, &subject, &special, node),
-    };
-    let verdicts: Vec<(NodeId, Verdict)> = nodes.iter().map(|node| (*node, verdict(*node))).collect();
-    if let Some(text) = special.relations.failure() {
-        return Err(text);
-    }
-    let missing = special.relations.missing_claim();
-    drop(special);
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
     let mut scored = scores(cx, &subject, &feasible)?.into_iter();
     let mut answers: Vec<(Str, NodeAnswer)> = Vec::with_capacity(verdicts.len());
@@ -132,7 +107,7 @@ fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str>
 }
 
 /// Upstream's texts of a refusal; of a claim that is not there the attempt says which.
-fn reasons(verdict: Verdict, pod: &Pod, missing: Option<&Str>) -> Vec<String> {
+pub(super) fn reasons(verdict: Verdict, pod: &Pod, missing: Option<&Str>) -> Vec<String> {
     match missing {
         Some(text) if verdict.cause() == Cause::MissingClaim => vec![text.to_string()],
         _ => verdict.reasons(&pod.shape),

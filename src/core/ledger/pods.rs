@@ -162,7 +162,8 @@ impl Ledger {
             return;
         }
         if let Some(before) = before.filter(|b| b.nominated_node.is_some()) {
-            self.end_nomination(before, !unchanged);
+            // Another shape keeps others from less, maybe.
+            self.end_nomination(before, !unchanged || !Arc::ptr_eq(&before.shape, &pod.shape));
         }
         if pod.nominated_node.is_some() {
             self.nominations.add(pod, self.log.version() + 1);

@@ -4,9 +4,12 @@
 //! time, what they say to a pod that another pod's labels or terms refused is looked at ([`movement`]). A wake-up too many costs
 //! one attempt, a missed one strands a pod until the sweep; so where it is not clear, this wakes.
 
+mod events;
 mod movement;
 #[cfg(test)]
 mod tests;
+
+pub use events::{WakeEvent, wake_events};
 
 use super::{Plugin, PluginSet};
 use crate::core::ledger::{Change, Ledger, NodeAspects};

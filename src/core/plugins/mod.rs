@@ -37,6 +37,7 @@ pub(crate) mod volume_restrictions;
 pub(crate) mod volume_zone;
 pub(crate) mod volumes;
 
+pub use hints::{WakeEvent, wake_events};
 pub(crate) use normalize::{default_normalize, reverse_normalize};
 pub(crate) use overlay::Overlay;
 pub use plugin::{Plugin, PluginSet};

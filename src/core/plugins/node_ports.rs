@@ -23,3 +23,43 @@ pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay: 
         in_the_way(taken) == freed && in_the_way(&overlay.ports) == 0
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ledger::{Ledger, NodeId};
+    use crate::core::model::{Pod, PodShape, Protocol};
+    use crate::core::profile::CompiledProfile;
+    use crate::core::testing::{node, pod, shape};
+    use std::sync::Arc;
+
+    fn holding(name: &str, ip: &str) -> Pod {
+        let port = HostPort { protocol: Protocol::Tcp, port: 80, ip: ip.into() };
+        pod(name, PodShape { host_ports: vec![port], ..shape() })
+    }
+
+    /// Upstream keeps a set of ports: the first of two pods that share one seems to free it.
+    #[test]
+    fn a_port_is_free_once_no_pod_is_left_that_holds_it() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 0, 10));
+        // Nobody asked a scheduler for the second one.
+        for (name, ip) in [("v", "0.0.0.0"), ("w", "0.0.0.0"), ("x", "10.0.0.1")] {
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..holding(name, ip) });
+        }
+        let at: NodeId = ledger.nodes().find("a").expect("applied");
+        let profile = CompiledProfile::default_preset("test");
+        let fits_on = |ip: &str, overlay: &Overlay| {
+            let subject = Subject::new(&profile, &ledger, &holding("p", ip).shape);
+            fits(&subject, ledger.nodes(), at, overlay)
+        };
+        let mut overlay = Overlay::NONE;
+        for (name, anywhere, elsewhere) in [("v", false, false), ("w", false, true), ("x", true, true)] {
+            let placed = ledger.residents(at).iter().find(|placed| *placed.uid == *name).expect("on the row");
+            overlay.remove(ledger.nodes(), placed);
+            assert_eq!((fits_on("0.0.0.0", &overlay), fits_on("10.0.0.2", &overlay)), (anywhere, elsewhere), "{name}");
+        }
+        overlay.add(ledger.nodes(), &Arc::new(holding("promised", "10.0.0.1")));
+        assert!(!fits_on("0.0.0.0", &overlay) && fits_on("10.0.0.2", &overlay));
+    }
+}

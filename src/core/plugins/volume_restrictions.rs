@@ -79,6 +79,7 @@ mod tests {
     use super::*;
     use crate::core::ledger::Ledger;
     use crate::core::model::{InlineDisk, PersistentVolumeClaim, Pod, Str};
+    use crate::core::profile::CompiledProfile;
     use crate::core::volume_testing::{bound, csi, mounting, named, node_in, on, said, using};
 
     const IN_USE: &str = "VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
@@ -168,6 +169,34 @@ mod tests {
         assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits");
         let with_disk = mounting("p", vec![named("one"), disk(ebs("x"))]);
         assert_eq!(said(&ledger, &with_disk), format!("a: {IN_USE}, b: fits"));
+    }
+
+    /// Upstream goes by names alone, and thinks of one user only: pods would be evicted for nothing.
+    #[test]
+    fn a_claim_is_free_only_once_all_who_use_it_are_taken_away() {
+        let mut ledger = cluster();
+        for (name, place) in [("user", "a"), ("second", "a"), ("elsewhere", "b")] {
+            ledger.apply_pod(on(place, using(name, &["one"])));
+        }
+        let mut namesake = using("namesake", &["one"]);
+        namesake.key.namespace = "other".into();
+        ledger.apply_pod(on("a", namesake));
+        let profile = CompiledProfile::default_preset("test");
+        let pod = using("p", &["one"]);
+        let fits_without = |ledger: &Ledger, names: &[&str]| {
+            let cx = Cx { profile: &profile, ledger };
+            let mounts = Mounts::resolve(ledger, &pod, pod.volumes.as_ref().expect("mounts"));
+            let state = State::prepare(cx, &mounts).expect("claims are there").expect("one is in use");
+            let at = ledger.nodes().find("a").expect("applied");
+            let mut overlay = Overlay::NONE;
+            let leaves = ledger.residents(at).iter().filter(|placed| names.contains(&&*placed.uid));
+            leaves.for_each(|placed| overlay.remove(ledger.nodes(), placed));
+            state.filter(cx, at, &overlay).fits()
+        };
+        assert!(!fits_without(&ledger, &["user", "second", "namesake"]), "one on another node uses it");
+        ledger.delete_pod("elsewhere");
+        assert!(!fits_without(&ledger, &["namesake"]) && !fits_without(&ledger, &["user", "namesake"]));
+        assert!(fits_without(&ledger, &["user", "second"]), "a claim of that name elsewhere is another claim");
     }
 
     #[test]

@@ -99,8 +99,8 @@ impl Worker {
         effects: &mut Vec<Effect>,
     ) -> Option<Ticket> {
         match self.post_filter(now, ticket.pod(), &refused, consulted, ledger) {
-            Ok(PostFilter::Ask(consultation)) => self.consult(ticket, consultation, refused, effects),
-            Ok(said) => self.refuse(now, ticket, refused, said, ledger, effects),
+            Ok((PostFilter::Ask(consultation), _)) => self.consult(ticket, consultation, refused, effects),
+            Ok((said, version)) => self.refuse(now, ticket, Refused { version, ..refused }, said, ledger, effects),
             Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
             Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
                 self.totals.conflicts += 1;

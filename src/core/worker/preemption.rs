@@ -148,7 +148,8 @@ fn same_shape(a: &Arc<PodShape>, b: &Arc<PodShape>) -> bool {
 }
 
 impl Worker {
-    /// What is done for a pod that fits nowhere. The one place where preemption is asked for.
+    /// What is done for a pod that fits nowhere at `version`, and the version from which on changes are news to it. The one place
+    /// where preemption is asked for.
     pub(super) fn post_filter(
         &mut self,
         now: Time,
@@ -156,11 +157,11 @@ impl Worker {
         refused: &Refused,
         consulted: Consulted,
         ledger: &impl LedgerAccess,
-    ) -> Result<PostFilter, Conflict> {
-        let no_fit = &refused.no_fit;
+    ) -> Result<(PostFilter, u64), Conflict> {
+        let (no_fit, version) = (&refused.no_fit, refused.version);
         // What PreFilter refuses, no pod that leaves can mend.
         if !self.profile().preemption.enabled || no_fit.diagnosis.pre_filter().is_some() {
-            return Ok(self.not_run(pod, ledger));
+            return Ok((PostFilter::NotRun, end_nomination(pod, version, ledger)));
         }
         let (left, more_at) = self.rounds.left(now, self.profile().preemption.max_per_minute);
         let now_unix_us = self.unix_us_at(now);
@@ -179,7 +180,7 @@ impl Worker {
         })?;
         let (outcome, lost_to, open) = match found {
             Ok(found) => found,
-            Err(consultation) => return Ok(PostFilter::Ask(consultation)),
+            Err(consultation) => return Ok((PostFilter::Ask(consultation), version)),
         };
         let said = match outcome {
             // The promise was ended meanwhile, and its victims go all the same: no more go there.
@@ -193,22 +194,14 @@ impl Worker {
         if let (Ok(PostFilter::Not(..)), Some(at)) = (&said, more_at) {
             self.rounds.again.insert((at, pod.uid.clone()));
         }
-        if let Ok(said) = &said {
-            self.totals.preemption.attempts += 1;
-            if matches!(said, PostFilter::Not(_, NominatedNode::Clear)) {
-                end_nomination(pod, ledger);
-            }
-        }
-        said
+        let said = said?;
+        self.totals.preemption.attempts += 1;
+        let ends = matches!(said, PostFilter::Not(_, NominatedNode::Clear));
+        Ok((said, if ends { end_nomination(pod, version, ledger) } else { version }))
     }
 
     pub(super) fn unix_us_at(&self, now: Time) -> i64 {
         self.unix_us_at_zero.saturating_add_unsigned(now.as_nanos() / 1_000)
-    }
-
-    fn not_run(&self, pod: &Pod, ledger: &impl LedgerAccess) -> PostFilter {
-        end_nomination(pod, ledger);
-        PostFilter::NotRun
     }
 
     /// Brings a plan into force, unless the profile's own bounds stand against it.
@@ -286,12 +279,12 @@ impl Worker {
         let until = history.until?;
         self.rounds.again.insert((until, pod.uid.clone()));
         let why = format!(
-            "preemption: stopped after {} rounds: scheduler {} took the room on node {} that was made for this pod each time; the next \
-             round is in {} minutes at the earliest.",
+            "preemption: stopped after {} rounds: scheduler {} took the room on node {} that was made for this pod each time; no \
+             more is made for it for {} minutes.",
             history.lost,
             history.taken_by,
             history.node,
-            until.since(now).as_secs().div_ceil(60)
+            STORM_PAUSE.as_secs() / 60
         );
         Some(PostFilter::Not(why.into(), NominatedNode::Clear))
     }
@@ -426,9 +419,15 @@ pub(super) fn limits<'a>(
     Limits { own_schedulers: ledger.own_schedulers(), budget_left: left, evicting, ..Limits::at(now_unix_us) }
 }
 
-/// The pod is promised no node any more: who may be placed there learns that at once.
-fn end_nomination(pod: &Pod, ledger: &impl LedgerAccess) {
-    if pod.nominated_node.is_some() {
-        ledger.write(|ledger| ledger.nominate(&pod.uid, None));
+/// The pod is promised no node any more: who may be placed there learns that at once. To the pod itself, which fitted nowhere
+/// at `version`, it is no news: returns the version after it, if nothing else came between.
+fn end_nomination(pod: &Pod, version: u64, ledger: &impl LedgerAccess) -> u64 {
+    if pod.nominated_node.is_none() {
+        return version;
     }
+    ledger.write(|ledger| {
+        let is_last = ledger.version() == version;
+        ledger.nominate(&pod.uid, None);
+        if is_last { ledger.version() } else { version }
+    })
 }

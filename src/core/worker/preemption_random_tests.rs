@@ -19,10 +19,10 @@ struct Chaos {
     bench: Bench,
     rng: Rng,
     made: usize,
-    /// Victims that were asked for and neither released nor gone: for whom.
-    asked: BTreeMap<String, String>,
-    /// The node of each preemptor's last round.
-    rounds: BTreeMap<String, String>,
+    /// Victims that were asked for and neither released nor gone.
+    asked: BTreeSet<String>,
+    /// The node and the victims of each preemptor's last round.
+    rounds: BTreeMap<String, (String, Vec<String>)>,
     /// Victims of which the API server has taken the deletion.
     going: BTreeSet<String>,
     closed: Option<&'static str>,
@@ -40,7 +40,7 @@ impl Chaos {
             bench,
             rng: Rng::seeded(seed),
             made: 0,
-            asked: BTreeMap::new(),
+            asked: BTreeSet::new(),
             rounds: BTreeMap::new(),
             going: BTreeSet::new(),
             closed: None,
@@ -94,28 +94,30 @@ impl Chaos {
         let Some(PodState::Pending(preemptor)) = ledger.pod(&asked.preemptor) else {
             panic!("pods go for {}, which does not wait", asked.preemptor)
         };
-        let waits_for: Vec<&String> =
-            self.asked.iter().filter(|(_, by)| **by == asked.preemptor).map(|(victim, _)| victim).collect();
-        let last = self.rounds.get(&asked.preemptor).map(String::as_str);
-        assert!(
-            waits_for.is_empty() || last.is_none() || (last != Some(asked.node.as_str()) && last == self.closed),
-            "a second round for {} while {waits_for:?} are there",
-            asked.preemptor
-        );
+        if let Some((last, victims)) = self.rounds.get(&asked.preemptor) {
+            let waits_for: Vec<&String> = victims.iter().filter(|victim| self.asked.contains(*victim)).collect();
+            let left_it = *last != asked.node && self.closed == Some(last.as_str());
+            assert!(
+                waits_for.is_empty() || left_it,
+                "a second round for {} while {waits_for:?} are there",
+                asked.preemptor
+            );
+        }
         for victim in &asked.victims {
             let Some(PodState::Bound(placed) | PodState::Assumed { placed, .. }) = ledger.pod(victim) else {
                 panic!("{victim} takes no room")
             };
             assert!(placed.priority < preemptor.priority, "{victim} is not lower");
             assert_eq!(&**ledger.nodes().name(placed.node), asked.node);
-            assert!(!self.asked.contains_key(victim), "{victim} is evicted a second time");
+            assert!(!self.asked.contains(victim), "{victim} is evicted a second time");
         }
         drop(ledger);
         let (preemptor, node) = (asked.preemptor.clone(), asked.node.clone());
-        for victim in asked.victims.clone() {
-            self.asked.insert(victim, preemptor.clone());
+        let victims = asked.victims.clone();
+        for victim in victims.iter().cloned() {
+            self.asked.insert(victim);
         }
-        self.rounds.insert(preemptor, node);
+        self.rounds.insert(preemptor, (node, victims));
     }
 
     /// A pod comes: mostly one that fits nowhere without evictions.

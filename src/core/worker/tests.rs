@@ -53,7 +53,7 @@ impl Bench {
             match effect {
                 Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
                 Effect::Refuse { pod, reason, text, .. } => {
-                    self.refusals.push((pod.key.name.to_string(), reason, text.to_string()));
+                    self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
                 }
                 other => panic!("no pod here has volumes, victims or extenders: {other:?}"),
             }

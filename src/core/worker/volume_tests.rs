@@ -72,7 +72,7 @@ impl Bench {
                         self.nominated.push((pod.key.name.to_string(), node.map(|node| node.to_string())));
                     }
                     Effect::Refuse { pod, reason, text, .. } => {
-                        self.refusals.push((pod.key.name.to_string(), reason, text.to_string()));
+                        self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::cycle::{Explanation, Rng, explain};
-use crate::core::io::BindOutcome;
+use crate::core::io::{BindOutcome, EvictionOutcome};
 use crate::core::ledger::PodState;
 use crate::core::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
 use crate::core::plugins::Plugin;
@@ -114,17 +114,28 @@ impl Draw {
     }
 }
 
-/// Steps until the worker has nothing to do, every bind ending well at once.
+/// Steps until the worker has nothing to do, every bind and every eviction ending well at once.
 fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut Vec<Pod>) {
     let (mut inputs, mut effects) = (Vec::new(), Vec::new());
     loop {
         worker.step(now, &mut inputs, ledger, &mut effects);
         for effect in effects.drain(..) {
-            let Effect::Bind { attempt, pod, node, .. } = effect else { continue };
-            let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
-            ledger.borrow_mut().apply_pod(bound.clone());
-            placed.push(bound);
-            inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+            match effect {
+                Effect::Bind { attempt, pod, node, .. } => {
+                    let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
+                    ledger.borrow_mut().apply_pod(bound.clone());
+                    placed.push(bound);
+                    inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+                }
+                Effect::Evict { attempt, victims, .. } => {
+                    for victim in victims {
+                        ledger.borrow_mut().delete_pod(&victim.uid);
+                        placed.retain(|pod| pod.uid != victim.uid);
+                    }
+                    inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+                }
+                _ => {}
+            }
         }
         if inputs.is_empty() && worker.is_quiet() && worker.cursor == Some(ledger.borrow().version()) {
             return;

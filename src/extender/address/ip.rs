@@ -62,8 +62,8 @@ fn carried(v6: Ipv6Addr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
         [0, 0, 0, 0, 0, 0 | 0xffff, hi, lo]
         | [0, 0, 0, 0, 0xffff, 0, hi, lo]
-        | [0x64, 0xff9b, 0 | 1, _, _, _, hi, lo] => Some(last(hi, lo)),
-        [0x2002, hi, lo, ..] => Some(last(hi, lo)),
+        | [0x64, 0xff9b, 0 | 1, _, _, _, hi, lo]
+        | [0x2002, hi, lo, ..] => Some(last(hi, lo)),
         _ => None,
     }
 }
@@ -97,7 +97,7 @@ fn special_v6(v6: Ipv6Addr) -> Option<Special> {
     match v6.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some(Special::Unspecified),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(Special::Loopback),
-        [0xfe80..=0xfebf, ..] | [0xfec0..=0xfeff, ..] => Some(Special::LinkLocal),
+        [0xfe80..=0xfeff, ..] => Some(Special::LinkLocal),
         [0xff00..=0xffff, ..] => Some(Special::Multicast),
         // Teredo carries an address in disguise; discard-only and documentation have no server.
         [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, 0..=0xfff, ..] => Some(Special::Reserved),

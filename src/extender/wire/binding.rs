@@ -22,7 +22,7 @@ impl Visit for BindVisitor {
     fn token(&mut self, token: Token<'_>) -> Result<Step, Fault> {
         match (self.inside, token) {
             (false, Token::BeginObject) => self.inside = true,
-            (false, Token::Null) | (true, Token::Null) => {}
+            (_, Token::Null) => {}
             (false, _) => return Err(Fault::Shape { place: "the reply", wanted: "an object" }),
             (true, Token::Key(key)) if key.eq_ignore_ascii_case("Error") => {}
             (true, Token::Key(_)) => return Ok(Step::Skip),

@@ -39,17 +39,14 @@ struct Survivors {
 
 impl Survivors {
     fn add(&mut self, name: &str, known: &mut Known) {
-        match known.find(name) {
-            Some(at) => {
-                self.seen.resize(known.len(), false);
-                if !std::mem::replace(&mut self.seen[at], true) {
-                    self.places.push(at);
-                }
+        if let Some(at) = known.find(name) {
+            self.seen.resize(known.len(), false);
+            if !std::mem::replace(&mut self.seen[at], true) {
+                self.places.push(at);
             }
-            None => {
-                self.unknown += 1;
-                self.first_unknown.get_or_insert_with(|| plain(name));
-            }
+        } else {
+            self.unknown += 1;
+            self.first_unknown.get_or_insert_with(|| plain(name));
         }
     }
 }

@@ -92,12 +92,11 @@ impl PreemptVisitor {
             victims: std::mem::take(&mut self.victims),
             budget_violations: std::mem::take(&mut self.violations),
         };
-        match self.index.get(&self.node) {
-            Some(at) => self.nodes[*at] = one,
-            None => {
-                self.index.insert(self.node.clone(), self.nodes.len());
-                self.nodes.push(one);
-            }
+        if let Some(at) = self.index.get(&self.node) {
+            self.nodes[*at] = one;
+        } else {
+            self.index.insert(self.node.clone(), self.nodes.len());
+            self.nodes.push(one);
         }
         Ok(())
     }
@@ -123,7 +122,7 @@ impl PreemptVisitor {
 impl Visit for PreemptVisitor {
     fn token(&mut self, token: Token<'_>) -> Result<Step, Fault> {
         match (self.place, token) {
-            (Place::Root, Token::BeginObject) => self.place = Place::Reply,
+            (Place::Root, Token::BeginObject) | (Place::Nodes, Token::EndObject) => self.place = Place::Reply,
             (Place::Root, Token::Null) => {}
             (Place::Root, _) => return Err(shape("the reply", "an object")),
             (Place::Reply, Token::Key(key)) if key.eq_ignore_ascii_case("NodeNameToMetaVictims") => {}
@@ -141,7 +140,6 @@ impl Visit for PreemptVisitor {
                 self.violations = 0;
                 self.place = Place::Victims;
             }
-            (Place::Nodes, Token::EndObject) => self.place = Place::Reply,
             (Place::Nodes, _) => return Err(shape("the victims of a node", "an object")),
             (Place::Victims, token) => return self.in_victims(token),
             (Place::Pods, Token::BeginObject) => {

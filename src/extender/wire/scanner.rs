@@ -155,7 +155,7 @@ impl Scanner {
                 Lex::Text => self.in_text(piece, at, visit)?,
                 Lex::Escape => self.escape(piece, at)?,
                 Lex::Hex { unit, left } => self.hex(piece, at, unit, left)?,
-                Lex::Number(state) => self.number(piece, at, state, visit)?,
+                Lex::Number(state) => self.number(piece, at, at, state, visit)?,
                 Lex::Word { rest, token } => self.word(piece, at, rest, token, visit)?,
             };
         }
@@ -171,7 +171,7 @@ impl Scanner {
         if let Lex::Number(state) = self.lex
             && state.may_end()
         {
-            self.end_number(visit)?;
+            self.end_number(&[], visit)?;
         }
         if self.is_done() { Ok(()) } else { Err(Fault::Cut { read: self.read }) }
     }
@@ -197,9 +197,9 @@ impl Scanner {
                 self.half = None;
                 self.lex = Lex::Text;
             }
-            (Want::Value | Want::ValueOrEnd, b'-') => self.begin_number(byte, Number::Minus),
-            (Want::Value | Want::ValueOrEnd, b'0') => self.begin_number(byte, Number::Zero),
-            (Want::Value | Want::ValueOrEnd, b'1'..=b'9') => self.begin_number(byte, Number::Whole),
+            (Want::Value | Want::ValueOrEnd, b'-') => return self.begin_number(piece, at, Number::Minus, visit),
+            (Want::Value | Want::ValueOrEnd, b'0') => return self.begin_number(piece, at, Number::Zero, visit),
+            (Want::Value | Want::ValueOrEnd, b'1'..=b'9') => return self.begin_number(piece, at, Number::Whole, visit),
             (Want::Value | Want::ValueOrEnd, b't') => self.lex = Lex::Word { rest: b"rue", token: Token::Bool(true) },
             (Want::Value | Want::ValueOrEnd, b'f') => self.lex = Lex::Word { rest: b"alse", token: Token::Bool(false) },
             (Want::Value | Want::ValueOrEnd, b'n') => self.lex = Lex::Word { rest: b"ull", token: Token::Null },
@@ -363,15 +363,16 @@ impl Scanner {
         self.keep(char.encode_utf8(&mut [0; 4]).as_bytes());
     }
 
-    fn begin_number(&mut self, byte: u8, state: Number) {
+    fn begin_number(&mut self, piece: &[u8], at: usize, state: Number, visit: &mut impl Visit) -> Result<usize, Fault> {
         self.text.clear();
-        self.text.push(byte);
-        self.lex = Lex::Number(state);
+        self.number(piece, at, at + 1, state, visit)
     }
 
+    /// Goes on with a number of which this piece has the bytes from `from` to `at` and more.
     fn number(
         &mut self,
         piece: &[u8],
+        from: usize,
         mut at: usize,
         mut state: Number,
         visit: &mut impl Visit,
@@ -381,24 +382,32 @@ impl Scanner {
                 if !state.may_end() {
                     return Err(self.syntax(at, "a digit"));
                 }
-                self.end_number(visit)?;
+                self.end_number(&piece[from..at], visit)?;
                 return Ok(at);
             };
             state = next;
-            if self.text.len() < NUMBER_BYTES {
-                self.text.push(byte);
-            }
             at += 1;
         }
+        self.keep_number(&piece[from..at]);
         self.lex = Lex::Number(state);
         Ok(at)
     }
 
-    fn end_number(&mut self, visit: &mut impl Visit) -> Result<(), Fault> {
+    fn keep_number(&mut self, digits: &[u8]) {
+        let room = NUMBER_BYTES.saturating_sub(self.text.len());
+        self.text.extend_from_slice(&digits[..digits.len().min(room)]);
+    }
+
+    fn end_number(&mut self, rest: &[u8], visit: &mut impl Visit) -> Result<(), Fault> {
         if self.skip.is_none() {
-            let text = std::mem::take(&mut self.text);
-            visit.token(Token::Number(&String::from_utf8_lossy(&text)))?;
-            self.text = text;
+            if self.text.is_empty() {
+                let digits = &rest[..rest.len().min(NUMBER_BYTES)];
+                visit.token(Token::Number(&String::from_utf8_lossy(digits)))?;
+            } else {
+                self.keep_number(rest);
+                let digits = std::mem::take(&mut self.text);
+                visit.token(Token::Number(&String::from_utf8_lossy(&digits)))?;
+            }
         }
         self.end_value();
         Ok(())

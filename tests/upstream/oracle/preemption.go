@@ -29,7 +29,11 @@ func (a *attempt) preempt(asked *preemptionAsked) (*preemptionAnswer, error) {
 	if plugin == nil || err != nil {
 		return nil, err
 	}
-	statuses := inOrderOf{a.diagnosis.NodeToStatus, asked.Order}
+	order, err := a.order(asked)
+	if err != nil {
+		return nil, err
+	}
+	statuses := inOrderOf{a.diagnosis.NodeToStatus, order}
 	potential, err := statuses.NodesForStatusCode(a.framework.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
 		return nil, err
@@ -58,6 +62,15 @@ func (a *attempt) preempt(asked *preemptionAsked) (*preemptionAnswer, error) {
 		return nil, err
 	}
 	return given, search.live(asked.Offset, given)
+}
+
+// order is the one in which nodes are tried: as asked, or that of the snapshot, with its zones interleaved.
+func (a *attempt) order(asked *preemptionAsked) ([]string, error) {
+	if len(asked.Order) > 0 {
+		return asked.Order, nil
+	}
+	listed, err := a.framework.SnapshotSharedLister().NodeInfos().List()
+	return namesOf(listed), err
 }
 
 // preemptionOf finds the plugin that a profile's PostFilter runs.

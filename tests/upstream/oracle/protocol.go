@@ -24,7 +24,8 @@ type request struct {
 type preemptionAsked struct {
 	// Offset is the potential node, counted from 0 and modulo their number, at which a live search begins.
 	Offset int32 `json:"offset"`
-	// Order names nodes in the order in which they are tried; those that it leaves out follow by name.
+	// Order names nodes in the order in which they are tried, those that it leaves out follow by name; without it, that
+	// of upstream's snapshot.
 	Order []string `json:"order"`
 	// Never are the pods, as namespace/name, that may not be victims.
 	Never []string `json:"never"`

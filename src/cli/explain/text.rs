@@ -1,71 +1,24 @@
-//! `berth explain`: what every filter and score says of each pending pod.
+//! What every filter and score says of the nodes, for people.
 
-use super::inputs::{self, InputArgs, Inputs};
-use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, clock, units};
+use super::{Args, NAMES_PER_LINE, answer, scores, why};
+use crate::cli::inputs::Inputs;
+use crate::cli::live::Loaded;
+use crate::cli::output::{Align, Table, counted};
+use crate::cli::units;
 use crate::core::ledger::Ledger;
 use crate::core::model::{Pod, PodKey};
 use crate::explain::{self, Detail, NodeReport, PodReport, Report};
-use anyhow::bail;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Names that one line gives before it only counts.
-const NAMES_PER_LINE: usize = 3;
-
-/// Arguments of `berth explain`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    #[command(flatten)]
-    inputs: InputArgs,
-    /// Only this pending pod.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = pod_key)]
-    pod: Option<PodKey>,
-    /// Nodes to show for each pod in the text form; 0 shows all. JSON always has all.
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    max_nodes: usize,
-    /// The form of the answer.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
-}
-
-/// `namespace/name`; a bare name is in the namespace `default`.
-fn pod_key(text: &str) -> Result<PodKey, String> {
-    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
-    if namespace.is_empty() || name.is_empty() || name.contains('/') {
-        return Err("write NAMESPACE/NAME, such as ci/train-7".to_owned());
-    }
-    Ok(PodKey { namespace: namespace.into(), name: name.into() })
-}
-
-pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
-    let inputs = inputs::load(&args.inputs)?;
-    for note in inputs.notes.iter().chain(&crate::simulate::unasked(&inputs.cluster, &inputs.profiles)) {
-        output::note(format_args!("note: {note}"));
-    }
-    let mut report = explain::explain(&inputs.cluster, &inputs.profiles, args.pod.as_ref());
-    explain::add_preemption(&mut report, &inputs.cluster, &inputs.profiles, clock::now_unix_us());
-    if let Some(key) = args.pod.as_ref().filter(|_| report.pods.is_empty()) {
-        bail!("pod {key}: {}", missing(key, &inputs));
-    }
-    match args.output {
-        Format::Json => output::print_json(&report)?,
-        Format::Text => output::print(|out| write_text(out, &report, &inputs, args.max_nodes))?,
-    }
-    Ok(Answer::Done)
-}
-
-/// Why there is no pending pod by that name.
-fn missing(key: &PodKey, inputs: &Inputs) -> String {
-    match inputs.cluster.pods.iter().find(|p| p.key == *key).and_then(|p| p.node_name.as_ref()) {
-        Some(node) => format!("runs on {node} already: only pending pods are judged"),
-        None => "not among the inputs: check its namespace and name".to_owned(),
-    }
-}
-
-fn write_text(out: &mut dyn Write, report: &Report, inputs: &Inputs, max_nodes: usize) -> io::Result<()> {
+/// Writes the answer for people.
+pub(super) fn write(out: &mut dyn Write, report: &Report, loaded: &Loaded, args: &Args) -> io::Result<()> {
+    let inputs = &loaded.inputs;
     if report.pods.is_empty() {
-        return writeln!(out, "no pending pods: a pod is pending while it has no spec.nodeName");
+        return match &loaded.namespace {
+            Some(namespace) => writeln!(out, "no pending pods in namespace {namespace} (-A asks about all namespaces)"),
+            None => writeln!(out, "no pending pods: a pod is pending while it has no spec.nodeName"),
+        };
     }
     let ledger = inputs.cluster.ledger();
     let pods: BTreeMap<&PodKey, &Pod> = inputs.cluster.pending().into_iter().map(|p| (&p.key, p)).collect();
@@ -78,7 +31,16 @@ fn write_text(out: &mut dyn Write, report: &Report, inputs: &Inputs, max_nodes: 
         writeln!(out, "{key} · {profile}")?;
         match (&report.nodes, pods.get(&key)) {
             (Some(nodes), Some(pod)) => {
-                write_judged(out, report, nodes, &View { inputs, ledger: &ledger, pod, max_nodes })?;
+                let view = View { inputs, ledger: &ledger, pod, max_nodes: args.max_nodes };
+                if args.scores {
+                    scores::write(out, report, nodes, &view)?;
+                } else {
+                    write_judged(out, report, nodes, &view)?;
+                }
+                if let Some(node) = &args.node {
+                    why::write(out, report, node, &view)?;
+                }
+                answer::write(out, report, &view)?;
             }
             _ => writeln!(out, "not judged: {}", report.reason.as_deref().unwrap_or_default())?,
         }
@@ -87,11 +49,11 @@ fn write_text(out: &mut dyn Write, report: &Report, inputs: &Inputs, max_nodes: 
 }
 
 /// What the text of one pod is made from, beside its report.
-struct View<'a> {
-    inputs: &'a Inputs,
-    ledger: &'a Ledger,
-    pod: &'a Pod,
-    max_nodes: usize,
+pub(super) struct View<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) ledger: &'a Ledger,
+    pub(super) pod: &'a Pod,
+    pub(super) max_nodes: usize,
 }
 
 fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
@@ -129,7 +91,7 @@ fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> 
     table.write(out)
 }
 
-fn in_words(detail: &Detail) -> String {
+pub(super) fn in_words(detail: &Detail) -> String {
     match detail {
         Detail::Room { resource, asked, best } => {
             let (_, asked) = units::amount(asked, resource);
@@ -212,11 +174,11 @@ fn write_refused(out: &mut dyn Write, nodes: &[NodeReport], max_nodes: usize) ->
     write_rest(out, refused.len(), max_nodes)
 }
 
-fn shown<T>(rows: &[T], max: usize) -> &[T] {
+pub(super) fn shown<T>(rows: &[T], max: usize) -> &[T] {
     if max == 0 { rows } else { &rows[..rows.len().min(max)] }
 }
 
-fn write_rest(out: &mut dyn Write, rows: usize, max: usize) -> io::Result<()> {
+pub(super) fn write_rest(out: &mut dyn Write, rows: usize, max: usize) -> io::Result<()> {
     if max == 0 || rows <= max {
         return Ok(());
     }

@@ -1,0 +1,76 @@
+//! All that stands in the way on one node.
+
+use super::text::{View, in_words};
+use crate::cli::output::{Align, Table};
+use crate::cli::units;
+use crate::explain::{self, Detail, NodeReport, PodReport};
+use crate::simulate::{Cluster, serving};
+use std::io::{self, Write};
+
+/// Why there is no node by that name, with one that is nearly called so.
+pub(super) fn missing(node: &str, cluster: &Cluster) -> String {
+    let lower = node.to_lowercase();
+    let alike = cluster.nodes.iter().map(|known| &*known.name).find(|known| {
+        let known = known.to_lowercase();
+        known.starts_with(&lower) || known.ends_with(&lower) || lower.starts_with(&known)
+    });
+    let hint = alike.map(|name| format!("; there is {name}")).unwrap_or_default();
+    format!("not in the cluster: check its name (kubectl get nodes){hint}")
+}
+
+/// Every filter that refuses the node, and the facts behind it; or that it fits.
+pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &View<'_>) -> io::Result<()> {
+    let Some(why) = &report.why else {
+        let profile = serving(&view.inputs.profiles, view.pod).map_or("", |profile| &*profile.name);
+        return writeln!(out, "\nnode {node}: SchedulerProfile {profile} does not place on it (spec.nodes.selector)");
+    };
+    if why.refusals.is_empty() {
+        return writeln!(out, "\nnode {node}: {}", fits(report, node));
+    }
+    writeln!(out, "\nwhy not {node}:")?;
+    let mut table = Table::new(2, ["", "", "", ""].map(|name| (name.to_owned(), Align::Left)));
+    let mut joint = "";
+    for refusal in &why.refusals {
+        for reason in &refusal.reasons {
+            let (cluster, nodes) = (&view.inputs.cluster, [node]);
+            let detail = explain::detail(cluster, view.ledger, view.pod, refusal.plugin, reason, &nodes);
+            table.row([joint.to_owned(), refusal.plugin.to_owned(), reason.clone(), here(&detail, node, view)]);
+            joint = "and also";
+        }
+    }
+    table.write(out)
+}
+
+/// The facts of one node: it need not be named again.
+fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
+    match detail {
+        Detail::Nodes(_) => String::new(),
+        Detail::Room { resource, asked, best: Some((_, free)) } => {
+            format!("asks for {}; free here: {}", units::amount(asked, resource).1, units::amount(free, resource).1)
+        }
+        Detail::Taints(_) => {
+            let node = view.inputs.cluster.nodes.iter().find(|known| &*known.name == node);
+            node.map(|node| explain::hard_taints(node, view.pod).join(", ")).unwrap_or_default()
+        }
+        other => in_words(other),
+    }
+}
+
+/// How the node compares with the others that fit.
+fn fits(report: &PodReport, node: &str) -> String {
+    let totals = || {
+        report.nodes.iter().flatten().filter_map(|node| match node {
+            NodeReport::Scored { name, total, .. } => Some((&**name, *total)),
+            NodeReport::Refused { .. } => None,
+        })
+    };
+    let Some((_, own)) = totals().find(|(name, _)| *name == node) else {
+        return "no filter refuses it by itself".to_owned();
+    };
+    let (better, alike) = (totals().filter(|(_, t)| *t > own).count(), totals().filter(|(_, t)| *t == own).count());
+    match (better, alike) {
+        (0, 1) => format!("it fits, with the highest total ({own})"),
+        (0, more) => format!("it fits, with the highest total ({own}), as {} more: one is drawn by lot", more - 1),
+        (better, _) => format!("it fits, but {better} of {} have a higher total than its {own}", report.feasible),
+    }
+}

@@ -1,0 +1,62 @@
+//! The cluster's SchedulerProfiles, compiled as the operator compiles them.
+
+use crate::api;
+use crate::cli::inputs;
+use crate::core::profile::CompiledProfile;
+use crate::simulate::Cluster;
+use anyhow::anyhow;
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Where they are.
+fn path() -> String {
+    format!("/apis/{}/{}/schedulerprofiles", api::GROUP, api::VERSION)
+}
+
+/// The profiles that serve the pods of `cluster`. Without any, the Default preset answers for every pod.
+pub(super) async fn read(
+    client: &Client,
+    server: &str,
+    cluster: &Cluster,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Vec<Arc<CompiledProfile>>> {
+    let objects = match list(client).await {
+        Ok(objects) => objects,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            notes.push(format!(
+                "{0} may not be listed by this account: answered as if there were none; grant list on {0}",
+                api::CRD_NAME
+            ));
+            Vec::new()
+        }
+        Err(error) => return Err(anyhow!("{}: {}", api::CRD_NAME, crate::cluster::client::root_cause(&error))),
+    };
+    if objects.is_empty() {
+        notes.push(
+            "no SchedulerProfile in the cluster: the Default preset, which is kube-scheduler as it comes, answers for \
+             every pod (--profile FILE takes another)"
+                .to_owned(),
+        );
+    }
+    Ok(inputs::live_profiles(objects, server, cluster, notes)?)
+}
+
+async fn list(client: &Client) -> kube::Result<Vec<Value>> {
+    let (mut objects, mut token) = (Vec::new(), None);
+    loop {
+        let params = ListParams { limit: Some(500), continue_token: token, ..ListParams::default() };
+        let request = Request::new(path()).list(&params).map_err(kube::Error::BuildRequest)?;
+        let mut page: Value = client.request(request).await?;
+        if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+            objects.extend(items);
+        }
+        token = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        if token.is_none() {
+            return Ok(objects);
+        }
+    }
+}

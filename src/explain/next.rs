@@ -1,0 +1,36 @@
+//! When a pod that fits nowhere is tried next, as far as that can be known from outside.
+
+use crate::core::plugins::{Plugin, PluginSet, WakeEvent, wake_events};
+use crate::core::profile::{CompiledProfile, Mode};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// When a pod is tried next. Its place in the worker's queue is the worker's own: what is told are the bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Next {
+    /// What lets it be tried again, each as half a sentence; what the plugins that refused it ask for.
+    pub events: Vec<&'static str>,
+    /// The longest wait after such an event, in milliseconds: the profile's longest backoff. None, where it is over by then.
+    pub after_event_max_millis: u64,
+    /// After how long without any event it is tried all the same, in milliseconds.
+    pub without_event_millis: u64,
+    /// Whether the profile takes up no pods now: then nothing of the above happens.
+    pub paused: bool,
+}
+
+impl Next {
+    /// What `profile` does with a pod that `plugins` refused.
+    pub(super) fn new(profile: &CompiledProfile, plugins: &BTreeSet<&str>) -> Self {
+        let mut rejectors = PluginSet::NONE;
+        Plugin::ALL.into_iter().filter(|p| plugins.contains(p.name())).for_each(|p| rejectors.insert(p));
+        let millis = |of: Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            events: wake_events(rejectors).into_iter().map(WakeEvent::text).collect(),
+            after_event_max_millis: millis(profile.queue.max_backoff),
+            without_event_millis: millis(profile.queue.max_unschedulable),
+            paused: profile.mode == Mode::Paused,
+        }
+    }
+}

@@ -1,4 +1,4 @@
-use super::{Cluster, Fate, Outcome, run};
+use super::{Cluster, Fate, Outcome, run, unasked};
 use crate::core::model::Pod;
 use crate::core::profile::{CompiledProfile, FitStrategy};
 use crate::core::testing::{node, pod, shape_of};
@@ -91,6 +91,37 @@ fn who_is_not_tried_has_no_attempts() {
     assert_eq!(fates, [(Fate::Gated, 0), (Fate::Held, 0), (Fate::Placed, 1)]);
     assert_eq!((report.summary.gated, report.summary.unschedulable, report.summary.scheduled), (1, 1, 1));
 }
+
+#[test]
+fn an_extender_that_is_not_asked_is_named_and_changes_nothing() {
+    let gpu = crate::core::profile::Extender {
+        name: "gpu".into(),
+        url: "http://gpu".into(),
+        filter: Some(crate::core::profile::OnFailure::Fail),
+        prioritize: None,
+        preempt: None,
+        binds: true,
+        weight: 1,
+        full_nodes: false,
+        managed: vec!["example.com/gpu".into()],
+        pod_selector: None,
+    };
+    let plain = profiles();
+    let mut asking = plain.clone();
+    Arc::make_mut(&mut asking[0]).extenders = vec![gpu];
+    let mut with_gpu = shape_of(100, 0);
+    with_gpu.requests.set_scalar("example.com/gpu".into(), 1);
+    let of_pack = |name: &str| Pod { scheduler_name: "pack".into(), ..pod(name, with_gpu.clone()) };
+    let elsewhere = Pod { scheduler_name: "spread".into(), ..of_pack("elsewhere") };
+    let mut node = node("n", 1000, GIB, 10);
+    node.allocatable.set_scalar("example.com/gpu".into(), 8);
+    let pods = vec![of_pack("a"), of_pack("b"), elsewhere, pending(0, "pack", 100, 0, 0)];
+    let cluster = Cluster { nodes: vec![node], pods, ..Cluster::default() };
+    assert_eq!(unasked(&cluster, &plain), Vec::<String>::new());
+    let note = "extender gpu of SchedulerProfile pack concerns 2 pending pods and is not asked: \
+                it may leave out nodes or prefer others";
+    assert_eq!(unasked(&cluster, &asking), [note]);
+    assert_eq!(run(&cluster, &asking, 3).report, run(&cluster, &plain, 3).report);
 
 fn running(name: &str, on: &str, milli_cpu: i64, priority: i32) -> Pod {
     let pod = pod(name, shape_of(milli_cpu, 0));

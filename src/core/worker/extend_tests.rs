@@ -125,7 +125,7 @@ impl Bench {
                     self.binds.push((attempt, pod.key.name.to_string(), node.to_string(), extender));
                 }
                 Effect::Refuse { pod, reason, text, .. } => {
-                    self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
+                    self.refusals.push((pod.key.name.to_string(), reason, text.to_string()));
                 }
                 Effect::AskExtender { attempt, extender, pod, question } => {
                     let (verb, nodes) = match question {

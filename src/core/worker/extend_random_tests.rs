@@ -117,7 +117,8 @@ impl Story {
             }
             17 => {
                 let name = self.some_pod();
-                if let Some(PodState::Pending(pending)) = self.bench.ledger.borrow_mut().pod(&name).cloned().as_ref() {
+                let state = self.bench.ledger.borrow().pod(&name).cloned();
+                if let Some(PodState::Pending(pending)) = &state {
                     self.bench.ledger.borrow_mut().apply_pod(Pod { deleting: true, ..Pod::clone(pending) });
                 }
             }

@@ -24,6 +24,8 @@ mod hold;
 mod outcome;
 mod preemption;
 #[cfg(test)]
+mod preemption_limit_tests;
+#[cfg(test)]
 mod preemption_random_tests;
 #[cfg(test)]
 mod preemption_tests;

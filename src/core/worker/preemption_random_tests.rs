@@ -76,7 +76,24 @@ impl Chaos {
         for round in known..self.bench.asked.len() {
             self.check(round);
         }
+        self.follow_moves();
         next
+    }
+
+    /// A pod may look elsewhere without a deletion of its own: all that has to go there goes already.
+    fn follow_moves(&mut self) {
+        let ledger = self.bench.ledger.borrow();
+        for (preemptor, (node, victims)) in &mut self.rounds {
+            let Some(now) = ledger.round(preemptor).filter(|round| *round.node != **node) else { continue };
+            let waits_for: Vec<&String> = victims.iter().filter(|victim| self.asked.contains(*victim)).collect();
+            assert!(
+                waits_for.is_empty() || self.closed == Some(node.as_str()),
+                "{preemptor} left {node} for {} while {waits_for:?} are there",
+                now.node
+            );
+            *node = now.node.to_string();
+            *victims = now.victims.iter().map(ToString::to_string).collect();
+        }
     }
 
     /// A round was asked for.
@@ -99,8 +116,10 @@ impl Chaos {
             let left_it = *last != asked.node && self.closed == Some(last.as_str());
             assert!(
                 waits_for.is_empty() || left_it,
-                "a second round for {} while {waits_for:?} are there",
-                asked.preemptor
+                "a second round for {} on {} while {waits_for:?} are there; closed is {:?}",
+                asked.preemptor,
+                asked.node,
+                self.closed
             );
         }
         for victim in &asked.victims {
@@ -241,7 +260,7 @@ impl Chaos {
     /// Everything is answered and everything that was deleted goes: nothing is left half done.
     fn end(&mut self) {
         self.close(None);
-        for _ in 0..200 {
+        for _ in 0..60 {
             while !self.bench.asked.is_empty() {
                 self.answer();
             }
@@ -251,7 +270,7 @@ impl Chaos {
             while !self.bench.binds.is_empty() {
                 self.bind();
             }
-            self.bench.later(Duration::from_secs(15));
+            self.bench.later(Duration::from_secs(60));
             for worker in 0..3 {
                 while self.step(worker) == Next::Now {}
             }
@@ -282,7 +301,7 @@ fn assert_rooms(ledger: &Ledger) {
 #[test]
 fn no_pod_is_evicted_twice_or_for_nobody_and_no_pod_has_two_rounds_at_a_time() {
     let mut evictions = 0;
-    for seed in 0..200 {
+    for seed in 0..100 {
         let mut chaos = Chaos::new(seed);
         for _ in 0..150 {
             chaos.act();
@@ -290,5 +309,5 @@ fn no_pod_is_evicted_twice_or_for_nobody_and_no_pod_has_two_rounds_at_a_time() {
         chaos.end();
         evictions += chaos.evictions;
     }
-    assert!(evictions > 1_000, "only {evictions} pods went: this proves little");
+    assert!(evictions > 500, "only {evictions} pods went: this proves little");
 }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::core::io::{EvictionOutcome, NominatedNode};
 use crate::core::ledger::PodState;
-use crate::core::limits::{STORM_PAUSE, VICTIMS_WINDOW};
 use crate::core::model::Pod;
 use crate::core::testing::{node, pod, shape_of};
 use crate::core::volume_testing::{claim, node_in, using, waiting_class};
@@ -86,7 +85,7 @@ impl Bench {
         self.runs_by(name, on, priority, "test");
     }
 
-    fn runs_by(&self, name: &str, on: &str, priority: i32, scheduler: &str) {
+    pub(super) fn runs_by(&self, name: &str, on: &str, priority: i32, scheduler: &str) {
         let pod = Pod {
             node_name: Some(on.into()),
             scheduler_name: scheduler.into(),
@@ -191,13 +190,13 @@ impl Bench {
     }
 
     /// What was said last.
-    fn said(&self) -> (&str, &NominatedNode) {
+    pub(super) fn said(&self) -> (&str, &NominatedNode) {
         let (_, text, nomination) = self.refusals.last().expect("something was said");
         (text, nomination)
     }
 }
 
-const BACKOFF: Duration = Duration::from_secs(11);
+pub(super) const BACKOFF: Duration = Duration::from_secs(11);
 
 #[test]
 fn a_pod_of_high_priority_gets_the_room_of_the_pods_that_must_go() {
@@ -479,84 +478,6 @@ fn nobody_is_evicted_where_the_profile_or_the_pod_says_so() {
     polite.settle(0);
     assert!(polite.said().0.ends_with("preemption: not eligible due to preemptionPolicy=Never."));
     assert!(bench.asked.is_empty() && polite.asked.is_empty());
-}
-
-#[test]
-fn victims_in_a_minute_are_counted_and_the_pod_is_tried_when_there_may_be_more() {
-    let mut bench = Bench::with(|profile| profile.preemption.max_per_minute = Some(2));
-    bench.fill(&["a"]);
-    bench.waits("one", 2, 10);
-    bench.settle(0);
-    bench.waits("two", 1, 10);
-    bench.settle(0);
-    assert_eq!(bench.asked.len(), 1);
-    assert!(bench.said().0.contains("maxVictimsPerMinute"), "{}", bench.said().0);
-    bench.later(VICTIMS_WINDOW);
-    bench.settle(0);
-    bench.later(BACKOFF);
-    bench.settle(0);
-    assert_eq!(bench.asked.len(), 2, "{}", bench.said().0);
-}
-
-/// 130429: a scheduler that puts the same workload back each time; others evicted it 8,000 times.
-#[test]
-fn a_foreign_scheduler_that_takes_the_room_again_ends_it_after_two_rounds_130429() {
-    let mut bench = Bench::full(&["a"]);
-    bench.waits("high", 2, 10);
-    bench.settle(0);
-    let mut rounds = 0;
-    for again in 0..20 {
-        if bench.asked.is_empty() {
-            break;
-        }
-        rounds += 1;
-        let asked = bench.ended(EvictionOutcome::Done);
-        for (i, victim) in asked.victims.iter().enumerate() {
-            bench.gone(victim);
-            bench.runs_by(&format!("foreign-{again}-{i}"), "a", 0, "theirs");
-        }
-        bench.settle(0);
-        bench.later(BACKOFF);
-        bench.settle(0);
-    }
-    assert_eq!((rounds, bench.binds.len()), (2, 0));
-    let (text, nomination) = bench.said();
-    assert!(text.contains("preemption: stopped after 2 rounds: scheduler theirs took the room on node a"), "{text}");
-    assert_eq!(*nomination, NominatedNode::Clear);
-    let snapshot = bench.workers[0].snapshot(&bench.ledger.borrow());
-    let storm = snapshot.storm.expect("it is told");
-    assert_eq!((storm.rounds, storm.victims, storm.pods, &*storm.taken_by), (2, 4, 1, "theirs"));
-    assert_eq!(snapshot.totals.preemption.storms, 1);
-    // Trying again meanwhile evicts nobody; when the pause is over, one round more.
-    bench.seen(|ledger| ledger.apply_node(&node("tiny", 500, 1 << 30, 1)));
-    bench.later(BACKOFF);
-    bench.settle(0);
-    assert!(bench.asked.is_empty());
-    bench.later(STORM_PAUSE);
-    bench.settle(0);
-    bench.later(BACKOFF);
-    bench.settle(0);
-    assert_eq!(bench.asked.len(), 1, "{:?}", bench.said());
-    assert!(bench.workers[0].snapshot(&bench.ledger.borrow()).storm.is_none());
-}
-
-#[test]
-fn room_that_our_own_pods_take_is_no_storm() {
-    let mut bench = Bench::full(&["a"]);
-    bench.waits("high", 2, 10);
-    bench.settle(0);
-    for round in 0..4 {
-        assert_eq!(bench.asked.len(), 1, "round {round}: {:?}", bench.said());
-        let asked = bench.ended(EvictionOutcome::Done);
-        for (i, victim) in asked.victims.iter().enumerate() {
-            bench.gone(victim);
-            bench.runs(&format!("own-{round}-{i}"), "a", 0);
-        }
-        bench.settle(0);
-        bench.later(BACKOFF);
-        bench.settle(0);
-    }
-    assert!(bench.workers[0].snapshot(&bench.ledger.borrow()).storm.is_none());
 }
 
 #[test]

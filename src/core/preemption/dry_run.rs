@@ -203,7 +203,9 @@ impl<'t> DryRun<'t> {
             let charged = self.lower.iter_mut().rev().filter(|lower| !rules.goes_anyway(lower.placed));
             charged.for_each(|lower| lower.violates = budgets.charge(lower.placed));
         } else {
-            self.lower.iter_mut().for_each(|lower| lower.violates = budgets.charge(lower.placed));
+            for lower in &mut self.lower {
+                lower.violates = budgets.charge(lower.placed);
+            }
         }
     }
 

@@ -21,7 +21,9 @@ pub(super) fn holds(survey: &Survey<'_>, plan: &Plan, strict: Option<&Limits<'_>
     }
     let fits = |promised: Option<&Overlay>| {
         let mut overlay = promised.cloned().unwrap_or_default();
-        victims.iter().for_each(|placed| overlay.remove(nodes, placed));
+        for placed in &victims {
+            overlay.remove(nodes, placed);
+        }
         survey.judge(node, &overlay).fits()
     };
     survey.promised_to(node).is_none_or(|promised| fits(Some(promised))) && fits(None)

@@ -11,7 +11,9 @@ const BUDGETS: &str = "preemption: 0/1 nodes are available: 1 PodDisruptionBudge
 
 fn one_node(pods: &[Pod]) -> Ledger {
     let mut ledger = nodes(&["a"]);
-    pods.iter().for_each(|pod| ledger.apply_pod(pod.clone()));
+    for pod in pods {
+        ledger.apply_pod(pod.clone());
+    }
     ledger
 }
 

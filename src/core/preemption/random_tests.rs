@@ -26,10 +26,15 @@ struct World {
 impl World {
     fn without(&self, away: &BTreeSet<Str>) -> Ledger {
         let mut ledger = Ledger::new();
-        self.nodes.iter().for_each(|node| ledger.apply_node(node));
-        self.budgets.iter().for_each(|budget| ledger.apply_budget(budget.clone()));
-        let pods = self.pods.iter().filter(|pod| !away.contains(&pod.uid));
-        pods.for_each(|pod| ledger.apply_pod(pod.clone()));
+        for node in &self.nodes {
+            ledger.apply_node(node);
+        }
+        for budget in &self.budgets {
+            ledger.apply_budget(budget.clone());
+        }
+        for pod in self.pods.iter().filter(|pod| !away.contains(&pod.uid)) {
+            ledger.apply_pod(pod.clone());
+        }
         ledger
     }
 }

@@ -14,7 +14,9 @@ pub(super) const NOW: i64 = 1_000_000_000;
 /// A ledger with nodes of 2 cores and 10 pods each.
 pub(super) fn nodes(names: &[&str]) -> Ledger {
     let mut ledger = Ledger::new();
-    names.iter().for_each(|name| ledger.apply_node(&node(name, 2000, 8 << 30, 10)));
+    for name in names {
+        ledger.apply_node(&node(name, 2000, 8 << 30, 10));
+    }
     ledger
 }
 

@@ -15,7 +15,9 @@ fn cluster(pods: &[Pod]) -> Ledger {
     let mut names: Vec<&str> = pods.iter().filter_map(|pod| pod.node_name.as_deref()).collect();
     names.dedup();
     let mut ledger = nodes(&names);
-    pods.iter().for_each(|pod| ledger.apply_pod(pod.clone()));
+    for pod in pods {
+        ledger.apply_pod(pod.clone());
+    }
     ledger
 }
 
@@ -140,7 +142,9 @@ fn a_budget_is_spent_on_the_most_important_pods_and_by_node() {
     // On each node it begins anew.
     let there = three("b").map(|pod| Pod { uid: format!("{}b", pod.uid).into(), key: of_b(&pod), ..pod });
     ledger.apply_node(&node("b", 2000, 8 << 30, 10));
-    there.into_iter().for_each(|pod| ledger.apply_pod(pod));
+    for pod in there {
+        ledger.apply_pod(pod);
+    }
     assert_eq!(upstream(&mut ledger, Pod { uid: "w3".into(), ..waits(500) }), "a [l3] 0, b [l3b] 0; best a");
 }
 

@@ -232,9 +232,9 @@ mod tests {
             ("spec.nothing", "not said"),
             ("spec.scores", "two\nlines"),
         ];
-        let want = "---\n# from here\nkind: P\nspec:\n  queue: {initialBackoff: 2s}\n  # two\n  # lines\n  scores:\n  \
-                    # of a\n  - {name: A, weight: 5}\n  # of b\n  - name: B\n    args:\n    # of x\n    - {x: 1}\n    \
-                    - {z: [1]}\n";
+        let want = "---\n# from here\nkind: P\nspec:\n  # two\n  # lines\n  scores:\n  # of a\n  - {name: A, weight: 5}\n  \
+                    # of b\n  - name: B\n    args:\n    # of x\n    - {x: 1}\n    - {z: [1]}\n  \
+                    queue: {initialBackoff: 2s}\n";
         assert_eq!(text(&value, &comments), want);
     }
 

@@ -122,6 +122,7 @@ fn an_extender_that_is_not_asked_is_named_and_changes_nothing() {
                 it may leave out nodes or prefer others";
     assert_eq!(unasked(&cluster, &asking), [note]);
     assert_eq!(run(&cluster, &asking, 3).report, run(&cluster, &plain, 3).report);
+}
 
 fn running(name: &str, on: &str, milli_cpu: i64, priority: i32) -> Pod {
     let pod = pod(name, shape_of(milli_cpu, 0));

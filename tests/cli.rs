@@ -171,7 +171,9 @@ fn explain_json_has_exactly_the_documented_keys() {
         {"namespace": "ci", "name": "huge", "profile": "least", "feasible": 0,
          "message": "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.",
          "nodes": [refused("a", "NodeResourcesFit", "Insufficient cpu"),
-                   refused("b", "NodeUnschedulable", "node(s) were unschedulable")]},
+                   refused("b", "NodeUnschedulable", "node(s) were unschedulable")],
+         "preemption": {"candidates": [],
+            "message": "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."}},
         {"namespace": "ci", "name": "one", "profile": "least", "feasible": 1,
          "nodes": [{"name": "a", "scores": {"NodeResourcesFit": 172}, "total": 172},
                    refused("b", "NodeUnschedulable", "node(s) were unschedulable")]}]});

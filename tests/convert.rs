@@ -229,7 +229,9 @@ fn the_old_configuration_finds_its_policy_beside_itself() {
     // The Policy is given as well, and still is read once only.
     for files in [vec![fixture("v1alpha1.yaml")], vec![fixture("policy.yaml"), fixture("v1alpha1.yaml")]] {
         let mut args = vec!["convert"];
-        files.iter().for_each(|file| args.extend(["-f", file]));
+        for file in &files {
+            args.extend(["-f", file]);
+        }
         let output = berth(&args);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let documents = documents(&output);

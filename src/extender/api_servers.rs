@@ -32,10 +32,12 @@ pub async fn api_server_addresses(kube: &kube::Client, server: &str) -> Vec<IpAd
     match Url::parse(server).map(|url| (url.host, url.port)) {
         Ok((Host::Address(address), _)) => drop(found.insert(address)),
         Ok((Host::Name(name), port)) => {
-            match tokio::time::timeout(READ_TIMEOUT, tokio::net::lookup_host((name.as_str(), port))).await {
-                Ok(Ok(addresses)) => found.extend(addresses.map(|a| a.ip())),
+            let asked = tokio::time::timeout(READ_TIMEOUT, tokio::net::lookup_host((name.as_str(), port)));
+            if let Ok(Ok(addresses)) = asked.await {
+                found.extend(addresses.map(|a| a.ip()));
+            } else {
                 // We are connected to it: its name may be one that only the client's resolver knows.
-                Ok(Err(_)) | Err(_) => tracing::warn!(%server, "addresses of the API server not found"),
+                tracing::warn!(%server, "addresses of the API server not found");
             }
         }
         Err(error) => tracing::warn!(%server, %error, "URL of the API server not understood"),

@@ -8,7 +8,9 @@ use crate::cluster::events::{Event, EventType, ObjectRef};
 use crate::core::ledger::Ledger;
 use crate::core::model::{PodKey, Str};
 use crate::core::profile::CompiledProfile;
-use crate::extender::{Change, ExtenderHealth, KeyOf, Notice, ObjectStore, Settings, SettingsError, references};
+use crate::extender::{
+    Change, Credentials, ExtenderHealth, KeyOf, Notice, ObjectStore, Settings, SettingsError, references,
+};
 use crate::runtime::Engine;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
@@ -137,7 +139,7 @@ impl Extenders {
         let mut health = cx.lanes.health(profile);
         let place = |name: &str| resolved.iter().position(|one| extender_name(one) == name).unwrap_or(usize::MAX);
         health.sort_by_key(|one| place(&one.name));
-        let refers = resolved.iter().flatten().any(|settings| settings.credentials != Default::default());
+        let refers = resolved.iter().flatten().any(|settings| settings.credentials != Credentials::default());
         let problem = resolved.iter().find_map(|one| one.as_ref().err()).filter(|_| self.references.are_read());
         ExtenderFacts {
             health,

@@ -151,6 +151,7 @@ fn assemble(
 }
 
 /// Waits for the Lease and works while it lasts.
+#[allow(clippy::too_many_arguments, reason = "the parts of the process meet here once")]
 async fn lead(
     options: &Options,
     cx: &Context,

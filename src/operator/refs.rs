@@ -144,6 +144,7 @@ mod tests {
         Reference::new(BundleKind::Secret, name)
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "an object may not be there")]
     fn data(text: &str) -> Option<Data> {
         Some([("key".to_owned(), text.as_bytes().to_vec())].into())
     }

@@ -59,7 +59,9 @@ impl Run {
         let waited_for = ledger.round(&pod.uid).map(|round| round.victims.clone()).unwrap_or_default();
         let is_going = |uid: &Str| matches!(ledger.pod(uid), Some(PodState::Bound(placed)) if placed.is_terminating());
         let going: Vec<Str> = waited_for.into_iter().filter(is_going).collect();
-        going.iter().for_each(|uid| ledger.delete_pod(uid));
+        for uid in &going {
+            ledger.delete_pod(uid);
+        }
         drop(ledger);
         if !going.is_empty() {
             self.note_change();

@@ -134,7 +134,8 @@ fn fates(cluster: &Cluster) -> (Vec<String>, usize) {
     let report = run(cluster, &profiles(), 0).report;
     let line = |pod: &super::PodReport| {
         let node = pod.node.as_deref().or(pod.reason.as_deref()).unwrap_or("-");
-        let victims: String = pod.victims.iter().map(|victim| format!(" !{victim}")).collect();
+        let victims: Vec<String> = pod.victims.iter().map(|victim| format!(" !{victim}")).collect();
+        let victims = victims.concat();
         format!("{} {node} {}{victims}", pod.name, pod.attempts)
     };
     (report.pods.iter().map(line).collect(), report.summary.preempted)

@@ -23,7 +23,9 @@ pub struct Crowd {
 
 /// Priorities of those that run and of those that wait: negative, equal, of the system, and the lowest there is, which adds
 /// nothing to a sum of priorities.
-const PRIORITIES: [(&[Option<i32>], &[Option<i32>]); 8] = [
+type Choice = &'static [Option<i32>];
+
+const PRIORITIES: [(Choice, Choice); 8] = [
     (&[None, Some(0), Some(10)], &[Some(100), Some(1000)]),
     (&[Some(-10), Some(-5), Some(0), None], &[Some(5), Some(0), None]),
     (&[Some(i32::MIN), Some(i32::MIN), Some(-1), Some(0)], &[Some(1), Some(10)]),

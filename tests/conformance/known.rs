@@ -23,6 +23,7 @@ pub const KNOWN: &[Known] = &[
     Known { name: "Broken volumes of placed pods", explains: neighbour },
     Known { name: "At least one candidate is looked for", explains: no_candidate_wanted },
     Known { name: "ReadWriteOncePod claims that several pods name", explains: shared_claim },
+    Known { name: "Host ports that several pods of a node hold", explains: shared_port },
 ];
 
 /// The class that explains `difference`, if one does.
@@ -104,6 +105,27 @@ fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
         upstream.contains(&format!("for pod {} ", difference.pod))
     };
     failed && !about_itself
+}
+
+/// Upstream keeps a node's host ports as a set: where two pods hold one, it is free once either is taken away.
+fn shared_port(drawn: &Drawn, difference: &Difference) -> bool {
+    let ports = |pod: &Value| -> Vec<(String, i64)> {
+        let containers = ["initContainers", "containers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
+        let all = containers.flatten().filter_map(|one| one["ports"].as_array()).flatten();
+        let held = all.filter_map(|port| Some((text(&port["protocol"]).to_owned(), port["hostPort"].as_i64()?)));
+        let mut held: Vec<_> = held.map(|(p, n)| (if p.is_empty() { "TCP".to_owned() } else { p }, n)).collect();
+        held.sort();
+        held.dedup();
+        held
+    };
+    let pods = || drawn.objects.iter().filter(|o| o["kind"] == "Pod");
+    let Some(own) = pods().find(|pod| key(pod) == difference.pod) else { return false };
+    let wanted = ports(own);
+    let holders = |node: &Value, port: &(String, i64)| {
+        pods().filter(|pod| pod["spec"]["nodeName"] == *node && ports(pod).contains(port)).count()
+    };
+    let nodes: Vec<&Value> = pods().map(|pod| &pod["spec"]["nodeName"]).filter(|node| node.is_string()).collect();
+    is_preemption(difference) && nodes.iter().any(|node| wanted.iter().any(|port| holders(node, port) > 1))
 }
 
 fn is_preemption(difference: &Difference) -> bool {

@@ -61,6 +61,9 @@ use std::io::Write as _;
 /// Runs smaller than this prove nothing about coverage.
 const ENOUGH: usize = 4_000;
 
+/// Spoils an answer.
+type Fault = fn(&mut preemption::Preemption);
+
 #[test]
 fn every_answer_is_upstreams() {
     let options = Options::read();
@@ -128,7 +131,6 @@ fn faulty(drawn: &cluster::Drawn) -> Answer {
 fn planted_faults_of_preemption_are_found() {
     let mut oracle = Oracle::start();
     let options = Options { seed: 11, clusters: 150, only: None, verbose: false };
-    type Fault = fn(&mut preemption::Preemption);
     let faults: [(&str, Fault); 5] = [
         ("preemption: other victims", |p| p.candidates.iter_mut().for_each(|c| drop(c.victims.pop()))),
         ("preemption: other violations", |p| p.candidates.iter_mut().for_each(|c| c.budget_violations = 0)),

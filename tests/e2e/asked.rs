@@ -51,7 +51,7 @@ fn pods(scheduler: &str) -> Vec<Value> {
 }
 
 fn node(index: usize) -> NodeSpec {
-    let zone = if index % 2 == 0 { "zone-a" } else { "zone-b" };
+    let zone = if index.is_multiple_of(2) { "zone-a" } else { "zone-b" };
     let spec = NodeSpec::new(&format!("asked-{index}"), zone, "8", "32Gi").resource("example.com/gpu", "8");
     if index == NODES - 1 { spec.taint("dedicated", "x", "NoSchedule") } else { spec }
 }

@@ -98,7 +98,9 @@ fn brief(name: &str, spec: &SchedulerProfileSpec) -> Value {
             drop_field(&mut extender["tls"], "mode", &json!("Verify"));
         }
     }
-    brief.as_object_mut().map(|map| map.retain(|_, value| !value.is_null()));
+    if let Some(map) = brief.as_object_mut() {
+        map.retain(|_, value| !value.is_null());
+    }
     brief
 }
 

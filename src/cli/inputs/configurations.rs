@@ -54,7 +54,9 @@ fn held(config_map: &Object) -> Result<Vec<Object>, InputError> {
         found.extend(documents_in(&config_map.origin, &format!("data[{key}]"), text, key == POLICY_KEY)?);
     }
     let name = full_name(&config_map.value);
-    found.iter_mut().for_each(|object| object.holder = Some(name.clone()));
+    for object in &mut found {
+        object.holder = Some(name.clone());
+    }
     Ok(found)
 }
 

@@ -57,7 +57,7 @@ fn beside(origin: &Origin, path: &str) -> PathBuf {
 
 impl FoundPolicies<'_> {
     /// What stands in a ConfigMap under `key`.
-    fn in_map(&self, map: &Object, key: &str) -> Option<Result<NamedPolicy, String>> {
+    fn in_map(map: &Object, key: &str) -> Option<Result<NamedPolicy, String>> {
         let text = map.value["data"][key].as_str()?;
         let place = format!("ConfigMap {}, data[{key}]", full_name(&map.value));
         Some(parse(place, text.to_owned()))
@@ -66,8 +66,9 @@ impl FoundPolicies<'_> {
     /// A file of that name in a ConfigMap that is mounted as the configuration's own folder.
     fn mounted(&self, path: &str) -> Option<Result<NamedPolicy, String>> {
         let key = Path::new(path).file_name()?.to_str()?;
-        let own = self.config_maps.iter().filter(|map| self.origin.file().starts_with(&format!("{}, ", map.origin)));
-        own.filter_map(|map| self.in_map(map, key)).next()
+        let mut own =
+            self.config_maps.iter().filter(|map| self.origin.file().starts_with(&format!("{}, ", map.origin)));
+        own.find_map(|map| Self::in_map(map, key))
     }
 }
 
@@ -95,7 +96,7 @@ impl PolicySources for FoundPolicies<'_> {
                  kubectl get configmap -n {namespace} {name} -o yaml"
             ));
         };
-        self.in_map(map, POLICY_KEY).unwrap_or_else(|| {
+        Self::in_map(map, POLICY_KEY).unwrap_or_else(|| {
             Err(format!("names the ConfigMap {wanted}, which has no key {POLICY_KEY}: put the Policy under it"))
         })
     }

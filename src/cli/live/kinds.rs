@@ -23,7 +23,9 @@ macro_rules! kinds {
             for read in futures::future::join_all(reads).await {
                 let (objects, said) = read?;
                 notes.extend(said);
-                objects.into_iter().for_each(|object| cluster.add(object));
+                for object in objects {
+                    cluster.add(object);
+                }
             }
             Ok(cluster)
         }

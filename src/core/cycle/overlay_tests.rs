@@ -247,9 +247,13 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
                 added.push(Arc::new(crowd.pod(&format!("added{i}"), false)));
             }
         }
-        added.iter().for_each(|pod| overlay.add(crowd.ledger.nodes(), pod));
+        for pod in &added {
+            overlay.add(crowd.ledger.nodes(), pod);
+        }
         let laid_over = verdict(&profile, &crowd.ledger, &subject, node, &overlay);
-        removed.iter().for_each(|placed| crowd.ledger.delete_pod(&placed.uid));
+        for placed in &removed {
+            crowd.ledger.delete_pod(&placed.uid);
+        }
         for pod in &added {
             crowd.ledger.apply_pod(Pod { node_name: Some(name.clone()), ..(**pod).clone() });
         }

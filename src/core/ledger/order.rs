@@ -15,18 +15,17 @@ pub(super) struct NodeTree {
 pub(super) struct Zone(Option<Str>, Option<Str>);
 
 impl Zone {
-    /// The zone that `labels` name: the beta labels if one of them is there, else the stable ones.
+    /// The zone that `labels` name: region and zone each by its beta label where that is there, else by the stable one.
+    ///
+    /// After `GetZoneKey` in `staging/src/k8s.io/component-helpers/node/topology/helpers.go`.
     pub(super) fn of(labels: &Labels) -> Self {
-        let pick = |region: &str, zone: &str| {
-            let get = |key| labels.get(key).filter(|v| !v.is_empty()).cloned();
-            Self(get(region), get(zone))
+        let either = |beta: &str, stable: &str| {
+            labels.get(beta).or_else(|| labels.get(stable)).filter(|value| !value.is_empty()).cloned()
         };
-        let beta = pick("failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone");
-        if beta == Self(None, None) {
-            pick("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-        } else {
-            beta
-        }
+        Self(
+            either("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+            either("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+        )
     }
 }
 
@@ -93,9 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn the_beta_labels_win_and_no_label_is_a_zone_of_its_own() {
-        let both = [("failure-domain.beta.kubernetes.io/zone", "old"), ("topology.kubernetes.io/zone", "new")];
-        assert_eq!(Zone::of(&both.into_iter().collect()), Zone(None, Some("old".into())));
+    fn a_beta_label_wins_over_its_stable_one_alone_and_no_label_is_a_zone_of_its_own() {
+        let both = [
+            ("failure-domain.beta.kubernetes.io/zone", "old"),
+            ("topology.kubernetes.io/zone", "new"),
+            ("topology.kubernetes.io/region", "r"),
+        ];
+        assert_eq!(Zone::of(&both.into_iter().collect()), Zone(Some("r".into()), Some("old".into())));
         assert_eq!(Zone::of(&Labels::none()), Zone(None, None));
     }
 }

@@ -136,6 +136,7 @@ pub struct PodShape {
 
 /// A pod as the scheduler sees it, decoded once at the border.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of the object on its own")]
 pub struct Pod {
     /// Namespace and name.
     pub key: PodKey,

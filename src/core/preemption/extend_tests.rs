@@ -41,6 +41,7 @@ fn extender(name: &str, on_failure: Option<OnFailure>) -> Extender {
 }
 
 /// Nodes with their victims, `a:low,x c:high`.
+#[allow(clippy::unnecessary_wraps, reason = "an answer may be an error")]
 fn reply(text: &str) -> Result<ExtenderReply, ExtenderError> {
     let one = |part: &str| {
         let (node, victims) = part.split_once(':').expect("node:victims");

@@ -12,6 +12,9 @@ use crate::core::profile::{CompiledProfile, Preemption};
 use crate::core::testing::{node, pod, shape_of};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What one node's victims are judged by.
+type Criterion<'c> = &'c dyn Fn(&(Vec<Str>, u32)) -> i64;
+
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "zone";
 
@@ -259,7 +262,7 @@ impl Slow<'_> {
         let pod = |uid: &Str| self.world.pods.iter().find(|pod| pod.uid == *uid).expect("there");
         let top = |victims: &[Str]| victims.iter().map(|uid| pod(uid).priority).max().expect("a victim");
         let start = |uid: &Str| pod(uid).started_unix_us.unwrap_or(NOW);
-        let criteria: [&dyn Fn(&(Vec<Str>, u32)) -> i64; 5] = [
+        let criteria: [Criterion<'_>; 5] = [
             &|(_, violations)| -i64::from(*violations),
             &|(victims, _)| -i64::from(top(victims)),
             &|(victims, _)| -victims.iter().map(|uid| i64::from(pod(uid).priority) + (1 << 31)).sum::<i64>(),

@@ -165,7 +165,7 @@ impl Worker {
         let missed = self.hints.may_help(no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
         if let PostFilter::Evicting(evicting) = said {
-            self.ask_to_evict(pod, evicting, effects);
+            self.ask_to_evict(pod, *evicting, effects);
         }
     }
 

@@ -257,12 +257,11 @@ impl Worker {
             Turn::LookFurther => ledger.read(|l| (Some(scheduler.look_further(l, *inquiry)), l.version())),
             Turn::Settle => ledger.read(|l| (scheduler.settle(l, &inquiry), l.version())),
         };
-        let again = match decision {
-            Some(decision) => self.act_on(now, ticket, Decided { decision, version, conflicts }, ledger, effects),
-            None => {
-                self.totals.conflicts += 1;
-                Some(ticket)
-            }
+        let again = if let Some(decision) = decision {
+            self.act_on(now, ticket, Decided { decision, version, conflicts }, ledger, effects)
+        } else {
+            self.totals.conflicts += 1;
+            Some(ticket)
         };
         if let Some(ticket) = again {
             self.attempt_after(conflicts + 1, now, ticket, ledger, effects);

@@ -36,7 +36,7 @@ pub(super) fn scorer(name: &str, on_failure: OnFailure) -> Extender {
 pub(super) fn profile(extenders: Vec<Extender>) -> CompiledProfile {
     let scores = vec![(Score::TaintToleration, 1)];
     let preemption = Preemption { enabled: false, ..Preemption::default() };
-    CompiledProfile { scores, extenders, preemption, ..CompiledProfile::default_preset("test") }
+    CompiledProfile { scores, preemption, extenders, ..CompiledProfile::default_preset("test") }
 }
 
 pub(super) fn strs(names: &str) -> Vec<Str> {

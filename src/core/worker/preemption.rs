@@ -290,8 +290,8 @@ impl Worker {
     }
 
     /// Asks for the evictions, and gates the pod until they are under way.
-    pub(super) fn ask_to_evict(&mut self, preemptor: Arc<Pod>, evicting: Box<Evicting>, effects: &mut Vec<Effect>) {
-        let Evicting { node, victims, taken_back, lesser, .. } = *evicting;
+    pub(super) fn ask_to_evict(&mut self, preemptor: Arc<Pod>, evicting: Evicting, effects: &mut Vec<Effect>) {
+        let Evicting { node, victims, taken_back, lesser, .. } = evicting;
         if victims.is_empty() && taken_back.is_empty() && lesser.is_empty() {
             return;
         }

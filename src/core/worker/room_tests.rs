@@ -345,7 +345,9 @@ fn freed_room_is_kept_for_the_pod_that_it_was_promised_to() {
 }
 
 /// Every way in which a promise may end.
-fn ends() -> Vec<(&'static str, fn(&Bench))> {
+type End = (&'static str, fn(&Bench));
+
+fn ends() -> Vec<End> {
     vec![
         ("the pod is deleted", |bench| bench.seen(|ledger| ledger.delete_pod("p"))),
         ("the pod is finished", |bench| bench.change("p", |pod| pod.finished = true)),

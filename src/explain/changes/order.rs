@@ -42,8 +42,7 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         | ChangeKind::DropPodAntiAffinity
         | ChangeKind::LabelPod => 4,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
-        ChangeKind::FixClaim => 6,
-        ChangeKind::Together => 6,
+        ChangeKind::FixClaim | ChangeKind::Together => 6,
         // Someone else pays.
         ChangeKind::RemovePod => 7,
         ChangeKind::AddNode => 8,

@@ -40,7 +40,7 @@ pub(super) fn spelled(name: &str, amount: i64) -> String {
 pub(super) fn told(name: &str, amount: i64) -> String {
     let exact = spelled(name, amount);
     let rough = |exponent: u32, unit: &str| {
-        let tenths = i128::from(amount) * 10 >> (10 * exponent);
+        let tenths = (i128::from(amount) * 10) >> (10 * exponent);
         format!("{exact} (about {}.{}{unit})", tenths / 10, tenths % 10)
     };
     match amount {

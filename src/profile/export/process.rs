@@ -13,9 +13,9 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 
 /// Writes the settings of the process; where profiles differ those of the first count.
 pub(super) fn write(subjects: &[Subject<'_>], configuration: &mut Map<String, Value>, losses: &mut Losses) {
+    type Read = fn(&api::Queue) -> api::Duration;
     let Some(first) = subjects.first() else { return };
     let default = api::Queue::default();
-    type Read = fn(&api::Queue) -> api::Duration;
     let settings: [(&str, &str, Read); 2] = [
         ("initialBackoff", "podInitialBackoffSeconds", |queue| queue.initial_backoff),
         ("maxBackoff", "podMaxBackoffSeconds", |queue| queue.max_backoff),

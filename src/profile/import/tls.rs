@@ -53,7 +53,7 @@ pub(super) fn read(
     out: &mut Out<'_>,
 ) -> Result<Option<api::ExtenderTls>, ImportError> {
     let https = extender.get(spelling.enable_https());
-    let enabled = https.as_ref().map_or(Ok(false), |flag| flag.flag())?;
+    let enabled = https.as_ref().map_or(Ok(false), super::node::Node::flag)?;
     let config = extender.get("tlsConfig");
     let known = ["insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData"];
     let fields = config.as_ref().map(|config| config.fields(&known)).transpose()?;
@@ -67,7 +67,7 @@ pub(super) fn read(
     let ca = Part::of(fields, "caData", "caFile")?;
     let (cert, key) = (Part::of(fields, "certData", "certFile")?, Part::of(fields, "keyData", "keyFile")?);
     let insecure = fields.and_then(|f| f.get("insecure"));
-    let asked = insecure.as_ref().map_or(Ok(false), |flag| flag.flag())?;
+    let asked = insecure.as_ref().map_or(Ok(false), super::node::Node::flag)?;
     if let (true, Some(node), Some(insecure)) = (asked, ca.node(), &insecure) {
         let message = format!("is true beside {}", node.path());
         return Err(insecure.bad(message, "remove one of them: kube-scheduler refuses both"));

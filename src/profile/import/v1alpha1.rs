@@ -66,7 +66,7 @@ pub(super) fn read(
 ) -> Result<Import, ImportError> {
     let fields = document.fields(&KNOWN)?;
     let mut losses = Vec::new();
-    settings_of_process(&fields, &mut losses)?;
+    settings_of_process(&fields, &mut losses);
     let name = match fields.get("schedulerName") {
         Some(name) if !name.text()?.is_empty() => name.text()?,
         _ => scheduler_name,
@@ -87,7 +87,7 @@ pub(super) fn read(
     Ok(Import { losses, ..import })
 }
 
-fn settings_of_process(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<(), ImportError> {
+fn settings_of_process(fields: &Fields<'_>, losses: &mut Vec<Loss>) {
     process(fields, losses);
     for (name, why) in PROCESS {
         if fields.get(name).is_some() {
@@ -100,7 +100,6 @@ fn settings_of_process(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<()
             losses.push(Loss::lost(node.path(), what));
         }
     }
-    Ok(())
 }
 
 fn spec(

@@ -161,7 +161,7 @@ fn a_point_of_an_extender_counts_ten_times_its_weight_beside_plugins() {
     let crate::core::cycle::Explanation::Judged(judgement) = explained else { panic!("judged") };
     let total = |at: usize| match &judgement.nodes[at].1 {
         crate::core::cycle::NodeAnswer::Fits { total, .. } => *total,
-        other => panic!("{other:?}"),
+        other @ crate::core::cycle::NodeAnswer::Refused { .. } => panic!("{other:?}"),
     };
     let lead = total(0) - total(1);
     assert!(lead > 10, "{lead}");

@@ -95,9 +95,12 @@ impl World {
                 *count += self.count_on(&node.name, c, &shape.namespace);
             }
             let mut emptiest = Emptiest::default();
-            match moves.backwards {
-                true => by_domain.iter().rev().for_each(|(domain, count)| emptiest.update(domain, *count)),
-                false => by_domain.iter().for_each(|(domain, count)| emptiest.update(domain, *count)),
+            if moves.backwards {
+                by_domain.iter().rev().for_each(|(domain, count)| emptiest.update(domain, *count));
+            } else {
+                for (domain, count) in &by_domain {
+                    emptiest.update(domain, *count);
+                }
             }
             let is_alike = |pod: &Pod| {
                 pod.key.namespace == shape.namespace && Self::matches(c.selector.as_ref(), &pod.shape.labels)

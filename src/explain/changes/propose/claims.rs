@@ -25,10 +25,10 @@ pub(super) fn fix(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let key = &scene.pod.key;
     let table = trial.ledger().volumes();
     let claims = volumes.claims(&key.namespace, &key.name).take(GUESSES);
-    claims.filter_map(|(claim, ephemeral)| fixed(scene, table, &claim, ephemeral)).collect()
+    claims.map(|(claim, ephemeral)| fixed(scene, table, &claim, ephemeral)).collect()
 }
 
-fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool) -> Option<Draft> {
+fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool) -> Draft {
     let known = table.claim(key).map(|claim| &**claim);
     let gone = |claim: &PersistentVolumeClaim| claim.volume.as_deref().is_some_and(|name| table.volume(name).is_none());
     let (state, text) = match known {
@@ -45,7 +45,7 @@ fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool
         Some(_) => ("unbound", format!("have the claim {key} bound to a volume")),
     };
     let bound = bound(scene, known, key, ephemeral);
-    Some(Draft {
+    Draft {
         kind: ChangeKind::FixClaim,
         field: format!("persistentvolumeclaim {key}"),
         from: json!(state),
@@ -53,7 +53,7 @@ fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool
         text,
         weight: 0,
         edit: bound,
-    })
+    }
 }
 
 /// The claim bound to a volume without any bounds.

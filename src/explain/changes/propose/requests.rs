@@ -41,7 +41,9 @@ fn lacking<'v>(view: &'v View<'_>) -> Option<Vec<&'v str>> {
 
 /// What is free of several resources on the node for which least must go, where that is enough.
 fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&str>)>) -> Option<Draft> {
-    let mut able: Vec<(u64, NodeId, Vec<(&str, i64)>)> = Vec::new();
+    /// What would be lost, where, and the amounts that are free there.
+    type Able<'r> = (u64, NodeId, Vec<(&'r str, i64)>);
+    let mut able: Vec<Able<'_>> = Vec::new();
     for (node, resources) in nodes {
         let amounts = free(trial.ledger(), node, resources);
         able.push((loss(scene.pod, &amounts), node, amounts));
@@ -125,15 +127,12 @@ pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
     let map = |value: &dyn Fn(&(&str, i64)) -> String| -> Value {
         amounts.iter().map(|one| (one.0.to_owned(), json!(value(one)))).collect::<Map<_, _>>().into()
     };
-    let (kind, field, from, to) = match amounts {
-        [(name, to)] => {
-            let field = format!("{requests}[{name}]");
-            (ChangeKind::LowerRequest, field, json!(spelled(name, of(name))), json!(spelled(name, *to)))
-        }
-        _ => {
-            let (from, to) = (map(&|(name, _)| spelled(name, of(name))), map(&|(name, to)| spelled(name, *to)));
-            (ChangeKind::LowerRequests, requests, from, to)
-        }
+    let (kind, field, from, to) = if let [(name, to)] = amounts {
+        let field = format!("{requests}[{name}]");
+        (ChangeKind::LowerRequest, field, json!(spelled(name, of(name))), json!(spelled(name, *to)))
+    } else {
+        let (from, to) = (map(&|(name, _)| spelled(name, of(name))), map(&|(name, to)| spelled(name, *to)));
+        (ChangeKind::LowerRequests, requests, from, to)
     };
     Draft {
         kind,

@@ -90,9 +90,10 @@ fn gone_draft(pod: &Pod, weight: u64) -> Draft {
         field: format!("pod {}", pod.key),
         from: json!(&*node),
         to: Value::Null,
-        text: match pod.deleting {
-            true => format!("wait for pod {} to leave {node}: it is being deleted ({})", pod.key, takes.join(", ")),
-            false => format!("move or delete pod {}, which runs on {node} ({})", pod.key, takes.join(", ")),
+        text: if pod.deleting {
+            format!("wait for pod {} to leave {node}: it is being deleted ({})", pod.key, takes.join(", "))
+        } else {
+            format!("move or delete pod {}, which runs on {node} ({})", pod.key, takes.join(", "))
         },
         weight,
     }

@@ -55,6 +55,7 @@ fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draf
 }
 
 /// The next change that `obstacle` asks for of `pod`: `None` where nothing would do, `Some(None)` where it is out of the way.
+#[allow(clippy::option_option, reason = "nothing would do, or nothing is left to do")]
 fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Option<Option<Draft>> {
     let node = view.node;
     match obstacle.plugin {

@@ -91,7 +91,7 @@ impl Bench {
                 }
                 let mut contestants = self.options.contestants.clone();
                 order.shuffle(&mut contestants);
-                contestants.retain(|contestant| self.options.takes_part(*contestant, workload));
+                contestants.retain(|contestant| BenchOptions::takes_part(*contestant, workload));
                 for contestant in contestants {
                     self.one(workload, contestant, repeat)?;
                 }

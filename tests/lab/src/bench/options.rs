@@ -190,7 +190,7 @@ impl BenchOptions {
 
     /// Whether `contestant` can do what `workload` asks for. The null scheduler evicts nobody: it would put pods where
     /// there is no room.
-    pub(super) fn takes_part(&self, contestant: Contestant, workload: Workload) -> bool {
+    pub(super) fn takes_part(contestant: Contestant, workload: Workload) -> bool {
         !(contestant == Contestant::Null && matches!(workload, Workload::Preemption | Workload::ColdStart))
     }
 

@@ -386,3 +386,33 @@ fn simulate_says_no_where_a_pod_fits_no_longer() {
     let output = berth(&["simulate", "-f", &file, "--profile", &all, "--profile", &narrow, "--profile", &all]);
     assert!(stderr(&output).contains("given 3 times"), "{}", stderr(&output));
 }
+
+#[test]
+fn pods_whose_scheduler_nobody_serves_are_listed_with_the_name_they_may_mean() {
+    let of = |name: &str, scheduler: &str| {
+        let mut pod = pod(name, "1");
+        pod["spec"]["schedulerName"] = json!(scheduler);
+        pod
+    };
+    let profile = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+        "metadata": {"name": "batch"}, "spec": {}});
+    let folder = Folder::new("orphans");
+    let served = [profile.clone(), of("a", "batch"), of("d", "default-scheduler")];
+    let none = berth(&["orphans", "-f", &folder.file("served.json", &list(&served))]);
+    assert_eq!((none.status.code(), &*stdout(&none)), (Some(0), "no pod waits for a scheduler that is not there\n"));
+
+    let file = folder.file("some.json", &list(&[profile, of("a", "batsh"), of("b", "batsh"), of("c", "volcano")]));
+    let some = berth(&["orphans", "-f", &file]);
+    assert_eq!(some.status.code(), Some(2), "{}", stderr(&some));
+    let want = "SCHEDULER  NEAREST  PODS  OLDEST  EXAMPLE\n\
+                batsh      batch       2       -  ci/a\n\
+                volcano    -           1       -  ci/c\n";
+    assert_eq!(stdout(&some), want);
+    let json: Value = serde_json::from_str(&stdout(&berth(&["orphans", "-o", "json", "-f", &file]))).unwrap();
+    assert_eq!(json[0]["pods"], json!(["ci/a", "ci/b"]));
+    assert_eq!(json[0]["advice"], "no scheduler serves schedulerName batsh: did you mean batch?");
+
+    // Without a profile nobody serves either name: the preset that stands in for explain is no scheduler.
+    let file = folder.file("alone.json", &list(&[of("a", "batch")]));
+    assert_eq!(berth(&["orphans", "-f", &file]).status.code(), Some(2));
+}

@@ -23,7 +23,7 @@ const fn bad(spec: &'static str, says: &'static [&'static str]) -> Bad {
 #[rustfmt::skip] // One row per profile: the table is read down, not across.
 const BAD_SPECS: &[Bad] = &[
     // Unknown fields and wrong types.
-    bad("{extenders: []}", &["unknown field \"spec.extenders\""]),
+    bad("{plugins: []}", &["unknown field \"spec.plugins\""]),
     bad("{nodes: {partition: Shared}}", &["unknown field \"spec.nodes.partition\""]),
     bad("{scores: [{name: ImageLocality, wieght: 2}]}", &["unknown field \"spec.scores[0].wieght\""]),
     bad("{pluginArgs: {defaultPreemption: {}}}", &["unknown field \"spec.pluginArgs.defaultPreemption\""]),
@@ -130,6 +130,30 @@ const BAD_SPECS: &[Bad] = &[
     bad("{pluginArgs: {checkServiceAffinity: {affinityLabels: []}}}", &["spec.pluginArgs.checkServiceAffinity.affinityLabels", "at least 1 items"]),
     bad("{pluginArgs: {maxVolumeCounts: {ebs: 0}}}", &["spec.pluginArgs.maxVolumeCounts.ebs", "greater than or equal to 1"]),
     bad("{pluginArgs: {maxVolumeCounts: {gcepd: 3}}}", &["unknown field \"spec.pluginArgs.maxVolumeCounts.gcepd\""]),
+    // Extenders.
+    bad("{extenders: [{name: x, endpoint: {}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint", "give either url or service"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x', service: {name: a, namespace: b, port: 1}}, verbs: {bind: {path: b}}}]}", &["endpoint: give either url or service"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'ftp://x'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint.url", "should match"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://u:p@x'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint.url", "should match"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {}}]}", &["give at least one of filter, prioritize, preempt and bind"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {filter: {path: f, timeout: 10ms}}}]}", &["timeout: must be between 50ms and 60s"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {bind: {path: b, timeout: 2m}}}]}", &["timeout: must be between 50ms and 60s"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {filter: {path: f, failurePolicy: Ignored}}}]}", &["failurePolicy", "supported values"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'http://x'}, tls: {}, verbs: {bind: {path: b}}}]}", &["a plain http:// URL takes neither"]),
+    bad("{extenders: [{name: x, endpoint: {service: {name: a, namespace: b, port: 1, scheme: Http}}, auth: {bearerTokenRef: {name: t, key: k}}, verbs: {bind: {path: b}}}]}", &["a plain-text service takes neither"]),
+    bad("{extenders: [{name: x, endpoint: {service: {name: a, namespace: b, port: 70000}}, verbs: {bind: {path: b}}}]}", &["endpoint.service.port", "65535"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, weight: 0, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].weight", "greater than or equal to 1"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, circuitBreaker: {openFor: 500ms}, verbs: {bind: {path: b}}}]}", &["openFor: must be between 1s and 10m"]),
+    bad("{extenders: [{name: X, endpoint: {url: 'https://x'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].name", "should match"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {bind: {path: b}}}, {name: x, endpoint: {url: 'https://x'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[1]", "Duplicate value"]),
+    // Preemption.
+    bad("{preemption: {policy: Maybe}}", &["spec.preemption.policy", "supported values"]),
+    bad("{preemption: {victimScope: Mine}}", &["spec.preemption.victimScope", "supported values"]),
+    bad("{preemption: {maxVictimsPerPod: -1}}", &["spec.preemption.maxVictimsPerPod", "greater than or equal to 0"]),
+    bad("{preemption: {minVictimRuntime: 200h}}", &["minVictimRuntime: must be between 0s and 168h"]),
+    bad("{preemption: {candidateNodes: {percentage: 0, absolute: 0}}}", &["candidateNodes: with percentage and absolute both 0"]),
+    bad("{preemption: {candidateNodes: {percentage: 101}}}", &["spec.preemption.candidateNodes.percentage", "less than or equal to 100"]),
+    bad("{preemption: {protectedNamespaces: [Kube_System]}}", &["spec.preemption.protectedNamespaces[0]", "should match"]),
     // Nodes.
     bad("{nodes: {selector: {matchExpressions: [{key: pool, operator: Gt, values: ['1']}]}}}", &["spec.nodes.selector.matchExpressions[0].operator", "Unsupported value"]),
     bad("{nodes: {selector: {matchExpressions: [{key: pool, operator: In}]}}}", &["spec.nodes.selector.matchExpressions[0].values", "need at least one value"]),
@@ -327,12 +351,12 @@ fn reserved_name_with_other_scheduler_names(plane: &ControlPlane) {
 
 /// Clients that do not ask for strict validation get unknown fields dropped without an error.
 fn lax_clients_lose_unknown_fields(plane: &ControlPlane) {
-    let yaml = manifest("lax", "{extenders: [], mode: Paused}");
+    let yaml = manifest("lax", "{plugins: [], mode: Paused}");
     let file = plane.dir().join("lax.yaml");
     std::fs::write(&file, yaml).unwrap();
     plane.kubectl_ok(&["apply", "--validate=ignore", "-f", file.to_str().unwrap()]).unwrap();
     let spec = plane.kubectl_ok(&["get", "sprof", "lax", "-o", "jsonpath={.spec}"]).unwrap();
-    assert!(spec.contains("Paused") && !spec.contains("extenders"), "{spec}");
+    assert!(spec.contains("Paused") && !spec.contains("plugins"), "{spec}");
 }
 
 /// The served definition lacks nothing of ours; one that is older is found out, and drops the field.

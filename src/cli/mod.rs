@@ -14,6 +14,7 @@ mod explain;
 mod inputs;
 mod live;
 mod operator;
+mod orphans;
 mod output;
 mod program;
 mod simulate;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
     name = "berth",
     version,
     about = "Runs a kube-scheduler-equivalent worker for each SchedulerProfile, and answers what it would do",
-    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost).",
+    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost, a scheduler is missing).",
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -49,6 +50,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
     Explain(explain::Args),
+    /// List pods that wait for a scheduler which nobody serves, with the name that they may mean.
+    Orphans(orphans::Args),
     /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
     Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
@@ -90,6 +93,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Operator(args) => operator::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Orphans(args) => orphans::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crd(args) => crd::run(&args),
         Command::Version(args) => version::run(&args),

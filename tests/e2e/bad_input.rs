@@ -69,12 +69,12 @@ fn fields_and_values_from_the_future_do_not_pass_this_api_server() {
 fn an_unknown_field_of_a_profile_is_dropped_for_clients_that_do_not_ask_and_the_rest_serves() {
     let world = World::new("pruned");
     world.node("n", "4", |node| node);
-    let mut object = profile("pruned", &json!({"preset": "NoScoring", "extenders": [{"name": "x"}]}));
+    let mut object = profile("pruned", &json!({"preset": "NoScoring", "plugins": [{"name": "x"}]}));
     object["spec"]["nodes"]["selector"] = world.selector();
     world.plane.api.post(PROFILES, &object).unwrap();
     assert_eq!(world.reason("Ready", "Serving").0, "True");
-    assert!(world.profile_now()["spec"]["extenders"].is_null());
+    assert!(world.profile_now()["spec"]["plugins"].is_null());
     let strict = format!("{PROFILES}?fieldValidation=Strict");
     let answer = world.plane.api.request("POST", &strict, Some(&object)).unwrap();
-    assert!(answer.body.to_string().contains("unknown field \\\"spec.extenders\\\""), "{answer:?}");
+    assert!(answer.body.to_string().contains("unknown field \\\"spec.plugins\\\""), "{answer:?}");
 }

@@ -7,8 +7,15 @@ use serde_json::json;
 use crate::SOON;
 use crate::world::World;
 
-/// Served only while there is something to tell: their tests are in `leadership` and `unbound`.
-const ONLY_SOMETIMES: [&str; 2] = ["schedulerprofile_another_installation", "schedulerprofile_resource_absent"];
+/// Served only while there is something to tell: their tests are in `leadership`, `unbound` and `extenders`.
+const ONLY_SOMETIMES: [&str; 6] = [
+    "schedulerprofile_another_installation",
+    "schedulerprofile_resource_absent",
+    "schedulerprofile_extender_requests_total",
+    "schedulerprofile_extender_request_duration_seconds",
+    "schedulerprofile_extender_circuit_open",
+    "schedulerprofile_extender_calls",
+];
 
 /// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.
 fn documented() -> Vec<(String, String, bool)> {

@@ -24,6 +24,14 @@ fn class(plane: &ControlPlane, value: i64) -> String {
     // Another test may have made it.
     let answer = plane.api.request("POST", CLASSES, Some(&object)).unwrap();
     assert!(answer.is_success() || answer.status == 409, "{answer:?}");
+    // Admission knows it a moment later.
+    let mut probe = pod("default", "probe", "nobody", "0");
+    probe["spec"]["priorityClassName"] = json!(name);
+    let known = || {
+        let answer = plane.api.request("POST", &format!("{}?dryRun=All", pod_path("default", "")), Some(&probe))?;
+        Ok((!answer.body.to_string().contains("no PriorityClass")).then_some(()))
+    };
+    plane.wait_for("the PriorityClass", SOON, known).unwrap();
     name
 }
 
@@ -96,12 +104,14 @@ fn lower_pods_go_and_say_why_and_the_higher_one_comes() {
     world.delete(&going[1]);
     assert_eq!(world.bound("high"), "0");
     assert_eq!(world.going(), Vec::<String>::new(), "one round was enough");
-    let (_, page) = world.operator.page("/metrics").unwrap();
-    let line = |start: &str| {
-        page.lines().find(|l| l.starts_with(start) && l.contains("profile=\"preempting\"")).map(str::to_owned)
+    let measured = || {
+        let (_, page) = world.operator.page("/metrics")?;
+        let is = |line: &str| page.lines().any(|l| l == line);
+        let counted = is("scheduler_preemption_victims_count{profile=\"preempting\"} 1")
+            && is("scheduler_preemption_victims_sum{profile=\"preempting\"} 2.0");
+        Ok(counted.then_some(()))
     };
-    assert!(line("scheduler_preemption_victims_count").is_some_and(|l| l.ends_with(" 1")), "{page}");
-    assert!(line("scheduler_preemption_victims_sum").is_some_and(|l| l.ends_with(" 2.0")), "{page}");
+    world.plane.wait_for("one preemption of two victims in the metrics", SOON, measured).unwrap();
     let counted = || Ok((world.profile_now()["status"]["totals"]["preemptionVictims"] == 2).then_some(()));
     world.plane.wait_for("the victims in the status", LATER, counted).unwrap();
 }
@@ -134,12 +144,12 @@ fn budgets_are_kept_where_there_is_a_choice_and_always_where_the_profile_says_so
 
 #[test]
 fn two_profiles_that_want_the_same_room_evict_once() {
-    let world = World::with("twice", &json!({}), 1);
-    world.profile("twice-more", &json!({}));
-    wait_reason(world.plane, "twice-more", "Ready", "Serving");
+    let world = World::with("rivals", &json!({}), 1);
+    world.profile("rivals-more", &json!({}));
+    wait_reason(world.plane, "rivals-more", "Ready", "Serving");
     world.fill("0", 30, &json!({}));
     world.ranked("one", "3", 1000, 0, |_| {});
-    world.ranked("two", "3", 1000, 0, |pod| pod["spec"]["schedulerName"] = json!("twice-more"));
+    world.ranked("two", "3", 1000, 0, |pod| pod["spec"]["schedulerName"] = json!("rivals-more"));
     let going = world.wait_going(3);
     world.unschedulable("one");
     world.unschedulable("two");
@@ -261,11 +271,13 @@ fn an_operator_that_is_killed_in_the_middle_of_a_round_and_one_that_may_not_dele
 fn one_that_may_not_delete(plane: &ControlPlane, ask: &dyn Fn()) {
     let rules = withdraw(plane, CLUSTER_ROLE, "delete", "pods");
     ask();
-    let says = |event: &Value| {
-        event["note"].as_str().is_some_and(|note| note.contains("preemption: pod evicting/bystander not evicted: "))
-    };
-    let event = wait_event_that(plane, HERE, "FailedScheduling", says);
-    assert!(event["note"].as_str().unwrap().contains("cannot delete resource \"pods\""), "{event}");
+    let told = plane.wait_for("why nobody goes", SOON, || {
+        let message =
+            condition(&plane.api.get(&pod_path(HERE, "second"))?, "PodScheduled").map(|(_, _, message)| message);
+        Ok(message.filter(|m| m.contains("preemption: pod evicting/bystander not evicted: ")))
+    });
+    let told = told.unwrap();
+    assert!(told.contains("cannot delete resource \"pods\""), "{told}");
     let (_, message) = objects::wait_reason_within(plane, HERE, "Programmed", "PermissionDenied", LATER);
     assert!(message.contains("may not delete pods"), "{message}");
     assert_eq!(wait_reason(plane, HERE, "Ready", "Serving").0, "True", "pods that evict nobody are placed");

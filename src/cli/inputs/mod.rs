@@ -54,6 +54,8 @@ pub struct Inputs {
     pub cluster: Cluster,
     /// The profiles that serve the pods, sorted by name; at least one.
     pub profiles: Vec<Arc<CompiledProfile>>,
+    /// Whether no profile was there, so that the Default preset serves every pod in their place.
+    pub stand_in: bool,
     /// What a user should know of the reading: things skipped or left aside.
     pub notes: Vec<String>,
 }
@@ -95,13 +97,14 @@ pub(crate) fn profiles_of(
 }
 
 /// SchedulerProfiles as the API server at `server` gives them, as they serve the pods of `cluster`. One that does not compile is
-/// left aside with a note: what the operator serves in its place is for its status to say.
+/// left aside with a note: what the operator serves in its place is for its status to say. With them comes whether none was left,
+/// so that the Default preset stands in.
 pub(crate) fn live_profiles(
     values: Vec<Value>,
     server: &str,
     cluster: &Cluster,
     notes: &mut Vec<String>,
-) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
+) -> Result<(Vec<Arc<CompiledProfile>>, bool), InputError> {
     let list = serde_json::json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": "SchedulerProfileList", "items": values,
     });
@@ -114,7 +117,8 @@ pub(crate) fn live_profiles(
             false
         }
     });
-    profiles::resolve(objects, &[], cluster, notes)
+    let stand_in = objects.is_empty();
+    Ok((profiles::resolve(objects, &[], cluster, notes)?, stand_in))
 }
 
 /// A cluster and two sets of profiles for it.
@@ -161,8 +165,9 @@ pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
 /// Decodes the cluster and compiles the profiles.
 fn settle(objects: objects::Sorted, mut notes: Vec<String>) -> Result<Inputs, InputError> {
     let cluster = objects::decode(objects.cluster, &mut notes)?;
+    let stand_in = objects.profiles.is_empty();
     let profiles = profiles::resolve(objects.profiles, &objects.config_maps, &cluster, &mut notes)?;
-    Ok(Inputs { cluster, profiles, notes })
+    Ok(Inputs { cluster, profiles, stand_in, notes })
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {

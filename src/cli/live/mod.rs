@@ -61,11 +61,11 @@ async fn read(args: &SourceArgs) -> anyhow::Result<Loaded> {
     let (client, server) = client::reader(config).await.map_err(|error| anyhow::anyhow!("{error}"))?;
     let mut notes = Vec::new();
     let cluster = kinds::read(&client, &mut notes).await?;
-    let profiles = if args.profile.is_empty() {
+    let (profiles, stand_in) = if args.profile.is_empty() {
         profiles::read(&client, &server, &cluster, &mut notes).await?
     } else {
-        inputs::profiles_of(&args.profile, &cluster, &mut notes)?
+        (inputs::profiles_of(&args.profile, &cluster, &mut notes)?, false)
     };
     let namespace = (!live.all_namespaces).then_some(namespace);
-    Ok(Loaded { inputs: Inputs { cluster, profiles, notes }, namespace, server: Some(server) })
+    Ok(Loaded { inputs: Inputs { cluster, profiles, stand_in, notes }, namespace, server: Some(server) })
 }

@@ -16,13 +16,13 @@ fn path() -> String {
     format!("/apis/{}/{}/schedulerprofiles", api::GROUP, api::VERSION)
 }
 
-/// The profiles that serve the pods of `cluster`. Without any, the Default preset answers for every pod.
+/// The profiles that serve the pods of `cluster`, and whether there is none, so that the Default preset answers for every pod.
 pub(super) async fn read(
     client: &Client,
     server: &str,
     cluster: &Cluster,
     notes: &mut Vec<String>,
-) -> anyhow::Result<Vec<Arc<CompiledProfile>>> {
+) -> anyhow::Result<(Vec<Arc<CompiledProfile>>, bool)> {
     let objects = match list(client).await {
         Ok(objects) => objects,
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),

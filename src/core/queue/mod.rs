@@ -334,13 +334,15 @@ impl Queue {
         }
     }
 
-    /// They could not be asked to go: the pod `uid` is tried again, at once or (`back_off`) after backoff for an error.
-    pub fn open_failed(&mut self, uid: &str, now: Time, back_off: bool) {
+    /// They could not be asked to go, `failures` times in a row: the pod `uid` is tried again, the first time at once, and then
+    /// after backoff for that many errors less one.
+    pub fn open_failed(&mut self, uid: &str, now: Time, failures: u32) {
         let Some(mut entry) = self.take_gated(uid) else { return };
-        if !back_off {
+        if failures <= 1 {
             return self.activate(entry);
         }
-        entry.error_count += 1;
+        // Each attempt ends in a round, which counts as no error: the queue's own count begins anew every time.
+        entry.error_count = failures - 1;
         entry.rejectors = PluginSet::NONE;
         entry.enter(now, backoff_duration(self.times, entry.error_count));
         self.requeue(entry, now);

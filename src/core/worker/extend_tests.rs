@@ -216,6 +216,20 @@ fn filters_are_asked_one_after_another_on_what_is_left_and_scores_all_at_once() 
     bench.assert_clean();
 }
 
+/// Upstream takes the nodes that an extender hands back for empty ones (141781).
+#[test]
+fn survivors_are_scored_with_the_pods_on_them() {
+    let mut bench = Bench::new(profile(vec![filter("x", OnFailure::Fail)]), "a b");
+    bench.pod(Pod { node_name: Some("b".into()), ..pod("placed", shape_of(900, 0)) });
+    for name in ["p", "q", "r"] {
+        bench.pod(pod(name, shape_of(10, 0)));
+        bench.settle();
+        bench.answer(Ok(keeps("a b")));
+    }
+    assert_eq!(bench.placed(), [("p", "a"), ("q", "a"), ("r", "a")]);
+    bench.assert_clean();
+}
+
 #[test]
 fn an_extender_that_leaves_nothing_ends_the_asking_and_its_messages_join_ours() {
     let mut bench = Bench::new(profile(vec![filter("x", OnFailure::Fail), filter("y", OnFailure::Fail)]), "a b c d e");

@@ -342,7 +342,7 @@ impl Worker {
             });
         }
         // As upstream at once; a fault that stays must not be met in a loop.
-        self.queue.open_failed(&uid, now, failures > 1);
+        self.queue.open_failed(&uid, now, failures);
     }
 
     /// The evictions of an attempt were taken back before one was sent; says whether it was such an attempt.
@@ -350,7 +350,7 @@ impl Worker {
         let Some(asked) = self.rounds.asked.remove(&attempt) else { return false };
         ledger.write(|ledger| ledger.release(&asked));
         if let Some(uid) = self.rounds.close(attempt) {
-            self.queue.open_failed(&uid, now, false);
+            self.queue.open_failed(&uid, now, 0);
         }
         true
     }

@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     match args.output {
         Format::Json => output::print_json(&rows)?,
         Format::Text if rows.is_empty() => {
-            output::print(|out| writeln!(out, "no pod waits for a scheduler that is not there"))?
+            output::print(|out| writeln!(out, "no pod waits for a scheduler that is not there"))?;
         }
         Format::Text => {
             let table = table(&rows);

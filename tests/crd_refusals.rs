@@ -133,7 +133,7 @@ const BAD_SPECS: &[Bad] = &[
     // Extenders.
     bad("{extenders: [{name: x, endpoint: {}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint", "give either url or service"]),
     bad("{extenders: [{name: x, endpoint: {url: 'https://x', service: {name: a, namespace: b, port: 1}}, verbs: {bind: {path: b}}}]}", &["endpoint: give either url or service"]),
-    bad("{extenders: [{name: x, endpoint: {url: 'ftp://x'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint.url", "should match"]),
+    bad("{extenders: [{name: x, endpoint: {url: 'ftp://example'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint.url", "should match"]),
     bad("{extenders: [{name: x, endpoint: {url: 'https://u:p@x'}, verbs: {bind: {path: b}}}]}", &["spec.extenders[0].endpoint.url", "should match"]),
     bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {}}]}", &["give at least one of filter, prioritize, preempt and bind"]),
     bad("{extenders: [{name: x, endpoint: {url: 'https://x'}, verbs: {filter: {path: f, timeout: 10ms}}}]}", &["timeout: must be between 50ms and 60s"]),

@@ -68,6 +68,7 @@ fn what_it_advises_places_the_pod() {
     world.unschedulable("more");
     world.pod("less", "4", |_| {});
     world.bound("less");
+    world.delete("less");
 
     let node = world.node_name("1");
     kubectl.says(&["cordon", &node]);

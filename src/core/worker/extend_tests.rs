@@ -219,7 +219,9 @@ fn filters_are_asked_one_after_another_on_what_is_left_and_scores_all_at_once() 
 /// Upstream takes the nodes that an extender hands back for empty ones (141781).
 #[test]
 fn survivors_are_scored_with_the_pods_on_them() {
-    let mut bench = Bench::new(profile(vec![filter("x", OnFailure::Fail)]), "a b");
+    let scores = CompiledProfile::default_preset("test").scores;
+    let profile = CompiledProfile { scores, ..profile(vec![filter("x", OnFailure::Fail)]) };
+    let mut bench = Bench::new(profile, "a b");
     bench.pod(Pod { node_name: Some("b".into()), ..pod("placed", shape_of(900, 0)) });
     for name in ["p", "q", "r"] {
         bench.pod(pod(name, shape_of(10, 0)));

@@ -128,7 +128,7 @@ fn run(plane: &ControlPlane, extender: &Extender, scheduler: &str) -> Run {
         let body = &request["body"];
         let of = body["Pod"]["metadata"]["name"].as_str().or(body["PodName"].as_str()).unwrap_or_default().to_owned();
         let verb = request["verb"].as_str().unwrap().to_owned();
-        let question = renamed(&plain(body), &names).to_string();
+        let question = plain(&renamed(body, &names)).to_string();
         questions.entry((of, verb)).or_insert(question);
     }
     let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});

@@ -7,6 +7,8 @@
 //!  lease/      leadership, and the gate that every write asks right before it is sent
 //!  bind/       the bind lane
 //!  prebind/    what must be written before a bind: volumes, nominations
+//!  evict/      the victims of preemption
+//!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
 //!  refusal     PodScheduled=False
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
@@ -31,6 +33,7 @@ pub mod evict;
 pub mod foreign;
 pub mod lease;
 pub mod prebind;
+mod queue;
 pub mod refusal;
 pub mod revisions;
 pub(crate) mod send;

@@ -1,7 +1,11 @@
 //! A scripted HTTP server for tests of the edge: a function answers, every request is kept.
 
+use crate::cluster::bind::{Deliver, WorkerId};
+use crate::cluster::lease::Gate;
 use crate::cluster::send::cut;
-use crate::core::model::{Pod, PodKey, PodShape, Requests, ScheduledCondition, Usage};
+use crate::core::io::Input;
+use crate::core::model::{Pod, PodShape, ScheduledCondition};
+use crate::core::testing;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::Response;
@@ -156,49 +160,37 @@ pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// What a lane delivered.
+pub(crate) type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;
+
+/// Keeps what a lane delivers.
+pub(crate) fn inbox() -> (Inputs, Deliver) {
+    let inputs = Inputs::default();
+    let kept = inputs.clone();
+    (inputs, Arc::new(move |worker, input| kept.lock().unwrap().push((worker, input))))
+}
+
+/// Opens a gate for longer than any test.
+pub(crate) fn open(gate: &Gate) {
+    gate.hold_until(tokio::time::Instant::now() + Duration::from_hours(1));
+    gate.admit();
+}
+
+/// An open gate.
+pub(crate) fn open_gate() -> Gate {
+    let gate = Gate::new();
+    open(&gate);
+    gate
+}
+
 /// A pending pod with uid `uid-<name>` and resourceVersion 7.
 pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
+    let shape = PodShape { namespace: namespace.into(), ..testing::shape() };
     Pod {
-        key: PodKey { namespace: namespace.into(), name: name.into() },
         uid: format!("uid-{name}").into(),
         resource_version: "7".into(),
         scheduler_name: "bin".into(),
-        node_name: None,
-        nominated_node: None,
-        priority: 0,
-        deleting: false,
-        preempts: true,
-        started_unix_us: None,
-        is_static: false,
-        preempted: false,
-        finished: false,
-        created_unix_us: 0,
-        gates: vec![],
-        shape: Arc::new(PodShape {
-            namespace: namespace.into(),
-            labels: crate::core::model::Labels::default(),
-            requests: Requests::default(),
-            score_requests: Requests::default(),
-            node_selector: crate::core::model::Labels::default(),
-            required_affinity: None,
-            preferred_affinity: vec![],
-            tolerations: vec![],
-            host_ports: vec![],
-            images: vec![],
-            container_count: 1,
-            affinity: vec![],
-            anti_affinity: vec![],
-            preferred_pods: vec![],
-            spread: vec![],
-            controller: None,
-            required_features: vec![],
-            best_effort: false,
-            holds: vec![],
-        }),
-        usage: Arc::new(Usage::default()),
-        volumes: None,
-        scheduled: None,
-        unknown_fields: vec![],
+        ..testing::pod(name, shape)
     }
 }
 

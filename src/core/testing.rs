@@ -1,6 +1,7 @@
 //! Builders for the tests of this ring.
 
 use crate::core::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, Usage};
+use crate::core::profile::Extender;
 use std::sync::Arc;
 
 /// A shape that asks for nothing.
@@ -80,5 +81,21 @@ pub(crate) fn node(name: &str, milli_cpu: i64, memory: i64, pods: i64) -> Node {
         declared_features: Arc::from([]),
         pressure: Pressure::default(),
         avoids: Arc::from([]),
+    }
+}
+
+/// An extender that is asked nothing.
+pub(crate) fn extender(name: &str) -> Extender {
+    Extender {
+        name: name.into(),
+        url: format!("http://{name}").into(),
+        filter: None,
+        prioritize: None,
+        preempt: None,
+        binds: false,
+        weight: 1,
+        full_nodes: false,
+        managed: Vec::new(),
+        pod_selector: None,
     }
 }

@@ -1,7 +1,7 @@
 use super::{Cluster, Fate, Outcome, run, unasked};
 use crate::core::model::Pod;
-use crate::core::profile::{CompiledProfile, FitStrategy};
-use crate::core::testing::{node, pod, shape_of};
+use crate::core::profile::{CompiledProfile, Extender, FitStrategy, OnFailure};
+use crate::core::testing::{extender, node, pod, shape_of};
 use crate::explain::explain;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -94,17 +94,11 @@ fn who_is_not_tried_has_no_attempts() {
 
 #[test]
 fn an_extender_that_is_not_asked_is_named_and_changes_nothing() {
-    let gpu = crate::core::profile::Extender {
-        name: "gpu".into(),
-        url: "http://gpu".into(),
-        filter: Some(crate::core::profile::OnFailure::Fail),
-        prioritize: None,
-        preempt: None,
+    let gpu = Extender {
+        filter: Some(OnFailure::Fail),
         binds: true,
-        weight: 1,
-        full_nodes: false,
         managed: vec!["example.com/gpu".into()],
-        pod_selector: None,
+        ..extender("gpu")
     };
     let plain = profiles();
     let mut asking = plain.clone();

@@ -124,11 +124,11 @@ pub struct BindCounters {
     pub unsettled: usize,
 }
 
-/// What a shutdown left.
+/// What the shutdown of a lane left.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leftover {
-    /// Never sent, or refused whenever sent: back to their queues.
+    /// Not begun, or refused whenever sent: back to their queues.
     pub unsent: Vec<(WorkerId, AttemptId)>,
-    /// Sent, outcome not known: the next process finds the pods bound or not.
+    /// Begun, outcome not known: the next process finds the pods bound or not, and the other objects as they are.
     pub unsettled: usize,
 }

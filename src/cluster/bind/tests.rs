@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::cluster::lease::Gate;
-use crate::cluster::scripted::{Asked, Reply, Scripted, pod, until};
+use crate::cluster::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, pod, until};
 use crate::core::io::BindOutcome;
 use serde_json::json;
 use std::future::Future;
-use std::sync::Mutex;
 
 const W1: WorkerId = WorkerId(1);
 const W2: WorkerId = WorkerId(2);
@@ -15,7 +14,7 @@ struct Rig {
     server: Scripted,
     lane: BindLane,
     gate: Gate,
-    told: Arc<Mutex<Vec<(WorkerId, Input)>>>,
+    told: Inputs,
 }
 
 fn quick() -> Options {
@@ -37,11 +36,8 @@ impl Rig {
         R: Future<Output = Reply> + Send + 'static,
     {
         let server = Scripted::start(script).await;
-        gate.hold_until(tokio::time::Instant::now() + Duration::from_hours(1));
-        gate.admit();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let sink = told.clone();
-        let deliver: Deliver = Arc::new(move |worker, input| sink.lock().unwrap().push((worker, input)));
+        open(&gate);
+        let (told, deliver) = inbox();
         let lane = BindLane::new(server.client(), options, gate.clone(), deliver);
         Self { server, lane, gate, told }
     }

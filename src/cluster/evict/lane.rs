@@ -1,26 +1,21 @@
-//! The lane's tasks: each takes one round after the other.
+//! The lane, and how a round is done.
 
 use super::victim::{Found, Verdict, delete_call, found, judge, mark_call, read_call};
 use super::{EvictCounters, EvictRequest, Options};
-use crate::cluster::bind::{Deliver, WorkerId};
+use crate::cluster::bind::{Deliver, Leftover, WorkerId};
 use crate::cluster::events::{Event, EventSink};
 use crate::cluster::lease::Gate;
-use crate::cluster::prebind::{Leftover, end_call};
+use crate::cluster::prebind::end_call;
+use crate::cluster::queue::{Job, LONGEST_PAUSE, Load, Queue};
 use crate::cluster::send::Call;
 use crate::core::io::{AttemptId, EvictionOutcome, Input};
 use crate::core::ledger::Placed;
+use crate::core::model::Str;
 use futures::StreamExt;
 use kube::Client;
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-
-/// Longest pause between two tries of one request, whatever the API server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Submits evictions and takes them back. Cheap to clone; all clones are one lane. Its tasks end when the last clone goes.
 #[derive(Clone)]
@@ -34,8 +29,7 @@ impl std::fmt::Debug for EvictLane {
 
 struct Handle {
     shared: Arc<Shared>,
-    /// Aborted when this is dropped.
-    _tasks: JoinSet<()>,
+    queue: Queue<Round>,
 }
 
 struct Shared {
@@ -44,18 +38,22 @@ struct Shared {
     gate: Gate,
     events: Option<EventSink>,
     deliver: Deliver,
-    state: Mutex<State>,
-    wake: Notify,
-    landed: Notify,
-    end: CancellationToken,
     counts: Counts,
 }
 
-#[derive(Default)]
-struct State {
-    queue: VecDeque<(WorkerId, EvictRequest)>,
-    busy: usize,
-    closed: bool,
+struct Round {
+    worker: WorkerId,
+    request: EvictRequest,
+}
+
+impl Job for Round {
+    fn owner(&self) -> Option<(WorkerId, AttemptId)> {
+        Some((self.worker, self.request.attempt))
+    }
+
+    fn pod(&self) -> Option<&Str> {
+        None
+    }
 }
 
 #[derive(Default)]
@@ -78,136 +76,53 @@ enum Sent {
 impl EvictLane {
     /// Starts the lane on the current tokio runtime. `client` must be one without retries; without `events` victims are not told.
     pub fn new(client: Client, options: Options, gate: Gate, events: Option<EventSink>, deliver: Deliver) -> Self {
-        let tasks = options.concurrency.max(1);
-        let shared = Arc::new(Shared {
-            client,
-            options,
-            gate,
-            events,
-            deliver,
-            state: Mutex::default(),
-            wake: Notify::new(),
-            landed: Notify::new(),
-            end: CancellationToken::new(),
-            counts: Counts::default(),
+        let (tasks, counts) = (options.concurrency, Counts::default());
+        let shared = Arc::new(Shared { client, options, gate, events, deliver, counts });
+        let rounds = shared.clone();
+        let queue = Queue::start(shared.gate.clone(), tasks, move |Round { worker, request }| {
+            let shared = rounds.clone();
+            async move {
+                let outcome = shared.run(&request).await;
+                (shared.deliver)(worker, Input::EvictionEnded { attempt: request.attempt, outcome });
+            }
         });
-        let tasks = (0..tasks).map(|_| shared.clone().work()).collect();
-        Self(Arc::new(Handle { shared, _tasks: tasks }))
+        Self(Arc::new(Handle { shared, queue }))
     }
 
     /// Queues a round; its outcome is delivered. Never blocks. After a shutdown it is taken back at once.
     pub fn submit(&self, worker: WorkerId, request: EvictRequest) {
-        let shared = &self.0.shared;
         let attempt = request.attempt;
-        let closed = {
-            let mut state = shared.lock();
-            if !state.closed {
-                state.queue.push_back((worker, request));
-            }
-            state.closed
-        };
-        if closed {
-            (shared.deliver)(worker, Input::BindRevoked { attempt });
-        } else {
-            shared.wake.notify_one();
+        if !self.0.queue.submit(Round { worker, request }) {
+            (self.0.shared.deliver)(worker, Input::BindRevoked { attempt });
         }
     }
 
     /// Takes back all of a worker's rounds that have not begun. The caller tells the worker; nothing else is delivered for them.
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
-        self.0.shared.lock().revoke(|of| of == worker).into_iter().map(|(_, attempt)| attempt).collect()
+        self.0.queue.revoke(worker)
     }
 
     /// What was done so far.
     pub fn counters(&self) -> EvictCounters {
-        let shared = &self.0.shared;
-        let state = shared.lock();
+        let counts = &self.0.shared.counts;
+        let Load { queued, in_flight } = self.0.queue.load();
         EvictCounters {
-            evicted: shared.counts.evicted.load(Ordering::Relaxed),
-            gone: shared.counts.gone.load(Ordering::Relaxed),
-            failed: shared.counts.failed.load(Ordering::Relaxed),
-            queued: state.queue.len(),
-            in_flight: state.busy,
+            evicted: counts.evicted.load(Ordering::Relaxed),
+            gone: counts.gone.load(Ordering::Relaxed),
+            failed: counts.failed.load(Ordering::Relaxed),
+            queued,
+            in_flight,
         }
     }
 
     /// Ends the lane: begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller puts
     /// [`Leftover::unsent`] back. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
-        let shared = &self.0.shared;
-        let unsent = {
-            let mut state = shared.lock();
-            state.closed = true;
-            state.revoke(|_| true)
-        };
-        let landed = async {
-            loop {
-                let next = shared.landed.notified();
-                if shared.lock().busy == 0 {
-                    break;
-                }
-                next.await;
-            }
-        };
-        // What is not done in time is cut off: that is what the limit says.
-        let _in_time = tokio::time::timeout(limit, landed).await;
-        shared.end.cancel();
-        let unsettled = shared.lock().busy;
-        Leftover { unsent, unsettled }
-    }
-}
-
-impl State {
-    fn take(&mut self) -> Option<(WorkerId, EvictRequest)> {
-        let next = if self.closed { None } else { self.queue.pop_front() };
-        self.busy += usize::from(next.is_some());
-        next
-    }
-
-    fn revoke(&mut self, of: impl Fn(WorkerId) -> bool) -> Vec<(WorkerId, AttemptId)> {
-        let mut taken = Vec::new();
-        self.queue.retain(|(worker, request)| {
-            let goes = of(*worker);
-            if goes {
-                taken.push((*worker, request.attempt));
-            }
-            !goes
-        });
-        taken
+        self.0.queue.shutdown(limit).await
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn work(self: Arc<Self>) {
-        let mut gate = self.gate.changes();
-        loop {
-            let open = self.gate.is_open();
-            let next = if open { self.lock().take() } else { None };
-            let Some((worker, request)) = next else {
-                tokio::select! {
-                    () = self.end.cancelled() => return,
-                    () = self.wake.notified() => {}
-                    () = gate.next(), if !open => {}
-                }
-                continue;
-            };
-            // Wakes a second task while there is more: each round gave one wake-up.
-            self.wake.notify_one();
-            tokio::select! {
-                () = self.end.cancelled() => return,
-                outcome = self.run(&request) => {
-                    (self.deliver)(worker, Input::EvictionEnded { attempt: request.attempt, outcome });
-                }
-            }
-            self.lock().busy -= 1;
-            self.landed.notify_waiters();
-        }
-    }
-
     async fn run(&self, request: &EvictRequest) -> EvictionOutcome {
         self.end_lesser(request).await;
         for victim in &request.taken_back {

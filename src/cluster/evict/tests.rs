@@ -1,23 +1,13 @@
 use super::*;
-use crate::cluster::bind::{Deliver, WorkerId};
+use crate::cluster::bind::WorkerId;
 use crate::cluster::lease::Gate;
-use crate::cluster::scripted::{Asked, Reply, Scripted, pod, until};
+use crate::cluster::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
 use crate::core::io::{EvictionOutcome, Input};
 use crate::core::ledger::{Ledger, PodState};
 use serde_json::{Value, json};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::time::Instant;
 
 const WORKER: WorkerId = WorkerId(1);
-type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;
-
-fn open() -> Gate {
-    let gate = Gate::new();
-    gate.hold_until(Instant::now() + Duration::from_hours(1));
-    gate.admit();
-    gate
-}
 
 fn quick() -> Options {
     Options {
@@ -37,9 +27,7 @@ struct Bench {
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
-        let inputs = Inputs::default();
-        let kept = inputs.clone();
-        let deliver: Deliver = Arc::new(move |worker, input| kept.lock().unwrap().push((worker, input)));
+        let (inputs, deliver) = inbox();
         let lane = EvictLane::new(server.client(), options, gate, None, deliver);
         Self { server, lane, inputs }
     }
@@ -49,7 +37,7 @@ impl Bench {
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
-        Self::with(Scripted::start(script).await, quick(), open())
+        Self::with(Scripted::start(script).await, quick(), open_gate())
     }
 
     /// Asks for the eviction of these pods and waits for the outcome.
@@ -235,7 +223,7 @@ async fn a_server_that_hangs_is_asked_what_became_of_it_and_then_again() {
         }
     })
     .await;
-    let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..quick() }, open());
+    let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..quick() }, open_gate());
     assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done);
     assert_eq!(bench.asked(), ["PATCH v/status", "DELETE v", "GET v", "DELETE v"]);
 }
@@ -293,8 +281,7 @@ async fn nothing_is_sent_without_leadership_and_what_was_not_begun_is_taken_back
     assert_eq!(bench.lane.counters().queued, 3);
     assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     assert!(bench.server.requests().is_empty());
-    gate.hold_until(Instant::now() + Duration::from_hours(1));
-    gate.admit();
+    open(&gate);
     until("the other worker's", || bench.inputs.lock().unwrap().len() == 1).await;
     let left = bench.lane.shutdown(Duration::from_secs(5)).await;
     assert!(left.unsent.is_empty() && left.unsettled == 0);
@@ -304,7 +291,7 @@ async fn nothing_is_sent_without_leadership_and_what_was_not_begun_is_taken_back
 
 #[tokio::test]
 async fn leadership_that_ends_in_mid_round_leaves_the_rest_alone() {
-    let gate = open();
+    let gate = open_gate();
     let shut = gate.clone();
     let server = Scripted::start(move |asked| {
         let shut = shut.clone();

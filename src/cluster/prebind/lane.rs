@@ -1,26 +1,19 @@
-//! The lane's tasks: each takes the next job whose pod is not being written for.
+//! The lane, and how its jobs are done.
 
 use super::nominator::{self, Now};
 use super::write::{Found, Target, Verdict, judge};
 use super::{
-    Leftover, NominateRequest, Nominated, Options, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters,
-    end_call,
+    NominateRequest, Nominated, Options, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters, end_call,
 };
-use crate::cluster::bind::{Deliver, WorkerId};
+use crate::cluster::bind::{Deliver, Leftover, WorkerId};
 use crate::cluster::lease::Gate;
+use crate::cluster::queue::{Job, LONGEST_PAUSE, Load, Queue};
 use crate::core::io::{AttemptId, Input, VolumesOutcome};
 use crate::core::model::{Pod, Str};
 use kube::Client;
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-
-/// Longest pause between two tries of one write, whatever the API server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
 const NOMINATION_TRIES: u32 = 2;
@@ -38,8 +31,7 @@ impl std::fmt::Debug for PreBindLane {
 
 struct Handle {
     shared: Arc<Shared>,
-    /// Aborted when this is dropped.
-    _tasks: JoinSet<()>,
+    queue: Queue<Work>,
 }
 
 struct Shared {
@@ -48,33 +40,29 @@ struct Shared {
     gate: Gate,
     deliver: Deliver,
     nominated: Nominated,
-    state: Mutex<State>,
-    wake: Notify,
-    landed: Notify,
-    end: CancellationToken,
     volumes: Counts,
     claims: Counts,
     nominations: Counts,
 }
 
-#[derive(Default)]
-struct State {
-    queue: VecDeque<Job>,
-    /// The uids of the pods that are being written for: a pod's nomination comes before its volumes.
-    busy: Vec<Str>,
-    closed: bool,
-}
-
-enum Job {
+enum Work {
     Nominate(NominateRequest),
     Write(WorkerId, VolumeRequest),
 }
 
-impl Job {
-    fn pod(&self) -> &Arc<Pod> {
+impl Job for Work {
+    fn owner(&self) -> Option<(WorkerId, AttemptId)> {
         match self {
-            Self::Nominate(request) => &request.pod,
-            Self::Write(_, request) => &request.pod,
+            Self::Nominate(_) => None,
+            Self::Write(worker, request) => Some((*worker, request.attempt)),
+        }
+    }
+
+    /// A pod's nomination comes before its volumes.
+    fn pod(&self) -> Option<&Str> {
+        match self {
+            Self::Nominate(request) => Some(&request.pod.uid),
+            Self::Write(_, request) => Some(&request.pod.uid),
         }
     }
 }
@@ -112,167 +100,75 @@ impl PreBindLane {
     /// Starts the lane on the current tokio runtime. `client` must be one without retries. Nominations are noted in
     /// `nominated`.
     pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, deliver: Deliver) -> Self {
-        let tasks = options.concurrency.max(1);
+        let tasks = options.concurrency;
         let shared = Arc::new(Shared {
             client,
             options,
             gate,
             deliver,
             nominated,
-            state: Mutex::default(),
-            wake: Notify::new(),
-            landed: Notify::new(),
-            end: CancellationToken::new(),
             volumes: Counts::default(),
             claims: Counts::default(),
             nominations: Counts::default(),
         });
-        let tasks = (0..tasks).map(|_| shared.clone().work()).collect();
-        Self(Arc::new(Handle { shared, _tasks: tasks }))
+        let jobs = shared.clone();
+        let queue = Queue::start(shared.gate.clone(), tasks, move |work| {
+            let shared = jobs.clone();
+            async move { shared.run(work).await }
+        });
+        Self(Arc::new(Handle { shared, queue }))
     }
 
     /// Queues a nomination, or its end. Never blocks. What is queued for the same pod afterwards waits for it.
     pub fn nominate(&self, request: NominateRequest) {
         // Taking back needs a look at what was written meanwhile.
         let known = request.node.is_some() && request.pod.nominated_node == request.node;
-        let mut state = self.0.shared.lock();
-        if known || state.closed {
-            return;
+        if !known {
+            // After a shutdown nobody minds.
+            let _queued = self.0.queue.submit(Work::Nominate(request));
         }
-        state.queue.push_back(Job::Nominate(request));
-        drop(state);
-        self.0.shared.wake.notify_one();
     }
 
     /// Queues a pod's writes; their outcome is delivered. Never blocks. After a shutdown they are taken back at once.
     pub fn submit(&self, worker: WorkerId, request: VolumeRequest) {
-        let shared = &self.0.shared;
         let attempt = request.attempt;
-        let closed = {
-            let mut state = shared.lock();
-            if !state.closed {
-                state.queue.push_back(Job::Write(worker, request));
-            }
-            state.closed
-        };
-        if closed {
-            (shared.deliver)(worker, Input::BindRevoked { attempt });
-        } else {
-            shared.wake.notify_one();
+        if !self.0.queue.submit(Work::Write(worker, request)) {
+            (self.0.shared.deliver)(worker, Input::BindRevoked { attempt });
         }
     }
 
     /// Takes back all of a worker's pods of which nothing was written. The caller tells the worker; nothing else is
     /// delivered for them.
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
-        self.0.shared.lock().revoke(|of| of == worker).into_iter().map(|(_, attempt)| attempt).collect()
+        self.0.queue.revoke(worker)
     }
 
     /// What was done so far.
     pub fn counters(&self) -> PreBindCounters {
         let shared = &self.0.shared;
-        let state = shared.lock();
+        let Load { queued, in_flight } = self.0.queue.load();
         PreBindCounters {
             volumes: shared.volumes.read(),
             claims: shared.claims.read(),
             nominations: shared.nominations.read(),
-            queued: state.queue.len(),
-            in_flight: state.busy.len(),
+            queued,
+            in_flight,
         }
     }
 
     /// Ends the lane: begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller puts
     /// [`Leftover::unsent`] back. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
-        let shared = &self.0.shared;
-        let unsent = {
-            let mut state = shared.lock();
-            state.closed = true;
-            let unsent = state.revoke(|_| true);
-            state.queue.clear();
-            unsent
-        };
-        let landed = async {
-            loop {
-                let next = shared.landed.notified();
-                if shared.lock().busy.is_empty() {
-                    break;
-                }
-                next.await;
-            }
-        };
-        // What is not done in time is cut off: that is what the limit says.
-        let _in_time = tokio::time::timeout(limit, landed).await;
-        shared.end.cancel();
-        let unsettled = shared.lock().busy.len();
-        Leftover { unsent, unsettled }
-    }
-}
-
-impl State {
-    /// Takes the first job whose pod is not being written for.
-    fn take(&mut self) -> Option<Job> {
-        if self.closed {
-            return None;
-        }
-        let free = self.queue.iter().position(|job| !self.busy.contains(&job.pod().uid))?;
-        let job = self.queue.remove(free)?;
-        self.busy.push(job.pod().uid.clone());
-        Some(job)
-    }
-
-    /// Takes jobs back whose writes have not begun, and the nominations that came with them.
-    fn revoke(&mut self, of: impl Fn(WorkerId) -> bool) -> Vec<(WorkerId, AttemptId)> {
-        let (mut taken, mut pods) = (Vec::new(), Vec::new());
-        self.queue.retain(|job| match job {
-            Job::Write(worker, request) if of(*worker) => {
-                taken.push((*worker, request.attempt));
-                pods.push(request.pod.uid.clone());
-                false
-            }
-            _ => true,
-        });
-        self.queue.retain(|job| !matches!(job, Job::Nominate(request) if pods.contains(&request.pod.uid)));
-        taken
+        self.0.queue.shutdown(limit).await
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn work(self: Arc<Self>) {
-        let mut gate = self.gate.changes();
-        loop {
-            let open = self.gate.is_open();
-            let job = if open { self.lock().take() } else { None };
-            let Some(job) = job else {
-                tokio::select! {
-                    () = self.end.cancelled() => return,
-                    () = self.wake.notified() => {}
-                    () = gate.next(), if !open => {}
-                }
-                continue;
-            };
-            // Wakes a second task while there is more: each job gave one wake-up, and a busy pod holds up its next one.
-            self.wake.notify_one();
-            let uid = job.pod().uid.clone();
-            tokio::select! {
-                () = self.end.cancelled() => return,
-                () = self.run(job) => {}
-            }
-            self.lock().busy.retain(|busy| *busy != uid);
-            self.landed.notify_waiters();
-            self.wake.notify_one();
-        }
-    }
-
-    async fn run(&self, job: Job) {
-        match job {
-            Job::Nominate(NominateRequest { pod, node: Some(node) }) => self.nominate(&pod, node).await,
-            Job::Nominate(NominateRequest { pod, node: None }) => self.end_nomination(&pod).await,
-            Job::Write(worker, request) => {
+    async fn run(&self, work: Work) {
+        match work {
+            Work::Nominate(NominateRequest { pod, node: Some(node) }) => self.nominate(&pod, node).await,
+            Work::Nominate(NominateRequest { pod, node: None }) => self.end_nomination(&pod).await,
+            Work::Write(worker, request) => {
                 let outcome = match self.write_all(&request).await {
                     Ok(()) => VolumesOutcome::Written,
                     Err(message) => VolumesOutcome::Failed { message },

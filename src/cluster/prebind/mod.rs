@@ -28,7 +28,6 @@ pub use nominated::{Nominated, Promise};
 pub(crate) use nominator::end_call;
 pub use write::{Target, Write};
 
-use crate::cluster::bind::WorkerId;
 use crate::core::io::AttemptId;
 use crate::core::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
@@ -106,13 +105,4 @@ pub struct WriteCounters {
     pub conflict: u64,
     /// The API server refused, or its answer did not come in time, however often it was asked.
     pub failed: u64,
-}
-
-/// What a shutdown left.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Leftover {
-    /// Not begun: back to their queues.
-    pub unsent: Vec<(WorkerId, AttemptId)>,
-    /// Begun and cut off: the next process finds the objects as they are.
-    pub unsettled: usize,
 }

@@ -1,23 +1,13 @@
 use super::*;
-use crate::cluster::bind::Deliver;
+use crate::cluster::bind::{Leftover, WorkerId};
 use crate::cluster::lease::Gate;
-use crate::cluster::scripted::{Asked, Reply, Scripted, pod, until};
+use crate::cluster::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
 use crate::core::io::{Input, VolumesOutcome};
 use crate::core::model::{BindingWrite, ClaimKey, ProvisionWrite};
 use serde_json::{Value, json};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::time::Instant;
 
 const WORKER: WorkerId = WorkerId(1);
-type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;
-
-fn open() -> Gate {
-    let gate = Gate::new();
-    gate.hold_until(Instant::now() + Duration::from_hours(1));
-    gate.admit();
-    gate
-}
 
 fn quick() -> Options {
     Options { concurrency: 4, timeout: Duration::from_secs(20), tries: 3, pause: Duration::from_millis(1) }
@@ -32,9 +22,7 @@ struct Bench {
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
-        let inputs = Inputs::default();
-        let kept = inputs.clone();
-        let deliver: Deliver = Arc::new(move |worker, input| kept.lock().unwrap().push((worker, input)));
+        let (inputs, deliver) = inbox();
         let nominated = Nominated::default();
         let lane = PreBindLane::new(server.client(), options, gate, nominated.clone(), deliver);
         Self { server, lane, nominated, inputs }
@@ -45,7 +33,7 @@ impl Bench {
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
-        Self::with(Scripted::start(script).await, quick(), open())
+        Self::with(Scripted::start(script).await, quick(), open_gate())
     }
 
     fn submit(&self, attempt: u64, writes: Vec<Write>) {
@@ -199,8 +187,7 @@ async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_b
     assert_eq!(bench.lane.counters().queued, 3);
     assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     bench.submit(3, vec![bind()]);
-    gate.hold_until(Instant::now() + Duration::from_hours(1));
-    gate.admit();
+    open(&gate);
     assert_eq!(bench.outcomes(1).await, [Ok(())], "taken up once the gate opens");
     assert_eq!(bench.server.requests().len(), 1, "and the nomination went with its pod");
 }
@@ -217,7 +204,7 @@ async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
         }
     })
     .await;
-    let bench = Bench::with(server, Options { concurrency: 1, ..quick() }, open());
+    let bench = Bench::with(server, Options { concurrency: 1, ..quick() }, open_gate());
     bench.submit(1, vec![bind()]);
     until("one under way", || bench.server.requests().len() == 1).await;
     bench.submit(2, vec![bind()]);

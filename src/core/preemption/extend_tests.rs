@@ -3,7 +3,7 @@ use crate::core::cycle::Scheduler;
 use crate::core::io::ExtenderErrorKind;
 use crate::core::ledger::PodState;
 use crate::core::preemption::{Outcome, Search};
-use crate::core::testing::{node, pod, shape_of};
+use crate::core::testing::{extender, node, pod, shape_of};
 
 fn on(node: &str, name: &str, priority: i32) -> Pod {
     Pod { node_name: Some(node.into()), priority, started_unix_us: Some(1), ..pod(name, shape_of(900, 0)) }
@@ -25,19 +25,8 @@ fn cluster() -> (Ledger, Arc<Pod>) {
     (ledger, waits)
 }
 
-fn extender(name: &str, on_failure: Option<OnFailure>) -> Extender {
-    Extender {
-        name: name.into(),
-        url: format!("http://{name}").into(),
-        filter: None,
-        prioritize: None,
-        preempt: on_failure,
-        binds: false,
-        weight: 1,
-        full_nodes: false,
-        managed: Vec::new(),
-        pod_selector: None,
-    }
+fn preempting(name: &str, preempt: Option<OnFailure>) -> Extender {
+    Extender { preempt, ..extender(name) }
 }
 
 /// Nodes with their victims, `a:low,x c:high`.
@@ -101,7 +90,7 @@ fn broken() -> Result<ExtenderReply, ExtenderError> {
 
 #[test]
 fn each_is_asked_about_what_the_one_before_left() {
-    let extenders = vec![extender("x", FAIL), extender("w", None), extender("y", FAIL)];
+    let extenders = vec![preempting("x", FAIL), preempting("w", None), preempting("y", FAIL)];
     let (asked, outcome) = preempt(extenders, vec![reply("c:high b:mid"), reply("c:high")]);
     assert_eq!(asked, ["a:low b:mid c:high", "b:mid c:high"]);
     assert_eq!(outcome, "c:high");
@@ -109,13 +98,13 @@ fn each_is_asked_about_what_the_one_before_left() {
 
 #[test]
 fn without_an_extender_that_preempts_nobody_is_asked() {
-    let (asked, outcome) = preempt(vec![extender("x", None)], Vec::new());
+    let (asked, outcome) = preempt(vec![preempting("x", None)], Vec::new());
     assert_eq!((asked.len(), &*outcome), (0, "a:low"));
 }
 
 #[test]
 fn an_empty_answer_ends_it() {
-    let (asked, outcome) = preempt(vec![extender("x", FAIL), extender("y", FAIL)], vec![reply("")]);
+    let (asked, outcome) = preempt(vec![preempting("x", FAIL), preempting("y", FAIL)], vec![reply("")]);
     assert_eq!((asked.len(), &*outcome), (1, "preemption: no candidate node for preemption"));
 }
 
@@ -139,8 +128,8 @@ fn failures_end_the_preemption_unless_they_are_ignored() {
         (reply("a:static,low"), fixed, "a:low"),
         (Ok(ExtenderReply::Prioritize(Vec::new())), other, "a:low"),
     ] {
-        assert_eq!(preempt(vec![extender("x", FAIL)], vec![answer.clone()]).1, text);
-        assert_eq!(preempt(vec![extender("x", IGNORE)], vec![answer]).1, ignored, "{text}");
+        assert_eq!(preempt(vec![preempting("x", FAIL)], vec![answer.clone()]).1, text);
+        assert_eq!(preempt(vec![preempting("x", IGNORE)], vec![answer]).1, ignored, "{text}");
     }
 }
 
@@ -148,7 +137,7 @@ fn failures_end_the_preemption_unless_they_are_ignored() {
 fn more_victims_may_be_named_than_were_asked_about() {
     let (mut ledger, waits) = cluster();
     ledger.apply_pod(Pod { node_name: Some("b".into()), priority: 7, ..pod("more", shape_of(10, 0)) });
-    let profile = CompiledProfile { extenders: vec![extender("x", FAIL)], ..CompiledProfile::default_preset("test") };
+    let profile = CompiledProfile { extenders: vec![preempting("x", FAIL)], ..CompiledProfile::default_preset("test") };
     let mut scheduler = Scheduler::new(Arc::new(profile.clone()), 1);
     let limits = Limits::at(1_000_000);
     let candidates = scheduler.preemption_candidates(&ledger, &waits, &limits).expect("evictions help");

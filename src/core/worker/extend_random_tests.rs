@@ -1,13 +1,13 @@
 //! Answers in any order, late, twice, after deletion and across swaps: nothing is lost, nothing leaks, nothing overbooks.
 
-use super::extend_tests::{Asked, Bench, broken, extender, filter, profile, scorer};
+use super::extend_tests::{Asked, Bench, broken, filter, profile, scorer};
 use super::*;
 use crate::core::cycle::Rng;
 use crate::core::io::{BindOutcome, EvictionOutcome, ExtenderError, ExtenderReply, NodeVictims};
 use crate::core::ledger::{NodeId, PodState};
 use crate::core::model::{LabelSelector, Pod, Requirement, RequirementOperator};
 use crate::core::profile::{Extender, OnFailure};
-use crate::core::testing::{node, pod, shape_of};
+use crate::core::testing::{extender, node, pod, shape_of};
 
 const GIB: i64 = 1 << 30;
 

@@ -4,25 +4,10 @@ use super::*;
 use crate::core::io::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims, RefusalReason};
 use crate::core::model::{Node, Pod, PodShape};
 use crate::core::profile::{Extender, OnFailure, Preemption, Score};
-use crate::core::testing::{node, pod, shape, shape_of};
+use crate::core::testing::{extender, node, pod, shape, shape_of};
 use std::cell::RefCell;
 
 const GIB: i64 = 1 << 30;
-
-pub(super) fn extender(name: &str) -> Extender {
-    Extender {
-        name: name.into(),
-        url: format!("http://{name}").into(),
-        filter: None,
-        prioritize: None,
-        preempt: None,
-        binds: false,
-        weight: 1,
-        full_nodes: false,
-        managed: Vec::new(),
-        pod_selector: None,
-    }
-}
 
 pub(super) fn filter(name: &str, on_failure: OnFailure) -> Extender {
     Extender { filter: Some(on_failure), ..extender(name) }

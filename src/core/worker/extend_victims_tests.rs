@@ -1,12 +1,12 @@
 //! Extenders and preemption: what they refuse, and how they change victims.
 
-use super::extend_tests::{Bench, broken, extender, filter, keeps, profile};
+use super::extend_tests::{Bench, broken, filter, keeps, profile};
 use super::*;
 use crate::core::io::{EvictionOutcome, ExtenderReply, NodeVictims, RefusalReason};
 use crate::core::ledger::PodState;
 use crate::core::model::Pod;
 use crate::core::profile::{Extender, OnFailure, Preemption};
-use crate::core::testing::{node, pod, shape_of};
+use crate::core::testing::{extender, node, pod, shape_of};
 
 const GIB: i64 = 1 << 30;
 

@@ -4,22 +4,7 @@ use super::*;
 use crate::core::cycle::tests::Draw;
 use crate::core::cycle::{Decision, Rng, Scheduler};
 use crate::core::ledger::PodState;
-use crate::core::testing::{node, pod, shape};
-
-pub(super) fn extender(name: &str) -> Extender {
-    Extender {
-        name: name.into(),
-        url: format!("http://{name}").into(),
-        filter: None,
-        prioritize: None,
-        preempt: None,
-        binds: false,
-        weight: 1,
-        full_nodes: false,
-        managed: Vec::new(),
-        pod_selector: None,
-    }
-}
+use crate::core::testing::{extender, node, pod, shape};
 
 /// Keeps every node and says nothing of scores.
 fn all(question: &ExtenderQuestion) -> ExtenderReply {

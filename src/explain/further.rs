@@ -29,7 +29,7 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
     let (mut searched, mut left_out) = (0, 0);
     for report in report.pods.iter_mut().filter(|report| report.fits_nowhere()) {
         let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
-        report.next = Some(Next::new(profile, &rejectors(report)));
+        report.next = Some(Next::new(profile, pod, &rejectors(report)));
         let sort = (profile.name.clone(), pod.shape.clone(), pod.priority, pod.nominated_node.clone());
         let alike = known.get(&sort).filter(|_| pod.volumes.is_none());
         report.changes = match alike {

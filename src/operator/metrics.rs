@@ -37,6 +37,9 @@ fn process(cx: &Context, samples: &mut Samples) {
     for (result, count) in [("evicted", evictions.evicted), ("gone", evictions.gone), ("failed", evictions.failed)] {
         samples.counter(Metric::Evictions, &[("result", result)], count);
     }
+    for (state, rounds) in [("queued", evictions.queued), ("in_flight", evictions.in_flight)] {
+        samples.gauge(Metric::EvictionRounds, &[("state", state)], rounds as f64);
+    }
     let events = cx.events.counters();
     samples.counter(Metric::Events, &[("result", "written")], events.written);
     samples.counter(Metric::Events, &[("result", "dropped")], events.dropped + events.failed);

@@ -87,6 +87,8 @@ metrics! {
         "Calls of an extender: in_flight, or waiting for one of these to end";
     Evictions: Counter, "schedulerprofile_evictions_total",
         "Victims of preemptions, by result: evicted, gone, failed";
+    EvictionRounds: Gauge, "schedulerprofile_eviction_rounds",
+        "Preemptions whose victims are to be evicted: queued, or in flight";
     FailedRounds: Counter, "schedulerprofile_preemption_failures_total",
         "Preemptions of which a victim could not be evicted";
     PreemptionStorms: Counter, "schedulerprofile_preemption_storms_total",

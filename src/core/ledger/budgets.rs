@@ -20,12 +20,13 @@ impl Ledger {
     /// Takes up a PodDisruptionBudget as seen.
     pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
         let of_namespace = self.budgets.entry(budget.namespace.clone()).or_default();
-        if of_namespace.get(&budget.name) == Some(&budget) {
+        let known = of_namespace.get(&budget.name);
+        if known == Some(&budget) {
             return;
         }
-        let namespace = budget.namespace.clone();
+        let loosened = known.is_some_and(|known| !budget.is_at_most(known));
         of_namespace.insert(budget.name.clone(), budget);
-        self.log.push(Change::Budget { namespace });
+        self.log.push(Change::Budget { loosened });
     }
 
     /// Drops the PodDisruptionBudget `namespace/name`.
@@ -38,7 +39,7 @@ impl Ledger {
         if of_namespace.is_empty() {
             self.budgets.remove(namespace);
         }
-        self.log.push(Change::Budget { namespace: namespace.into() });
+        self.log.push(Change::Budget { loosened: true });
     }
 
     /// Drops every PodDisruptionBudget that is not in `identities` (`namespace/name`): the end of a re-read.

@@ -139,8 +139,8 @@ pub enum Change {
     },
     /// A PodDisruptionBudget appeared, changed or went.
     Budget {
-        /// Its namespace.
-        namespace: Str,
+        /// Whether an eviction may be within it that was not before.
+        loosened: bool,
     },
     /// A namespace appeared, changed or went.
     Namespace {

@@ -30,6 +30,13 @@ impl PodDisruptionBudget {
         !labels.is_empty() && self.selector.as_ref().is_some_and(selects)
     }
 
+    /// Whether every eviction that is within this one is within `other`, as far as can be told at a glance.
+    pub fn is_at_most(&self, other: &Self) -> bool {
+        self.disruptions_allowed <= other.disruptions_allowed
+            && self.selector == other.selector
+            && self.disrupted_pods == other.disrupted_pods
+    }
+
     /// Whether the eviction of the pod `name` is counted already.
     pub fn has_counted(&self, name: &str) -> bool {
         self.disrupted_pods.binary_search_by(|known| (**known).cmp(name)).is_ok()

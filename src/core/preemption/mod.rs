@@ -21,6 +21,7 @@
 //!   Pods whose budget has nothing left are no victims; of those that share one, the least important are taken first
 //!   (upstream takes the most important); and a node where the victims found still exceed a budget is no candidate.
 
+mod age;
 mod budgets;
 mod dry_run;
 mod eligibility;
@@ -40,6 +41,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use age::next_of_age;
 pub use explain::{Prospect, Victims, explain};
 pub use extend::{Consultation, Reply};
 pub use limits::{Limits, Search};

@@ -18,7 +18,8 @@ use crate::core::io::{AttemptId, Effect, EvictionOutcome, NominatedNode, Refusal
 use crate::core::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, Placed};
 use crate::core::limits::{STORM_PAUSE, STORM_ROUNDS, VICTIMS_WINDOW};
 use crate::core::model::{Pod, PodKey, PodShape, Str, Time};
-use crate::core::preemption::{Consultation, Limits, Outcome, Plan};
+use crate::core::preemption::{Consultation, Limits, Outcome, Plan, next_of_age};
+use crate::core::profile::Preemption;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -77,6 +78,10 @@ pub(super) struct Rounds {
     histories: BTreeMap<Str, History>,
     /// Pods to be tried again at a time of their own.
     again: BTreeSet<(Time, Str)>,
+    /// Pods for which nobody goes as long as budgets are as they are.
+    by_budgets: BTreeSet<Str>,
+    /// Whether some budget allows more than at the last look.
+    loosened: bool,
 }
 
 impl Rounds {
@@ -94,7 +99,9 @@ impl Rounds {
             Change::PodGone { pod } | Change::BoundElsewhere { pod, .. } => {
                 self.stirred = true;
                 self.histories.remove(&pod.uid);
+                self.by_budgets.remove(&pod.uid);
             }
+            Change::Budget { loosened } => self.loosened |= loosened,
             _ => {}
         }
     }
@@ -102,6 +109,7 @@ impl Rounds {
     /// Anything may have changed.
     pub(super) const fn note_gap(&mut self) {
         self.stirred = true;
+        self.loosened = true;
     }
 
     /// When the first pod is to be tried again.
@@ -191,13 +199,26 @@ impl Worker {
             Outcome::Failed(why) => Ok(PostFilter::Not(why, NominatedNode::Keep)),
             Outcome::NotHelpful(why) => Ok(PostFilter::Not(why.into(), NominatedNode::Clear)),
         };
-        if let (Ok(PostFilter::Not(..)), Some(at)) = (&said, more_at) {
-            self.rounds.again.insert((at, pod.uid.clone()));
-        }
         let said = said?;
+        if let PostFilter::Not(..) = said {
+            self.look_again(now, pod, more_at, ledger);
+        }
         self.totals.preemption.attempts += 1;
         let ends = matches!(said, PostFilter::Not(_, NominatedNode::Clear));
         Ok((said, if ends { end_nomination(pod, version, ledger) } else { version }))
+    }
+
+    /// Nobody goes for the pod now: notes what may let others go for it, besides what lets it fit.
+    fn look_again(&mut self, now: Time, pod: &Arc<Pod>, more_at: Option<Time>, ledger: &impl LedgerAccess) {
+        let Preemption { strict_budgets, min_runtime, .. } = self.profile().preemption;
+        if strict_budgets {
+            self.rounds.by_budgets.insert(pod.uid.clone());
+        }
+        let now_unix_us = self.unix_us_at(now);
+        let of_age = (!min_runtime.is_zero())
+            .then(|| ledger.read(|ledger| next_of_age(ledger, pod.priority, min_runtime, now_unix_us)));
+        let times = [more_at, of_age.flatten().map(|left| now + left)];
+        self.rounds.again.extend(times.into_iter().flatten().map(|at| (at, pod.uid.clone())));
     }
 
     pub(super) fn unix_us_at(&self, now: Time) -> i64 {
@@ -370,6 +391,11 @@ impl Worker {
             self.rounds.again.remove(&(at, uid.clone()));
             self.queue.retry(&uid, now);
         }
+        if std::mem::take(&mut self.rounds.loosened) {
+            for uid in std::mem::take(&mut self.rounds.by_budgets) {
+                self.queue.retry(&uid, now);
+            }
+        }
         if !std::mem::take(&mut self.rounds.stirred) || self.rounds.open.is_empty() {
             return;
         }
@@ -387,6 +413,7 @@ impl Worker {
     /// What is known of a pod that has got its node.
     pub(super) fn forget_rounds(&mut self, uid: &str) {
         self.rounds.histories.remove(uid);
+        self.rounds.by_budgets.remove(uid);
     }
 
     /// Pods for which evictions are stopped.

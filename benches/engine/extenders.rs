@@ -134,7 +134,7 @@ pub(crate) fn isolation(prepared: &Prepared) -> (f64, f64) {
     let mut rates = [Vec::new(), Vec::new()];
     for run in 0..2 * RUNS {
         let beside = run % 2 == 1;
-        let took = rate_run(prepared, &own, if beside { &others } else { &[] });
+        let took = rate_run(prepared, &own, &others, beside);
         rates[usize::from(beside)].push(PODS as f64 / took.as_secs_f64());
     }
     let [alone, beside] = rates.map(|mut rates| {
@@ -144,15 +144,19 @@ pub(crate) fn isolation(prepared: &Prepared) -> (f64, f64) {
     (alone, beside / alone)
 }
 
-/// One run: the time that it takes to place `own`, with `others` waiting for the profile beside.
-fn rate_run(prepared: &Prepared, own: &[Pod], others: &[Pod]) -> Duration {
+/// One run: the time that it takes to place `own`, with `others` waiting for the profile beside, which runs or does not. The clock
+/// starts once that has asked all that it may ask at a time.
+fn rate_run(prepared: &Prepared, own: &[Pod], others: &[Pod], beside: bool) -> Duration {
     let ledger = Locked(RwLock::new(prepared.cluster.ledger()));
     for pod in own.iter().chain(others) {
         (&ledger).write(|ledger| ledger.apply_pod(pod.clone()));
     }
-    let done = AtomicBool::new(false);
+    let (waits, done) = (AtomicBool::new(!beside), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let beside = (!others.is_empty()).then(|| scope.spawn(|| never_answered(&ledger, &done)));
+        let beside = beside.then(|| scope.spawn(|| never_answered(&ledger, &waits, &done)));
+        while !waits.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
         let took = place_and_forget(prepared, &ledger, own.len());
         done.store(true, Ordering::Relaxed);
         if let Some(beside) = beside {
@@ -179,8 +183,9 @@ fn place_and_forget(prepared: &Prepared, ledger: &Locked, pods: usize) -> Durati
     started.elapsed()
 }
 
-/// Steps a profile whose extender's calls all time out, until it is `done`; says how many there were.
-fn never_answered(ledger: &Locked, done: &AtomicBool) -> usize {
+/// Steps a profile whose extender's calls all time out, until it is `done`; says how many there were, and once it `waits` for
+/// the first ones.
+fn never_answered(ledger: &Locked, waits: &AtomicBool, done: &AtomicBool) -> usize {
     let extenders = vec![Extender { prioritize: None, ..extender(OnFailure::Ignore) }];
     let profile = CompiledProfile { extenders, ..CompiledProfile::default_preset("beside") };
     let mut worker = Worker::new(Arc::new(profile), 2);
@@ -210,6 +215,7 @@ fn never_answered(ledger: &Locked, done: &AtomicBool) -> usize {
             }
         }
         if next != Next::Now && inputs.is_empty() {
+            waits.store(true, Ordering::Relaxed);
             // The runtime wakes a worker when the ledger changes: here, that is all the time.
             std::thread::park_timeout(Duration::from_millis(1));
         }

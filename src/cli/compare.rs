@@ -2,7 +2,10 @@
 
 use super::inputs::Pair;
 use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, simulate::Args};
+use super::{
+    Answer,
+    simulate::{Args, place},
+};
 use crate::simulate::{self, Comparison, Side};
 use std::io::{self, Write};
 
@@ -10,11 +13,9 @@ use std::io::{self, Write};
 const ROWS: usize = 20;
 
 pub(super) fn run(args: &Args, pair: &Pair) -> anyhow::Result<Answer> {
-    let unasked = pair.profiles.iter().flat_map(|profiles| simulate::unasked(&pair.cluster, profiles));
-    for note in pair.notes.iter().cloned().chain(unasked) {
-        output::note(format_args!("note: {note}"));
-    }
-    let [first, second] = pair.profiles.each_ref().map(|profiles| simulate::run(&pair.cluster, profiles, args.seed));
+    pair.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
+    let outcome = |i: usize| place(args, &pair.cluster, &pair.profiles[i], &pair.calls[i]);
+    let (first, second) = (outcome(0)?, outcome(1)?);
     let comparison = simulate::compare(pair.names.clone(), &first.report, &second.report);
     match args.output {
         Format::Json => output::print_json(&comparison)?,

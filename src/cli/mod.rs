@@ -4,6 +4,7 @@
 //!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
 
+mod calling;
 mod clock;
 mod compare;
 mod complete;
@@ -22,7 +23,7 @@ mod units;
 mod version;
 
 pub use convert::{converted, converted_back};
-pub use inputs::{InputError, Inputs, inputs_from};
+pub use inputs::{Calls, InputError, Inputs, inputs_from};
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use program::Program;

@@ -1,6 +1,7 @@
 //! `berth operator`: the controller and its workers.
 
 use super::Answer;
+use super::calling::AllowArgs;
 use crate::operator::{self, Options, OwnPod};
 use crate::telemetry::{LogFormat, init_logs};
 use anyhow::Context;
@@ -32,13 +33,8 @@ pub(super) struct Args {
     #[arg(long, env = "BERTH_SERVE_DEFAULT_SCHEDULER")]
     serve_default_scheduler: bool,
 
-    /// A host that extenders may be on, beside Services: a name, *.domain, an IP address or a range. May be given several times.
-    #[arg(long, value_name = "HOST", env = "BERTH_EXTENDER_ALLOW_HOST", value_delimiter = ',')]
-    extender_allow_host: Vec<String>,
-
-    /// A host that may be spoken to in plain http: as for --extender-allow-host, which it includes, or NAME.NAMESPACE.svc.
-    #[arg(long, value_name = "HOST", env = "BERTH_EXTENDER_ALLOW_HTTP", value_delimiter = ',')]
-    extender_allow_http: Vec<String>,
+    #[command(flatten)]
+    extenders: AllowArgs,
 
     /// Binds in flight at once.
     #[arg(long, value_name = "N", env = "BERTH_BIND_CONCURRENCY", default_value_t = 64,
@@ -112,8 +108,8 @@ fn options(args: Args) -> Options {
         state_namespace: args.state_namespace.or(own_namespace).unwrap_or_else(|| args.lease_namespace.clone()),
         lease_namespace: args.lease_namespace,
         serve_default_scheduler: args.serve_default_scheduler,
-        extender_allow_host: args.extender_allow_host,
-        extender_allow_http: args.extender_allow_http,
+        extender_allow_host: args.extenders.extender_allow_host,
+        extender_allow_http: args.extenders.extender_allow_http,
         bind_concurrency: usize::from(args.bind_concurrency),
         bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
         events: args.events,

@@ -1,12 +1,15 @@
 //! `berth simulate`: where pending pods would land.
 
-use super::inputs::{self, InputArgs};
+use super::calling::{CallArgs, Caller};
+use super::inputs::{self, Calls, InputArgs};
 use super::output::{self, Align, Format, Table, counted};
 use super::{Answer, compare, units};
 use crate::core::ledger::NodeTable;
-use crate::simulate::{self, Fate, Outcome, PodReport};
+use crate::core::profile::CompiledProfile;
+use crate::simulate::{self, Cluster, Fate, Outcome, PodReport};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Pods that one line names before it only counts.
@@ -21,6 +24,8 @@ scheduling gates do not count.")]
 pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
+    #[command(flatten)]
+    pub(super) calls: CallArgs,
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(super) seed: u64,
@@ -31,20 +36,36 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if args.inputs.profile.len() > 1 {
-        return compare::run(args, &inputs::load_pair(&args.inputs)?);
+        return compare::run(args, &inputs::load_pair(&args.inputs, args.calls.inputs())?);
     }
-    let inputs = inputs::load(&args.inputs)?;
-    for note in inputs.notes.iter().chain(&simulate::unasked(&inputs.cluster, &inputs.profiles)) {
-        output::note(format_args!("note: {note}"));
-    }
+    let inputs = inputs::load(&args.inputs, args.calls.inputs())?;
+    inputs.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
     let started = Instant::now();
-    let outcome = simulate::run(&inputs.cluster, &inputs.profiles, args.seed);
+    let outcome = place(args, &inputs.cluster, &inputs.profiles, &inputs.calls)?;
     let took = started.elapsed();
     match args.output {
         Format::Json => output::print_json(&outcome.report)?,
         Format::Text => output::print(|out| write_text(out, &outcome, args, took))?,
     }
     Ok(if outcome.report.summary.unschedulable > 0 { Answer::No } else { Answer::Done })
+}
+
+/// Places the pods; notes say what their extenders had no part in.
+pub(super) fn place(
+    args: &Args,
+    cluster: &Cluster,
+    profiles: &[Arc<CompiledProfile>],
+    calls: &Calls,
+) -> anyhow::Result<Outcome> {
+    let note = |note: String| output::note(format_args!("note: {note}"));
+    if !args.calls.call_extenders {
+        simulate::unasked(cluster, profiles).into_iter().for_each(note);
+        return Ok(simulate::run(cluster, profiles, args.seed));
+    }
+    let mut caller = Caller::new(&args.calls, profiles, calls)?;
+    let outcome = simulate::run_asking(cluster, profiles, args.seed, &mut caller);
+    caller.troubles(profiles).into_iter().for_each(note);
+    Ok(outcome)
 }
 
 fn write_text(out: &mut dyn Write, outcome: &Outcome, args: &Args, took: Duration) -> io::Result<()> {

@@ -65,6 +65,8 @@ pub use budget::{Budget, Hold, PROFILE_BYTES};
 pub use endpoints::{Service, SliceList, ready_addresses};
 pub use lanes::{Ask, Lanes, Notice, Notify, Options};
 pub use objects::{KeyOf, ObjectStore};
-pub use settings::{Credentials, Endpoint, Lookup, Secret, Settings, SettingsError, Verb, VerbSettings, references};
+pub use settings::{
+    Credentials, Endpoint, Lookup, Secret, Settings, SettingsError, Verb, VerbSettings, contents, references,
+};
 pub use stats::{CallResult, ExtenderHealth, LastError, VerbHealth};
 pub use taps::taps;

@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::core::model::Str;
+use crate::core::profile::CompiledProfile;
 use crate::extender::address::{Host, Scheme, Url, UrlError};
 use crate::extender::wire::NodeForm;
 use std::collections::BTreeMap;
@@ -240,7 +241,27 @@ pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
     authorities.into_iter().chain(secrets).collect()
 }
 
+/// The data of a ConfigMap or Secret, whether it is bytes or text.
+pub fn contents(
+    bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
+    texts: Option<BTreeMap<String, String>>,
+) -> BTreeMap<String, Vec<u8>> {
+    let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0));
+    bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()))).collect()
+}
+
 impl Settings {
+    /// The settings of each extender of `profile`, in the order in which the profile asks them; `specs` is what its spec says.
+    pub fn compile_all(
+        specs: &[api::Extender],
+        profile: &CompiledProfile,
+        lookup: Lookup<'_>,
+    ) -> Vec<Result<Self, SettingsError>> {
+        let spec = |name: &Str| specs.iter().find(|spec| *spec.name == **name);
+        let in_order = profile.extenders.iter().filter_map(|extender| spec(&extender.name));
+        in_order.map(|spec| Self::compile(spec, lookup)).collect()
+    }
+
     /// Resolves `spec.extenders[]`.
     ///
     /// # Errors

@@ -102,9 +102,7 @@ impl Extenders {
     /// The settings of each extender, in the order in which the profile asks them.
     fn resolve(&self, specs: &[api::Extender], compiled: &CompiledProfile) -> Resolved {
         let lookup = |kind, name: &str| self.references.data(kind, name);
-        let spec = |name: &Str| specs.iter().find(|spec| *spec.name == **name);
-        let in_order = compiled.extenders.iter().filter_map(|extender| spec(&extender.name));
-        in_order.map(|spec| Settings::compile(spec, &lookup)).collect()
+        Settings::compile_all(specs, compiled, &lookup)
     }
 
     /// Looks now and then for pods behind an extender that wait for the extender's own profile.

@@ -4,6 +4,7 @@
 use super::denials::Denials;
 use crate::api::BundleKind;
 use crate::cluster::client::Fault;
+use crate::extender::contents;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,11 +130,6 @@ async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Optio
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let found = maps.get_opt(&one.name).await.map_err(|e| Fault::of("get", "configmaps", &e))?;
     Ok(found.map(|map| contents(map.binary_data, map.data)))
-}
-
-fn contents(bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>, texts: Option<BTreeMap<String, String>>) -> Data {
-    let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0));
-    bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()))).collect()
 }
 
 #[cfg(test)]

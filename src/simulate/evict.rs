@@ -12,7 +12,7 @@ pub(super) fn message_of(text: &RefusalText) -> String {
     }
 }
 
-impl Run {
+impl Run<'_> {
     /// Removes pods for another one: they vanish at once, whatever their grace period.
     pub(super) fn evict(
         &mut self,

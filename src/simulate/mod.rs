@@ -14,9 +14,9 @@ mod tests;
 mod volumes;
 
 pub use compare::{Comparison, Moved, OnlyOne, Side, compare};
-pub use extenders::unasked;
+pub use extenders::{Extenders, unasked};
 pub use report::{Fate, PodReport, Report, Summary};
-pub use run::{Outcome, run};
+pub use run::{Outcome, run, run_asking};
 
 use crate::core::ledger::{Ledger, Object};
 use crate::core::model::{Node, Pod};

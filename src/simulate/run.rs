@@ -1,4 +1,4 @@
-use super::{Cluster, Fate, PodReport, Report, evict, not_served, serving, volumes};
+use super::{Cluster, Extenders, Fate, PodReport, Report, evict, not_served, serving, volumes};
 use crate::core::io::{BindOutcome, Effect, EvictionOutcome, Input, VolumesOutcome};
 use crate::core::ledger::{Ledger, PodState};
 use crate::core::model::{Pod, Str, Time};
@@ -49,24 +49,46 @@ struct Refusal {
 
 /// A profile's worker and what it has not been told yet.
 pub(super) struct Seat {
+    profile: Arc<CompiledProfile>,
     worker: Worker,
     pub(super) inputs: Vec<Input>,
 }
 
 /// Lets `profiles` place the pending pods of `cluster` until nothing more happens.
 ///
-/// `seed` fixes how ties between equally good nodes are broken.
+/// `seed` fixes how ties between equally good nodes are broken. No extender is asked; see [`unasked`](super::unasked).
 pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> Outcome {
+    start(cluster, profiles, seed, None)
+}
+
+/// The same, with `extenders` asked whatever the profiles ask theirs. What they bind is bound here.
+pub fn run_asking(
+    cluster: &Cluster,
+    profiles: &[Arc<CompiledProfile>],
+    seed: u64,
+    extenders: &mut dyn Extenders,
+) -> Outcome {
+    start(cluster, profiles, seed, Some(extenders))
+}
+
+fn start(
+    cluster: &Cluster,
+    profiles: &[Arc<CompiledProfile>],
+    seed: u64,
+    extenders: Option<&mut dyn Extenders>,
+) -> Outcome {
     let mut sorted: Vec<&Arc<CompiledProfile>> = profiles.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let seats = sorted.iter().enumerate().map(|(i, profile)| {
         let mut profile = CompiledProfile::clone(profile);
         profile.queue.max_unschedulable = NO_SWEEP;
-        // Nobody answers here; see `unasked`.
-        profile.extenders.clear();
-        let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
+        if extenders.is_none() {
+            profile.extenders.clear();
+        }
+        let profile = Arc::new(profile);
+        let mut worker = Worker::new(profile.clone(), seed.wrapping_add(i as u64));
         worker.set_unix_us_at_zero(cluster.as_of_unix_us());
-        Seat { worker, inputs: Vec::new() }
+        Seat { profile, worker, inputs: Vec::new() }
     });
     let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
     let mut ledger = cluster.ledger();
@@ -74,6 +96,7 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     let mut run = Run {
         ledger: RefCell::new(ledger),
         seats: seats.collect(),
+        extenders,
         now: Time::ZERO,
         changes: 0,
         changed_at: Time::ZERO,
@@ -86,9 +109,10 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner() }
 }
 
-pub(super) struct Run {
+pub(super) struct Run<'a> {
     pub(super) ledger: RefCell<Ledger>,
     pub(super) seats: Vec<Seat>,
+    extenders: Option<&'a mut dyn Extenders>,
     now: Time,
     /// How many pods have been placed or removed.
     changes: usize,
@@ -100,7 +124,7 @@ pub(super) struct Run {
     pub(super) progress: BTreeMap<Str, Progress>,
 }
 
-impl Run {
+impl Run<'_> {
     fn until_quiet(&mut self) {
         loop {
             let (acted, next) = self.round();
@@ -158,8 +182,15 @@ impl Run {
                 self.seats[seat].inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
                 true
             }
+            Effect::AskExtender { attempt, extender, pod, question } => {
+                let Some(extenders) = &mut self.extenders else { return false };
+                let Seat { profile, inputs, .. } = &mut self.seats[seat];
+                let answer = extenders.answer(profile, extender, &pod, question);
+                inputs.push(Input::ExtenderAnswered { attempt, extender, answer });
+                true
+            }
             // Whatever is nominated here is placed before anyone else is asked.
-            Effect::Nominate { .. } | Effect::AskExtender { .. } => false,
+            Effect::Nominate { .. } => false,
             Effect::Refuse { pod, reason, text, attempted, nomination } => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);

@@ -33,6 +33,7 @@ mod profiles;
 mod refused;
 mod relations;
 mod resize;
+mod simulate;
 mod storage;
 mod unbound;
 mod volumes;

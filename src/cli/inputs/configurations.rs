@@ -24,6 +24,11 @@ pub(super) fn form(object: &Object) -> Option<Form> {
     Form::of(&object.api_version, &object.kind)
 }
 
+/// Whether `object` is a configuration that names a Policy, which may stand in a ConfigMap.
+pub(super) fn names_a_policy(object: &Object) -> bool {
+    form(object) == Some(Form::V1alpha1)
+}
+
 /// Whether `object` is a ConfigMap.
 pub(super) fn is_config_map(object: &Object) -> bool {
     object.api_version == "v1" && object.kind == "ConfigMap"
@@ -79,7 +84,7 @@ pub(super) fn documents_in(origin: &Origin, field: &str, text: &str, policy: boo
 
 /// Takes out the Policies that a configuration among `objects` names: they are read with it. So do ConfigMaps' own.
 pub(super) fn drop_named(objects: &mut Vec<Object>) {
-    let named: Vec<_> = objects.iter().filter(|o| form(o) == Some(Form::V1alpha1)).filter_map(reference).collect();
+    let named: Vec<_> = objects.iter().filter(|o| names_a_policy(o)).filter_map(reference).collect();
     if !named.is_empty() {
         objects.retain(|object| form(object) != Some(Form::Policy) || !named.iter().any(|name| name.means(object)));
     }

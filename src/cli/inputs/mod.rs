@@ -3,6 +3,7 @@
 //! Accepted is what `kubectl get … -o yaml|json` prints: single objects, lists, streams of documents, folders, `-`.
 //! Kinds that do not matter are skipped and counted in a note.
 
+mod calls;
 mod configurations;
 mod conversion;
 mod documents;
@@ -14,6 +15,8 @@ mod profiles;
 mod schema;
 mod vendors;
 
+pub use calls::Calls;
+pub(crate) use calls::NODES;
 pub(crate) use configurations::Imported;
 pub(crate) use conversion::{Convertible, check_profile, convertible, convertible_text};
 
@@ -58,6 +61,8 @@ pub struct Inputs {
     pub stand_in: bool,
     /// What a user should know of the reading: things skipped or left aside.
     pub notes: Vec<String>,
+    /// What extenders are called with, where that is wanted.
+    pub calls: Calls,
 }
 
 /// What `text` describes, read as the file of manifests called `name` would be.
@@ -65,15 +70,15 @@ pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
     documents::split(files::Source { name: name.to_owned(), text: text.to_owned() }, &mut objects)?;
     let objects = objects::sort(objects, &mut notes);
-    settle(objects, notes)
+    settle(objects, Calls::default(), notes)
 }
 
-/// Reads everything that `args` name.
-pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
+/// Reads everything that `args` name, for `calls` too.
+pub(crate) fn load(args: &InputArgs, mut calls: Calls) -> Result<Inputs, InputError> {
     let mut notes = Vec::new();
-    let mut objects = objects::sort(read(&args.filename)?, &mut notes);
+    let mut objects = objects::sort(read_with(&args.filename, &mut calls)?, &mut notes);
     if !args.profile.is_empty() {
-        let (own, config_maps) = profiles::only(read(&args.profile)?, &args.profile)?;
+        let (own, config_maps) = profiles::only(read_with(&args.profile, &mut calls)?, &args.profile)?;
         objects.config_maps.extend(config_maps);
         let aside = std::mem::replace(&mut objects.profiles, own);
         if !aside.is_empty() {
@@ -83,7 +88,7 @@ pub(crate) fn load(args: &InputArgs) -> Result<Inputs, InputError> {
             ));
         }
     }
-    settle(objects, notes)
+    settle(objects, calls, notes)
 }
 
 /// The profiles in the files at `paths`, as they serve the pods of `cluster`.
@@ -93,7 +98,7 @@ pub(crate) fn profiles_of(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
     let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
-    profiles::resolve(objects, &config_maps, cluster, notes)
+    profiles::resolve(objects, &config_maps, cluster, &mut Calls::default(), notes)
 }
 
 /// SchedulerProfiles as the API server at `server` gives them, as they serve the pods of `cluster`. One that does not compile is
@@ -118,7 +123,7 @@ pub(crate) fn live_profiles(
         }
     });
     let stand_in = objects.is_empty();
-    Ok((profiles::resolve(objects, &[], cluster, notes)?, stand_in))
+    Ok((profiles::resolve(objects, &[], cluster, &mut Calls::default(), notes)?, stand_in))
 }
 
 /// A cluster and two sets of profiles for it.
@@ -132,20 +137,24 @@ pub(crate) struct Pair {
     pub(crate) profiles: [Vec<Arc<CompiledProfile>>; 2],
     /// What a user should know of the reading.
     pub(crate) notes: Vec<String>,
+    /// What the extenders of each set are called with, where that is wanted.
+    pub(crate) calls: [Calls; 2],
 }
 
-/// Reads what `args` name, where `--profile` is given twice.
-pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
+/// Reads what `args` name, where `--profile` is given twice; `calls`: for calls of extenders too.
+pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, InputError> {
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
-    let objects = objects::sort(read(&args.filename)?, &mut notes);
-    let cluster = objects::decode(objects.cluster, &mut notes)?;
-    let mut compiled = |path: &PathBuf| {
+    let objects = objects::sort(read_with(&args.filename, &mut calls)?, &mut notes);
+    let cluster = objects::decode(objects.cluster, &mut calls, &mut notes)?;
+    let mut calls = [calls.clone(), calls];
+    let [first_calls, second_calls] = &mut calls;
+    let mut compiled = |path: &PathBuf, calls: &mut Calls| {
         let paths = std::slice::from_ref(path);
-        let (objects, config_maps) = profiles::only(read(paths)?, paths)?;
-        profiles::resolve(objects, &config_maps, &cluster, &mut notes)
+        let (objects, config_maps) = profiles::only(read_with(paths, calls)?, paths)?;
+        profiles::resolve(objects, &config_maps, &cluster, calls, &mut notes)
     };
-    let mut profiles = [compiled(first)?, compiled(second)?];
+    let mut profiles = [compiled(first, first_calls)?, compiled(second, second_calls)?];
     if let [[a], [b]] = [&*profiles[0], &*profiles[1]] {
         let mut names: Vec<_> = a.scheduler_names.iter().chain(&b.scheduler_names).cloned().collect();
         names.sort();
@@ -159,15 +168,23 @@ pub(crate) fn load_pair(args: &InputArgs) -> Result<Pair, InputError> {
         [[a], [b]] if a.name != b.name => [a.name.to_string(), b.name.to_string()],
         _ => [first, second].map(|path| path.display().to_string()),
     };
-    Ok(Pair { cluster, names, profiles, notes })
+    Ok(Pair { cluster, names, profiles, notes, calls })
 }
 
 /// Decodes the cluster and compiles the profiles.
-fn settle(objects: objects::Sorted, mut notes: Vec<String>) -> Result<Inputs, InputError> {
-    let cluster = objects::decode(objects.cluster, &mut notes)?;
+fn settle(objects: objects::Sorted, mut calls: Calls, mut notes: Vec<String>) -> Result<Inputs, InputError> {
+    let cluster = objects::decode(objects.cluster, &mut calls, &mut notes)?;
     let stand_in = objects.profiles.is_empty();
-    let profiles = profiles::resolve(objects.profiles, &objects.config_maps, &cluster, &mut notes)?;
-    Ok(Inputs { cluster, profiles, stand_in, notes })
+    let profiles = profiles::resolve(objects.profiles, &objects.config_maps, &cluster, &mut calls, &mut notes)?;
+    Ok(Inputs { cluster, profiles, stand_in, notes, calls })
+}
+
+/// Reads what `paths` name, and takes out what only calls of extenders need.
+fn read_with(paths: &[PathBuf], calls: &mut Calls) -> Result<Vec<Object>, InputError> {
+    let mut objects = read(paths)?;
+    let named = objects.iter().any(configurations::names_a_policy);
+    calls.take_data(&mut objects, named)?;
+    Ok(objects)
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {

@@ -1,11 +1,11 @@
 //! From objects as written to the cluster that they describe.
 
-use super::configurations::{self, form, is_config_map};
+use super::calls::Calls;
+use super::configurations::{self, form, is_config_map, names_a_policy};
 use super::documents::{Object, Origin};
 use super::{InputError, count};
 use crate::api;
 use crate::cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
-use crate::profile::import::Form;
 use crate::simulate::Cluster;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ impl ClusterKind {
 /// Sorts objects by kind; those that do not matter are skipped and counted in a note.
 pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Sorted {
     let mut sorted = Sorted { cluster: Vec::new(), profiles: Vec::new(), config_maps: Vec::new() };
-    let named = objects.iter().any(|object| form(object) == Some(Form::V1alpha1));
+    let named = objects.iter().any(names_a_policy);
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     for object in objects {
         match ClusterKind::of(&object) {
@@ -121,7 +121,11 @@ pub(super) fn is_profile(object: &Object) -> bool {
 }
 
 /// Decodes what makes up the cluster. Pods that have ended take nothing and are left out.
-pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String>) -> Result<Cluster, InputError> {
+pub(super) fn decode(
+    objects: Vec<(ClusterKind, Object)>,
+    calls: &mut Calls,
+    notes: &mut Vec<String>,
+) -> Result<Cluster, InputError> {
     let mut cluster = Cluster::default();
     let mut names = Names::default();
     let mut decoder = Decoder::new();
@@ -135,6 +139,9 @@ pub(super) fn decode(objects: Vec<(ClusterKind, Object)>, notes: &mut Vec<String
             map.insert("kind".to_owned(), kind_name.into());
         }
         check_shape(kind, &value).map_err(bad)?;
+        if matches!(kind, ClusterKind::Node | ClusterKind::Pod) {
+            calls.note_object(&value);
+        }
         if kind == ClusterKind::Node {
             default_allocatable(&mut value).map_err(bad)?;
         }

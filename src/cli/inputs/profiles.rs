@@ -1,6 +1,7 @@
 //! From profiles as written to those that serve the pods.
 
 use super::InputError;
+use super::calls::Calls;
 use super::configurations::{self, form};
 use super::documents::{Object, Origin};
 use super::objects::is_profile;
@@ -40,6 +41,7 @@ pub(super) fn resolve(
     objects: Vec<Object>,
     config_maps: &[Object],
     cluster: &Cluster,
+    calls: &mut Calls,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Arc<CompiledProfile>>, InputError> {
     if objects.is_empty() {
@@ -51,7 +53,7 @@ pub(super) fn resolve(
     let mut compiled = Vec::new();
     let mut names: BTreeMap<String, Origin> = BTreeMap::new();
     for object in objects {
-        for (created, profile) in read_all(&object, config_maps, notes)? {
+        for (created, profile) in read_all(&object, config_maps, calls, notes)? {
             if let Some(first) = names.insert(profile.name.to_string(), object.origin.clone()) {
                 let object_name = format!("SchedulerProfile {}", profile.name);
                 return Err(InputError::Duplicate { object: object_name, first, second: object.origin });
@@ -71,15 +73,21 @@ pub(super) fn resolve(
 fn read_all(
     object: &Object,
     config_maps: &[Object],
+    calls: &mut Calls,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(String, CompiledProfile)>, InputError> {
     let Some(form) = form(object) else {
         let (profile, compiled) = read(object)?;
+        calls.note_extenders(&compiled, &profile.spec.extenders);
         let created = profile.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default();
         return Ok(vec![(created, compiled)]);
     };
     let read = configurations::read(object, form, config_maps, api::DEFAULT_SCHEDULER_NAME)?;
     notes.extend(read.import.losses.iter().map(|loss| format!("{}: {}: {loss}", read.origin, read.kind)));
+    read.import.manifests.iter().for_each(|manifest| calls.add_manifest(manifest));
+    for profile in &read.import.profiles {
+        calls.note_extenders(&profile.compiled, &profile.spec.extenders);
+    }
     Ok(read.import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
 }
 

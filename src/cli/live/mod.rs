@@ -16,7 +16,7 @@ mod profiles;
 
 pub(crate) use args::SourceArgs;
 
-use super::inputs::{self, InputArgs, Inputs};
+use super::inputs::{self, Calls, InputArgs, Inputs};
 use crate::cluster::client;
 use anyhow::Context;
 
@@ -43,7 +43,7 @@ pub(crate) fn load(args: &SourceArgs) -> anyhow::Result<Loaded> {
     if !args.filename.is_empty() {
         let files = InputArgs { filename: args.filename.clone(), profile: args.profile.clone() };
         let namespace = args.live.namespace.clone().filter(|_| !args.live.all_namespaces);
-        return Ok(Loaded { inputs: inputs::load(&files)?, namespace, server: None });
+        return Ok(Loaded { inputs: inputs::load(&files, Calls::default())?, namespace, server: None });
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -67,5 +67,9 @@ async fn read(args: &SourceArgs) -> anyhow::Result<Loaded> {
         (inputs::profiles_of(&args.profile, &cluster, &mut notes)?, false)
     };
     let namespace = (!live.all_namespaces).then_some(namespace);
-    Ok(Loaded { inputs: Inputs { cluster, profiles, stand_in, notes }, namespace, server: Some(server) })
+    Ok(Loaded {
+        inputs: Inputs { cluster, profiles, stand_in, notes, calls: Calls::default() },
+        namespace,
+        server: Some(server),
+    })
 }

@@ -1,0 +1,125 @@
+//! What extenders are called with: how profiles reach them, and whole objects to show them.
+
+use super::InputError;
+use super::documents::Object;
+use crate::api::{self, BundleKind};
+use crate::core::model::Str;
+use crate::core::profile::CompiledProfile;
+use crate::extender::{Settings, SettingsError, contents};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Where an API server has nodes.
+pub(crate) const NODES: &str = "/api/v1/nodes/";
+
+/// The data of ConfigMaps (false) and Secrets (true), by name: whatever their namespace, the operator's is not known here.
+type Data = BTreeMap<(bool, String), BTreeMap<String, Vec<u8>>>;
+
+/// What a command needs that calls extenders. Objects are only kept where it is wanted.
+#[derive(Clone, Default)]
+pub struct Calls {
+    wanted: bool,
+    extenders: BTreeMap<Str, Vec<api::Extender>>,
+    objects: BTreeMap<String, Value>,
+    data: Data,
+}
+
+impl std::fmt::Debug for Calls {
+    /// Says nothing of the data: Secrets are among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Calls").field("extenders", &self.extenders).finish_non_exhaustive()
+    }
+}
+
+impl Calls {
+    /// For a command that calls extenders if `wanted`.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self { wanted, ..Self::default() }
+    }
+
+    /// Takes the Secrets and ConfigMaps out of `objects`; ConfigMaps stay where `config_maps_stay`, for something else may be in
+    /// them.
+    pub(super) fn take_data(&mut self, objects: &mut Vec<Object>, config_maps_stay: bool) -> Result<(), InputError> {
+        if !self.wanted {
+            return Ok(());
+        }
+        for object in &*objects {
+            self.note_data(object)?;
+        }
+        objects.retain(|object| match kind(object) {
+            None => true,
+            Some(BundleKind::Secret) => false,
+            Some(BundleKind::ConfigMap) => config_maps_stay,
+        });
+        Ok(())
+    }
+
+    fn note_data(&mut self, object: &Object) -> Result<(), InputError> {
+        let Some(kind) = kind(object) else { return Ok(()) };
+        self.add(kind, object.value.clone()).map_err(|e| InputError::Bad {
+            origin: object.origin.clone(),
+            object: object.kind.clone(),
+            problem: format!("{e}: correct it"),
+        })
+    }
+
+    /// Notes a ConfigMap or Secret that came with a configuration.
+    pub(super) fn add_manifest(&mut self, manifest: &Value) {
+        let kind = if manifest["kind"] == "Secret" { BundleKind::Secret } else { BundleKind::ConfigMap };
+        if self.wanted {
+            // It is our own writing.
+            let _read = self.add(kind, manifest.clone());
+        }
+    }
+
+    fn add(&mut self, kind: BundleKind, value: Value) -> serde_json::Result<()> {
+        let (name, data) = if kind == BundleKind::Secret {
+            let secret: Secret = serde_json::from_value(value)?;
+            (secret.metadata.name, contents(secret.data, secret.string_data))
+        } else {
+            let map: ConfigMap = serde_json::from_value(value)?;
+            (map.metadata.name, contents(map.binary_data, map.data))
+        };
+        self.data.insert((kind == BundleKind::Secret, name.unwrap_or_default()), data);
+        Ok(())
+    }
+
+    /// Notes a node, or a pod with its namespace.
+    pub(super) fn note_object(&mut self, object: &Value) {
+        let text = |key: &str| object["metadata"][key].as_str();
+        let Some(name) = text("name").filter(|_| self.wanted) else { return };
+        let path = text("namespace").map_or_else(
+            || format!("{NODES}{name}"),
+            |namespace| format!("/api/v1/namespaces/{namespace}/pods/{name}"),
+        );
+        self.objects.insert(path, object.clone());
+    }
+
+    /// Notes what a profile says of its extenders.
+    pub(super) fn note_extenders(&mut self, profile: &CompiledProfile, extenders: &[api::Extender]) {
+        if self.wanted {
+            self.extenders.insert(profile.name.clone(), extenders.to_vec());
+        }
+    }
+
+    /// How `profile` reaches its extenders, in the order in which it asks them.
+    pub(crate) fn settings(&self, profile: &CompiledProfile) -> Vec<Result<Settings, SettingsError>> {
+        let specs = self.extenders.get(&profile.name).map_or(&[][..], Vec::as_slice);
+        let lookup = |kind, name: &str| self.data.get(&(kind == BundleKind::Secret, name.to_owned())).cloned();
+        Settings::compile_all(specs, profile, &lookup)
+    }
+
+    /// Nodes and pods as they were written, by the path at which an API server would have them.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.objects.iter().map(|(path, object)| (path.as_str(), object))
+    }
+}
+
+fn kind(object: &Object) -> Option<BundleKind> {
+    match (object.api_version.as_str(), object.kind.as_str()) {
+        ("v1", "Secret") => Some(BundleKind::Secret),
+        ("v1", "ConfigMap") => Some(BundleKind::ConfigMap),
+        _ => None,
+    }
+}

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark of something else than it says is worth nothing")]
 
 mod extenders;
+mod isolation;
 mod manifests;
 mod workloads;
 
@@ -173,8 +174,8 @@ fn engine(c: &mut Criterion) {
         });
     }
     group.finish();
-    if let Some(workload) = Some(&extenders::BESIDE).filter(wanted) {
-        let (alone, ratio) = extenders::isolation(&Prepared::of(workload));
+    if let Some(workload) = Some(&isolation::BESIDE).filter(wanted) {
+        let (alone, ratio) = isolation::isolation(&Prepared::of(workload));
         #[allow(clippy::print_stdout)]
         {
             println!("{}: {alone:.0} pods/s alone, {ratio:.3} of that beside it", workload.name);

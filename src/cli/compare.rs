@@ -1,23 +1,17 @@
 //! `berth simulate --profile A --profile B`: what would change.
 
-use super::inputs::Pair;
+use super::Answer;
 use super::output::{self, Align, Format, Table, counted};
-use super::{
-    Answer,
-    simulate::{Args, place},
-};
-use crate::simulate::{self, Comparison, Side};
+use crate::simulate::{self, Comparison, Report, Side};
 use std::io::{self, Write};
 
 /// Rows of a list before the rest is only counted.
 const ROWS: usize = 20;
 
-pub(super) fn run(args: &Args, pair: &Pair) -> anyhow::Result<Answer> {
-    pair.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
-    let outcome = |i: usize| place(args, &pair.cluster, &pair.profiles[i], &pair.calls[i]);
-    let (first, second) = (outcome(0)?, outcome(1)?);
-    let comparison = simulate::compare(pair.names.clone(), &first.report, &second.report);
-    match args.output {
+/// Tells what differs between two runs over the same pods, each called by its name.
+pub(super) fn answer(names: [String; 2], first: &Report, second: &Report, form: Format) -> anyhow::Result<Answer> {
+    let comparison = simulate::compare(names, first, second);
+    match form {
         Format::Json => output::print_json(&comparison)?,
         Format::Text => output::print(|out| write_text(out, &comparison))?,
     }

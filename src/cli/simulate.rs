@@ -1,7 +1,7 @@
 //! `berth simulate`: where pending pods would land.
 
 use super::calling::{CallArgs, Caller};
-use super::inputs::{self, Calls, InputArgs};
+use super::inputs::{self, Calls, InputArgs, Pair};
 use super::output::{self, Align, Format, Table, counted};
 use super::{Answer, compare, units};
 use crate::core::ledger::NodeTable;
@@ -25,21 +25,21 @@ pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    pub(super) calls: CallArgs,
+    calls: CallArgs,
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(super) seed: u64,
+    seed: u64,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
-    pub(super) output: Format,
+    output: Format,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if args.inputs.profile.len() > 1 {
-        return compare::run(args, &inputs::load_pair(&args.inputs, args.calls.inputs())?);
+        return compare_two(args);
     }
     let inputs = inputs::load(&args.inputs, args.calls.inputs())?;
-    inputs.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
+    tell(&inputs.notes);
     let started = Instant::now();
     let outcome = place(args, &inputs.cluster, &inputs.profiles, &inputs.calls)?;
     let took = started.elapsed();
@@ -50,21 +50,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     Ok(if outcome.report.summary.unschedulable > 0 { Answer::No } else { Answer::Done })
 }
 
+fn compare_two(args: &Args) -> anyhow::Result<Answer> {
+    let Pair { cluster, names, profiles, notes, calls } = inputs::load_pair(&args.inputs, args.calls.inputs())?;
+    tell(&notes);
+    let outcome = |i: usize| place(args, &cluster, &profiles[i], &calls[i]);
+    let (first, second) = (outcome(0)?, outcome(1)?);
+    compare::answer(names, &first.report, &second.report, args.output)
+}
+
+fn tell(notes: &[String]) {
+    for note in notes {
+        output::note(format_args!("note: {note}"));
+    }
+}
+
 /// Places the pods; notes say what their extenders had no part in.
-pub(super) fn place(
-    args: &Args,
-    cluster: &Cluster,
-    profiles: &[Arc<CompiledProfile>],
-    calls: &Calls,
-) -> anyhow::Result<Outcome> {
-    let note = |note: String| output::note(format_args!("note: {note}"));
+fn place(args: &Args, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Outcome> {
     if !args.calls.call_extenders {
-        simulate::unasked(cluster, profiles).into_iter().for_each(note);
+        tell(&simulate::unasked(cluster, profiles));
         return Ok(simulate::run(cluster, profiles, args.seed));
     }
     let mut caller = Caller::new(&args.calls, profiles, calls)?;
     let outcome = simulate::run_asking(cluster, profiles, args.seed, &mut caller);
-    caller.troubles(profiles).into_iter().for_each(note);
+    tell(&caller.troubles(profiles));
     Ok(outcome)
 }
 

@@ -3,17 +3,14 @@
 use super::context::Context;
 use super::known::Known;
 use crate::cluster::events::{Event, EventType, ObjectRef};
-use crate::core::model::{Pod, Str};
-use std::sync::Arc;
+use crate::core::model::Str;
 
 /// Pods that are told one by one: enough to be found, too few to be a storm.
 const TOLD: usize = 100;
 
 /// Says that `gone` serves `names` no more.
 pub(super) fn announce(cx: &Context, gone: &Known, names: &[Str]) {
-    let pods: Vec<Arc<Pod>> = cx
-        .engine
-        .read(|ledger| ledger.pending_pods().into_iter().filter(|p| names.contains(&p.scheduler_name)).collect());
+    let pods = cx.engine.read(|ledger| ledger.pending_pods(|pod| names.contains(&pod.scheduler_name)));
     tracing::info!(profile = &*gone.name, pending = pods.len(), "profile deleted");
     if pods.is_empty() {
         return;

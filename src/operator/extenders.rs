@@ -154,15 +154,13 @@ fn extender_name(resolved: &Result<Settings, SettingsError>) -> &str {
 
 /// An extender whose Service selects a pod that waits for `compiled`. O(pending pods).
 fn dependency(ledger: &Ledger, specs: &[api::Extender], compiled: &CompiledProfile) -> Option<(String, PodKey)> {
-    let pending = ledger.pending_pods();
+    let pending = ledger.pending_pods(|pod| compiled.serves(&pod.scheduler_name));
     specs.iter().find_map(|spec| {
         let service = spec.endpoint.service.as_ref()?;
         let selector = ledger.workloads(&service.namespace)?.service(&service.name)?;
-        let behind = pending.iter().find(|pod| {
-            *pod.key.namespace == *service.namespace
-                && compiled.serves(&pod.scheduler_name)
-                && selector.is_subset_of(&pod.shape.labels)
-        })?;
+        let behind = pending
+            .iter()
+            .find(|pod| *pod.key.namespace == *service.namespace && selector.is_subset_of(&pod.shape.labels))?;
         Some((spec.name.clone(), behind.key.clone()))
     })
 }

@@ -37,7 +37,7 @@ pub(super) async fn run(cx: Context, stop: CancellationToken) {
         }
         let served = served(&cx);
         let others = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
-        let pending = cx.engine.read(crate::core::ledger::Ledger::pending_pods);
+        let pending = cx.engine.read(|ledger| ledger.pending_pods(|pod| !served.contains(&pod.scheduler_name)));
         let found = find(&pending, &served, &others, Timestamp::now().as_microsecond());
         tell(&cx, &found, &mut told, Instant::now());
         cx.board.lock().orphans = found.into();

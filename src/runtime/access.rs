@@ -1,5 +1,10 @@
 use crate::core::ledger::{Ledger, LedgerAccess};
-use std::sync::{PoisonError, RwLock};
+use std::hint::spin_loop;
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+
+/// How often a writer looks for the lock before it sleeps, some 50 µs in all: others hold it for a few, and to be put to sleep and
+/// woken costs tens of them. A worker beside a busy one otherwise costs that one 4% of its rate just by reading what happened.
+const LOOKS: u32 = 1_000;
 
 /// The one ledger under its lock.
 #[derive(Debug, Default)]
@@ -11,6 +16,17 @@ impl SharedLedger {
     pub(super) fn is_broken(&self) -> bool {
         self.0.is_poisoned()
     }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, Ledger> {
+        for _ in 0..LOOKS {
+            match self.0.try_write() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(broken)) => return broken.into_inner(),
+                Err(TryLockError::WouldBlock) => spin_loop(),
+            }
+        }
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl LedgerAccess for SharedLedger {
@@ -19,6 +35,6 @@ impl LedgerAccess for SharedLedger {
     }
 
     fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
-        f(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.lock())
     }
 }

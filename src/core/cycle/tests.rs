@@ -348,7 +348,7 @@ fn the_cached_answer_is_the_fresh_one() {
         let mut serial = 0;
         for step in 0..200 {
             draw.change(&mut ledger, &mut serial);
-            let pending = ledger.pending_pods();
+            let pending = ledger.pending_pods(|_| true);
             for pending in pending.iter().rev().take(6) {
                 compare(&mut scheduler, &ledger, pending, &format!("seed {seed}, step {step}, pod {}", pending.key));
             }
@@ -363,7 +363,7 @@ fn the_cached_answer_is_the_fresh_one() {
 }
 
 fn place_one(scheduler: &mut Scheduler, ledger: &mut Ledger) {
-    let Some(first) = ledger.pending_pods().into_iter().next() else { return };
+    let Some(first) = ledger.pending_pods(|_| true).into_iter().next() else { return };
     if let Decision::Place(proposal) = scheduler.decide(ledger, &first) {
         let fits = |l: &Ledger| scheduler.refits(l, &first, proposal.node);
         ledger.commit(&proposal, fits).expect("nothing came between");

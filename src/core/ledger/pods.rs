@@ -61,15 +61,16 @@ impl Ledger {
         self.pods.states.get(uid)
     }
 
-    /// Every pending pod, oldest first, then by name. O(pods): for a worker that starts or lost its place in the log.
-    pub fn pending_pods(&self) -> Vec<Arc<Pod>> {
+    /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that
+    /// starts or lost its place in the log.
+    pub fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
         let mut pending: Vec<Arc<Pod>> = self
             .pods
             .states
             .values()
             .filter_map(|state| match state {
-                PodState::Pending(pod) => Some(pod.clone()),
-                PodState::Assumed { .. } | PodState::Bound(_) => None,
+                PodState::Pending(pod) if wanted(pod) => Some(pod.clone()),
+                _ => None,
             })
             .collect();
         pending.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));

@@ -196,7 +196,7 @@ impl Story {
         held.extend(worker.inquiries.pods().map(|pod| pod.uid.clone()));
         held.sort_unstable();
         let mut pending: Vec<Str> =
-            ledger.pending_pods().iter().filter(|p| !p.deleting).map(|p| p.uid.clone()).collect();
+            ledger.pending_pods(|_| true).iter().filter(|p| !p.deleting).map(|p| p.uid.clone()).collect();
         pending.sort_unstable();
         assert_eq!(held, pending, "{context}");
     }

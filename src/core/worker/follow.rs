@@ -112,12 +112,11 @@ impl Worker {
                     self.take_up(now, pod, ledger, effects);
                 }
             }
-            Change::PodGone { pod } => drop(self.queue.remove(&pod.uid)),
-            Change::BoundElsewhere { pod, node } => {
+            // Others' pods are most of what a worker reads: they cost no lookup.
+            Change::PodGone { pod } if self.profile().serves(&pod.scheduler_name) => drop(self.queue.remove(&pod.uid)),
+            Change::BoundElsewhere { pod, node } if self.profile().serves(&pod.scheduler_name) => {
                 self.queue.remove(&pod.uid);
-                if self.profile().serves(&pod.scheduler_name) {
-                    self.note_foreign_bind(now, pod, node);
-                }
+                self.note_foreign_bind(now, pod, node);
             }
             Change::Namespace { .. } => self.recheck_holds(ledger),
             Change::Node { aspects, .. } if self.profile().node_selector.is_some() => {
@@ -129,6 +128,8 @@ impl Worker {
                 return relabelled;
             }
             Change::Node { .. }
+            | Change::PodGone { .. }
+            | Change::BoundElsewhere { .. }
             | Change::DeviceClass { .. }
             | Change::Budget { .. }
             | Change::Confirmed { .. }
@@ -205,8 +206,7 @@ impl Worker {
     }
 
     fn rebuild(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
-        let pending = ledger.pending_pods();
-        let served: Vec<&Arc<Pod>> = pending.iter().filter(|pod| self.profile().serves(&pod.scheduler_name)).collect();
+        let served = ledger.pending_pods(|pod| self.profile().serves(&pod.scheduler_name));
         let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
         let mut gone: Vec<Str> =
             self.queue.entries().map(|e| e.pod().uid.clone()).filter(|uid| !uids.contains(uid)).collect();
@@ -214,7 +214,7 @@ impl Worker {
         for uid in gone {
             self.queue.remove(&uid);
         }
-        for pod in served {
+        for pod in &served {
             self.take_up(now, pod, ledger, effects);
         }
         self.hints.note_gap(ledger.version());

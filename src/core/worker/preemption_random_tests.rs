@@ -232,7 +232,7 @@ impl Chaos {
             }
             _ => {
                 // A pod that waits is deleted.
-                let waiting = self.bench.ledger.borrow().pending_pods();
+                let waiting = self.bench.ledger.borrow().pending_pods(|_| true);
                 if !waiting.is_empty() {
                     let at = self.below(waiting.len());
                     let uid = waiting[at].uid.clone();

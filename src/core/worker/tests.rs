@@ -506,7 +506,7 @@ proptest! {
         }
         bench.settle(0);
         bench.settle(1);
-        let pending = bench.ledger.borrow().pending_pods();
+        let pending = bench.ledger.borrow().pending_pods(|_| true);
         let held = |w: usize| bench.workers[w].queue.entries().map(|e| e.pod().uid.clone()).collect::<BTreeSet<_>>();
         let (a, b) = (held(0), held(1));
         prop_assert!(a.is_disjoint(&b));

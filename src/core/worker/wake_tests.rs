@@ -93,7 +93,7 @@ impl Draw {
                 ledger.apply_namespace(Namespace { name: self.pick(&["default", "x"]).into(), labels });
             }
             9 => {
-                let Some(waiting) = ledger.pending_pods().into_iter().next() else { return };
+                let Some(waiting) = ledger.pending_pods(|_| true).into_iter().next() else { return };
                 if self.below(2) == 0 {
                     ledger.delete_pod(&waiting.uid);
                 } else {

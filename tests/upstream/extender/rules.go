@@ -25,11 +25,15 @@ type Rules struct {
 	Status int `json:"status"`
 	// Body is answered as it is, where it is set.
 	Body string `json:"body"`
+	// Reset the connection instead of an answer.
+	Reset bool `json:"reset"`
+	// Half of an answer, and then the connection ends.
+	Half bool `json:"half"`
 	// Delay before each answer, as Go writes durations.
 	Delay Duration `json:"delay"`
 	// BindThenHang binds the pod and then delays, so that the caller does not learn of it.
 	BindThenHang bool `json:"bindThenHang"`
-	// Only these verbs follow the fault rules (error, status, body, delay); empty: all.
+	// Only these verbs follow the fault rules (error, status, body, reset, half, delay); empty: all.
 	Only []string `json:"only"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -90,10 +91,17 @@ func verb[A, R any](s *server, name string, answer func(context.Context, *Rules,
 		if !pause(request.Context(), time.Duration(rules.Delay)) {
 			return
 		}
+		if rules.Reset {
+			reset(w)
+			return
+		}
 		if rules.Status != 0 {
 			w.WriteHeader(rules.Status)
 		}
 		switch {
+		case rules.Half:
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, `{"NodeNames": ["node-`)
 		case rules.Body != "":
 			_, _ = io.WriteString(w, rules.Body)
 		case done:
@@ -102,6 +110,22 @@ func verb[A, R any](s *server, name string, answer func(context.Context, *Rules,
 			reply(w, answer(request.Context(), &rules, &args))
 		}
 	}
+}
+
+// reset ends the connection as a process that dies does.
+func reset(w http.ResponseWriter) {
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	connection, _, err := hijacker.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := connection.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = connection.Close()
 }
 
 // pause waits; false: the caller has gone.

@@ -53,7 +53,7 @@ impl Cluster {
             stop: options.stop.clone(),
         })?;
         progress(&format!("they serve at {}; logs in {}", plane.server, plane.dir().display()))?;
-        let extender = if options.workloads.contains(&Workload::Extender) {
+        let extender = if options.workloads.iter().any(|workload| workload.asks()) {
             Some(plane.start_extender("extender", &ExtenderOptions { quiet: true, ..ExtenderOptions::default() })?)
         } else {
             None
@@ -102,7 +102,7 @@ impl Cluster {
 
     /// Gives Berth the profile that a workload asks for.
     pub(super) fn apply_profile(&self, workload: Workload) -> Result<()> {
-        let asked = self.extender.as_ref().filter(|_| workload == Workload::Extender);
+        let asked = self.extender.as_ref().filter(|_| workload.asks());
         let extenders: Vec<Value> = asked.into_iter().map(|extender| extender.spec("bench")).collect();
         let profile = json!({
             "apiVersion": "scheduling.berth.dev/v1alpha1",

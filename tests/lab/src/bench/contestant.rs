@@ -87,7 +87,7 @@ impl Cluster {
                     "clientConnection": {"qps": CLIENT_QPS, "burst": CLIENT_QPS},
                     "profiles": [{"schedulerName": contestant.scheduler_name()}],
                 });
-                if let Some(extender) = self.extender.as_ref().filter(|_| workload == Workload::Extender) {
+                if let Some(extender) = self.extender.as_ref().filter(|_| workload.asks()) {
                     config["extenders"] = json!([{
                         "urlPrefix": extender.url,
                         "filterVerb": "filter",

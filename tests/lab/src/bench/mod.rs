@@ -7,6 +7,7 @@
 //! watcher      stamps when each pod was seen bound
 //! placing      race and backlog: pods per second, CPU per pod, peak RSS, events
 //! preemption   a race in a cluster that is full
+//! faults       an extender that breaks in many ways, and recovers: seconds until its pods are placed, memory
 //! cold_start   the start with many bound pods: time to the first bind, peak RSS
 //! cleanup      between two runs: nothing left, the API server calm
 //! report       medians as Markdown (stats, machine)
@@ -16,6 +17,7 @@ mod cleanup;
 mod cluster;
 mod cold_start;
 mod contestant;
+mod faults;
 mod figures;
 mod machine;
 mod options;
@@ -33,6 +35,7 @@ use anyhow::{Context, Result, bail};
 
 use cluster::Cluster;
 pub use contestant::Contestant;
+use faults::FaultFigures;
 use figures::Record;
 pub use options::{BenchOptions, USAGE, Workload};
 use progress::progress;
@@ -46,6 +49,8 @@ struct Bench {
     records: Vec<Record>,
     /// Runs that gave no figures, with the reason.
     failures: Vec<String>,
+    /// What came of each fault of an extender.
+    faults: Vec<FaultFigures>,
     /// Each reading of the bare list: seconds, and bytes per pod.
     bare_lists: Vec<(f64, usize)>,
 }
@@ -62,13 +67,15 @@ pub fn run(options: &BenchOptions) -> Result<()> {
         options: options.clone(),
         records: Vec::new(),
         failures: Vec::new(),
+        faults: Vec::new(),
         bare_lists: Vec::new(),
     };
     let outcome = bench.measure();
-    let Bench { watcher, cluster, records, failures, bare_lists, .. } = bench;
+    let Bench { watcher, cluster, records, failures, faults, bare_lists, .. } = bench;
     drop((watcher, cluster));
-    if !records.is_empty() {
-        let text = report::markdown(options, &records, &bare_lists, &failures, &version)?;
+    if !records.is_empty() || !faults.is_empty() {
+        let mut text = report::markdown(options, &records, &bare_lists, &failures, &version)?;
+        report::faults(&mut text, &faults)?;
         io::stdout().write_all(text.as_bytes())?;
         if let Some(path) = &options.out {
             std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
@@ -85,7 +92,9 @@ impl Bench {
     fn measure(&mut self) -> Result<()> {
         let mut order = stats::Shuffle::new(self.options.seed);
         for repeat in 1..=self.options.repeats {
-            for workload in Workload::ALL.into_iter().filter(|workload| *workload != Workload::ColdStart) {
+            for workload in
+                Workload::ALL.into_iter().filter(|workload| !matches!(workload, Workload::ColdStart | Workload::Faults))
+            {
                 if !self.options.workloads.contains(&workload) {
                     continue;
                 }
@@ -96,6 +105,9 @@ impl Bench {
                     self.one(workload, contestant, repeat)?;
                 }
             }
+        }
+        if self.options.workloads.contains(&Workload::Faults) {
+            self.faults()?;
         }
         if self.options.runs_cold_start() {
             self.fill()?;

@@ -15,7 +15,7 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --preemptors N    pods of a race in a cluster full of pods that give way (default 500)
   --repeats N       runs of each contestant in each workload (default 3)
   --contestants L   of berth,kube-scheduler,null (default all)
-  --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,preemption,cold-start (default all)
+  --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,preemption,faults,cold-start (default all)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
   --seed N          decides in which order the contestants take turns (default 1)
   --out FILE.md     write the tables there too
@@ -41,13 +41,15 @@ pub enum Workload {
     Extender,
     /// A race of pods of high priority in a cluster full of pods of low priority.
     Preemption,
+    /// An extender that breaks in one way after the other. Of Berth alone.
+    Faults,
     /// A small backlog in a cluster with many bound pods.
     ColdStart,
 }
 
 impl Workload {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Race,
         Self::Backlog,
         Self::Spread,
@@ -55,6 +57,7 @@ impl Workload {
         Self::Affinity,
         Self::Extender,
         Self::Preemption,
+        Self::Faults,
         Self::ColdStart,
     ];
     /// The races of pods that take more than a look at a row.
@@ -70,6 +73,7 @@ impl Workload {
             Self::Affinity => "required affinity on zone",
             Self::Extender => "an extender, names only",
             Self::Preemption => "preemption",
+            Self::Faults => "faults of an extender",
             Self::ColdStart => "cold start",
         }
     }
@@ -84,8 +88,14 @@ impl Workload {
             Self::Affinity => "affinity",
             Self::Extender => "extender",
             Self::Preemption => "preemption",
+            Self::Faults => "faults",
             Self::ColdStart => "cold-start",
         }
+    }
+
+    /// Whether its pods are asked about.
+    pub(super) fn asks(self) -> bool {
+        matches!(self, Self::Extender | Self::Faults)
     }
 }
 
@@ -212,6 +222,7 @@ impl BenchOptions {
             Workload::Race | Workload::Backlog => self.pods,
             Workload::Spread | Workload::AntiAffinity | Workload::Affinity | Workload::Extender => self.constrained,
             Workload::Preemption => self.preemptors,
+            Workload::Faults => super::faults::PODS_EACH,
             Workload::ColdStart => super::cold_start::BACKLOG,
         }
     }

@@ -75,7 +75,7 @@ impl Bench {
         outcome.map_err(|error| running.process.explain(&error))
     }
 
-    fn create(&self, workload: Workload, contestant: Contestant, prefix: &str, count: usize) -> Result<()> {
+    pub(super) fn create(&self, workload: Workload, contestant: Contestant, prefix: &str, count: usize) -> Result<()> {
         let path = format!("/api/v1/namespaces/{PODS}/pods");
         for_each(count, CREATORS, |index| {
             if self.options.stop.is_raised() {
@@ -87,7 +87,7 @@ impl Bench {
     }
 
     /// Waits until so many pods were seen bound. An error when the contestant ends or makes no progress.
-    fn wait_for_binds(&self, running: &mut Running, count: usize) -> Result<Binds> {
+    pub(super) fn wait_for_binds(&self, running: &mut Running, count: usize) -> Result<Binds> {
         let mut progressed = (0, Instant::now());
         loop {
             let seen = self.watcher.count();

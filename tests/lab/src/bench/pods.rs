@@ -21,7 +21,7 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
     let terms = |key: &str| json!([{"labelSelector": alike, "topologyKey": key}]);
     let spec = &mut pod["spec"];
     match workload {
-        Workload::Race | Workload::Backlog | Workload::Extender | Workload::ColdStart => {}
+        Workload::Race | Workload::Backlog | Workload::Extender | Workload::Faults | Workload::ColdStart => {}
         Workload::Preemption => {
             spec["priorityClassName"] = json!(HIGH);
             spec["containers"] = json!([container(FILLER_CPU)]);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 
 use super::contestant::Contestant;
+use super::faults::{FaultFigures, LASTS, PODS_EACH};
 use super::figures::{Figures, Record};
 use super::machine;
 use super::options::{BenchOptions, Workload};
@@ -105,6 +106,24 @@ pub(super) fn markdown(
         }
     }
     Ok(text)
+}
+
+/// What came of each fault of an extender, or nothing where none was run.
+pub(super) fn faults(text: &mut String, faults: &[FaultFigures]) -> Result<()> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "## Faults of an extender, {PODS_EACH} pods each, {} s\n", LASTS.as_secs())?;
+    writeln!(
+        text,
+        "| fault | placed while it lasts | after it, until all are placed, s | peak RSS so far, above the start, MiB |"
+    )?;
+    writeln!(text, "|---|--:|--:|--:|")?;
+    for FaultFigures { name, meanwhile, recovery, rss } in faults {
+        writeln!(text, "| {name} | {meanwhile} | {recovery:.2} | {rss:.1} |")?;
+    }
+    writeln!(text)?;
+    Ok(())
 }
 
 /// One table, or nothing when no run of the workload gave figures.

@@ -1,6 +1,6 @@
-use crate::core::model::PodShape;
-use crate::core::model::Str;
-use crate::core::plugins::{Cause, Plugin, PluginSet, Verdict};
+use crate::core::ledger::NodeId;
+use crate::core::model::{PodShape, Str};
+use crate::core::plugins::{Cause, Code, Plugin, PluginSet, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +15,17 @@ pub struct Diagnosis {
     nodes: u32,
     pre_filter: Option<Str>,
     counts: Vec<(Reason, u32)>,
+}
+
+/// Why an attempt ended without a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoFit {
+    /// What to say.
+    pub diagnosis: Diagnosis,
+    /// Which plugins refused: their hints decide what wakes the pod.
+    pub rejectors: PluginSet,
+    /// The nodes that extenders refused after own filters had not, each with the code: preemption goes by it.
+    pub refused: BTreeMap<NodeId, Code>,
 }
 
 /// One reason of a refusal, without its text.

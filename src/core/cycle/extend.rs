@@ -19,8 +19,7 @@ mod tests;
 
 pub(super) use messages::Messages;
 
-use super::diagnosis::Tally;
-use super::search::NoFit;
+use super::diagnosis::{NoFit, Tally};
 use crate::core::io::{ExtenderError, ExtenderQuestion, ExtenderReply};
 use crate::core::ledger::{Ledger, NodeId};
 use crate::core::model::{Pod, Str};

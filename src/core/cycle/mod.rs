@@ -23,10 +23,10 @@ mod survey;
 mod tests;
 
 pub(in crate::core) use diagnosis::Tally;
-pub use diagnosis::{Diagnosis, Reason};
+pub use diagnosis::{Diagnosis, NoFit, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
 pub use extend::{Inquiry, Turn};
 pub use probe::{Obstacle, fitting, obstacles};
 pub use rng::Rng;
-pub use search::{Decision, NoFit, Scheduler};
+pub use search::{Decision, Scheduler};
 pub(in crate::core) use survey::Survey;

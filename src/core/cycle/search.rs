@@ -1,6 +1,6 @@
 use super::choose::{RelativeWeights, add_relative, choose};
 use super::class::{Class, ClassCache};
-use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
+use super::diagnosis::{NoFit, Tally, refused_before_filter};
 use super::extend::{Found, Inquiry, Messages};
 use super::rng::Rng;
 use super::special::Special;
@@ -8,23 +8,10 @@ use super::survey::Survey;
 use crate::core::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
-use crate::core::plugins::{
-    Cause, Code, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes,
-};
+use crate::core::plugins::{Cause, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes};
 use crate::core::profile::{CompiledProfile, Filter, Score};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Why an attempt ended without a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoFit {
-    /// What to say.
-    pub diagnosis: Diagnosis,
-    /// Which plugins refused: their hints decide what wakes the pod.
-    pub rejectors: PluginSet,
-    /// The nodes that extenders refused after own filters had not, each with the code: preemption goes by it.
-    pub refused: BTreeMap<NodeId, Code>,
-}
 
 /// How an attempt ends.
 #[derive(Debug, Clone)]

@@ -78,6 +78,10 @@ pub const HINT_LOOKS: usize = 65_536;
 /// as it is sent at once by default: one answers while the next waits. At 10 ms a call these are 6,400 calls a second.
 pub const EXTENDER_QUESTIONS: usize = 64;
 
+/// How often a pod is tried whose extender is left alone: its breaker says whether the call goes through. Without that a recovery
+/// would wait for a backoff to end, ten seconds and more.
+pub const EXTENDER_LOOK: Duration = Duration::from_secs(1);
+
 /// Attempts of one worker that wait for extenders: each holds the names of its nodes, some 20 KiB on 5,000 nodes.
 pub const ATTEMPTS_ASKING: usize = 256;
 

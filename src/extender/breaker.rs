@@ -1,8 +1,8 @@
 //! When an extender is left alone, and when it is tried again. One breaker a verb.
 //!
 //! It opens after five failures in a row that came from two pods at least: one pod that an extender chokes on must not take
-//! it from the others. While it is open one call is let through each `open_for`, of another pod than the last one where
-//! there is one; the first that is answered closes it.
+//! it from the others. While it is open one call is let through each `open_for`, counted from one to the next, of another pod
+//! than the last one where there is one; the first that is answered closes it.
 //!
 //! Pure: time is an argument.
 
@@ -20,6 +20,8 @@ pub struct Pass {
     turn: u64,
     is_probe: bool,
     pod: Str,
+    /// When it was let through.
+    at: Instant,
 }
 
 /// What changed.
@@ -125,7 +127,7 @@ impl Breaker {
                 true
             }
         };
-        Some(Pass { turn: self.turn, is_probe, pod: pod.clone() })
+        Some(Pass { turn: self.turn, is_probe, pod: pod.clone(), at: now })
     }
 
     /// A call was answered.
@@ -155,7 +157,8 @@ impl Breaker {
         let due = now + self.open_for;
         match &mut self.state {
             State::Open { due: next, probing, .. } => {
-                (*next, *probing) = (due, false);
+                // From its start: a probe that hangs for all of its time does not put off the next one.
+                (*next, *probing) = (pass.at + self.open_for, false);
                 None
             }
             State::Closed if self.failures >= FAILURES && self.several => {

@@ -90,6 +90,17 @@ async fn what_was_sent_before_it_opened_says_nothing_about_now() {
 }
 
 #[tokio::test]
+async fn a_probe_that_hangs_does_not_put_off_the_next_one() {
+    let now = Instant::now();
+    let mut breaker = opened(now);
+    let probe = breaker.ask(&pod(9), now + OPEN_FOR).unwrap();
+    let hung = now + 3 * OPEN_FOR;
+    assert_eq!(breaker.ask(&pod(8), hung), None, "one at a time");
+    breaker.failed(&probe, hung);
+    assert!(breaker.ask(&pod(8), hung).is_some(), "one each openFor, from one to the next");
+}
+
+#[tokio::test]
 async fn a_probe_that_was_not_sent_makes_room_for_another() {
     let now = Instant::now();
     let mut breaker = opened(now);
@@ -122,9 +133,9 @@ proptest! {
     fn whatever_happens_probes_are_single_spaced_and_not_kept_out(steps in prop::collection::vec(any_step(), 0..200)) {
         let mut now = Instant::now();
         let mut breaker = Breaker::new(OPEN_FOR);
-        let mut out: Vec<(Pass, Circuit)> = Vec::new();
+        let mut out: Vec<(Pass, Circuit, Instant)> = Vec::new();
         let (mut row, mut pods): (u32, Vec<Str>) = (0, Vec::new());
-        let mut last_failed_probe: Option<Instant> = None;
+        let mut last_probe: Option<Instant> = None;
         for step in steps {
             let before = breaker.circuit();
             match step {
@@ -135,13 +146,13 @@ proptest! {
                         Circuit::Closed => prop_assert!(pass.is_some()),
                         Circuit::Probing => prop_assert!(pass.is_none()),
                         Circuit::Open => {
-                            let due = last_failed_probe.map(|at| at + OPEN_FOR);
+                            let due = last_probe.map(|at| at + OPEN_FOR);
                             prop_assert!(pass.is_none() || due.is_none_or(|due| now >= due));
                             prop_assert!(pass.is_some() || due.is_none_or(|due| now < due + OPEN_FOR / 2));
                         }
                     }
                     if let Some(pass) = pass {
-                        out.push((pass, before));
+                        out.push((pass, before, now));
                         pods.push(pod(n));
                     }
                 }
@@ -150,7 +161,7 @@ proptest! {
                 }
                 Do::Fail(at) => {
                     let at = at.index(out.len());
-                    let ((pass, circuit), _) = (out.remove(at), pods.remove(at));
+                    let ((pass, circuit, began), _) = (out.remove(at), pods.remove(at));
                     let counted = breaker.failures();
                     let change = breaker.failed(&pass, now);
                     if breaker.failures() > counted { row += 1; }
@@ -158,12 +169,12 @@ proptest! {
                         prop_assert!(row >= FAILURES && before == Circuit::Closed);
                     }
                     if change == Some(Change::Opened) || (circuit == Circuit::Open && before == Circuit::Probing) {
-                        last_failed_probe = Some(now);
+                        last_probe = Some(if change.is_some() { now } else { began });
                     }
                 }
                 Do::Succeed(at) => {
                     let at = at.index(out.len());
-                    let ((pass, _), _) = (out.remove(at), pods.remove(at));
+                    let ((pass, ..), _) = (out.remove(at), pods.remove(at));
                     let change = breaker.succeeded(&pass);
                     if change == Some(Change::Closed) {
                         prop_assert_eq!(before, Circuit::Probing);
@@ -173,7 +184,7 @@ proptest! {
                 }
                 Do::Abandon(at) => {
                     let at = at.index(out.len());
-                    let ((pass, _), _) = (out.remove(at), pods.remove(at));
+                    let ((pass, ..), _) = (out.remove(at), pods.remove(at));
                     breaker.abandoned(&pass);
                 }
             }

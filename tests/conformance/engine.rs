@@ -90,7 +90,7 @@ fn live(profile: &Arc<CompiledProfile>, ledger: &Ledger, pod: &Arc<Pod>, offset:
     let candidates = found.iter().map(|candidate| name(candidate.node)).collect();
     let chosen = match scheduler.pick(ledger, pod, found) {
         Outcome::Evict(plan) => vec![name(plan.node)],
-        Outcome::NotEligible(_) | Outcome::NotHelpful(_) | Outcome::Failed(_) => Vec::new(),
+        Outcome::NotEligible(_) | Outcome::NotHelpful(_) | Outcome::Failed(_) | Outcome::Fits => Vec::new(),
     };
     Some(Live { candidates, best: chosen, ..Live::default() })
 }

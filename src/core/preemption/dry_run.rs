@@ -83,7 +83,7 @@ impl<'t> DryRun<'t> {
     /// The candidates: those that violate no budget first. An error where there is none.
     pub(super) fn run(mut self, rng: &mut Rng) -> Result<Vec<Candidate>, Outcome> {
         let total = self.survey.total();
-        let potential = self.potential();
+        let potential = self.potential()?;
         if potential.is_empty() {
             return Err(Outcome::NotHelpful(status::not_helpful(total)));
         }
@@ -111,17 +111,21 @@ impl<'t> DryRun<'t> {
         if harmless.is_empty() { Err(self.nothing(&statuses, needs_none)) } else { Ok(harmless) }
     }
 
-    /// Nodes that were refused, but not for what no eviction would change.
-    fn potential(&mut self) -> Vec<NodeId> {
+    /// Nodes that were refused, but not for what no eviction would change. An error where one takes the pod as it is; where
+    /// extenders refused nodes, others may not have been looked at.
+    fn potential(&mut self) -> Result<Vec<NodeId>, Outcome> {
         let refused = self.limits.refused;
-        let mut potential = Vec::new();
+        let (mut potential, mut fits, mut by_extenders) = (Vec::new(), false, false);
         self.survey.verdicts(|node, verdict| {
-            let code = refused(node).or_else(|| (!verdict.fits()).then_some(verdict.code()));
+            let said = refused(node);
+            by_extenders |= said.is_some();
+            let code = said.or_else(|| (!verdict.fits()).then_some(verdict.code()));
+            fits |= code.is_none();
             if code == Some(Code::Unschedulable) {
                 potential.push(node);
             }
         });
-        potential
+        if fits && !by_extenders { Err(Outcome::Fits) } else { Ok(potential) }
     }
 
     fn nothing(&self, statuses: &Statuses, needs_none: Option<NodeId>) -> Outcome {

@@ -46,7 +46,7 @@ pub fn explain(
         Ok(candidates) => candidates,
         Err(Outcome::NotEligible(text) | Outcome::NotHelpful(text)) => return Some(nowhere(text)),
         Err(Outcome::Failed(text)) => return Some(nowhere(text.to_string())),
-        Err(Outcome::Evict(_)) => return None,
+        Err(Outcome::Evict(_) | Outcome::Fits) => return None,
     };
     candidates.sort_by(|a, b| name(a.node).cmp(name(b.node)));
     let tried = candidates.iter().map(|candidate| {

@@ -77,6 +77,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
         }
         Outcome::NotEligible(text) | Outcome::NotHelpful(text) => text,
         Outcome::Failed(text) => text.to_string(),
+        Outcome::Fits => "fits".to_owned(),
     };
     (asked, outcome)
 }

@@ -29,6 +29,16 @@ pub(super) fn holds(survey: &Survey<'_>, plan: &Plan, strict: Option<&Limits<'_>
     survey.promised_to(node).is_none_or(|promised| fits(Some(promised))) && fits(None)
 }
 
+/// Whether some node takes the pod as it is. Where extenders refused nodes, others may not have been looked at: nothing is known.
+pub(super) fn fits(survey: &mut Survey<'_>, limits: &Limits<'_>) -> bool {
+    let (mut fits, mut by_extenders) = (false, false);
+    survey.verdicts(|node, verdict| {
+        by_extenders |= (limits.refused)(node).is_some();
+        fits |= verdict.fits();
+    });
+    fits && !by_extenders
+}
+
 /// The plan's victims as they are now; none where one is gone.
 fn still_there<'l>(residents: &'l [Arc<Placed>], plan: &Plan) -> Option<Vec<&'l Arc<Placed>>> {
     plan.victims.iter().map(|victim| residents.iter().find(|placed| placed.uid == victim.uid)).collect()

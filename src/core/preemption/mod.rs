@@ -94,6 +94,8 @@ pub enum Outcome {
     NotEligible(String),
     /// Evictions would not help; the pod's nomination ends. The text is empty where the profile does not preempt at all.
     NotHelpful(String),
+    /// It fits by now: room came since it was found to fit nowhere.
+    Fits,
     /// Something that a plugin needs is wrong; the pod keeps the nomination that it has.
     Failed(Str),
 }
@@ -146,11 +148,14 @@ impl Scheduler {
     }
 
     /// For commit: whether the plan's victims are all still on its node and the pod fits there without them, from nothing; under
-    /// strict budgets also whether none is violated by now.
+    /// strict budgets also whether none is violated by now. And nobody goes for a pod that fits somewhere by now. O(nodes) from the
+    /// cache.
     pub fn preemption_holds(&mut self, ledger: &Ledger, plan: &Plan, limits: &Limits<'_>) -> bool {
         let strict = self.profile().preemption.strict_budgets;
         match self.survey(ledger, &plan.pod) {
-            Ok((survey, _)) => holds::holds(&survey, plan, strict.then_some(limits)),
+            Ok((mut survey, _)) => {
+                !holds::fits(&mut survey, limits) && holds::holds(&survey, plan, strict.then_some(limits))
+            }
             Err(_) => false,
         }
     }

@@ -74,6 +74,7 @@ pub(super) fn said(ledger: &mut Ledger, preemption: &Preemption, limits: &Limits
         Err(Outcome::NotHelpful(text)) => return text,
         Err(Outcome::NotEligible(text)) => return format!("keeps: {text}"),
         Err(Outcome::Failed(text)) => return format!("fails: {text}"),
+        Err(Outcome::Fits) => return "fits".to_owned(),
         Err(Outcome::Evict(plan)) => panic!("{plan:?}"),
     };
     let one = |candidate: &super::Candidate| {

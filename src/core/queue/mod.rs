@@ -263,11 +263,11 @@ impl Queue {
         self.requeue(entry, now);
     }
 
-    /// Ends the backoff of every pod that an extender failed or refused.
-    pub fn hurry(&mut self) {
+    /// Ends the backoff of pods that an extender failed or refused: of at most `most`, the soonest first.
+    pub fn hurry(&mut self, most: usize) {
         let waiting = self.error_backoff.iter().map(|key| &key.uid);
         let by_extender = |uid: &&Str| self.entries.get(*uid).is_some_and(|e| e.rejectors.has(Plugin::Extender));
-        let hurried: Vec<Str> = waiting.filter(by_extender).cloned().collect();
+        let hurried: Vec<Str> = waiting.filter(by_extender).take(most).cloned().collect();
         for uid in hurried {
             if let Some(entry) = self.take(&uid) {
                 self.activate(entry);

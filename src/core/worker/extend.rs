@@ -16,9 +16,9 @@ pub(super) use victims::{Consulted, Found};
 use super::Worker;
 use super::attempt::{Decided, Refused};
 use crate::core::cycle::{Decision, Inquiry, Turn};
-use crate::core::io::{AttemptId, Effect, ExtenderError, ExtenderQuestion, ExtenderReply};
+use crate::core::io::{AttemptId, Effect, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply};
 use crate::core::ledger::{Change, LedgerAccess, PodState};
-use crate::core::limits::{ATTEMPTS_ASKING, EXTENDER_QUESTIONS};
+use crate::core::limits::{ATTEMPTS_ASKING, EXTENDER_LOOK, EXTENDER_QUESTIONS};
 use crate::core::model::{Pod, Str, Time};
 use crate::core::preemption::Consultation;
 use crate::core::profile::ExtenderSet;
@@ -74,6 +74,12 @@ pub(super) struct Inquiries {
     answers: Vec<(AttemptId, usize, Answer)>,
     /// Whether one of the pods may be gone.
     stirred: bool,
+    /// When one of the pods is to be tried whose extender is left alone.
+    look_at: Option<Time>,
+    /// Attempts up to this one asked before an extender recovered.
+    asked_before: Option<AttemptId>,
+    /// Whether pods that an extender failed are to be tried at once.
+    hurry: bool,
     /// Whether all are to be given back: another profile is served from now on.
     give_back: bool,
 }
@@ -115,6 +121,16 @@ impl Inquiries {
             _ => false,
         };
         self.stirred |= ends && !self.attempts.is_empty();
+    }
+
+    /// An extender answers again: whatever up to the attempt `last` fails by extenders did so before.
+    pub(super) const fn note_recovery(&mut self, last: AttemptId) {
+        (self.asked_before, self.hurry, self.look_at) = (Some(last), true, None);
+    }
+
+    /// When there is something to do without an answer.
+    pub(super) const fn next_look(&self) -> Option<Time> {
+        self.look_at
     }
 
     /// Anything may have changed.
@@ -182,7 +198,18 @@ impl Worker {
             self.end_inquiries_of_gone_pods(ledger);
         }
         for (attempt, extender, answer) in std::mem::take(&mut self.inquiries.answers) {
+            self.inquiries.hurry |= self.inquiries.asked_before.is_some_and(|last| attempt <= last);
+            if matches!(&answer, Err(error) if error.kind == ExtenderErrorKind::CircuitOpen) {
+                self.inquiries.look_at.get_or_insert(now + EXTENDER_LOOK);
+            }
             self.answered(now, attempt, extender, answer, ledger, effects);
+        }
+        if std::mem::take(&mut self.inquiries.hurry) {
+            self.queue.hurry(usize::MAX);
+        }
+        if self.inquiries.look_at.is_some_and(|at| at <= now) {
+            self.inquiries.look_at = None;
+            self.queue.hurry(1);
         }
     }
 

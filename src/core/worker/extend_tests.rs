@@ -289,6 +289,61 @@ fn a_failed_filter_fails_the_attempt_which_waits_out_its_backoff_or_for_the_reco
     bench.assert_clean();
 }
 
+fn left_alone() -> ExtenderError {
+    ExtenderError { kind: ExtenderErrorKind::CircuitOpen, message: "x is not asked to filter at present".into() }
+}
+
+/// The probe's answer overtakes the refusals of those that were turned away beside it.
+#[test]
+fn pods_that_were_turned_away_while_the_probe_ran_are_tried_when_the_extender_recovers() {
+    let mut bench = Bench::new(profile(vec![filter("x", OnFailure::Fail)]), "a b");
+    for name in ["p", "q", "r"] {
+        bench.pod(pod(name, shape()));
+    }
+    bench.settle();
+    let [probe, q, r] = <[Asked; 3]>::try_from(std::mem::take(&mut bench.asked)).unwrap();
+    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.reply(&probe, Ok(keeps("a")));
+    bench.reply(&q, Err(left_alone()));
+    bench.settle();
+    bench.reply(&r, Err(left_alone()));
+    bench.settle();
+    let mut again: Vec<String> = bench.asked.iter().map(|asked| asked.pod.clone()).collect();
+    again.sort();
+    assert_eq!(again, ["q", "r"], "neither waits out its backoff");
+    for asked in std::mem::take(&mut bench.asked) {
+        bench.reply(&asked, Err(left_alone()));
+    }
+    bench.settle();
+    assert!(bench.asked.is_empty(), "that was asked after the recovery");
+}
+
+#[test]
+fn while_an_extender_is_left_alone_one_pod_a_second_asks_for_all() {
+    let mut bench = Bench::new(profile(vec![filter("x", OnFailure::Fail)]), "a b");
+    for name in ["p", "q"] {
+        bench.pod(pod(name, shape()));
+    }
+    bench.settle();
+    let mut asked = Vec::new();
+    // Backoffs grow to ten seconds meanwhile.
+    for second in 0..60 {
+        bench.now = 1_000 * second + 500;
+        bench.settle();
+        for one in std::mem::take(&mut bench.asked) {
+            asked.push((second, one.pod.clone()));
+            bench.reply(&one, Err(left_alone()));
+        }
+        bench.settle();
+        assert!(bench.asked.is_empty(), "not again within the second {second}");
+    }
+    let late: Vec<u64> = asked.iter().map(|(second, _)| *second).filter(|second| *second >= 20).collect();
+    assert!((40..=80).contains(&late.len()), "{late:?}");
+    for name in ["p", "q"] {
+        assert!(asked.iter().any(|(second, pod)| *second >= 40 && pod == name), "they take turns");
+    }
+}
+
 #[test]
 fn a_failed_filter_that_is_ignored_leaves_everything_to_the_others() {
     let extenders = vec![filter("x", OnFailure::Ignore), filter("y", OnFailure::Fail)];

@@ -233,6 +233,7 @@ impl Worker {
             .chain(sweep)
             .chain(self.volumes.next_timeout())
             .chain(self.rounds.next_look())
+            .chain(self.inquiries.next_look())
             .min()
             .map_or(Next::Idle, Next::At)
     }

@@ -14,6 +14,7 @@ use super::Worker;
 use super::attempt::Refused;
 use super::extend::{Consulted, Found};
 use super::snapshot::Storm;
+use crate::core::cycle::NoFit;
 use crate::core::io::{AttemptId, Effect, EvictionOutcome, NominatedNode, RefusalReason, RefusalText};
 use crate::core::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, Placed};
 use crate::core::limits::{STORM_PAUSE, STORM_ROUNDS, VICTIMS_WINDOW};
@@ -194,10 +195,11 @@ impl Worker {
             // The promise was ended meanwhile, and its victims go all the same: no more go there.
             Outcome::Evict(_) if open == Some(true) => Ok(PostFilter::Not(WAITS.into(), NominatedNode::Keep)),
             Outcome::NotHelpful(why) if open.is_some() => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
-            Outcome::Evict(plan) => self.evict(now, plan, lost_to, left, ledger),
+            Outcome::Evict(plan) => self.evict(now, plan, no_fit, lost_to, left, ledger),
             Outcome::NotEligible(why) => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
             Outcome::Failed(why) => Ok(PostFilter::Not(why, NominatedNode::Keep)),
             Outcome::NotHelpful(why) => Ok(PostFilter::Not(why.into(), NominatedNode::Clear)),
+            Outcome::Fits => Err(Conflict::NoLongerFits),
         };
         let said = said?;
         if let PostFilter::Not(..) = said {
@@ -230,6 +232,7 @@ impl Worker {
         &mut self,
         now: Time,
         plan: Plan,
+        no_fit: &NoFit,
         lost_to: Option<Str>,
         left: Option<u32>,
         ledger: &impl LedgerAccess,
@@ -245,7 +248,8 @@ impl Worker {
             let before: FxHashSet<Str> = ledger.residents(node).iter().map(|one| one.uid.clone()).collect();
             let holds = |ledger: &Ledger| {
                 let evicting = ledger.evicting();
-                let limits = limits(ledger, now_unix_us, left, &evicting);
+                let by_extender = |node: NodeId| no_fit.refused.get(&node).copied();
+                let limits = Limits { refused: &by_extender, ..limits(ledger, now_unix_us, left, &evicting) };
                 scheduler.preemption_holds(ledger, &plan, &limits)
             };
             let evicting = ledger.commit_eviction(&proposal, holds);

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::core::io::{EvictionOutcome, NominatedNode};
+use crate::core::ledger::LedgerAccess;
 use crate::core::ledger::PodState;
 use crate::core::model::Pod;
 use crate::core::testing::{node, pod, shape_of};
 use crate::core::volume_testing::{claim, node_in, using, waiting_class};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 /// A round as a worker asked for it.
@@ -336,6 +337,53 @@ fn nobody_goes_if_room_came_free_between_decision_and_commit_70622() {
     bench.gone(&victim.uid);
     let late = proposal(bench.ledger.borrow().version());
     assert!(bench.seen(|ledger| ledger.commit_eviction(&late, |_| true)).is_err());
+}
+
+/// A ledger in which a pod goes right before the access `at`.
+struct Meddled<'a> {
+    ledger: &'a RefCell<Ledger>,
+    accesses: Cell<usize>,
+    at: usize,
+    goes: &'a str,
+}
+
+impl Meddled<'_> {
+    fn meddle(&self) {
+        if self.accesses.replace(self.accesses.get() + 1) == self.at {
+            self.ledger.borrow_mut().delete_pod(self.goes);
+        }
+    }
+}
+
+impl LedgerAccess for Meddled<'_> {
+    fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
+        self.meddle();
+        f(&self.ledger.borrow())
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
+        self.meddle();
+        f(&mut self.ledger.borrow_mut())
+    }
+}
+
+/// A pod that fitted nowhere when it was looked at, and somewhere when victims were chosen: one victim too many.
+#[test]
+fn nobody_goes_if_room_came_free_anywhere_since_the_pod_was_found_to_fit_nowhere() {
+    for at in 0..6 {
+        let bench = Bench::full(&["a", "b"]);
+        bench.waits("high", 1, 10);
+        let ledger = Meddled { ledger: &bench.ledger, accesses: Cell::new(0), at, goes: "b-3" };
+        let mut worker = Worker::new(bench.workers[0].profile().clone(), 1);
+        let mut effects = Vec::new();
+        while worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects) == Next::Now {}
+        let evicts = effects.iter().any(|effect| matches!(effect, Effect::Evict { .. }));
+        let binds = effects.iter().any(|effect| matches!(effect, Effect::Bind { .. }));
+        let accesses = ledger.accesses.get();
+        assert_ne!(evicts, binds, "before access {at} of {accesses}");
+        // Whatever comes after the round is in force comes too late.
+        assert!(binds || at >= accesses - 2, "before access {at} of {accesses}");
+    }
 }
 
 #[test]

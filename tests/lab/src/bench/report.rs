@@ -113,7 +113,7 @@ pub(super) fn faults(text: &mut String, faults: &[FaultFigures]) -> Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    writeln!(text, "## Faults of an extender, {PODS_EACH} pods each, {} s\n", LASTS.as_secs())?;
+    writeln!(text, "### Faults of an extender, {PODS_EACH} pods each, {} s\n", LASTS.as_secs())?;
     writeln!(
         text,
         "| fault | placed while it lasts | after it, until all are placed, s | peak RSS so far, above the start, MiB |"

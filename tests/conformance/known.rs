@@ -104,7 +104,30 @@ fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
     } else {
         upstream.contains(&format!("for pod {} ", difference.pod))
     };
-    failed && !about_itself
+    failed && !about_itself || is_preemption(difference) && beside_broken_volumes(drawn, difference)
+}
+
+/// Whether the pod has volumes, and on a node of the difference runs one that has a broken volume: upstream's dry run fails there,
+/// with that pod and without.
+fn beside_broken_volumes(drawn: &Drawn, difference: &Difference) -> bool {
+    let volumes = |pod: &Value| pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+    let pods = || drawn.objects.iter().filter(|o| o["kind"] == "Pod");
+    let stolen = |pod: &Value, volume: &Value| {
+        let claim = format!("{}-{}", key(pod), text(&volume["name"]));
+        let claim = drawn.objects.iter().find(|o| o["kind"] == "PersistentVolumeClaim" && key(o) == claim);
+        let owners = claim.map(|claim| claim["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default());
+        owners.is_some_and(|owners| !owners.iter().any(|owner| owner["uid"] == pod["metadata"]["uid"]))
+    };
+    let broken = |pod: &Value| {
+        volumes(pod).iter().any(|volume| {
+            volume["azureDisk"].is_object() && volume["azureDisk"]["kind"] != "Managed"
+                || volume["ephemeral"].is_object() && stolen(pod, volume)
+        })
+    };
+    let has_own = pods().any(|pod| key(pod) == difference.pod && !volumes(pod).is_empty());
+    let nodes: Vec<&str> =
+        difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next()).collect();
+    has_own && pods().any(|pod| nodes.contains(&text(&pod["spec"]["nodeName"])) && broken(pod))
 }
 
 /// Upstream keeps a node's host ports as a set: where two pods hold one, it is free once either is taken away.

@@ -42,7 +42,9 @@ impl<'t> Survey<'t> {
     pub(in crate::core) fn verdicts(&mut self, mut each: impl FnMut(NodeId, Verdict)) {
         let Self { cx, class, special, nodes, named } = self;
         let plain = special.is_empty();
-        for node in named.as_deref().unwrap_or(nodes) {
+        // In scan order whatever order the pod names them in, as upstream collects them from its list of nodes.
+        let listed = |node: &&NodeId| named.as_ref().is_none_or(|named| named.contains(node));
+        for node in nodes.iter().filter(listed) {
             let own = class.verdict(cx.profile, cx.ledger, *node);
             let verdict = if plain { own } else { special.judge(*cx, &class.subject, *node, || own) };
             each(*node, verdict);

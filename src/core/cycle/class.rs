@@ -76,7 +76,7 @@ impl Class {
     /// Looks at a row from nothing and keeps the answer.
     fn judge(&mut self, profile: &CompiledProfile, ledger: &Ledger, node: NodeId) {
         let (i, subject) = (node.index(), &self.subject);
-        let verdict = filter(profile, subject, ledger.nodes(), node, &Overlay::NONE);
+        let verdict = filter(profile, subject, ledger.nodes(), node, Overlay::none());
         self.columns.verdicts[i] = verdict;
         self.columns.made_at[i] = ledger.nodes().version[i];
         if !verdict.fits() {

@@ -55,7 +55,7 @@ fn a_pod_laid_over_a_node_counts_as_if_it_were_there() {
         overlay.add(ledger.nodes(), &other);
         let laid_over = verdict(&profile, &ledger, &subject, node, &overlay);
         ledger.apply_pod(Pod { node_name: Some(name), ..(*other).clone() });
-        let there = verdict(&profile, &ledger, &subject, node, &Overlay::NONE);
+        let there = verdict(&profile, &ledger, &subject, node, Overlay::none());
         if let (Some(laid_over), Some(there)) = (laid_over, there) {
             assert_eq!(laid_over, there, "seed {seed}: {subject:#?} beside {other:#?}");
             compared += 1;
@@ -257,7 +257,7 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         for pod in &added {
             crowd.ledger.apply_pod(Pod { node_name: Some(name.clone()), ..(**pod).clone() });
         }
-        let there = verdict(&profile, &crowd.ledger, &subject, node, &Overlay::NONE);
+        let there = verdict(&profile, &crowd.ledger, &subject, node, Overlay::none());
         if let (Some(laid_over), Some(there)) = (laid_over, there) {
             let context = || format!("seed {seed}: {subject:#?}, without {removed:#?}, beside {added:#?}");
             assert_eq!(laid_over, there, "{}", context());

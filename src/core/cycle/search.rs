@@ -8,7 +8,9 @@ use super::survey::Survey;
 use crate::core::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::core::model::{Pod, Str};
 use crate::core::plugins::node_affinity::{self, Named};
-use crate::core::plugins::{Cause, Cx, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes};
+use crate::core::plugins::{
+    Cause, Cx, Overlay, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes,
+};
 use crate::core::profile::{CompiledProfile, Filter, Score};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -276,7 +278,7 @@ impl Scratch {
 
 /// The verdict of one row computed from nothing, nominations and relations included.
 pub(super) fn judge_fresh(cx: Cx<'_>, subject: &Subject, special: &Special<'_>, node: NodeId) -> Verdict {
-    let own = || filter(cx.profile, subject, cx.ledger.nodes(), node, &crate::core::plugins::Overlay::NONE);
+    let own = || filter(cx.profile, subject, cx.ledger.nodes(), node, Overlay::none());
     special.judge(cx, subject, node, own)
 }
 

@@ -35,7 +35,7 @@ impl<'t> Special<'t> {
                 return with_promised;
             }
         }
-        self.complete(cx, subject, node, own(), &Overlay::NONE)
+        self.complete(cx, subject, node, own(), Overlay::none())
     }
 
     /// The verdict of a row with `overlay` laid over it, in one pass: whoever is promised the node counts if it is in there.

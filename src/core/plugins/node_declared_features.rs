@@ -32,7 +32,7 @@ mod tests {
         let mut pod = shape();
         pod.required_features = texts(required);
         let subject = Subject::new(profile, &ledger, &Arc::new(pod));
-        filter(profile, &subject, ledger.nodes(), ledger.nodes().find("a").expect("applied"), &Overlay::NONE)
+        filter(profile, &subject, ledger.nodes(), ledger.nodes().find("a").expect("applied"), Overlay::none())
     }
 
     #[test]

@@ -39,6 +39,12 @@ impl Overlay {
         removed: SmallVec::new_const(),
     };
 
+    /// Nothing added, by reference. A constant of a type with a destructor is made and dropped at each use, here once a row.
+    pub(crate) fn none() -> &'static Self {
+        static NONE: Overlay = Overlay::NONE;
+        &NONE
+    }
+
     /// What is added of `scalar`.
     pub(crate) fn scalar(&self, scalar: ScalarId) -> i64 {
         self.scalars.iter().find(|(id, _)| *id == scalar).map_or(0, |(_, amount)| *amount)

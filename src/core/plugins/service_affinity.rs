@@ -141,7 +141,7 @@ mod tests {
         let subject = Subject::new(&profile, ledger, &Arc::new(shape));
         let attempt = Attempt::prepare(cx, &subject);
         let fits =
-            |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, &subject, *node, &Overlay::NONE).fits());
+            |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, &subject, *node, Overlay::none()).fits());
         ledger.node_order().into_iter().filter(fits).map(|n| ledger.nodes().name(n).to_string()).collect()
     }
 

@@ -440,7 +440,7 @@ fn a_profile_without_the_filter_does_not_ask() {
     without.filters = without.filters.without(Filter::InterPodAffinity);
     let cx = Cx { profile: &without, ledger: &ledger };
     let asks = Arc::new(s1().away(term("zone", "service")).0);
-    assert_eq!(filter(&mut Tables::default(), cx, &asks, &nodes_of(&ledger), &Overlay::NONE), None);
+    assert_eq!(filter(&mut Tables::default(), cx, &asks, &nodes_of(&ledger), Overlay::none()), None);
 }
 
 /// One set of tables, from change to change of what it does not count on.
@@ -451,7 +451,7 @@ fn namespaces_that_change_their_labels_are_followed() {
     let asks = Arc::new(s1().away(term_in(&[], Some("team=1"), "zone", "service")).0);
     let mut verdict = |ledger: &crate::core::ledger::Ledger| {
         let cx = Cx { profile: &profile, ledger };
-        filter(&mut tables, cx, &asks, &nodes_of(ledger), &Overlay::NONE)
+        filter(&mut tables, cx, &asks, &nodes_of(ledger), Overlay::none())
     };
     assert_eq!(verdict(&ledger), Some(vec![Anti]));
     ledger.apply_namespace(Namespace { name: "sub1.team1".into(), labels: labels("team=2") });

@@ -224,7 +224,7 @@ fn compare(tables: &mut Tables, world: &World, cx: Cx<'_>, pod: &Arc<PodShape>, 
     let nodes = nodes_of(cx.ledger);
     let labels = |node: &NodeId| cx.ledger.nodes().labels(*node);
     let overlay = Overlay { added: added.iter().cloned().collect(), ..Overlay::NONE };
-    for overlay in [&Overlay::NONE, &overlay] {
+    for overlay in [Overlay::none(), &overlay] {
         let naive = |node: &NodeId| world.filter(pod, labels(node), &overlay.added);
         let naive: Option<Vec<Says>> = nodes.iter().map(naive).collect();
         let fresh = filter(&mut Tables::default(), cx, pod, &nodes, overlay);
@@ -266,7 +266,7 @@ fn tables_that_are_followed_give_the_answers_of_the_definitions() {
                 (0..draw.below(3)).map(|i| Arc::new(draw.asks().named(&format!("a{i}")))).collect();
             let cx = Cx { profile: &profile, ledger: &ledger };
             compare(&mut tables, &world, cx, pod, &added, &format!("seed {seed}, step {step}"));
-            for says in filter(&mut tables, cx, pod, &nodes_of(&ledger), &Overlay::NONE).into_iter().flatten() {
+            for says in filter(&mut tables, cx, pod, &nodes_of(&ledger), Overlay::none()).into_iter().flatten() {
                 *said.entry(format!("{says:?}")).or_insert(0) += 1;
             }
         }
@@ -278,8 +278,8 @@ fn tables_that_are_followed_give_the_answers_of_the_definitions() {
 fn fresh_and_kept_agree(tables: &mut Tables, ledger: &Ledger, profile: &CompiledProfile, asks: &Asks) {
     let (cx, pod) = (Cx { profile, ledger }, Arc::new(asks.0.clone()));
     let nodes = nodes_of(ledger);
-    let kept = filter(tables, cx, &pod, &nodes, &Overlay::NONE);
-    assert_eq!(kept, filter(&mut Tables::default(), cx, &pod, &nodes, &Overlay::NONE));
+    let kept = filter(tables, cx, &pod, &nodes, Overlay::none());
+    assert_eq!(kept, filter(&mut Tables::default(), cx, &pod, &nodes, Overlay::none()));
     assert_eq!(score(tables, cx, &pod, &nodes), score(&mut Tables::default(), cx, &pod, &nodes));
 }
 
@@ -316,7 +316,7 @@ fn more_questions_than_tables_and_more_keys_than_columns() {
     for i in 0..3000 {
         let asks = labelled(&format!("app=web turn={i}"));
         let cx = Cx { profile: &profile, ledger: &ledger };
-        filter(&mut tables, cx, &Arc::new(asks.0), &nodes_of(&ledger), &Overlay::NONE);
+        filter(&mut tables, cx, &Arc::new(asks.0), &nodes_of(&ledger), Overlay::none());
     }
     fresh_and_kept_agree(&mut tables, &ledger, &profile, &labelled("turn=5").away(term("zone", "turn=5")));
 }

@@ -154,5 +154,5 @@ pub(crate) fn profile() -> CompiledProfile {
 /// The verdicts of a ledger's nodes, by name, from nothing.
 pub(crate) fn verdicts(ledger: &Ledger, asks: &Asks) -> Option<Vec<Says>> {
     let cx = Cx { profile: &profile(), ledger };
-    filter(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(ledger), &Overlay::NONE)
+    filter(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(ledger), Overlay::none())
 }

@@ -344,6 +344,16 @@ fn profile(name: &str, preset: &str) -> String {
 }
 
 #[test]
+fn a_config_map_that_holds_a_configuration_is_read_whether_extenders_are_called_or_not() {
+    let held = "tests/fixtures/convert/second-scheduler.yaml";
+    let plain = ["simulate", "-f", QUICKSTART, "--profile", held, "-o", "json"];
+    let calling = [&plain[..], &["--call-extenders"]].concat();
+    let (plain, calling) = (berth(&plain), berth(&calling));
+    assert!(!stdout(&plain).is_empty(), "{}", stderr(&plain));
+    assert_eq!(stdout(&calling), stdout(&plain), "{}", stderr(&calling));
+}
+
+#[test]
 fn simulate_compares_two_profiles_on_the_same_pods() {
     let folder = Folder::new("simulate-compare");
     let mut running = pod("running", "1");

@@ -277,7 +277,7 @@ pub struct CaBundleRef {
 }
 
 /// What holds certificates.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BundleKind {
     /// A ConfigMap.
     #[default]

@@ -25,14 +25,13 @@ pub(super) type Data = BTreeMap<String, Vec<u8>>;
 /// An object that a profile names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reference {
-    /// Whether it is a Secret; otherwise it is a ConfigMap.
-    is_secret: bool,
+    kind: BundleKind,
     name: String,
 }
 
 impl Reference {
     pub(super) fn new(kind: BundleKind, name: &str) -> Self {
-        Self { is_secret: kind == BundleKind::Secret, name: name.to_owned() }
+        Self { kind, name: name.to_owned() }
     }
 }
 
@@ -122,7 +121,7 @@ impl References {
 }
 
 async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Option<Data>, Fault> {
-    if one.is_secret {
+    if one.kind == BundleKind::Secret {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let found = secrets.get_opt(&one.name).await.map_err(|e| Fault::of("get", "secrets", &e))?;
         return Ok(found.map(|secret| contents(secret.data, None)));

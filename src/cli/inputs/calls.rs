@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// Where an API server has nodes.
 pub(crate) const NODES: &str = "/api/v1/nodes/";
 
-/// The data of ConfigMaps (false) and Secrets (true), by name: whatever their namespace, the operator's is not known here.
-type Data = BTreeMap<(bool, String), BTreeMap<String, Vec<u8>>>;
+/// The data of ConfigMaps and Secrets, by name: whatever their namespace, the operator's is not known here.
+type Data = BTreeMap<(BundleKind, String), BTreeMap<String, Vec<u8>>>;
 
 /// What a command needs that calls extenders. Objects are only kept where it is wanted.
 #[derive(Clone, Default)]
@@ -38,30 +38,22 @@ impl Calls {
         Self { wanted, ..Self::default() }
     }
 
-    /// Takes the Secrets and ConfigMaps out of `objects`; ConfigMaps stay where `config_maps_stay`, for something else may be in
-    /// them.
-    pub(super) fn take_data(&mut self, objects: &mut Vec<Object>, config_maps_stay: bool) -> Result<(), InputError> {
-        if !self.wanted {
-            return Ok(());
+    /// Notes the data of the Secrets and ConfigMaps among `objects`.
+    pub(super) fn note_data(&mut self, objects: &[Object]) -> Result<(), InputError> {
+        for object in objects {
+            let Some(kind) = kind(object).filter(|_| self.wanted) else { continue };
+            self.add(kind, object.value.clone()).map_err(|e| InputError::Bad {
+                origin: object.origin.clone(),
+                object: object.kind.clone(),
+                problem: format!("{e}: correct it"),
+            })?;
         }
-        for object in &*objects {
-            self.note_data(object)?;
-        }
-        objects.retain(|object| match kind(object) {
-            None => true,
-            Some(BundleKind::Secret) => false,
-            Some(BundleKind::ConfigMap) => config_maps_stay,
-        });
         Ok(())
     }
 
-    fn note_data(&mut self, object: &Object) -> Result<(), InputError> {
-        let Some(kind) = kind(object) else { return Ok(()) };
-        self.add(kind, object.value.clone()).map_err(|e| InputError::Bad {
-            origin: object.origin.clone(),
-            object: object.kind.clone(),
-            problem: format!("{e}: correct it"),
-        })
+    /// Whether `object` matters for its data.
+    pub(super) fn wants(&self, object: &Object) -> bool {
+        self.wanted && kind(object).is_some()
     }
 
     /// Notes a ConfigMap or Secret that came with a configuration.
@@ -81,7 +73,7 @@ impl Calls {
             let map: ConfigMap = serde_json::from_value(value)?;
             (map.metadata.name, contents(map.binary_data, map.data))
         };
-        self.data.insert((kind == BundleKind::Secret, name.unwrap_or_default()), data);
+        self.data.insert((kind, name.unwrap_or_default()), data);
         Ok(())
     }
 
@@ -106,7 +98,7 @@ impl Calls {
     /// How `profile` reaches its extenders, in the order in which it asks them.
     pub(crate) fn settings(&self, profile: &CompiledProfile) -> Vec<Result<Settings, SettingsError>> {
         let specs = self.extenders.get(&profile.name).map_or(&[][..], Vec::as_slice);
-        let lookup = |kind, name: &str| self.data.get(&(kind == BundleKind::Secret, name.to_owned())).cloned();
+        let lookup = |kind, name: &str| self.data.get(&(kind, name.to_owned())).cloned();
         Settings::compile_all(specs, profile, &lookup)
     }
 

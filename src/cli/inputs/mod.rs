@@ -69,14 +69,15 @@ pub struct Inputs {
 pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
     documents::split(files::Source { name: name.to_owned(), text: text.to_owned() }, &mut objects)?;
-    let objects = objects::sort(objects, &mut notes);
-    settle(objects, Calls::default(), notes)
+    let calls = Calls::default();
+    let objects = objects::sort(objects, &calls, &mut notes);
+    settle(objects, calls, notes)
 }
 
 /// Reads everything that `args` name, for `calls` too.
 pub(crate) fn load(args: &InputArgs, mut calls: Calls) -> Result<Inputs, InputError> {
     let mut notes = Vec::new();
-    let mut objects = objects::sort(read_with(&args.filename, &mut calls)?, &mut notes);
+    let mut objects = objects::sort(read_with(&args.filename, &mut calls)?, &calls, &mut notes);
     if !args.profile.is_empty() {
         let (own, config_maps) = profiles::only(read_with(&args.profile, &mut calls)?, &args.profile)?;
         objects.config_maps.extend(config_maps);
@@ -145,7 +146,7 @@ pub(crate) struct Pair {
 pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, InputError> {
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
-    let objects = objects::sort(read_with(&args.filename, &mut calls)?, &mut notes);
+    let objects = objects::sort(read_with(&args.filename, &mut calls)?, &calls, &mut notes);
     let cluster = objects::decode(objects.cluster, &mut calls, &mut notes)?;
     let mut calls = [calls.clone(), calls];
     let [first_calls, second_calls] = &mut calls;
@@ -179,11 +180,10 @@ fn settle(objects: objects::Sorted, mut calls: Calls, mut notes: Vec<String>) ->
     Ok(Inputs { cluster, profiles, stand_in, notes, calls })
 }
 
-/// Reads what `paths` name, and takes out what only calls of extenders need.
+/// Reads what `paths` name, and notes what calls of extenders need of it.
 fn read_with(paths: &[PathBuf], calls: &mut Calls) -> Result<Vec<Object>, InputError> {
-    let mut objects = read(paths)?;
-    let named = objects.iter().any(configurations::names_a_policy);
-    calls.take_data(&mut objects, named)?;
+    let objects = read(paths)?;
+    calls.note_data(&objects)?;
     Ok(objects)
 }
 

@@ -89,7 +89,7 @@ impl ClusterKind {
 }
 
 /// Sorts objects by kind; those that do not matter are skipped and counted in a note.
-pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Sorted {
+pub(super) fn sort(objects: Vec<Object>, calls: &Calls, notes: &mut Vec<String>) -> Sorted {
     let mut sorted = Sorted { cluster: Vec::new(), profiles: Vec::new(), config_maps: Vec::new() };
     let named = objects.iter().any(names_a_policy);
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
@@ -98,6 +98,7 @@ pub(super) fn sort(objects: Vec<Object>, notes: &mut Vec<String>) -> Sorted {
             Some(kind) => sorted.cluster.push((kind, object)),
             None if is_profile(&object) => sorted.profiles.push(object),
             None if named && is_config_map(&object) => sorted.config_maps.push(object),
+            None if calls.wants(&object) => {}
             None => *skipped.entry(object.kind).or_default() += 1,
         }
     }

@@ -44,9 +44,7 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let loaded = live::load(&args.source)?;
-    for note in &loaded.inputs.notes {
-        output::note(format_args!("note: {note}"));
-    }
+    output::notes(&loaded.inputs.notes);
     let now = clock::now_unix_us();
     let rows: Vec<Row> = found(&loaded, now).iter().map(|orphans| row(orphans, now)).collect();
     match args.output {
@@ -66,7 +64,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
 fn found(loaded: &Loaded, now_unix_us: i64) -> Vec<Orphans> {
     let inputs = &loaded.inputs;
     let asked = |pod: &&Pod| loaded.namespace.as_ref().is_none_or(|namespace| **namespace == *pod.key.namespace);
-    let pending = inputs.cluster.pods.iter().filter(|pod| pod.node_name.is_none() && !pod.finished).filter(asked);
+    let pending = inputs.cluster.pending().into_iter().filter(asked);
     let pending: Vec<Arc<Pod>> = pending.cloned().map(Arc::new).collect();
     let default = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
     // What kube-scheduler has said of a pod is seen in a cluster, but not in manifests that were written by hand.

@@ -35,6 +35,13 @@ pub(crate) fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Writes what a user should know besides the answer, a line each.
+pub(crate) fn notes<'n>(notes: impl IntoIterator<Item = &'n String>) {
+    for text in notes {
+        note(format_args!("note: {text}"));
+    }
+}
+
 /// On which side a column's cells are filled up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {

@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         return compare_two(args);
     }
     let inputs = inputs::load(&args.inputs, args.calls.inputs())?;
-    tell(&inputs.notes);
+    output::notes(&inputs.notes);
     let started = Instant::now();
     let outcome = place(args, &inputs.cluster, &inputs.profiles, &inputs.calls)?;
     let took = started.elapsed();
@@ -52,27 +52,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
 
 fn compare_two(args: &Args) -> anyhow::Result<Answer> {
     let Pair { cluster, names, profiles, notes, calls } = inputs::load_pair(&args.inputs, args.calls.inputs())?;
-    tell(&notes);
+    output::notes(&notes);
     let outcome = |i: usize| place(args, &cluster, &profiles[i], &calls[i]);
     let (first, second) = (outcome(0)?, outcome(1)?);
     compare::answer(names, &first.report, &second.report, args.output)
 }
 
-fn tell(notes: &[String]) {
-    for note in notes {
-        output::note(format_args!("note: {note}"));
-    }
-}
-
 /// Places the pods; notes say what their extenders had no part in.
 fn place(args: &Args, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Outcome> {
     if !args.calls.call_extenders {
-        tell(&simulate::unasked(cluster, profiles));
+        output::notes(&simulate::unasked(cluster, profiles));
         return Ok(simulate::run(cluster, profiles, args.seed));
     }
     let mut caller = Caller::new(&args.calls, profiles, calls)?;
     let outcome = simulate::run_asking(cluster, profiles, args.seed, &mut caller);
-    tell(&caller.troubles(profiles));
+    output::notes(&caller.troubles(profiles));
     Ok(outcome)
 }
 

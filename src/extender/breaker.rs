@@ -154,14 +154,14 @@ impl Breaker {
             None => self.first = Some(pass.pod.clone()),
             Some(first) => self.several |= *first != pass.pod,
         }
-        let due = now + self.open_for;
         match &mut self.state {
-            State::Open { due: next, probing, .. } => {
+            State::Open { due, probing, .. } => {
                 // From its start: a probe that hangs for all of its time does not put off the next one.
-                (*next, *probing) = (pass.at + self.open_for, false);
+                (*due, *probing) = (pass.at + self.open_for, false);
                 None
             }
             State::Closed if self.failures >= FAILURES && self.several => {
+                let due = now + self.open_for;
                 self.state = State::Open { due, last: pass.pod.clone(), another: false, probing: false };
                 self.turn += 1;
                 Some(Change::Opened)

@@ -49,7 +49,6 @@ struct Refusal {
 
 /// A profile's worker and what it has not been told yet.
 pub(super) struct Seat {
-    profile: Arc<CompiledProfile>,
     worker: Worker,
     pub(super) inputs: Vec<Input>,
 }
@@ -85,10 +84,9 @@ fn start(
         if extenders.is_none() {
             profile.extenders.clear();
         }
-        let profile = Arc::new(profile);
-        let mut worker = Worker::new(profile.clone(), seed.wrapping_add(i as u64));
+        let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
         worker.set_unix_us_at_zero(cluster.as_of_unix_us());
-        Seat { profile, worker, inputs: Vec::new() }
+        Seat { worker, inputs: Vec::new() }
     });
     let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
     let mut ledger = cluster.ledger();
@@ -184,8 +182,8 @@ impl Run<'_> {
             }
             Effect::AskExtender { attempt, extender, pod, question } => {
                 let Some(extenders) = &mut self.extenders else { return false };
-                let Seat { profile, inputs, .. } = &mut self.seats[seat];
-                let answer = extenders.answer(profile, extender, &pod, question);
+                let Seat { worker, inputs } = &mut self.seats[seat];
+                let answer = extenders.answer(worker.profile(), extender, &pod, question);
                 inputs.push(Input::ExtenderAnswered { attempt, extender, answer });
                 true
             }

@@ -72,7 +72,7 @@ fn forgotten_nomination(drawn: &Drawn, difference: &Difference) -> bool {
     if is_preemption(difference) && somewhere {
         return true;
     }
-    let mut nodes = difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next()).peekable();
+    let mut nodes = nodes_of(difference).peekable();
     nodes.peek().is_some() && nodes.all(|node| promised.contains(&node))
 }
 
@@ -97,8 +97,7 @@ fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
     let failed = difference.class.contains("running \"NodeVolumeLimits\" filter plugin: ");
     let own = drawn.objects.iter().find(|o| o["kind"] == "Pod" && key(o) == difference.pod);
     let own_disks = own.and_then(|pod| pod["spec"]["volumes"].as_array());
-    let shared =
-        own_disks.into_iter().flatten().any(|v| v["azureDisk"].is_object() && v["azureDisk"]["kind"] != "Managed");
+    let shared = own_disks.into_iter().flatten().any(is_unmanaged);
     let about_itself = if upstream.contains("converting volume") {
         shared
     } else {
@@ -119,15 +118,21 @@ fn beside_broken_volumes(drawn: &Drawn, difference: &Difference) -> bool {
         owners.is_some_and(|owners| !owners.iter().any(|owner| owner["uid"] == pod["metadata"]["uid"]))
     };
     let broken = |pod: &Value| {
-        volumes(pod).iter().any(|volume| {
-            volume["azureDisk"].is_object() && volume["azureDisk"]["kind"] != "Managed"
-                || volume["ephemeral"].is_object() && stolen(pod, volume)
-        })
+        volumes(pod).iter().any(|volume| is_unmanaged(volume) || volume["ephemeral"].is_object() && stolen(pod, volume))
     };
     let has_own = pods().any(|pod| key(pod) == difference.pod && !volumes(pod).is_empty());
-    let nodes: Vec<&str> =
-        difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next()).collect();
+    let nodes: Vec<&str> = nodes_of(difference).collect();
     has_own && pods().any(|pod| nodes.contains(&text(&pod["spec"]["nodeName"])) && broken(pod))
+}
+
+/// An Azure disk of a kind that CSI does not have.
+fn is_unmanaged(volume: &Value) -> bool {
+    volume["azureDisk"].is_object() && volume["azureDisk"]["kind"] != "Managed"
+}
+
+/// The nodes that a difference is about.
+fn nodes_of(difference: &Difference) -> impl Iterator<Item = &str> {
+    difference.text.lines().filter_map(|line| line.strip_prefix("node ")?.split(':').next())
 }
 
 /// Upstream keeps a node's host ports as a set: where two pods hold one, it is free once either is taken away.

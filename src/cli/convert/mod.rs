@@ -63,9 +63,7 @@ struct Written {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let found = inputs::convertible(&args.filename, &args.scheduler_name)?;
-    for note in &found.notes {
-        output::note(format_args!("note: {note}"));
-    }
+    output::notes(&found.notes);
     let files: Vec<String> = args.filename.iter().map(|path| path.display().to_string()).collect();
     let written = match args.to {
         To::SchedulerProfiles => profiles::write(&found, &files.join(", "))?,

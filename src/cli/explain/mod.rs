@@ -90,9 +90,7 @@ fn named(text: &str, namespace: &str) -> anyhow::Result<PodKey> {
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let loaded = live::load(&args.source)?;
     let (cluster, profiles) = (&loaded.inputs.cluster, &loaded.inputs.profiles);
-    for note in loaded.inputs.notes.iter().chain(&crate::simulate::unasked(cluster, profiles)) {
-        output::note(format_args!("note: {note}"));
-    }
+    output::notes(loaded.inputs.notes.iter().chain(&crate::simulate::unasked(cluster, profiles)));
     let only = match (&args.name, &args.pod) {
         (Some(name), _) => Some(named(name, loaded.default_namespace())?),
         (None, pod) => pod.clone(),

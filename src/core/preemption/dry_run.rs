@@ -1,4 +1,5 @@
 use super::budgets::Budgets;
+use super::room::Room;
 use super::rules::Rules;
 use super::status::{self, Status, Statuses};
 use super::{Candidate, Limits, Outcome, PREFIX, Search};
@@ -111,21 +112,19 @@ impl<'t> DryRun<'t> {
         if harmless.is_empty() { Err(self.nothing(&statuses, needs_none)) } else { Ok(harmless) }
     }
 
-    /// Nodes that were refused, but not for what no eviction would change. An error where one takes the pod as it is; where
-    /// extenders refused nodes, others may not have been looked at.
+    /// Nodes that were refused, but not for what no eviction would change. An error where one takes the pod as it is.
     fn potential(&mut self) -> Result<Vec<NodeId>, Outcome> {
         let refused = self.limits.refused;
-        let (mut potential, mut fits, mut by_extenders) = (Vec::new(), false, false);
+        let (mut potential, mut room) = (Vec::new(), Room::default());
         self.survey.verdicts(|node, verdict| {
             let said = refused(node);
-            by_extenders |= said.is_some();
+            room.look(verdict, said);
             let code = said.or_else(|| (!verdict.fits()).then_some(verdict.code()));
-            fits |= code.is_none();
             if code == Some(Code::Unschedulable) {
                 potential.push(node);
             }
         });
-        if fits && !by_extenders { Err(Outcome::Fits) } else { Ok(potential) }
+        if room.is_there() { Err(Outcome::Fits) } else { Ok(potential) }
     }
 
     fn nothing(&self, statuses: &Statuses, needs_none: Option<NodeId>) -> Outcome {

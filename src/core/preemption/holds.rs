@@ -1,4 +1,5 @@
 use super::budgets::Budgets;
+use super::room::Room;
 use super::{Limits, Plan};
 use crate::core::cycle::Survey;
 use crate::core::ledger::Placed;
@@ -29,14 +30,11 @@ pub(super) fn holds(survey: &Survey<'_>, plan: &Plan, strict: Option<&Limits<'_>
     survey.promised_to(node).is_none_or(|promised| fits(Some(promised))) && fits(None)
 }
 
-/// Whether some node takes the pod as it is. Where extenders refused nodes, others may not have been looked at: nothing is known.
+/// Whether some node takes the pod as it is.
 pub(super) fn fits(survey: &mut Survey<'_>, limits: &Limits<'_>) -> bool {
-    let (mut fits, mut by_extenders) = (false, false);
-    survey.verdicts(|node, verdict| {
-        by_extenders |= (limits.refused)(node).is_some();
-        fits |= verdict.fits();
-    });
-    fits && !by_extenders
+    let mut room = Room::default();
+    survey.verdicts(|node, verdict| room.look(verdict, (limits.refused)(node)));
+    room.is_there()
 }
 
 /// The plan's victims as they are now; none where one is gone.

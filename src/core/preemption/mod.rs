@@ -34,6 +34,7 @@ mod limits;
 mod pick;
 #[cfg(test)]
 mod random_tests;
+mod room;
 mod rules;
 mod status;
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::Limits;
+use super::age::missing_us;
 use crate::core::ledger::Placed;
 use crate::core::model::Str;
 use crate::core::profile::{CompiledProfile, Preemption, VictimScope};
@@ -16,7 +17,6 @@ pub(super) struct Rules<'a> {
     priority: i32,
     /// Whether nothing but priority counts: then all that follows is not looked at.
     plain: bool,
-    min_runtime_us: i64,
     evicting: FxHashSet<&'a Str>,
 }
 
@@ -40,8 +40,7 @@ impl<'a> Rules<'a> {
             && max_per_pod.is_none()
             && limits.budget_left.is_none();
         let evicting = if plain { FxHashSet::default() } else { limits.evicting.iter().map(|p| &p.uid).collect() };
-        let min_runtime_us = i64::try_from(min_runtime.as_micros()).unwrap_or(i64::MAX);
-        Self { profile, limits, priority, plain, min_runtime_us, evicting }
+        Self { profile, limits, priority, plain, evicting }
     }
 
     /// Whether it may be a victim, whatever budgets say.
@@ -56,15 +55,15 @@ impl<'a> Rules<'a> {
 
     /// Whether the profile lets its pods evict this one.
     fn concern(&self, placed: &Placed) -> bool {
-        let Preemption { scope, protected_namespaces, .. } = &self.profile.preemption;
+        let Preemption { scope, protected_namespaces, min_runtime, .. } = &self.profile.preemption;
         let in_scope = match scope {
             VictimScope::Any => true,
             VictimScope::OwnProfiles => self.limits.own_schedulers.contains(&placed.scheduler_name),
             VictimScope::SameProfile => self.profile.serves(&placed.scheduler_name),
         };
-        let has_run = |us: i64| us >= self.min_runtime_us;
-        let ran = placed.started_unix_us.map_or(0, |started| self.limits.now_unix_us.saturating_sub(started));
-        in_scope && protected_namespaces.binary_search(&placed.key.namespace).is_err() && has_run(ran)
+        in_scope
+            && protected_namespaces.binary_search(&placed.key.namespace).is_err()
+            && missing_us(placed, *min_runtime, self.limits.now_unix_us) <= 0
     }
 
     /// Whether these are more victims than there may be.

@@ -2,6 +2,7 @@
 
 use super::Answer;
 use super::calling::AllowArgs;
+use crate::cluster::lease::Identity;
 use crate::operator::{self, Options, OwnPod};
 use crate::telemetry::{LogFormat, init_logs};
 use anyhow::Context;
@@ -58,7 +59,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "LEVEL", env = "BERTH_LOG_LEVEL", default_value = "info")]
     log_level: String,
 
-    /// The pod that the operator runs in (downward API): its name is the identity in the Lease.
+    /// The pod that the operator runs in (downward API): its name begins the identity in the Lease.
     #[arg(long, env = "POD_NAME", hide = true)]
     pod_name: Option<String>,
 
@@ -113,12 +114,15 @@ fn options(args: Args) -> Options {
         bind_concurrency: usize::from(args.bind_concurrency),
         bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
         events: args.events,
-        identity: pod.as_ref().map_or_else(outside_a_pod, |pod| pod.name.clone()),
+        identity: match &pod {
+            Some(pod) => Identity::new(&pod.name, &pod.uid),
+            None => Identity::new(&outside_a_pod(), ""),
+        },
         pod,
     }
 }
 
-/// Who we are where there is no pod: the machine, so that a restart goes on at once.
+/// What we are called where there is no pod: as the machine.
 fn outside_a_pod() -> String {
     let name = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
     let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn the_defaults_and_what_the_chart_gives() {
         let options = parse(&["--pod-name", "berth-0", "--pod-namespace", "berth", "--bind-qps=0"]).unwrap();
-        assert_eq!((&*options.identity, &*options.state_namespace), ("berth-0", "berth"));
+        assert_eq!((options.identity.name(), &*options.state_namespace), ("berth-0", "berth"));
         assert_eq!((&*options.lease_namespace, options.bind_qps, options.events), ("kube-system", None, true));
         assert_eq!(options.http_address.to_string(), "127.0.0.1:8080");
         let options =

@@ -14,6 +14,33 @@ pub const DECISIONS_PER_STEP: usize = 64;
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;
 
+/// Topology spread constraints of one pod. Each needs the domains of all the others, so the work grows with the square
+/// times the nodes. Pods have one to three.
+pub const SPREAD_CONSTRAINTS_PER_POD: usize = 32;
+
+/// Terms in one of the four lists of pod affinity and anti-affinity. Each may need a count over all nodes; a placed pod's
+/// anti-affinity terms are looked at for every pod that they mean. Pods have one to five.
+pub const POD_AFFINITY_TERMS_PER_POD: usize = 64;
+
+/// Terms in one of the two lists of node affinity. Each may be compared with every node's labels.
+pub const NODE_AFFINITY_TERMS_PER_POD: usize = 256;
+
+/// Keys and values in all selectors of one pod. A node's name may be compared with each; lists of a few hundred host names are
+/// seen in clusters.
+pub const SELECTOR_VALUES_PER_POD: usize = 4_096;
+
+/// Tolerations of one pod. Each may be compared with every taint of every node.
+pub const TOLERATIONS_PER_POD: usize = 256;
+
+/// Host ports of one pod. Media servers take some hundreds; each is compared with those in use on a node.
+pub const HOST_PORTS_PER_POD: usize = 1_024;
+
+/// Containers of one pod, init containers included. Each image is looked up on every node.
+pub const CONTAINERS_PER_POD: usize = 512;
+
+/// Volumes of one pod. Each claim may be matched with every free volume.
+pub const VOLUMES_PER_POD: usize = 512;
+
 /// Distinct scalar resource names in the whole cluster: each is a column over all nodes.
 pub const SCALAR_COLUMNS: usize = 512;
 

@@ -1,3 +1,4 @@
+use crate::cluster::lease::Identity;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -26,8 +27,8 @@ pub struct Options {
     pub events: bool,
     /// Our own pod, where we run in one.
     pub pod: Option<OwnPod>,
-    /// Who we are in the Lease: the pod's name, so that a restarted container goes on at once.
-    pub identity: String,
+    /// Who we are in the Lease.
+    pub identity: Identity,
 }
 
 /// The pod that this process runs in.

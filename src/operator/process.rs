@@ -126,7 +126,7 @@ fn assemble(
     });
     let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
-    let events = EventSink::new(clients.events.clone(), &options.identity, lane.load());
+    let events = EventSink::new(clients.events.clone(), options.identity.name(), lane.load());
     let told = options.events.then(|| events.clone());
     let evict = EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
@@ -168,7 +168,7 @@ async fn lead(
         () = stop.cancelled() => return Ok(()),
     }
     health.pass(Check::Leadership);
-    tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = options.identity, "leading");
+    tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
     let taken_over = Instant::now();
     let revisions = match Revisions::load(cx.clients.rest.clone(), &options.state_namespace).await {
         Ok(revisions) => revisions,

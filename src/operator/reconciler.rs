@@ -11,6 +11,7 @@ use super::writer::{self, Written};
 use crate::api::SchedulerProfile;
 use crate::cluster::client::Fault;
 use crate::cluster::foreign::ForeignBinds;
+use crate::cluster::lease::Identity;
 use crate::cluster::revisions::{Revision, Revisions};
 use crate::core::model::{PodKey, Str};
 use crate::extender::Notice;
@@ -40,7 +41,7 @@ type Guarded = DeserializeGuard<SchedulerProfile>;
 /// How the reconciler was set up.
 pub(super) struct Setup {
     pub(super) serve_default: bool,
-    pub(super) identity: String,
+    pub(super) identity: Identity,
     /// Before then a foreign bind may still be our predecessor's.
     pub(super) rivals_from: Instant,
 }
@@ -77,7 +78,7 @@ impl Reconciler {
         references: References,
         notices: mpsc::UnboundedReceiver<Notice>,
     ) -> Self {
-        let binders = Arc::new(ForeignBinds::new(cx.clients.rest.clone(), &setup.identity));
+        let binders = Arc::new(ForeignBinds::new(cx.clients.rest.clone(), setup.identity.name()));
         Self {
             cx,
             setup,
@@ -306,9 +307,10 @@ impl Reconciler {
             (board.crd_lacks.clone(), super::health::stale(&board.watches), board.orphans.clone())
         };
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
+        let holder = self.setup.identity.to_string();
         let around = Around {
             clock: self.cx.engine.clock(),
-            holder: &self.setup.identity,
+            holder: &holder,
             denied: &denied,
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),

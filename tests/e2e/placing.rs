@@ -37,7 +37,8 @@ fn a_profile_becomes_ready_and_its_columns_tell_how_it_goes() {
     let scores =
         ["TaintToleration=3", "NodeAffinity=2", "NodeResourcesFit=5", "PodTopologySpread=1", "InterPodAffinity=2"];
     assert_eq!(status["effective"]["scores"], json!(scores));
-    assert_eq!((&status["worker"]["state"], &status["worker"]["holder"]), (&json!("Running"), &json!("berth-shared")));
+    assert_eq!(status["worker"]["state"], "Running");
+    assert!(status["worker"]["holder"].as_str().unwrap().starts_with("berth-shared_"), "{status:#}");
     assert_eq!(status["totals"]["scheduled"], 2, "this one and the one that settled: {}", status["totals"]);
     assert_eq!(status["topReasons"][0]["reason"], "Insufficient cpu");
     let (healthy, reason, _) = condition(&world.profile_now(), "SchedulingHealthy").unwrap();

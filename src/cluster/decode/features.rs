@@ -24,14 +24,14 @@ impl Findings {
 
     /// Notes every feature of `spec` that this version does not implement.
     pub(super) fn read(&mut self, spec: &PodSpec<'_>) {
-        self.hold_if(!spec.resource_claims.is_empty(), Feature::ResourceClaims);
-        self.hold_if(spec.scheduling_group.is_some(), Feature::PodGroup);
+        self.hold_if(!spec.resource_claims.is_empty(), || Feature::ResourceClaims);
+        self.hold_if(spec.scheduling_group.is_some(), || Feature::PodGroup);
     }
 
-    /// Notes `feature` where `given`.
-    pub(super) fn hold_if(&mut self, given: bool, feature: Feature) {
+    /// Notes the feature where `given`.
+    pub(super) fn hold_if(&mut self, given: bool, feature: impl FnOnce() -> Feature) {
         if given {
-            self.holds.push(feature);
+            self.holds.push(feature());
         }
     }
 }

@@ -29,6 +29,7 @@ mod pod_affinity;
 mod pool;
 mod resources;
 mod selectors;
+mod size;
 mod spread;
 mod volume;
 mod workload;

@@ -1,6 +1,6 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, pod_affinity, selectors, spread, volume};
+use super::{Decoder, bad, declared, node, pod_affinity, selectors, size, spread, volume};
 use crate::cluster::slim::{
     Annotations, CONFIG_MIRROR, CONFIG_SOURCE, ContainerPort, FieldError, Parts, PodSpec, PodStatus,
     PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod, Toleration as SlimToleration,
@@ -23,8 +23,14 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     let held = host_ports(decoder, spec, &mut findings)?;
     let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
     let mut shape = visible(decoder, metadata, &namespace);
-    pod_affinity::read(decoder, spec, &mut shape, &mut findings);
-    if !bound {
+    // A pod that is to be placed and lists too much is not decoded further: it is held, and costs no more than its name.
+    let held_for_size = !bound && !size::is_within_limits(spec, &mut findings);
+    if held_for_size {
+        shape.holds = findings.finish();
+    } else if bound {
+        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
+    } else {
+        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = held;
@@ -142,7 +148,12 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodSh
 fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
     findings.read(spec);
     shape.required_features = declared::required_features(decoder, spec, &mut findings);
-    findings.hold_if(shape.requests.scalars.len() > limits::SCALARS_PER_POD, Feature::TooManyResources);
+    let scalars = shape.requests.scalars.len();
+    findings.hold_if(scalars > limits::SCALARS_PER_POD, || Feature::TooLarge {
+        field: "spec.containers[].resources.requests (extended resources)".into(),
+        count: scalars,
+        limit: limits::SCALARS_PER_POD,
+    });
     shape.node_selector = decoder.labels(&spec.node_selector);
     if let Some(affinity) = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref()) {
         let required = affinity.required.as_ref().map(|r| &r.node_selector_terms);

@@ -12,6 +12,9 @@ pub struct Timing {
     pub renew_deadline: Duration,
     /// How often to renew, and to look whether it is free.
     pub retry: Duration,
+    /// How long a request of a process that was killed may still land: a container restarted in its pod waits so long
+    /// before it takes over from the one before it. At most `duration`.
+    pub request_limit: Duration,
 }
 
 impl Default for Timing {
@@ -20,16 +23,28 @@ impl Default for Timing {
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            request_limit: Duration::from_secs(5),
         }
     }
+}
+
+/// Who holds a Lease, seen from this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody: it was released.
+    Nobody,
+    /// This process, by a write of its own.
+    Us,
+    /// Another process, alive or not; its identity.
+    Other(String),
 }
 
 /// What a Lease object says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Who holds it; empty after a release.
-    pub holder: String,
-    /// How long it is held after a renewal, as its holder says.
+    /// Who holds it.
+    pub holder: Holder,
+    /// How long others leave it alone after a renewal: as its holder says, or less where the holder is known to be dead.
     pub duration: Duration,
     /// How often it changed hands.
     pub transitions: i32,
@@ -70,9 +85,10 @@ impl Observed {
     }
 
     /// The other identity that has renewed for longer than one lease duration while we looked on: it lives.
-    pub fn other_installation(&self, me: &str) -> Option<&str> {
-        let record = self.record.as_ref().filter(|r| r.holder != me && !r.holder.is_empty())?;
-        (self.renewed && self.since.duration_since(self.holder_since) > record.duration).then_some(&*record.holder)
+    pub fn other_installation(&self) -> Option<&str> {
+        let record = self.record.as_ref()?;
+        let Holder::Other(holder) = &record.holder else { return None };
+        (self.renewed && self.since.duration_since(self.holder_since) > record.duration).then_some(holder)
     }
 }
 
@@ -81,7 +97,7 @@ impl Observed {
 pub enum Decision {
     /// There is no Lease: create it with us as holder.
     Create,
-    /// It is free, expired, or ours from before a restart: replace it with us as holder.
+    /// It is free or expired, or a write of ours took it and the answer was lost: replace it with us as holder.
     Acquire,
     /// It is ours: replace it with a new renew time.
     Renew,
@@ -92,22 +108,16 @@ pub enum Decision {
 }
 
 /// Decides. `leading_since_renewal` is when our last successful renewal was *sent*, `None` if we do not lead.
-pub fn decide(
-    seen: &Observed,
-    me: &str,
-    leading_since_renewal: Option<Instant>,
-    now: Instant,
-    timing: &Timing,
-) -> Decision {
+pub fn decide(seen: &Observed, leading_since_renewal: Option<Instant>, now: Instant, timing: &Timing) -> Decision {
     if let Some(renewed) = leading_since_renewal {
-        let ours = seen.record.as_ref().is_none_or(|r| r.holder == me);
+        let ours = seen.record.as_ref().is_none_or(|record| record.holder == Holder::Us);
         if !ours || now.duration_since(renewed) >= timing.renew_deadline {
             return Decision::Lost;
         }
         return if seen.record.is_some() { Decision::Renew } else { Decision::Create };
     }
     let Some(record) = &seen.record else { return Decision::Create };
-    if record.holder == me || record.holder.is_empty() {
+    if !matches!(record.holder, Holder::Other(_)) {
         return Decision::Acquire;
     }
     let held_until = seen.since + record.duration;
@@ -119,7 +129,12 @@ mod tests {
     use super::*;
 
     fn record(holder: &str, version: &str) -> Record {
-        Record { holder: holder.into(), duration: Duration::from_secs(15), transitions: 0, version: version.into() }
+        let holder = match holder {
+            "" => Holder::Nobody,
+            "me" => Holder::Us,
+            other => Holder::Other(other.into()),
+        };
+        Record { holder, duration: Duration::from_secs(15), transitions: 0, version: version.into() }
     }
 
     fn secs(s: u64) -> Duration {
@@ -135,7 +150,7 @@ mod tests {
         let rows = [
             ("no lease", None, None, 0, Decision::Create),
             ("released", free, None, 0, Decision::Acquire),
-            ("ours from before a restart", ours.clone(), None, 0, Decision::Acquire),
+            ("ours by a write without an answer", ours.clone(), None, 0, Decision::Acquire),
             ("another's, just seen", other.clone(), None, 0, Decision::Wait(secs(2))),
             ("another's, nearly over", other.clone(), None, 14, Decision::Wait(secs(1))),
             ("another's, over by our clock", other.clone(), None, 15, Decision::Acquire),
@@ -148,7 +163,7 @@ mod tests {
         for (name, record, renewed, after, want) in rows {
             let seen = Observed::first(record, start);
             let renewed = renewed.map(|s: u64| start + secs(s));
-            assert_eq!(decide(&seen, "me", renewed, start + secs(after), &timing), want, "{name}");
+            assert_eq!(decide(&seen, renewed, start + secs(after), &timing), want, "{name}");
         }
     }
 
@@ -157,9 +172,9 @@ mod tests {
         let (start, timing) = (Instant::now(), Timing::default());
         let seen =
             Observed::first(Some(record("other", "1")), start).next(Some(record("other", "2")), start + secs(14));
-        assert_eq!(decide(&seen, "me", None, start + secs(16), &timing), Decision::Wait(secs(2)));
+        assert_eq!(decide(&seen, None, start + secs(16), &timing), Decision::Wait(secs(2)));
         let seen = seen.next(Some(record("other", "2")), start + secs(28));
-        assert_eq!(decide(&seen, "me", None, start + secs(29), &timing), Decision::Acquire);
+        assert_eq!(decide(&seen, None, start + secs(29), &timing), Decision::Acquire);
     }
 
     #[tokio::test]
@@ -168,16 +183,15 @@ mod tests {
         let mut seen = Observed::first(Some(record("other", "0")), start);
         for s in 1..=15 {
             seen = seen.next(Some(record("other", &s.to_string())), start + secs(s));
-            assert_eq!(seen.other_installation("me"), None, "after {s} s");
+            assert_eq!(seen.other_installation(), None, "after {s} s");
         }
         seen = seen.next(Some(record("other", "16")), start + secs(16));
-        assert_eq!(seen.other_installation("me"), Some("other"));
-        assert_eq!(seen.other_installation("other"), None);
+        assert_eq!(seen.other_installation(), Some("other"));
         seen = seen.next(Some(record("third", "17")), start + secs(17));
-        assert_eq!(seen.other_installation("me"), None, "a new holder is watched from the beginning");
+        assert_eq!(seen.other_installation(), None, "a new holder is watched from the beginning");
 
         let dead =
             Observed::first(Some(record("other", "0")), start).next(Some(record("other", "0")), start + secs(60));
-        assert_eq!(dead.other_installation("me"), None, "one that does not renew is no installation");
+        assert_eq!(dead.other_installation(), None, "one that does not renew is no installation");
     }
 }

@@ -6,8 +6,10 @@
 
 mod decide;
 mod gate;
+mod identity;
 mod shell;
 
-pub use decide::{Decision, Observed, Record, Timing, decide};
+pub use decide::{Decision, Holder, Observed, Record, Timing, decide};
 pub use gate::Gate;
+pub use identity::Identity;
 pub use shell::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect};

@@ -1,7 +1,8 @@
 //! Reads and writes the Lease as [`decide`] says, and moves the gate.
 
 use super::Gate;
-use super::decide::{Decision, Observed, Record, Timing, decide};
+use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
+use super::identity::Identity;
 use crate::cluster::client::Fault;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -55,8 +56,8 @@ pub enum LeaseState {
 pub struct LeaseOptions {
     /// The Lease's namespace.
     pub namespace: String,
-    /// Our identity: the pod's name, so that a restarted container goes on at once.
-    pub identity: String,
+    /// Who we are: no other process has this identity.
+    pub identity: Identity,
     /// The times.
     pub timing: Timing,
 }
@@ -97,6 +98,8 @@ pub fn elect(client: Client, options: LeaseOptions, gate: Gate) -> LeaseHandle {
         object: None,
         seen: None,
         renewed: None,
+        written: Vec::new(),
+        last_fault: None,
     };
     let task = tokio::spawn(elector.run(stop.clone()));
     LeaseHandle { state, stop, task }
@@ -112,6 +115,10 @@ struct Elector {
     seen: Option<Observed>,
     /// When our last successful renewal was sent, while we lead.
     renewed: Option<Instant>,
+    /// The renew times of our writes that may stand: the last one answered, and those without an answer since.
+    written: Vec<i64>,
+    /// What went wrong since the last renewal.
+    last_fault: Option<String>,
 }
 
 impl Elector {
@@ -143,6 +150,10 @@ impl Elector {
     async fn turn(&mut self) -> Option<Duration> {
         let retry = self.options.timing.retry;
         let limit = self.request_limit();
+        if limit.is_zero() {
+            self.become_(LeaseState::Lost { reason: self.overdue() });
+            return None;
+        }
         let result = match tokio::time::timeout(limit, self.look_and_act()).await {
             Ok(result) => result,
             Err(_) => Err(Fault::Other {
@@ -153,10 +164,12 @@ impl Elector {
         };
         match result {
             Ok(Decision::Lost) => {
-                let holder = self.seen.as_ref().and_then(|s| s.record.as_ref()).map(|r| r.holder.clone());
-                let reason = match holder.filter(|h| *h != self.options.identity) {
-                    Some(holder) => format!("lease {LEASE_NAME} is held by {holder:?}"),
-                    None => format!("lease {LEASE_NAME} could not be renewed in time"),
+                let reason = match self.seen.as_ref().and_then(|s| s.record.as_ref()).map(|r| &r.holder) {
+                    Some(Holder::Other(holder)) if *holder == self.options.identity.to_string() => format!(
+                        "lease {LEASE_NAME} was written by another process that calls itself {holder:?}: give each process a name of its own"
+                    ),
+                    Some(Holder::Other(holder)) => format!("lease {LEASE_NAME} is held by {holder:?}"),
+                    _ => self.overdue(),
                 };
                 self.become_(LeaseState::Lost { reason });
                 return None;
@@ -183,14 +196,22 @@ impl Elector {
         // What was last written may or may not stand: read it before the next deed.
         self.object = None;
         if self.renewed.is_some_and(|at| at.elapsed() >= self.options.timing.renew_deadline) {
-            self.become_(LeaseState::Lost { reason: fault.to_string() });
+            self.last_fault = Some(fault.to_string());
+            self.become_(LeaseState::Lost { reason: self.overdue() });
             return None;
         }
         tracing::warn!(lease = LEASE_NAME, namespace = self.options.namespace, %fault, "lease not read or renewed");
+        self.last_fault = Some(fault.to_string());
         if matches!(*self.state.borrow(), LeaseState::Starting { .. }) {
             self.become_(LeaseState::Starting { fault: Some(fault) });
         }
         Some(())
+    }
+
+    fn overdue(&self) -> String {
+        let deadline = self.options.timing.renew_deadline.as_secs_f64();
+        let why = self.last_fault.as_deref().unwrap_or("this process did not run in time");
+        format!("lease {LEASE_NAME} was not renewed for {deadline} s: {why}")
     }
 
     async fn look_and_act(&mut self) -> Result<Decision, Fault> {
@@ -199,15 +220,17 @@ impl Elector {
             let read = self.api.get_opt(LEASE_NAME).await.map_err(|e| Fault::of("get", RESOURCE, &e))?;
             self.see(read);
         }
-        let me = self.options.identity.clone();
         let now = Instant::now();
         let seen = self.seen.clone().unwrap_or_else(|| Observed::first(None, now));
-        let decision = decide(&seen, &me, self.renewed, now, &self.options.timing);
+        let decision = decide(&seen, self.renewed, now, &self.options.timing);
         match &decision {
             Decision::Lost => {}
             Decision::Wait(_) => {
-                let holder = seen.record.as_ref().map(|r| r.holder.clone()).unwrap_or_default();
-                let state = match seen.other_installation(&me) {
+                let holder = match seen.record.as_ref().map(|record| &record.holder) {
+                    Some(Holder::Other(holder)) => holder.clone(),
+                    _ => String::new(),
+                };
+                let state = match seen.other_installation() {
                     Some(_) => LeaseState::AnotherInstallation { holder },
                     None => LeaseState::Waiting { holder },
                 };
@@ -220,7 +243,7 @@ impl Elector {
 
     fn see(&mut self, object: Option<Lease>) {
         let now = Instant::now();
-        let record = object.as_ref().map(|lease| record_of(lease, &self.options.timing));
+        let record = object.as_ref().map(|lease| self.record_of(lease));
         self.object = object;
         self.seen = Some(match self.seen.take() {
             Some(seen) => seen.next(record, now),
@@ -230,13 +253,20 @@ impl Elector {
 
     async fn take(&mut self, decision: &Decision, sent: Instant) -> Result<(), Fault> {
         let lease = self.next_object(decision);
+        let renew_time = renew_time_of(&lease);
+        self.written.extend(renew_time);
         let params = PostParams::default();
         let written = match decision {
             Decision::Create => self.api.create(&params, &lease).await.map_err(|e| Fault::of("create", RESOURCE, &e)),
             _ => self.api.replace(LEASE_NAME, &params, &lease).await.map_err(|e| Fault::of("update", RESOURCE, &e)),
         };
-        self.see(Some(written?));
+        let written = written?;
+        // An answered write is the last that stands.
+        self.written.clear();
+        self.written.extend(renew_time);
+        self.see(Some(written));
         self.renewed = Some(sent);
+        self.last_fault = None;
         self.gate.hold_until(sent + self.options.timing.renew_deadline);
         self.become_(LeaseState::Leading);
         Ok(())
@@ -249,13 +279,14 @@ impl Elector {
             lease.metadata = ObjectMeta { name: Some(LEASE_NAME.to_owned()), ..ObjectMeta::default() };
         }
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        let identity = self.options.identity.to_string();
         if *decision != Decision::Renew {
-            let changes_hands = spec.holder_identity.as_deref() != Some(&self.options.identity);
+            let changes_hands = spec.holder_identity.as_deref() != Some(&*identity);
             if *decision == Decision::Acquire && changes_hands {
                 spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(1));
             }
             spec.acquire_time.clone_from(&now);
-            spec.holder_identity = Some(self.options.identity.clone());
+            spec.holder_identity = Some(identity);
         }
         spec.lease_duration_seconds = Some(whole_seconds(self.options.timing.duration));
         spec.renew_time = now;
@@ -267,10 +298,10 @@ impl Elector {
         let given = async {
             let read = self.api.get_opt(LEASE_NAME).await.map_err(|e| Fault::of("get", RESOURCE, &e))?;
             let Some(mut lease) = read else { return Ok(()) };
-            let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
-            if spec.holder_identity.as_deref() != Some(&self.options.identity) {
+            if self.record_of(&lease).holder != Holder::Us {
                 return Ok(());
             }
+            let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
@@ -284,6 +315,33 @@ impl Elector {
                 tracing::warn!(lease = LEASE_NAME, %fault, "lease not released, a successor waits it out");
             }
             Err(_) => tracing::warn!(lease = LEASE_NAME, "lease not released in time, a successor waits it out"),
+        }
+    }
+
+    /// An absent or senseless duration counts as ours.
+    fn record_of(&self, lease: &Lease) -> Record {
+        let timing = &self.options.timing;
+        let spec = lease.spec.clone().unwrap_or_default();
+        let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
+        let mut duration = seconds.map_or(timing.duration, Duration::from_secs);
+        let holder = spec.holder_identity.unwrap_or_default();
+        let holder = if holder.is_empty() {
+            Holder::Nobody
+        } else if holder != self.options.identity.to_string() {
+            if self.options.identity.is_successor_of(&holder) {
+                duration = duration.min(timing.request_limit);
+            }
+            Holder::Other(holder)
+        } else if renew_time_of(lease).is_some_and(|time| self.written.contains(&time)) {
+            Holder::Us
+        } else {
+            Holder::Other(holder)
+        };
+        Record {
+            holder,
+            duration,
+            transitions: spec.lease_transitions.unwrap_or(0),
+            version: lease.metadata.resource_version.clone().unwrap_or_default(),
         }
     }
 
@@ -302,16 +360,9 @@ fn whole_seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)
 }
 
-/// An absent or senseless duration counts as ours.
-fn record_of(lease: &Lease, timing: &Timing) -> Record {
-    let spec = lease.spec.clone().unwrap_or_default();
-    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
-    Record {
-        holder: spec.holder_identity.unwrap_or_default(),
-        duration: seconds.map_or(timing.duration, Duration::from_secs),
-        transitions: spec.lease_transitions.unwrap_or(0),
-        version: lease.metadata.resource_version.clone().unwrap_or_default(),
-    }
+fn renew_time_of(lease: &Lease) -> Option<i64> {
+    // A MicroTime loses what is below a microsecond on its way to the API server and back.
+    lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0.as_microsecond())
 }
 
 #[cfg(test)]
@@ -359,10 +410,24 @@ mod tests {
                 "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1, "leaseTransitions": 4}}));
         }
 
+        fn renewed_at(&mut self, time: &str) {
+            let mut lease = self.lease.clone().unwrap();
+            lease["spec"]["renewTime"] = json!(time);
+            self.put(lease);
+        }
+
+        fn lasts(&mut self, seconds: u32) {
+            let mut lease = self.lease.clone().unwrap();
+            lease["spec"]["leaseDurationSeconds"] = json!(seconds);
+            self.put(lease);
+        }
+
         fn spec(&self, field: &str) -> Value {
             self.lease.as_ref().unwrap()["spec"][field].clone()
         }
     }
+
+    const POD_UID: &str = "0a0b0c0d-0000-4000-8000-000000000001";
 
     async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
         let kept = Arc::new(Mutex::new(Kept::default()));
@@ -380,12 +445,10 @@ mod tests {
             duration: Duration::from_secs(1),
             renew_deadline: Duration::from_millis(700),
             retry: Duration::from_millis(40),
+            request_limit: Duration::from_millis(300),
         };
-        elect(
-            server.client(),
-            LeaseOptions { namespace: "kube-system".into(), identity: me.into(), timing },
-            gate.clone(),
-        )
+        let identity = Identity::new(me, POD_UID);
+        elect(server.client(), LeaseOptions { namespace: "kube-system".into(), identity, timing }, gate.clone())
     }
 
     async fn reaches(handle: &LeaseHandle, what: &str, want: impl Fn(&LeaseState) -> bool) -> LeaseState {
@@ -401,7 +464,7 @@ mod tests {
         let handle = start(&server, "berth-0", &gate);
         reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
         assert!(gate.is_open());
-        assert_eq!(kept.lock().unwrap().spec("holderIdentity"), "berth-0");
+        assert!(kept.lock().unwrap().spec("holderIdentity").as_str().unwrap().starts_with("berth-0_0a0b0c0d-"));
         until("renewals", || kept.lock().unwrap().version > 3).await;
         assert_eq!(server.count("GET", LEASE_NAME), 1, "the holder does not read");
         handle.release().await;
@@ -410,7 +473,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn takes_over_what_is_not_renewed_and_at_once_what_was_its_own() {
+    async fn takes_over_what_is_not_renewed() {
         let ((server, kept), gate) = (rig().await, Gate::new());
         kept.lock().unwrap().held_by("dead");
         let began = Instant::now();
@@ -419,13 +482,47 @@ mod tests {
         reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
         assert!(began.elapsed() >= Duration::from_secs(1), "taken before it expired");
         assert_eq!(kept.lock().unwrap().spec("leaseTransitions"), 5);
-        handle.task.abort();
+    }
 
+    /// What the process before it sent may land for as long as a request may take.
+    #[tokio::test]
+    async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_no_longer() {
+        let ((server, kept), gate) = (rig().await, Gate::new());
+        let killed = start(&server, "berth-0", &gate);
+        reaches(&killed, "leading", |s| *s == LeaseState::Leading).await;
+        killed.task.abort();
+        kept.lock().unwrap().lasts(3_600);
+
+        let began = Instant::now();
         let again = start(&server, "berth-0", &gate);
-        let mut seen_waiting = again.state();
+        reaches(&again, "waiting", |s| matches!(s, LeaseState::Waiting { .. })).await;
         reaches(&again, "leading again", |s| *s == LeaseState::Leading).await;
-        assert_eq!(*seen_waiting.borrow_and_update(), LeaseState::Leading);
-        assert_eq!(kept.lock().unwrap().spec("leaseTransitions"), 5, "it did not change hands");
+        assert!(began.elapsed() >= Duration::from_millis(300), "requests of the killed one may land");
+    }
+
+    /// Two processes of one host name once led side by side for minutes.
+    #[tokio::test]
+    async fn another_process_that_writes_under_our_identity_makes_us_step_down() {
+        let ((server, kept), gate) = (rig().await, Gate::new());
+        gate.admit();
+        let handle = start(&server, "berth-0", &gate);
+        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
+        kept.lock().unwrap().renewed_at("2026-01-01T00:00:00.000000Z");
+        let state = reaches(&handle, "lost", |s| matches!(s, LeaseState::Lost { .. })).await;
+        let LeaseState::Lost { reason } = state else { unreachable!() };
+        assert!(reason.contains("another process that calls itself \"berth-0_"), "{reason}");
+        assert!(!gate.is_open());
+    }
+
+    #[tokio::test]
+    async fn an_edit_that_leaves_the_renew_time_alone_is_no_other_holder() {
+        let ((server, kept), gate) = (rig().await, Gate::new());
+        let handle = start(&server, "berth-0", &gate);
+        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
+        kept.lock().unwrap().lasts(2);
+        let version = kept.lock().unwrap().version;
+        until("renewed again", || kept.lock().unwrap().version > version + 1).await;
+        assert_eq!(*handle.state().borrow(), LeaseState::Leading);
     }
 
     #[tokio::test]
@@ -452,7 +549,9 @@ mod tests {
         let handle = start(&server, "berth-0", &gate);
         reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
         kept.lock().unwrap().failing = true;
-        reaches(&handle, "lost", |s| matches!(s, LeaseState::Lost { .. })).await;
+        let state = reaches(&handle, "lost", |s| matches!(s, LeaseState::Lost { .. })).await;
+        let LeaseState::Lost { reason } = state else { unreachable!() };
+        assert!(reason.contains("was not renewed for 0.7 s") && reason.contains("etcd is away"), "{reason}");
         assert!(!gate.is_open());
     }
 

@@ -1,17 +1,22 @@
 use super::Str;
 use std::fmt;
 
-/// A pod feature that this version does not implement.
-///
-/// A hard one holds the pod (never a wrong placement); a soft one is placed without its score.
+/// What a pod uses and this version does not take: the pod is held, never placed wrongly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
     /// `resourceClaims`.
     ResourceClaims,
     /// `schedulingGroup`: the pod belongs to a group.
     PodGroup,
-    /// More distinct scalar resources than a verdict can name.
-    TooManyResources,
+    /// A list longer than `core/limits.rs` allows.
+    TooLarge {
+        /// The list's path in the pod.
+        field: Str,
+        /// How many entries it has.
+        count: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// A field with a value this version does not know; `field=value`.
     UnknownValue(Str),
 }
@@ -21,7 +26,7 @@ impl fmt::Display for Feature {
         match self {
             Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
-            Self::TooManyResources => f.write_str("more than 40 distinct scalar resources"),
+            Self::TooLarge { field, count, limit } => write!(f, "{count} entries in {field} (at most {limit})"),
             Self::UnknownValue(what) => write!(f, "an unknown value ({what})"),
         }
     }

@@ -1,5 +1,5 @@
 use crate::core::ledger::Ledger;
-use crate::core::model::{Pod, Str};
+use crate::core::model::{Feature, Pod, Str};
 use crate::core::profile::{CompiledProfile, NamespaceAccess, UnknownFields};
 
 /// Why the profile holds the pod instead of placing it, if it does. No node would help, so no autoscaler should buy one.
@@ -10,12 +10,8 @@ pub fn hold_reason(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Opt
             pod.key.namespace, profile.name
         ));
     }
-    if !pod.shape.holds.is_empty() {
-        let features: Vec<String> = pod.shape.holds.iter().map(ToString::to_string).collect();
-        return Some(format!(
-            "the pod uses {}, which this version of Berth does not implement; it is held, not placed wrongly",
-            features.join(", ")
-        ));
+    if let Some(reason) = held_by_features(&pod.shape.holds) {
+        return Some(reason);
     }
     if let Some(resource) = only_by_claim(profile, ledger, pod) {
         return Some(format!(
@@ -33,6 +29,25 @@ pub fn hold_reason(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Opt
         ));
     }
     None
+}
+
+/// Lists that are too long come first: the rest of such a pod was not read.
+fn held_by_features(holds: &[Feature]) -> Option<String> {
+    let (too_large, missing): (Vec<&Feature>, Vec<&Feature>) =
+        holds.iter().partition(|feature| matches!(feature, Feature::TooLarge { .. }));
+    let listed = |features: &[&Feature]| features.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if !too_large.is_empty() {
+        return Some(format!(
+            "the pod has {}: Berth holds larger pods, so that one pod cannot slow the others; shorten the list",
+            listed(&too_large)
+        ));
+    }
+    (!missing.is_empty()).then(|| {
+        format!(
+            "the pod uses {}, which this version of Berth does not implement; it is held, not placed wrongly",
+            listed(&missing)
+        )
+    })
 }
 
 /// An extended resource of the pod that only dynamic resource allocation could provide: a DeviceClass stands for it, and
@@ -73,7 +88,8 @@ mod tests {
     use super::super::Worker;
     use crate::core::io::{Effect, RefusalReason};
     use crate::core::ledger::Ledger;
-    use crate::core::model::{DeviceClass, LabelSelector, Pod, Requirement, RequirementOperator, Time};
+    use crate::core::limits;
+    use crate::core::model::{DeviceClass, Feature, LabelSelector, Pod, Requirement, RequirementOperator, Time};
     use crate::core::profile::CompiledProfile;
     use crate::core::testing::{node, pod, shape};
     use std::cell::RefCell;
@@ -160,6 +176,32 @@ mod tests {
         assert_eq!((refusals[0].0, bench.held()), (RefusalReason::Unschedulable, 0));
         // The resource that every class stands for is held as well.
         bench.change(|ledger| ledger.apply_pod(asking("r", "deviceclass.resource.kubernetes.io/gpu")));
+        assert_eq!(bench.held(), 1);
+    }
+
+    #[test]
+    fn a_pod_that_lists_too_much_is_held_whatever_room_there_is() {
+        let mut bench = Bench::new(CompiledProfile::default_preset("test"));
+        let (binds, refusals) = bench.change(|ledger| {
+            ledger.apply_node(&listing("plain", 0));
+            let mut shape = shape();
+            let field = "spec.topologySpreadConstraints".into();
+            shape.holds = vec![
+                Feature::ResourceClaims,
+                Feature::TooLarge { field, count: 1_000, limit: limits::SPREAD_CONSTRAINTS_PER_POD },
+            ];
+            ledger.apply_pod(pod("p", shape));
+        });
+        assert!(binds.is_empty());
+        assert_eq!(
+            refusals,
+            [(
+                RefusalReason::SchedulerError,
+                "the pod has 1000 entries in spec.topologySpreadConstraints (at most 32): Berth holds larger pods, so that one \
+                 pod cannot slow the others; shorten the list"
+                    .to_owned()
+            )]
+        );
         assert_eq!(bench.held(), 1);
     }
 

@@ -7,10 +7,14 @@ FROM rust:1.95.0-alpine AS build
 # ring compiles C and assembly.
 RUN apk add --no-cache gcc musl-dev make
 WORKDIR /src
-COPY . .
-# rust-toolchain.toml also asks for clippy and rustfmt, which a build does not need.
-RUN rm rust-toolchain.toml \
- && cargo build --locked --release --package berth --bin berth \
+# rust-toolchain.toml stays out: it asks for clippy and rustfmt, which a build does not need.
+COPY Cargo.toml Cargo.lock ./
+COPY crates ./crates
+COPY src ./src
+# Cargo reads the manifests of all members and of the benchmarks.
+COPY tests/lab ./tests/lab
+COPY benches ./benches
+RUN cargo build --locked --release --package berth --bin berth \
  && cp target/release/berth /berth
 
 FROM scratch

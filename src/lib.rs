@@ -34,14 +34,5 @@
 //! Deliberately absent: admission webhooks, a custom resource per pod, clients inside plugins, global mutable state,
 //! stored `Pod` objects, thread pools inside a cycle. `docs/architecture.md` says where to look for what.
 
-pub mod api;
 pub mod cli;
-pub mod cluster;
-pub mod core;
-pub mod explain;
-pub mod extender;
 pub mod operator;
-pub mod profile;
-pub mod runtime;
-pub mod simulate;
-pub mod telemetry;

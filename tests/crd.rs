@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use berth::api::conditions::ConditionType;
-use berth::api::{self, FilterName, SchedulerProfile, ScoreName};
+use berth_api::conditions::ConditionType;
+use berth_api::{self as api, FilterName, SchedulerProfile, ScoreName};
 use serde_json::{Value, json};
 
 fn repository() -> &'static Path {

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails where it stands")]
 
-use berth::api;
+use berth_api as api;
 use berth_lab::{ControlPlane, Options};
 use serde_json::{Value, json};
 

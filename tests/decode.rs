@@ -1,9 +1,9 @@
 //! Decoding, from JSON to the core's model, as kube-scheduler would see each object.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use berth::cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod, from_manifest};
-use berth::cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use berth::core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator, WorkloadKind};
+use berth_cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod, from_manifest};
+use berth_cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
+use berth_core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator, WorkloadKind};
 use serde_json::{Value, json};
 
 const MIB: i64 = 1024 * 1024;
@@ -247,7 +247,7 @@ fn node_affinity_by_name() {
     assert_eq!(term(field("NotIn", json!(["n1"]))).names, [(false, "n1".into())]);
     assert!(term(field("In", json!(["n1", "n2"]))).broken);
     assert!(term(field("Exists", json!([]))).broken);
-    assert!(!term(json!([{}])).matches("n1", &berth::core::model::Labels::none()));
+    assert!(!term(json!([{}])).matches("n1", &berth_core::model::Labels::none()));
     assert_eq!(pod(node_affinity(json!([]))).shape.required_affinity.as_ref().unwrap().terms.len(), 0);
 }
 

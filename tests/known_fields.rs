@@ -2,7 +2,7 @@
 //! read or put aside by someone who thought about it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use berth::cluster::slim::known::{POD, Shape, Use};
+use berth_cluster::slim::known::{POD, Shape, Use};
 use k8s_openapi::api::core::v1 as core;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use crate::Prepared;
 use crate::manifests::PodSpec;
 use crate::workloads::{PLAIN, Workload};
-use berth::core::io::{BindOutcome, Effect, ExtenderQuestion, ExtenderReply, Input};
-use berth::core::model::{Pod, Time};
-use berth::core::profile::{CompiledProfile, Extender, OnFailure};
-use berth::core::worker::{Next, Worker};
+use berth_core::io::{BindOutcome, Effect, ExtenderQuestion, ExtenderReply, Input};
+use berth_core::model::{Pod, Time};
+use berth_core::profile::{CompiledProfile, Extender, OnFailure};
+use berth_core::worker::{Next, Worker};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

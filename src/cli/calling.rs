@@ -1,17 +1,17 @@
 //! Extenders called by a command: with the operator's own client, under the operator's own rules.
 
 use super::inputs::{Calls, NODES};
-use crate::cluster::bind::WorkerId;
-use crate::cluster::lease::Gate;
-use crate::core::io::{AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, Input};
-use crate::core::model::{Pod, PodKey, Str};
-use crate::core::profile::CompiledProfile;
-use crate::extender::address::AddressPolicy;
-use crate::extender::{Ask, CallResult, ExtenderHealth, KeyOf, Lanes, ObjectStore, Options, Verb, VerbHealth};
-use crate::simulate::Extenders;
 use anyhow::Context;
 use axum::Router;
 use axum::http::{StatusCode, Uri, header};
+use berth_cluster::bind::WorkerId;
+use berth_cluster::lease::Gate;
+use berth_core::io::{AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, Input};
+use berth_core::model::{Pod, PodKey, Str};
+use berth_core::profile::CompiledProfile;
+use berth_extender::address::AddressPolicy;
+use berth_extender::{Ask, CallResult, ExtenderHealth, KeyOf, Lanes, ObjectStore, Options, Verb, VerbHealth};
+use berth_simulate::Extenders;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

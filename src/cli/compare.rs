@@ -2,7 +2,7 @@
 
 use super::Answer;
 use super::output::{self, Align, Format, Table, counted};
-use crate::simulate::{self, Comparison, Report, Side};
+use berth_simulate::{self as simulate, Comparison, Report, Side};
 use std::io::{self, Write};
 
 /// Rows of a list before the rest is only counted.

@@ -14,10 +14,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     match args.output {
         Format::Text => {
-            let yaml = crate::api::crd_yaml()?;
+            let yaml = berth_api::crd_yaml()?;
             output::print(|out| out.write_all(yaml.as_bytes()))?;
         }
-        Format::Json => output::print_json(&crate::api::crd_json()?)?,
+        Format::Json => output::print_json(&berth_api::crd_json()?)?,
     }
     Ok(Answer::Done)
 }

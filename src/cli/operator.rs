@@ -2,10 +2,10 @@
 
 use super::Answer;
 use super::calling::AllowArgs;
-use crate::cluster::lease::Identity;
 use crate::operator::{self, Options, OwnPod};
-use crate::telemetry::{LogFormat, init_logs};
 use anyhow::Context;
+use berth_cluster::lease::Identity;
+use berth_telemetry::{LogFormat, init_logs};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};

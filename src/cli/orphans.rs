@@ -3,9 +3,9 @@
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Align, Format, Table};
 use super::{Answer, clock};
-use crate::api::DEFAULT_SCHEDULER_NAME;
-use crate::core::model::{Pod, Str};
 use crate::operator::{self, Orphans};
+use berth_api::DEFAULT_SCHEDULER_NAME;
+use berth_core::model::{Pod, Str};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Amounts as people write them.
 
-use crate::core::model::Requests;
+use berth_core::model::Requests;
 
 /// Thousandths of a core as `500m` or `2`.
 pub(super) fn cpu(milli: i64) -> String {

@@ -14,7 +14,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let version = env!("CARGO_PKG_VERSION");
-    let served = format!("{}/{}", crate::api::GROUP, crate::api::VERSION);
+    let served = format!("{}/{}", berth_api::GROUP, berth_api::VERSION);
     match args.output {
         Format::Text => output::print(|out| writeln!(out, "berth {version} ({served})"))?,
         Format::Json => output::print_json(&BTreeMap::from([("api", served.as_str()), ("version", version)]))?,

@@ -1,8 +1,8 @@
 //! Who serves which scheduler name. Pure.
 
-use crate::api::DEFAULT_SCHEDULER_NAME;
-use crate::core::limits::PROFILES;
-use crate::core::model::Str;
+use berth_api::DEFAULT_SCHEDULER_NAME;
+use berth_core::limits::PROFILES;
+use berth_core::model::Str;
 use std::collections::BTreeMap;
 
 /// What one profile asks for.

@@ -1,7 +1,7 @@
 //! Requests that the API server forbids us, remembered for as long as they are news.
 
 use super::watches::RESOURCES;
-use crate::cluster::client::Fault;
+use berth_cluster::client::Fault;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

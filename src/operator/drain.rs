@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::known::Known;
-use crate::cluster::events::{Event, EventType, ObjectRef};
-use crate::core::model::Str;
+use berth_cluster::events::{Event, EventType, ObjectRef};
+use berth_core::model::Str;
 
 /// Pods that are told one by one: enough to be found, too few to be a storm.
 const TOLD: usize = 100;

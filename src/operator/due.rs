@@ -1,7 +1,7 @@
 //! When a status is written: conditions at once, counters seldom, nothing without a change. Pure.
 
-use crate::api::SchedulerProfileStatus;
-use crate::api::conditions::ConditionType;
+use berth_api::SchedulerProfileStatus;
+use berth_api::conditions::ConditionType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ fn is_news(written: &SchedulerProfileStatus, wanted: &Condition) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::conditions::{Accepted, Ready, SchedulingHealthy, set_condition};
+    use berth_api::conditions::{Accepted, Ready, SchedulingHealthy, set_condition};
     use k8s_openapi::jiff::Timestamp;
 
     fn status(ready: Ready, health: SchedulingHealthy, matched: i64) -> SchedulerProfileStatus {
@@ -54,7 +54,7 @@ mod tests {
         set_condition(&mut status.conditions, ready, "", 1, now);
         set_condition(&mut status.conditions, Accepted::Accepted, &matched.to_string(), 1, now);
         set_condition(&mut status.conditions, health, "", 1, now);
-        status.nodes = Some(crate::api::NodeCounts { matched, schedulable: matched });
+        status.nodes = Some(berth_api::NodeCounts { matched, schedulable: matched });
         status
     }
 

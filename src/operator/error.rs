@@ -1,8 +1,8 @@
 use super::denials::Permission;
-use crate::cluster::client::{ConnectError, Fault};
-use crate::cluster::served_crd::ServedCrdError;
-use crate::extender::address::RuleError;
-use crate::telemetry::ServeError;
+use berth_cluster::client::{ConnectError, Fault};
+use berth_cluster::served_crd::ServedCrdError;
+use berth_extender::address::RuleError;
+use berth_telemetry::ServeError;
 
 /// Why the operator ended. Each text names the object and the fix.
 #[derive(Debug, thiserror::Error)]

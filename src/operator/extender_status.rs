@@ -1,11 +1,11 @@
 //! What a status says of extenders. Pure.
 
 use super::extenders::ExtenderFacts;
-use crate::api::conditions::{ExtendersHealthy, ResolvedRefs};
-use crate::api::{CircuitState, ExtenderFailure, ExtenderState, ExtenderStatus};
-use crate::core::io::ExtenderErrorKind;
-use crate::extender::{Circuit, ExtenderHealth, SettingsError, Verb, VerbHealth};
-use crate::telemetry::HistogramSnapshot;
+use berth_api::conditions::{ExtendersHealthy, ResolvedRefs};
+use berth_api::{CircuitState, ExtenderFailure, ExtenderState, ExtenderStatus};
+use berth_core::io::ExtenderErrorKind;
+use berth_extender::{Circuit, ExtenderHealth, SettingsError, Verb, VerbHealth};
+use berth_telemetry::HistogramSnapshot;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
@@ -143,10 +143,10 @@ fn milliseconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::io::ExtenderError;
-    use crate::core::model::PodKey;
-    use crate::extender::LastError;
-    use crate::telemetry::Histogram;
+    use berth_core::io::ExtenderError;
+    use berth_core::model::PodKey;
+    use berth_extender::LastError;
+    use berth_telemetry::Histogram;
     use std::collections::BTreeMap;
     use std::time::{Duration, SystemTime};
 

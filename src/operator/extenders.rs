@@ -3,15 +3,15 @@
 use super::context::Context;
 use super::entry::Entry;
 use super::refs::{Reference, References};
-use crate::api;
-use crate::cluster::events::{Event, EventType, ObjectRef};
-use crate::core::ledger::Ledger;
-use crate::core::model::{PodKey, Str};
-use crate::core::profile::CompiledProfile;
-use crate::extender::{
+use berth_api as api;
+use berth_cluster::events::{Event, EventType, ObjectRef};
+use berth_core::ledger::Ledger;
+use berth_core::model::{PodKey, Str};
+use berth_core::profile::CompiledProfile;
+use berth_extender::{
     Change, Credentials, ExtenderHealth, KeyOf, Notice, ObjectStore, Settings, SettingsError, references,
 };
-use crate::runtime::Engine;
+use berth_runtime::Engine;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client};

@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::permissions;
-use crate::api::{crd_json, missing_fields};
-use crate::cluster::served_crd::{ServedCrdError, served_crd};
+use berth_api::{crd_json, missing_fields};
+use berth_cluster::served_crd::{ServedCrdError, served_crd};
 use kube::Client;
 use serde_json::Value;
 use std::sync::Arc;

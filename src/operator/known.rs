@@ -1,12 +1,12 @@
 //! A profile as the API server has it, and what its spec amounts to.
 
 use super::claims::Claim;
-use crate::api::conditions::Accepted;
-use crate::api::{Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus};
-use crate::cluster::revisions::Revision;
-use crate::core::model::Str;
-use crate::core::profile::CompiledProfile;
-use crate::profile::{CompileError, compile};
+use berth_api::conditions::Accepted;
+use berth_api::{Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus};
+use berth_cluster::revisions::Revision;
+use berth_core::model::Str;
+use berth_core::profile::CompiledProfile;
+use berth_profile::{CompileError, compile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 

@@ -1,12 +1,12 @@
 //! What a scrape is told: read at that moment from the engine, the lanes and the board.
 
 use super::context::Context;
-use crate::cluster::lease::LeaseState;
-use crate::cluster::prebind::PreBindCounters;
-use crate::core::worker::PreemptionTotals;
-use crate::extender::{Circuit, ExtenderHealth};
-use crate::runtime::{Ended, WorkerView};
-use crate::telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
+use berth_cluster::lease::LeaseState;
+use berth_cluster::prebind::PreBindCounters;
+use berth_core::worker::PreemptionTotals;
+use berth_extender::{Circuit, ExtenderHealth};
+use berth_runtime::{Ended, WorkerView};
+use berth_telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
 //! A worker's numbers as the status carries them. Pure.
 
 use super::status::Numbers;
-use crate::api;
-use crate::core::profile::Sampling;
-use crate::core::worker::{Storm, WorkerSnapshot};
+use berth_api as api;
+use berth_core::profile::Sampling;
+use berth_core::worker::{Storm, WorkerSnapshot};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
 use k8s_openapi::jiff::Timestamp;
 
@@ -74,9 +74,9 @@ fn percentage(sampling: Sampling, nodes: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::model::PodKey;
-    use crate::core::queue::Counts;
-    use crate::core::worker::Totals;
+    use berth_core::model::PodKey;
+    use berth_core::queue::Counts;
+    use berth_core::worker::Totals;
 
     #[test]
     fn a_snapshot_in_the_words_of_the_status() {

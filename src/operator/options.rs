@@ -1,4 +1,4 @@
-use crate::cluster::lease::Identity;
+use berth_cluster::lease::Identity;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

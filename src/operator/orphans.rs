@@ -3,9 +3,9 @@
 
 use super::context::Context;
 use super::vain::{Orphans, advice, find};
-use crate::api::{DEFAULT_SCHEDULER_NAME, MisnamedPods};
-use crate::cluster::events::{Event, EventType, ObjectRef};
-use crate::core::model::Str;
+use berth_api::{DEFAULT_SCHEDULER_NAME, MisnamedPods};
+use berth_cluster::events::{Event, EventType, ObjectRef};
+use berth_core::model::Str;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ pub(super) fn misnamed(found: &[Orphans], names: &[Str]) -> Vec<MisnamedPods> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::testing::{pod, shape};
+    use berth_core::testing::{pod, shape};
     use std::sync::Arc;
 
     fn orphans(name: &str, nearest: Option<&str>) -> Orphans {

@@ -8,14 +8,14 @@ use super::extenders::{self, Extenders};
 use super::known::{Known, Verdict};
 use super::refs::References;
 use super::writer::{self, Written};
-use crate::api::SchedulerProfile;
-use crate::cluster::client::Fault;
-use crate::cluster::foreign::ForeignBinds;
-use crate::cluster::lease::Identity;
-use crate::cluster::revisions::{Revision, Revisions};
-use crate::core::model::{PodKey, Str};
-use crate::extender::Notice;
-use crate::runtime::WorkerView;
+use berth_api::SchedulerProfile;
+use berth_cluster::client::Fault;
+use berth_cluster::foreign::ForeignBinds;
+use berth_cluster::lease::Identity;
+use berth_cluster::revisions::{Revision, Revisions};
+use berth_core::model::{PodKey, Str};
+use berth_extender::Notice;
+use berth_runtime::WorkerView;
 use futures::StreamExt;
 use kube::Api;
 use kube::core::DeserializeGuard;
@@ -101,7 +101,7 @@ impl Reconciler {
     pub(super) async fn run(
         &mut self,
         mut warm: tokio::sync::watch::Receiver<bool>,
-        health: &crate::telemetry::Health,
+        health: &berth_telemetry::Health,
         stop: &CancellationToken,
     ) {
         let api: Api<Guarded> = Api::all(self.cx.clients.rest.clone());
@@ -121,7 +121,7 @@ impl Reconciler {
                 _ = tick.tick() => {}
             }
             if self.listed {
-                health.pass(crate::telemetry::Check::Profiles);
+                health.pass(berth_telemetry::Check::Profiles);
                 self.save_good().await;
                 self.tend_extenders();
                 self.look(None);

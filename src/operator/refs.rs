@@ -2,9 +2,9 @@
 //! seconds, so that a renewed certificate is in use soon. Nothing else in the namespace is looked at.
 
 use super::denials::Denials;
-use crate::api::BundleKind;
-use crate::cluster::client::Fault;
-use crate::extender::contents;
+use berth_api::BundleKind;
+use berth_cluster::client::Fault;
+use berth_extender::contents;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};

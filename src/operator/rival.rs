@@ -1,7 +1,7 @@
 //! Whether another scheduler serves a profile's pods. Pure: time is an argument.
 
-use crate::core::model::{PodKey, Str};
-use crate::core::worker::ForeignBind;
+use berth_core::model::{PodKey, Str};
+use berth_core::worker::ForeignBind;
 use std::time::{Duration, Instant};
 
 /// How long one foreign bind is told: without another the two do not serve the same name any more.
@@ -59,8 +59,8 @@ impl Rival {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::model::Time;
-    use crate::core::testing;
+    use berth_core::model::Time;
+    use berth_core::testing;
     use std::sync::Arc;
 
     fn seen(count: u64) -> ForeignBind {

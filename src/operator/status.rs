@@ -5,10 +5,10 @@ use super::denials::Permission;
 use super::extender_status;
 use super::extenders::ExtenderFacts;
 use super::rival::Sighting;
-use crate::api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
-use crate::api::{self, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
-use crate::core::profile::{CompiledProfile, Mode};
-use crate::profile::CompileError;
+use berth_api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
+use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
+use berth_core::profile::{CompiledProfile, Mode};
+use berth_profile::CompileError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
 use k8s_openapi::jiff::Timestamp;
 
@@ -262,7 +262,7 @@ fn mode(profile: &CompiledProfile) -> api::Mode {
 
 fn names(grant: &Grant) -> Vec<SchedulerNameStatus> {
     let Grant::Names(names) = grant else { return Vec::new() };
-    let one = |(name, state): &(crate::core::model::Str, NameState)| SchedulerNameStatus {
+    let one = |(name, state): &(berth_core::model::Str, NameState)| SchedulerNameStatus {
         name: name.to_string(),
         state: Some(match state {
             NameState::Serving => SchedulerNameState::Serving,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::conditions::{ConditionType, find_condition};
+use berth_api::conditions::{ConditionType, find_condition};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -21,7 +21,7 @@ impl Scene {
     fn new() -> Self {
         Self {
             profile: CompiledProfile::default_preset("a"),
-            error: crate::profile::compile("A", &api::SchedulerProfileSpec::default()).unwrap_err(),
+            error: berth_profile::compile("A", &api::SchedulerProfileSpec::default()).unwrap_err(),
             grant: Grant::Names(vec![("a".into(), NameState::Serving)]),
             numbers: Numbers {
                 nodes: api::NodeCounts { matched: 3, schedulable: 2 },
@@ -33,7 +33,7 @@ impl Scene {
             lacks: Vec::new(),
             extenders: ExtenderFacts::default(),
             rival: Sighting {
-                pod: crate::core::model::PodKey { namespace: "ns".into(), name: "p".into() },
+                pod: berth_core::model::PodKey { namespace: "ns".into(), name: "p".into() },
                 node: "n1".into(),
                 by: Some("kube-scheduler".into()),
             },

@@ -3,7 +3,7 @@
 //! No scheduler can find these alone: each looks only at pods of its own name. Here one process knows every profile, and
 //! a scheduler that it does not know gives itself away by writing `PodScheduled` into its pods.
 
-use crate::core::model::{Pod, PodKey, Str};
+use berth_core::model::{Pod, PodKey, Str};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,8 +79,8 @@ pub fn advice(orphans: &Orphans) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::model::ScheduledCondition;
-    use crate::core::testing::{pod, shape};
+    use berth_core::model::ScheduledCondition;
+    use berth_core::testing::{pod, shape};
 
     const NOW: i64 = 600_000_000;
 

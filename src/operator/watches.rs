@@ -1,12 +1,12 @@
 //! The kinds that are watched, in one table; and what their watches say into the ledger.
 
-use crate::cluster::client::Clients;
-use crate::cluster::watch::{
+use berth_cluster::client::Clients;
+use berth_cluster::watch::{
     self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
     PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
     StorageClasses, Taps, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
 };
-use crate::runtime::{Engine, Feed, Seen, Tracked};
+use berth_runtime::{Engine, Feed, Seen, Tracked};
 use std::sync::Arc;
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;

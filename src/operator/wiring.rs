@@ -1,14 +1,14 @@
 //! Where workers' effects go: the lanes before and of binds, that of evictions, the writer of refusals, events.
 
-use crate::cluster::bind::{BindLane, BindRequest, Deliver, Held, WorkerId};
-use crate::cluster::events::{Event, EventSink};
-use crate::cluster::evict::{EvictLane, EvictRequest};
-use crate::cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeRequest};
-use crate::cluster::refusal::RefusalWriter;
-use crate::core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
-use crate::core::model::{Pod, Str};
-use crate::extender::{Ask, Lanes};
-use crate::runtime::{Outlets, Refusal};
+use berth_cluster::bind::{BindLane, BindRequest, Deliver, Held, WorkerId};
+use berth_cluster::events::{Event, EventSink};
+use berth_cluster::evict::{EvictLane, EvictRequest};
+use berth_cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeRequest};
+use berth_cluster::refusal::RefusalWriter;
+use berth_core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
+use berth_core::model::{Pod, Str};
+use berth_extender::{Ask, Lanes};
+use berth_runtime::{Outlets, Refusal};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
 

@@ -2,9 +2,9 @@
 //! truth.
 
 use super::known::Known;
-use crate::api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION};
-use crate::cluster::client::Fault;
-use crate::core::model::Str;
+use berth_api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION};
+use berth_cluster::client::Fault;
+use berth_core::model::Str;
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};

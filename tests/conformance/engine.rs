@@ -7,11 +7,11 @@
 use super::answer::Answer;
 use super::cluster::Drawn;
 use super::preemption::{Live, offset};
-use berth::core::cycle::Scheduler;
-use berth::core::ledger::Ledger;
-use berth::core::model::Pod;
-use berth::core::preemption::{Limits, Outcome, Search};
-use berth::core::profile::CompiledProfile;
+use berth_core::cycle::Scheduler;
+use berth_core::ledger::Ledger;
+use berth_core::model::Pod;
+use berth_core::preemption::{Limits, Outcome, Search};
+use berth_core::profile::CompiledProfile;
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -66,14 +66,14 @@ fn explain(drawn: &Drawn) -> Answer {
         Ok(inputs) => inputs,
         Err(error) => return Answer { pods: Vec::new(), error: error.to_string() },
     };
-    let mut report = berth::explain::explain(&inputs.cluster, &inputs.profiles, None);
-    berth::explain::add_preemption(&mut report, &inputs.cluster, &inputs.profiles, NOW_UNIX_US);
+    let mut report = berth_explain::explain(&inputs.cluster, &inputs.profiles, None);
+    berth_explain::add_preemption(&mut report, &inputs.cluster, &inputs.profiles, NOW_UNIX_US);
     let mut answer: Answer = serde_json::from_value(serde_json::to_value(&report).unwrap()).unwrap();
     let ledger = inputs.cluster.ledger();
     for pod in inputs.cluster.pending() {
         let of_pod = answer.pods.iter_mut().find(|of| *of.name == *pod.key.name && *of.namespace == *pod.key.namespace);
         let preemption = of_pod.and_then(|of_pod| of_pod.preemption.as_mut());
-        let profile = berth::simulate::serving(&inputs.profiles, pod);
+        let profile = berth_simulate::serving(&inputs.profiles, pod);
         if let (Some(preemption), Some(profile)) = (preemption, profile) {
             preemption.detail.live = live(profile, &ledger, &Arc::new(Pod::clone(pod)), offset(drawn));
         }

@@ -3,7 +3,7 @@
 
 use super::cluster::draw_cluster;
 use berth::cli::{converted, converted_back, inputs_from};
-use berth::core::profile::CompiledProfile;
+use berth_core::profile::CompiledProfile;
 use std::sync::Arc;
 
 /// Seeds looked at; every other one has a configuration.

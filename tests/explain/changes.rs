@@ -4,7 +4,7 @@ use super::apply::apply;
 use super::cluster::{Drawn, draw_cluster};
 use super::draw::Draw;
 use berth::cli::inputs_from;
-use berth::explain::{self, Report};
+use berth_explain::{self as explain, Report};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

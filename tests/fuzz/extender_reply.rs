@@ -3,10 +3,10 @@
 
 use crate::choices::Choices;
 use crate::mutate::mutate;
-use berth::core::io::NodeVictims;
-use berth::core::model::Str;
-use berth::extender::Budget;
-use berth::extender::wire::{
+use berth_core::io::NodeVictims;
+use berth_core::model::Str;
+use berth_extender::Budget;
+use berth_extender::wire::{
     BindVisitor, FilterReply, FilterVisitor, MESSAGE_BYTES, NodeForm, PreemptVisitor, PrioritizeVisitor, Scanner, Visit,
 };
 use serde_json::{Value, json};

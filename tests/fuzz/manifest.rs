@@ -2,12 +2,12 @@
 
 use crate::choices::Choices;
 use crate::mutate::mutate;
-use berth::cluster::decode::{Decoder, Object, from_manifest};
-use berth::cluster::slim::{SlimNode, SlimPod, known, unknown};
-use berth::core::cycle::{Explanation, explain};
-use berth::core::ledger::Ledger;
-use berth::core::model::Pod;
-use berth::core::profile::CompiledProfile;
+use berth_cluster::decode::{Decoder, Object, from_manifest};
+use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
+use berth_core::cycle::{Explanation, explain};
+use berth_core::ledger::Ledger;
+use berth_core::model::Pod;
+use berth_core::profile::CompiledProfile;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

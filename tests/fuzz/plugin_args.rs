@@ -3,9 +3,9 @@
 
 use crate::choices::Choices;
 use crate::mutate::mutate;
-use berth::api::SchedulerProfileSpec;
-use berth::core::profile::{CompiledProfile, Filter, FitStrategy, Score, SpreadDefaults};
-use berth::profile::compile;
+use berth_api::SchedulerProfileSpec;
+use berth_core::profile::{CompiledProfile, Filter, FitStrategy, Score, SpreadDefaults};
+use berth_profile::compile;
 use serde_json::{Value, json};
 
 pub(crate) fn target(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Quantities against arithmetic on decimal texts: slow, plain, and without any bound on size.
 
 use crate::choices::Choices;
-use berth::core::model::Quantity;
+use berth_core::model::Quantity;
 
 const LARGEST: u128 = i64::MAX as u128 * 1_000_000_000;
 const SUFFIXES: [(&str, i64, u32); 16] = [

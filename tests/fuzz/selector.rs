@@ -1,11 +1,11 @@
 //! Label selectors, as pods and as profiles write them, against a naive reading of the JSON.
 
 use crate::choices::Choices;
-use berth::api::SchedulerProfileSpec;
-use berth::cluster::decode::decode_pod;
-use berth::cluster::slim::SlimPod;
-use berth::core::model::Labels;
-use berth::profile::compile;
+use berth_api::SchedulerProfileSpec;
+use berth_cluster::decode::decode_pod;
+use berth_cluster::slim::SlimPod;
+use berth_core::model::Labels;
+use berth_profile::compile;
 use serde_json::{Value, json};
 
 const KEYS: [&str; 5] = ["app", "tier", "example.com/zone", "a.b-c_d", "x"];

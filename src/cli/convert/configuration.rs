@@ -2,11 +2,11 @@
 
 use super::Written;
 use super::yaml::{self, Document};
-use crate::api::SchedulerProfileSpec;
 use crate::cli::inputs::{Convertible, InputError};
-use crate::profile::export::{self, Profile};
-use crate::profile::import::Loss;
 use anyhow::anyhow;
+use berth_api::SchedulerProfileSpec;
+use berth_convert::export::{self, Profile};
+use berth_convert::import::Loss;
 use serde_json::json;
 
 /// A profile with where it stands, for those who read of its losses.

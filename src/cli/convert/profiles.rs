@@ -2,9 +2,9 @@
 
 use super::Written;
 use super::yaml::{self, Document};
-use crate::api::{self, DEFAULT_SCHEDULER_NAME, SchedulerProfileSpec};
 use crate::cli::inputs::{Convertible, Imported, InputError, check_profile};
-use crate::profile::import::ImportedProfile;
+use berth_api::{self as api, DEFAULT_SCHEDULER_NAME, SchedulerProfileSpec};
+use berth_convert::import::ImportedProfile;
 use serde_json::{Map, Value, json};
 
 /// Longest name of a profile.

@@ -1,6 +1,6 @@
 //! YAML as people write it: blocks, short parts on one line, and comments above what they are about.
 
-use crate::api::Duration;
+use berth_api::Duration;
 use serde_json::{Map, Value};
 
 /// Longest line that a part of the document is put on.

@@ -1,7 +1,7 @@
 //! What would place a pod, and when it is tried next.
 
 use super::text::View;
-use crate::explain::{Next, PodReport};
+use berth_explain::{Next, PodReport};
 use std::io::{self, Write};
 
 /// Writes both, where the report has them.

@@ -15,9 +15,9 @@ mod why;
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
 use super::{Answer, clock};
-use crate::core::model::{Pod, PodKey};
-use crate::explain::{self, SEARCHED};
 use anyhow::bail;
+use berth_core::model::{Pod, PodKey};
+use berth_explain::{self as explain, SEARCHED};
 
 /// Names that one line gives before it only counts.
 const NAMES_PER_LINE: usize = 3;
@@ -90,7 +90,7 @@ fn named(text: &str, namespace: &str) -> anyhow::Result<PodKey> {
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let loaded = live::load(&args.source)?;
     let (cluster, profiles) = (&loaded.inputs.cluster, &loaded.inputs.profiles);
-    output::notes(loaded.inputs.notes.iter().chain(&crate::simulate::unasked(cluster, profiles)));
+    output::notes(loaded.inputs.notes.iter().chain(&berth_simulate::unasked(cluster, profiles)));
     let only = match (&args.name, &args.pod) {
         (Some(name), _) => Some(named(name, loaded.default_namespace())?),
         (None, pod) => pod.clone(),

@@ -2,8 +2,8 @@
 
 use super::text::{View, shown, write_rest};
 use crate::cli::output::{Align, Table};
-use crate::explain::{NodeReport, PodReport};
-use crate::simulate::serving;
+use berth_explain::{NodeReport, PodReport};
+use berth_simulate::serving;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 

@@ -5,9 +5,9 @@ use crate::cli::inputs::Inputs;
 use crate::cli::live::Loaded;
 use crate::cli::output::{Align, Table, counted};
 use crate::cli::units;
-use crate::core::ledger::Ledger;
-use crate::core::model::{Pod, PodKey};
-use crate::explain::{self, Detail, NodeReport, PodReport, Report};
+use berth_core::ledger::Ledger;
+use berth_core::model::{Pod, PodKey};
+use berth_explain::{self as explain, Detail, NodeReport, PodReport, Report};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -130,7 +130,7 @@ fn write_scores(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> i
     let Some((_, scores, best)) = rows.iter().max_by_key(|(_, _, total)| *total) else { return Ok(()) };
     let (plugins, best): (Vec<&str>, i64) = (scores.keys().copied().collect(), *best);
     rows.sort_by_key(|(name, _, total)| (std::cmp::Reverse(*total), *name));
-    let profile = crate::simulate::serving(&view.inputs.profiles, view.pod);
+    let profile = berth_simulate::serving(&view.inputs.profiles, view.pod);
     let weight = |plugin: &str| {
         let weights = profile.iter().flat_map(|p| &p.scores);
         weights.into_iter().find(|(score, _)| score.name() == plugin).map_or(1, |(_, weight)| *weight)

@@ -3,8 +3,8 @@
 use super::text::{View, in_words};
 use crate::cli::output::{Align, Table};
 use crate::cli::units;
-use crate::explain::{self, Detail, NodeReport, PodReport};
-use crate::simulate::{Cluster, serving};
+use berth_explain::{self as explain, Detail, NodeReport, PodReport};
+use berth_simulate::{Cluster, serving};
 use std::io::{self, Write};
 
 /// Why there is no node by that name, with one that is nearly called so.

@@ -2,10 +2,10 @@
 
 use super::InputError;
 use super::documents::Object;
-use crate::api::{self, BundleKind};
-use crate::core::model::Str;
-use crate::core::profile::CompiledProfile;
-use crate::extender::{Settings, SettingsError, contents};
+use berth_api::{self as api, BundleKind};
+use berth_core::model::Str;
+use berth_core::profile::CompiledProfile;
+use berth_extender::{Settings, SettingsError, contents};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use super::documents::{self, Object, Origin};
 use super::files::Source;
 use super::policy_sources::{FoundPolicies, reference};
 use super::vendors;
-use crate::profile::import::{self, Form, Import, KIND, POLICY_KEY};
+use berth_convert::import::{self, Form, Import, KIND, POLICY_KEY};
 use serde_json::Value;
 
 /// A document that was read.

@@ -5,7 +5,7 @@ use super::documents::{self, Object, Origin};
 use super::files::Source;
 use super::objects::is_profile;
 use super::{InputError, count, profiles, read};
-use crate::api::{self, SchedulerProfile};
+use berth_api::{self as api, SchedulerProfile};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

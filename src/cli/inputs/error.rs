@@ -120,7 +120,7 @@ pub enum InputError {
     },
     /// The custom resource definition is unusable: an error of this program.
     #[error("the custom resource definition of SchedulerProfile: {0}")]
-    Crd(#[from] crate::api::CrdError),
+    Crd(#[from] berth_api::CrdError),
 }
 
 fn unreadable(cause: &io::Error) -> String {

@@ -23,9 +23,9 @@ pub(crate) use conversion::{Convertible, check_profile, convertible, convertible
 pub use error::InputError;
 
 use super::output::counted as count;
-use crate::api;
-use crate::core::profile::CompiledProfile;
-use crate::simulate::Cluster;
+use berth_api as api;
+use berth_core::profile::CompiledProfile;
+use berth_simulate::Cluster;
 use documents::Object;
 use serde_json::Value;
 use std::path::PathBuf;

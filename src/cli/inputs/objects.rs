@@ -4,9 +4,9 @@ use super::calls::Calls;
 use super::configurations::{self, form, is_config_map, names_a_policy};
 use super::documents::{Object, Origin};
 use super::{InputError, count};
-use crate::api;
-use crate::cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
-use crate::simulate::Cluster;
+use berth_api as api;
+use berth_cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
+use berth_simulate::Cluster;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

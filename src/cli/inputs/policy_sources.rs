@@ -3,7 +3,7 @@
 use super::configurations::full_name;
 use super::documents::{self, Object, Origin};
 use super::files::{self, Source};
-use crate::profile::import::{NamedPolicy, POLICY_KEY, PolicySources};
+use berth_convert::import::{NamedPolicy, POLICY_KEY, PolicySources};
 use std::path::{Path, PathBuf};
 
 /// The inputs, as the configuration at `origin` sees them.

@@ -3,7 +3,7 @@
 use super::InputError;
 use super::configurations::documents_in;
 use super::documents::Object;
-use crate::profile::import::{API_VERSION, KIND};
+use berth_convert::import::{API_VERSION, KIND};
 use serde_json::{Value, json};
 
 /// The configurations that `object` holds or stands for; `None` if it is of no such kind.

@@ -1,14 +1,14 @@
 //! The kinds that the engine reads, and what becomes of each; the table follows that of the operator's watches.
 
 use crate::cli::output::counted;
-use crate::cluster::watch::{
+use anyhow::bail;
+use berth_cluster::watch::{
     self, BadObject, CallError, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Listed, Namespaces, Nodes,
     PersistentVolumeClaims, PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers,
     Services, StatefulSets, StorageClasses, VolumeAttachments, WatchOptions, Watched,
 };
-use crate::core::ledger::Object;
-use crate::simulate::Cluster;
-use anyhow::bail;
+use berth_core::ledger::Object;
+use berth_simulate::Cluster;
 use futures::FutureExt;
 use kube::Client;
 
@@ -101,7 +101,7 @@ fn settled<W: Watched>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::scripted::{Reply, Scripted};
+    use berth_testing::{Reply, Scripted};
     use serde_json::{Value, json};
 
     /// A cluster with a node and two pods, where one path answers otherwise.

@@ -17,8 +17,8 @@ mod profiles;
 pub(crate) use args::SourceArgs;
 
 use super::inputs::{self, Calls, InputArgs, Inputs};
-use crate::cluster::client;
 use anyhow::Context;
+use berth_cluster::client;
 
 /// Inputs, and whose pods are asked about.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! The cluster's SchedulerProfiles, compiled as the operator compiles them.
 
-use crate::api;
 use crate::cli::inputs;
-use crate::core::profile::CompiledProfile;
-use crate::simulate::Cluster;
 use anyhow::anyhow;
+use berth_api as api;
+use berth_core::profile::CompiledProfile;
+use berth_simulate::Cluster;
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
@@ -33,7 +33,7 @@ pub(super) async fn read(
             ));
             Vec::new()
         }
-        Err(error) => return Err(anyhow!("{}: {}", api::CRD_NAME, crate::cluster::client::root_cause(&error))),
+        Err(error) => return Err(anyhow!("{}: {}", api::CRD_NAME, berth_cluster::client::root_cause(&error))),
     };
     if objects.is_empty() {
         notes.push(

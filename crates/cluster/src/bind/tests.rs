@@ -1,0 +1,315 @@
+//! The lane against scripted HTTP: every outcome of the table, and what is not sent.
+
+use super::*;
+use crate::lease::Gate;
+use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, pod, until};
+use berth_core::io::BindOutcome;
+use serde_json::json;
+use std::future::Future;
+
+const W1: WorkerId = WorkerId(1);
+const W2: WorkerId = WorkerId(2);
+
+struct Rig {
+    server: Scripted,
+    lane: BindLane,
+    gate: Gate,
+    told: Inputs,
+}
+
+fn quick() -> Options {
+    Options { timeout: Duration::from_millis(300), ..Options::default() }
+}
+
+impl Rig {
+    async fn new<F, R>(options: Options, script: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        Self::with_gate(options, Gate::new(), script).await
+    }
+
+    async fn with_gate<F, R>(options: Options, gate: Gate, script: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        let server = Scripted::start(script).await;
+        open(&gate);
+        let (told, deliver) = inbox();
+        let lane = BindLane::new(server.client(), options, gate.clone(), deliver);
+        Self { server, lane, gate, told }
+    }
+
+    fn submit(&self, worker: WorkerId, attempt: u64, namespace: &str) {
+        let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
+        self.lane.submit(worker, BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into() });
+    }
+
+    fn told(&self) -> Vec<(WorkerId, Input)> {
+        self.told.lock().unwrap().clone()
+    }
+
+    async fn outcomes(&self, many: usize) -> Vec<BindOutcome> {
+        until("outcomes", || self.told().len() >= many).await;
+        let outcome = |(_, input)| match input {
+            Input::BindEnded { outcome, .. } => outcome,
+            other => panic!("{other:?}"),
+        };
+        self.told().into_iter().map(outcome).collect()
+    }
+}
+
+fn seen(name: &str, node: Option<&str>) -> Reply {
+    Reply::json(200, json!({"metadata": {"name": name, "uid": format!("uid-{name}")}, "spec": {"nodeName": node}}))
+}
+
+fn is_bind(asked: &Asked) -> bool {
+    asked.method == "POST"
+}
+
+#[tokio::test]
+async fn a_bind_carries_the_uid_and_ends_bound() {
+    let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
+    rig.submit(W1, 1, "ns");
+    assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
+    let asked = &rig.server.requests()[0];
+    assert_eq!(asked.path, "/api/v1/namespaces/ns/pods/p1/binding");
+    assert!(asked.query.contains("timeout=300ms"), "{}", asked.query);
+    assert_eq!(
+        asked.body,
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p1", "namespace": "ns", "uid": "uid-p1"},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}})
+    );
+    until("landed", || rig.lane.counters().in_flight == 0).await;
+    assert_eq!(rig.lane.counters(), BindCounters { sent: 1, bound: 1, ..BindCounters::default() });
+}
+
+/// One bind, answered with `code`; the pod then reads as `pod`.
+async fn refused_with(code: u16, pod: impl Fn() -> Reply + Send + Sync + Clone + 'static) -> (Vec<BindOutcome>, usize) {
+    let rig = Rig::new(quick(), move |asked| {
+        let pod = pod.clone();
+        async move { if is_bind(&asked) { Reply::status(code, "why") } else { pod() } }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    (rig.outcomes(1).await, rig.server.count("POST", "/binding"))
+}
+
+#[tokio::test]
+async fn conflicts_and_missing_objects_are_read_back() {
+    let elsewhere = BindOutcome::BoundElsewhere { node: Some("n2".into()) };
+    let refused = BindOutcome::Refused { message: "why".into() };
+    assert_eq!(refused_with(409, || seen("p1", Some("n1"))).await, (vec![BindOutcome::Bound], 1));
+    assert_eq!(refused_with(409, || seen("p1", Some("n2"))).await, (vec![elsewhere], 1));
+    assert_eq!(refused_with(409, || seen("p1-again", None)).await, (vec![BindOutcome::PodGone], 1));
+    assert_eq!(refused_with(409, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodGone], 1));
+    assert_eq!(refused_with(409, || seen("p1", None)).await, (vec![refused.clone()], 4));
+    assert_eq!(refused_with(404, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodGone], 1));
+    assert_eq!(refused_with(404, || seen("p1", None)).await, (vec![refused.clone()], 1));
+    for code in [400, 403, 422] {
+        assert_eq!(refused_with(code, || seen("p1", None)).await, (vec![refused.clone()], 1), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_throttled_bind_goes_again_after_the_pause() {
+    let rig = Rig::new(quick(), |asked| async move {
+        if asked.number == 0 { Reply::status(429, "slow down").retry_after(1) } else { Reply::status(201, "") }
+    })
+    .await;
+    let start = std::time::Instant::now();
+    rig.submit(W1, 1, "ns");
+    until("throttled", || rig.lane.counters().throttled == 1).await;
+    rig.submit(W2, 2, "ns");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Bound, BindOutcome::Bound]);
+    assert!(start.elapsed() >= Duration::from_millis(900), "the pause was not kept: {:?}", start.elapsed());
+    assert!(rig.lane.share(1) < 64, "the lane did not slow down");
+}
+
+#[tokio::test]
+async fn a_throttled_bind_can_be_taken_back() {
+    let rig = Rig::new(quick(), |_| async { Reply::status(429, "slow down").retry_after(25) }).await;
+    rig.submit(W1, 1, "ns");
+    until("throttled", || rig.lane.counters().throttled == 1 && rig.lane.counters().queued == 1).await;
+    assert_eq!(rig.lane.revoke(W1), [AttemptId(1)]);
+    assert!(rig.told().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
+    for code in [500, 503, 504] {
+        let rig = Rig::new(quick(), move |asked| async move {
+            match (asked.number, is_bind(&asked)) {
+                (0, _) => Reply::status(code, "etcdserver: request timed out"),
+                (_, false) => seen("p1", None),
+                (2, true) => Reply::status(500, "again"),
+                _ => Reply::status(201, ""),
+            }
+        })
+        .await;
+        rig.submit(W1, 1, "ns");
+        assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
+        let binds: Vec<_> = rig.server.requests().into_iter().filter(is_bind).collect();
+        assert_eq!(binds.len(), 3);
+        assert!(binds.iter().all(|b| b.path == binds[0].path && b.body == binds[0].body), "not the same bind");
+        assert_eq!(rig.lane.counters().unknown, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_is_settled_by_what_the_pod_shows() {
+    let rows = [
+        (Some("n1"), "p1", BindOutcome::Bound),
+        (Some("n2"), "p1", BindOutcome::BoundElsewhere { node: Some("n2".into()) }),
+        (None, "recreated", BindOutcome::PodGone),
+    ];
+    for (node, name, want) in rows {
+        let rig = Rig::new(quick(), move |asked| async move {
+            if is_bind(&asked) { Reply::hang().await } else { seen(name, node) }
+        })
+        .await;
+        rig.submit(W1, 1, "ns");
+        assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, want]);
+        assert_eq!(rig.server.count("POST", "/binding"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_of_an_unbound_pod_repeats_the_bind() {
+    let rig = Rig::new(quick(), |asked| async move {
+        match (asked.number, is_bind(&asked)) {
+            (0, _) => Reply::hang().await,
+            (_, true) => Reply::status(201, ""),
+            _ => seen("p1", None),
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
+    assert_eq!(rig.server.count("POST", "/binding"), 2);
+    until("settled", || rig.lane.counters().unsettled == 0).await;
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_hide_a_request_that_may_still_land() {
+    let rig = Rig::new(quick(), |asked| async move {
+        match (asked.number, is_bind(&asked)) {
+            (0, _) => Reply::hang().await,
+            (_, true) => Reply::status(403, "webhook says no"),
+            (n, false) if n < 3 => seen("p1", None),
+            _ => seen("p1", Some("n1")),
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound], "the first request landed late");
+}
+
+#[tokio::test]
+async fn one_hanging_namespace_holds_itself_only() {
+    let options = Options { unknown_limit: 3, ..quick() };
+    let rig = Rig::new(options, |asked| async move {
+        if asked.path.contains("/namespaces/hung/") && is_bind(&asked) {
+            Reply::hang().await
+        } else if is_bind(&asked) {
+            Reply::status(201, "")
+        } else {
+            let name = asked.path.rsplit('/').next().unwrap().to_owned();
+            seen(&name, None)
+        }
+    })
+    .await;
+    for attempt in 0..4 {
+        rig.submit(W1, attempt, "hung");
+    }
+    let held = rig.lane.held();
+    until("held", || held.borrow().holds("hung")).await;
+    assert!(!held.borrow().holds("fine"));
+    rig.submit(W1, 10, "hung");
+    rig.submit(W1, 11, "fine");
+    let bound = (W1, Input::BindEnded { attempt: AttemptId(11), outcome: BindOutcome::Bound });
+    until("the other namespace is served", || rig.told().contains(&bound)).await;
+    assert_eq!(rig.lane.revoke(W1), [AttemptId(10)], "the held one was not sent");
+}
+
+#[tokio::test]
+async fn nothing_is_sent_through_a_shut_gate() {
+    let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
+    rig.gate.shut();
+    rig.submit(W1, 1, "ns");
+    rig.submit(W2, 2, "ns");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(rig.lane.counters().queued, 2);
+    assert_eq!(rig.lane.load().waiting(), 2);
+    assert!(rig.server.requests().is_empty());
+    assert_eq!(rig.lane.revoke(W1), [AttemptId(1)]);
+    rig.gate.hold_until(tokio::time::Instant::now() + Duration::from_mins(1));
+    rig.gate.admit();
+    assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
+    assert_eq!(rig.told()[0].0, W2);
+}
+
+#[tokio::test]
+async fn leadership_lost_while_a_pod_is_read_back_stops_the_repeat() {
+    let gate = Gate::new();
+    let shut = gate.clone();
+    let rig = Rig::with_gate(quick(), gate, move |asked| {
+        if !is_bind(&asked) {
+            shut.shut();
+        }
+        async move { if is_bind(&asked) { Reply::status(500, "oops") } else { seen("p1", None) } }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    until("read back", || rig.server.count("GET", "/p1") == 1).await;
+    // Time for the repeat that must not come: several times its pause.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(rig.server.count("POST", "/binding"), 1);
+    assert_eq!(rig.lane.counters().unsettled, 1, "it stays assumed");
+}
+
+#[tokio::test]
+async fn binds_wait_out_an_api_server_that_is_away() {
+    let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
+    let away = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let client = kube::Client::try_from(kube::Config::new(format!("http://{away}").parse().unwrap())).unwrap();
+    let deliver: Deliver = Arc::new(|_, input| panic!("told {input:?}"));
+    let lane = BindLane::new(client, quick(), rig.gate.clone(), deliver);
+    let pod = Arc::new(pod("ns", "p"));
+    lane.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into() });
+    until("several tries", || lane.counters().throttled >= 3).await;
+    assert_eq!(lane.counters().unknown, 0, "what never left is not in doubt");
+    until("queued again", || !lane.revoke(W1).is_empty()).await;
+}
+
+#[tokio::test]
+async fn shutdown_gives_back_the_unsent_and_awaits_the_sent() {
+    let options = Options { concurrency: 1, timeout: Duration::from_secs(10), ..quick() };
+    let rig = Rig::new(options, |_| async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Reply::status(201, "")
+    })
+    .await;
+    for attempt in 0..3 {
+        rig.submit(W1, attempt, "ns");
+    }
+    until("one sent", || rig.server.requests().len() == 1).await;
+    let left = rig.lane.shutdown(Duration::from_secs(10)).await;
+    assert_eq!(left, Leftover { unsent: vec![(W1, AttemptId(1)), (W1, AttemptId(2))], unsettled: 0 });
+    assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
+    rig.submit(W1, 9, "ns");
+    assert_eq!(rig.told()[1], (W1, Input::BindRevoked { attempt: AttemptId(9) }));
+    assert_eq!(rig.server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_ever() {
+    let options = Options { timeout: Duration::from_secs(60), ..quick() };
+    let rig = Rig::new(options, |_| Reply::hang()).await;
+    rig.submit(W1, 1, "ns");
+    until("sent", || rig.server.requests().len() == 1).await;
+    let left = rig.lane.shutdown(Duration::from_millis(50)).await;
+    assert_eq!(left, Leftover { unsent: vec![], unsettled: 1 });
+}

@@ -1,0 +1,193 @@
+//! Binds whose outcome is unknown: each is read back and repeated, the same pod to the same node, until the answer is
+//! definite. They have a few slots of their own, so that a hanging webhook takes none of the lane's.
+//!
+//! Pure: time is an argument.
+
+use super::schedule::Item;
+use super::{Held, WorkerId};
+use berth_core::io::AttemptId;
+use berth_core::model::Str;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Requests of this lane at once: enough to settle an outage's leftovers in seconds, few beside the lane's own.
+const SLOTS: usize = 8;
+
+/// Slots that one namespace may take while another waits: its webhook may hang.
+const SLOTS_PER_NAMESPACE: usize = SLOTS / 2;
+
+/// First pause before a repeat; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Longest pause before a repeat: an outcome is known within 2 s after the API server is well again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
+
+#[derive(Debug)]
+struct Entry {
+    item: Item,
+    due: Instant,
+    pause: Duration,
+}
+
+/// Those binds, waiting for their next try or being tried.
+#[derive(Debug)]
+pub(super) struct Unknown {
+    limit: usize,
+    waiting: Vec<Entry>,
+    /// Tries under way, by namespace.
+    tried: BTreeMap<Str, usize>,
+}
+
+/// A try under way; give it back with [`Unknown::again`] or [`Unknown::settled`].
+#[derive(Debug)]
+pub(super) struct Try {
+    pub(super) item: Item,
+    pause: Duration,
+}
+
+impl Unknown {
+    /// `limit`: from how many on namespaces are held.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit: limit.max(1), waiting: Vec::new(), tried: BTreeMap::new() }
+    }
+
+    /// How many there are, tries under way included.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.trying()
+    }
+
+    fn trying(&self) -> usize {
+        self.tried.values().sum()
+    }
+
+    pub(super) fn add(&mut self, item: Item, now: Instant) {
+        self.waiting.push(Entry { item, due: now + FIRST_PAUSE, pause: FIRST_PAUSE });
+    }
+
+    /// Takes one whose time has come, or says when the next one's will; `None`: nothing until something changes.
+    pub(super) fn next(&mut self, now: Instant) -> Result<Try, Option<Instant>> {
+        if self.trying() >= SLOTS {
+            return Err(None);
+        }
+        let busy = |entry: &Entry| self.tried.get(&entry.item.request.pod.key.namespace).copied().unwrap_or(0);
+        let mut best: Option<(usize, (usize, Instant))> = None;
+        let mut soonest: Option<Instant> = None;
+        for (at, entry) in self.waiting.iter().enumerate() {
+            let rank = (busy(entry), entry.due);
+            if rank.0 >= SLOTS_PER_NAMESPACE {
+                continue;
+            }
+            soonest = Some(soonest.map_or(entry.due, |s| s.min(entry.due)));
+            if entry.due <= now && best.is_none_or(|(_, b)| rank < b) {
+                best = Some((at, rank));
+            }
+        }
+        let Some((at, _)) = best else { return Err(soonest) };
+        let entry = self.waiting.swap_remove(at);
+        *self.tried.entry(entry.item.request.pod.key.namespace.clone()).or_default() += 1;
+        Ok(Try { item: entry.item, pause: entry.pause })
+    }
+
+    /// The answer is definite: the bind is handed out for its worker to be told.
+    pub(super) fn settled(&mut self, done: Try) -> Item {
+        self.leave(&done.item);
+        done.item
+    }
+
+    /// The answer is still open: it is tried again after a pause, not before `earliest`.
+    pub(super) fn again(&mut self, open: Try, now: Instant, earliest: Option<Instant>) {
+        self.leave(&open.item);
+        let due = (now + open.pause).max(earliest.unwrap_or(now));
+        self.waiting.push(Entry { item: open.item, due, pause: (open.pause * 2).min(LONGEST_PAUSE) });
+    }
+
+    fn leave(&mut self, item: &Item) {
+        let namespace = &item.request.pod.key.namespace;
+        if let Some(count) = self.tried.get_mut(namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.tried.remove(namespace);
+            }
+        }
+    }
+
+    /// Stops repeating one of which evidence came another way. One being tried ends by its own answer.
+    pub(super) fn forget(&mut self, worker: WorkerId, attempt: AttemptId) {
+        self.waiting.retain(|e| e.item.worker != worker || e.item.request.attempt != attempt);
+    }
+
+    /// What must not be decided at present.
+    pub(super) fn held(&self) -> Held {
+        if self.len() >= self.limit * 2 {
+            return Held::All;
+        }
+        if self.len() < self.limit {
+            return Held::None;
+        }
+        let waiting = self.waiting.iter().map(|e| &e.item.request.pod.key.namespace);
+        let mut names: Vec<Str> = waiting.chain(self.tried.keys()).cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        Held::Namespaces(names.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bind::BindRequest;
+    use crate::scripted::pod;
+    use std::sync::Arc;
+
+    fn item(attempt: u64, namespace: &str) -> Item {
+        let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
+        Item::new(WorkerId(1), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() })
+    }
+
+    #[tokio::test]
+    async fn repeats_wait_longer_each_time_but_never_long() {
+        let (mut u, mut now) = (Unknown::new(4), Instant::now());
+        u.add(item(0, "a"), now);
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            let Err(Some(due)) = u.next(now) else { panic!("due at once") };
+            pauses.push((due - now).as_millis());
+            now = due;
+            let open = u.next(now).unwrap();
+            u.again(open, now, None);
+        }
+        assert_eq!(pauses, [250, 250, 500, 1_000, 1_500, 1_500]);
+    }
+
+    #[tokio::test]
+    async fn one_hanging_namespace_takes_half_the_slots_at_most() {
+        let (mut u, start) = (Unknown::new(100), Instant::now());
+        for attempt in 0..20 {
+            u.add(item(attempt, "hung"), start);
+        }
+        u.add(item(99, "fine"), start);
+        let now = start + FIRST_PAUSE;
+        let taken: Vec<Try> = std::iter::from_fn(|| u.next(now).ok()).collect();
+        assert_eq!(taken.len(), SLOTS_PER_NAMESPACE + 1);
+        assert!(taken.iter().any(|t| t.item.request.attempt == AttemptId(99)));
+        assert_eq!(u.len(), 21);
+    }
+
+    #[tokio::test]
+    async fn above_the_limit_the_namespaces_concerned_are_held_and_far_above_all() {
+        let (mut u, now) = (Unknown::new(2), Instant::now());
+        u.add(item(0, "a"), now);
+        assert_eq!(u.held(), Held::None);
+        u.add(item(1, "b"), now);
+        let held = u.held();
+        assert!(held.holds("a") && held.holds("b") && !held.holds("c"), "{held:?}");
+        u.add(item(2, "b"), now);
+        u.add(item(3, "b"), now);
+        assert_eq!(u.held(), Held::All);
+        u.forget(WorkerId(1), AttemptId(3));
+        u.forget(WorkerId(1), AttemptId(2));
+        u.forget(WorkerId(1), AttemptId(1));
+        assert_eq!(u.held(), Held::None);
+    }
+}

@@ -1,0 +1,308 @@
+//! The connection to the API server: where it is, who we are, and separate connection pools for what must not wait for
+//! each other.
+
+use axum::http::{HeaderName, HeaderValue};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How the API server names us in its audit log, and the field manager of what we write: its part before the slash.
+pub const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
+
+/// Longest wait for a TCP and TLS handshake: a dead address must fail well within the Lease's renew deadline.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Longest wait for the first answer of an API server: one that is starting up may be slow.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no connection, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig named by option or environment is not there or not readable.
+    #[error("kubeconfig {path}: {source}; give --kubeconfig or KUBECONFIG the path of a readable kubeconfig")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// A context was asked for that no kubeconfig holds.
+    #[error("context {name}: {source}; `kubectl config get-contexts` lists those that are there")]
+    Context {
+        /// The context.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// Neither a kubeconfig nor a service account was found.
+    #[error(
+        "no cluster configured: {0}; outside a cluster give --kubeconfig or KUBECONFIG, inside one mount the pod's service account"
+    )]
+    NoConfig(#[source] Box<kube::config::InferConfigError>),
+    /// The configuration was read, but no client can be made of it (certificates, auth plugin, proxy).
+    #[error("cannot build a client for {server}: {source}; check certificates, users and proxy in the kubeconfig")]
+    Client {
+        /// The API server's address.
+        server: String,
+        /// What is wrong.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Nothing answers at the address.
+    #[error(
+        "API server {server} cannot be reached: {reason}; check `clusters[].cluster.server` and that the server is up"
+    )]
+    Unreachable {
+        /// The API server's address.
+        server: String,
+        /// What the network said.
+        reason: String,
+    },
+    /// The API server answered with an error.
+    #[error("API server {server}: {fault}")]
+    Refused {
+        /// The API server's address.
+        server: String,
+        /// What it refused.
+        fault: Fault,
+    },
+}
+
+/// A request that the API server refused, said so that the reader knows which permission or object to mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// 401: the credentials are not accepted.
+    #[error(
+        "401 on {verb} {resource}: the credentials are not accepted ({message}); renew the token or certificate in use"
+    )]
+    Unauthenticated {
+        /// The API verb: `get`, `list`, `create` …
+        verb: &'static str,
+        /// The resource, as RBAC rules name it.
+        resource: &'static str,
+        /// The API server's words.
+        message: String,
+    },
+    /// 403: an RBAC rule is missing.
+    #[error("403: may not {verb} {resource} ({message}); grant verb `{verb}` on `{resource}` (the chart's RBAC does)")]
+    Forbidden {
+        /// The API verb.
+        verb: &'static str,
+        /// The resource, as RBAC rules name it.
+        resource: &'static str,
+        /// The API server's words.
+        message: String,
+    },
+    /// Any other answer or failure.
+    #[error("{verb} {resource}: {message}")]
+    Other {
+        /// The API verb.
+        verb: &'static str,
+        /// The resource.
+        resource: &'static str,
+        /// The API server's or the network's words.
+        message: String,
+    },
+}
+
+impl Fault {
+    /// What an error of a request means. `resource` as RBAC rules name it, e.g. `leases.coordination.k8s.io`.
+    pub fn of(verb: &'static str, resource: &'static str, error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_status(verb, resource, status.code, &status.message),
+            other => Self::Other { verb, resource, message: root_cause(other) },
+        }
+    }
+
+    /// What an answer with an error code means.
+    pub fn from_status(verb: &'static str, resource: &'static str, code: u16, message: &str) -> Self {
+        let message = message.to_owned();
+        match code {
+            401 => Self::Unauthenticated { verb, resource, message },
+            403 => Self::Forbidden { verb, resource, message },
+            _ => Self::Other { verb, resource, message },
+        }
+    }
+
+    /// Whether a permission is missing.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Forbidden { .. })
+    }
+}
+
+/// Clients of one API server and one identity, each with connections of its own.
+#[derive(Clone)]
+pub struct Clients {
+    /// Watches and initial reads; kube's retries are on.
+    pub watch: Client,
+    /// Binds only: nothing queues ahead of them. No retries: the lane decides.
+    pub bind: Client,
+    /// Events only. No retries: the sink decides.
+    pub events: Client,
+    /// Pod status and the Lease. No retries: a late write must not be repeated blindly.
+    pub writes: Client,
+    /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on.
+    pub rest: Client,
+    /// The API server's address, for messages.
+    pub server: String,
+    /// The API server's version, such as `v1.36.3`.
+    pub version: String,
+}
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients").field("server", &self.server).field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// Reads the configuration, builds the clients and asks the API server for its version.
+///
+/// With `kubeconfig` that file is used; without, `KUBECONFIG`, `~/.kube/config`, then the pod's service account.
+pub async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ConnectError> {
+    connect_with(configure(kubeconfig).await?).await
+}
+
+async fn configure(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    configure_for(kubeconfig, None).await
+}
+
+/// Reads the configuration as [`connect`] does, and takes its `context` instead of the current one, if one is given.
+///
+/// A context is looked for in kubeconfigs only: inside a cluster there is but one.
+pub async fn configure_for(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, ConnectError> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let named = kubeconfig.map(Path::to_path_buf).or_else(named_by_environment);
+    let Some(path) = named else {
+        return match context {
+            None => Config::infer().await.map_err(|e| ConnectError::NoConfig(Box::new(e))),
+            Some(name) => Config::from_kubeconfig(&options)
+                .await
+                .map_err(|source| ConnectError::Context { name: name.to_owned(), source }),
+        };
+    };
+    let at = |source| ConnectError::Kubeconfig { path: path.clone(), source };
+    let file = Kubeconfig::read_from(&path).map_err(at)?;
+    Config::from_custom_kubeconfig(file, &options).await.map_err(at)
+}
+
+/// A single path in `KUBECONFIG`; a list of paths is left to kube, which merges them.
+fn named_by_environment() -> Option<PathBuf> {
+    let value = std::env::var_os("KUBECONFIG")?;
+    let mut paths = std::env::split_paths(&value).filter(|p| !p.as_os_str().is_empty());
+    let first = paths.next()?;
+    paths.next().is_none().then_some(first)
+}
+
+/// Builds one client for a configuration, for reading only, and asks the API server for its version. With it comes the
+/// server's address.
+pub async fn reader(mut config: Config) -> Result<(Client, String), ConnectError> {
+    let server = prepare(&mut config);
+    let client = Client::try_from(config)
+        .map_err(|source| ConnectError::Client { server: server.clone(), source: Box::new(source) })?;
+    probe(&client, &server).await?;
+    Ok((client, server))
+}
+
+/// Sets what all our clients have in common; the server's address.
+fn prepare(config: &mut Config) -> String {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.headers.push((HeaderName::from_static("user-agent"), HeaderValue::from_static(USER_AGENT)));
+    config.cluster_url.to_string().trim_end_matches('/').to_owned()
+}
+
+/// Builds the clients for a configuration that is there already, and asks the API server for its version.
+pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
+    let server = prepare(&mut config);
+    let build = |retry: bool| {
+        let mut config = config.clone();
+        config.default_retry = retry;
+        Client::try_from(config)
+            .map_err(|source| ConnectError::Client { server: server.clone(), source: Box::new(source) })
+    };
+    let mut clients = Clients {
+        watch: build(true)?,
+        bind: build(false)?,
+        events: build(false)?,
+        writes: build(false)?,
+        rest: build(true)?,
+        server: server.clone(),
+        version: String::new(),
+    };
+    clients.version = probe(&clients.writes, &server).await?;
+    Ok(clients)
+}
+
+async fn probe(client: &Client, server: &str) -> Result<String, ConnectError> {
+    let server = server.to_owned();
+    match tokio::time::timeout(PROBE_TIMEOUT, client.apiserver_version()).await {
+        Ok(Ok(version)) => Ok(version.git_version),
+        Ok(Err(error @ (kube::Error::Api(_) | kube::Error::SerdeError(_)))) => {
+            Err(ConnectError::Refused { server, fault: Fault::of("get", "/version", &error) })
+        }
+        Ok(Err(error)) => Err(ConnectError::Unreachable { server, reason: root_cause(&error) }),
+        Err(_) => {
+            Err(ConnectError::Unreachable { server, reason: format!("no answer within {} s", PROBE_TIMEOUT.as_secs()) })
+        }
+    }
+}
+
+/// The innermost error: the layers above it only repeat that a request failed.
+pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut inner = error;
+    while let Some(next) = inner.source() {
+        inner = next;
+    }
+    inner.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Scripted};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_points_nowhere_is_named() {
+        let error = connect(Some(Path::new("/nowhere/kubeconfig"))).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Kubeconfig { .. }), "{error:?}");
+        assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
+        assert!(error.to_string().contains("--kubeconfig"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_address_where_nobody_listens_is_unreachable() {
+        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let error = connect_with(Config::new(format!("http://{address}").parse().unwrap())).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+
+    #[tokio::test]
+    async fn credentials_that_are_refused_are_said_so() {
+        for (code, word) in [(401, "renew the token"), (403, "grant verb `get`")] {
+            let server = Scripted::start(move |_| async move { Reply::status(code, "no") }).await;
+            let error = connect_with(server.config()).await.unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_say_who_asks() {
+        let server = Scripted::start(|_| async {
+            Reply::json(
+                200,
+                json!({"major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}),
+            )
+        })
+        .await;
+        let clients = connect_with(server.config()).await.unwrap();
+        assert_eq!(clients.version, "v1.36.3");
+        assert_eq!(server.requests()[0].user_agent, USER_AGENT);
+    }
+}

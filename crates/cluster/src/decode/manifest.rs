@@ -1,0 +1,202 @@
+use super::{DecodeError, Decoder};
+use crate::slim::{
+    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
+    SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, known, unknown,
+};
+use berth_core::ledger::Object;
+use berth_core::model::{BindingMode, Quantity};
+use serde_json::Value;
+
+/// Why a manifest cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// The object is of a kind that is not read here.
+    #[error(
+        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim or List, an apps/v1 ReplicaSet or StatefulSet, a policy/v1 PodDisruptionBudget, a resource.k8s.io/v1 DeviceClass, or a storage.k8s.io/v1 StorageClass, CSINode, CSIDriver, CSIStorageCapacity or VolumeAttachment"
+    )]
+    Kind {
+        /// Its kind, empty if it names none.
+        kind: String,
+        /// Its apiVersion, empty if it names none.
+        api_version: String,
+    },
+    /// The object does not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+/// Decodes a manifest, already parsed, through the code that decodes watched objects; a `List` gives each of its items.
+///
+/// What the API server would put in is put in first, where it matters for placing: a container's requests from its
+/// limits, host ports of pods on the host's network, and the quality of service of pods that ask for nothing.
+pub fn from_manifest(decoder: &mut Decoder, manifest: &Value) -> Vec<Result<Object, ManifestError>> {
+    let kind = text(manifest, "kind");
+    let Some(of) = kind.strip_suffix("List").filter(|_| text(manifest, "apiVersion") == "v1") else {
+        return vec![one(decoder, manifest, text(manifest, "apiVersion"), kind)];
+    };
+    let all = manifest.get("items").and_then(Value::as_array).into_iter().flatten();
+    // The items of a typed list need not repeat its kind.
+    let named = |object: &Value| (text(object, "apiVersion").to_owned(), text(object, "kind").to_owned());
+    let objects = all.map(|object| match named(object) {
+        (version, kind) if version.is_empty() && kind.is_empty() => one(decoder, object, "v1", of),
+        (version, kind) => one(decoder, object, &version, &kind),
+    });
+    objects.collect()
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -> Result<Object, ManifestError> {
+    let bytes = |value: &Value| value.to_string().into_bytes();
+    match (api_version, kind) {
+        ("v1", "Pod") => {
+            let mut pod = manifest.clone();
+            put_defaults(&mut pod);
+            put_quality(&mut pod);
+            Ok(read_pod(decoder, &bytes(&pod))?)
+        }
+        ("v1", "Node") => Ok(Object::Node(Box::new(decoder.node(&SlimNode::read(&bytes(manifest)))?))),
+        ("v1", "Namespace") => Ok(Object::Namespace(decoder.namespace(&SlimNamespace::read(&bytes(manifest)))?)),
+        ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
+            Ok(Object::DeviceClass(decoder.device_class(&SlimDeviceClass::read(&bytes(manifest)))?))
+        }
+        ("v1", "Service") => Ok(Object::Service(decoder.service(&SlimService::read(&bytes(manifest)))?)),
+        ("v1", "ReplicationController") => {
+            let slim = bytes(manifest);
+            Ok(Object::Workload(decoder.replication_controller(&SlimReplicationController::read(&slim))?))
+        }
+        ("apps/v1", "ReplicaSet") => {
+            Ok(Object::Workload(decoder.replica_set(&SlimReplicaSet::read(&bytes(manifest)))?))
+        }
+        ("apps/v1", "StatefulSet") => {
+            Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
+        }
+        ("policy/v1", "PodDisruptionBudget") => {
+            Ok(Object::Budget(decoder.budget(&SlimBudget::read(&bytes(manifest)))?))
+        }
+        ("v1", "PersistentVolume") => {
+            Ok(Object::Volume(Box::new(decoder.volume(&SlimVolume::read(&bytes(manifest)))?)))
+        }
+        ("v1", "PersistentVolumeClaim") => {
+            Ok(Object::Claim(Box::new(decoder.claim(&SlimClaim::read(&bytes(manifest)))?)))
+        }
+        ("storage.k8s.io/v1", kind) => storage(decoder, manifest, kind),
+        _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
+    }
+}
+
+/// The kinds of `storage.k8s.io/v1`. A class that does not say when its claims are bound binds them at once.
+fn storage(decoder: &mut Decoder, manifest: &Value, kind: &str) -> Result<Object, ManifestError> {
+    let bytes = manifest.to_string().into_bytes();
+    Ok(match kind {
+        "StorageClass" => {
+            let mut class = decoder.storage_class(&SlimStorageClass::read(&bytes))?;
+            class.binding_mode.get_or_insert(BindingMode::Immediate);
+            Object::StorageClass(class)
+        }
+        "CSINode" => Object::CsiNode(decoder.csi_node(&SlimCsiNode::read(&bytes))?),
+        "CSIDriver" => Object::CsiDriver(decoder.csi_driver(&SlimCsiDriver::read(&bytes))?),
+        "CSIStorageCapacity" => Object::CsiCapacity(decoder.csi_capacity(&SlimCsiStorageCapacity::read(&bytes))?),
+        "VolumeAttachment" => Object::VolumeAttachment(decoder.volume_attachment(&SlimVolumeAttachment::read(&bytes))?),
+        kind => {
+            let api_version = "storage.k8s.io/v1".to_owned();
+            return Err(ManifestError::Kind { kind: kind.to_owned(), api_version });
+        }
+    })
+}
+
+fn read_pod(decoder: &mut Decoder, bytes: &[u8]) -> Result<Object, DecodeError> {
+    let mut slim = SlimPod::read(bytes);
+    if slim.is_pending() {
+        slim.unknown = unknown::unknown_fields(bytes, &known::POD);
+    }
+    decoder.pod(&slim).map(|pod| Object::Pod(Box::new(pod)))
+}
+
+/// After `SetDefaults_Pod` and `SetDefaults_PodSpec` in `pkg/apis/core/v1/defaults.go`.
+fn put_defaults(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec") else { return };
+    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(resources) = container.get_mut("resources") {
+                requests_from_limits(resources);
+                round_up(resources.get_mut("requests"));
+            }
+            let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+            for port in ports.into_iter().flatten().filter(|_| host_network).filter_map(Value::as_object_mut) {
+                let unset = port.get("hostPort").is_none_or(|own| own.is_null() || *own == 0);
+                if let Some(number) = port.get("containerPort").filter(|_| unset).cloned() {
+                    port.insert("hostPort".to_owned(), number);
+                }
+            }
+        }
+    }
+    round_up(spec.get_mut("overhead"));
+}
+
+/// Says so in the status where nothing of the pod names any cpu or memory, as the API server does at creation.
+/// After `ComputePodQOS` in `pkg/apis/core/v1/helper/qos/qos.go`.
+fn put_quality(pod: &mut Value) {
+    let has_class = pod["status"]["qosClass"].as_str().is_some_and(|class| !class.is_empty());
+    if has_class || names_any_amount(&pod["spec"]) {
+        return;
+    }
+    if let Some(pod) = pod.as_object_mut() {
+        let status = pod.entry("status").or_insert(Value::Null);
+        if status.is_null() {
+            *status = Value::Object(serde_json::Map::new());
+        }
+        if let Some(status) = status.as_object_mut() {
+            status.insert("qosClass".to_owned(), "BestEffort".into());
+        }
+    }
+}
+
+/// Whether the pod level (or, where it sets nothing, some container) requests or limits cpu or memory.
+fn names_any_amount(spec: &Value) -> bool {
+    let amounts = |of: &Value| -> Vec<Value> {
+        let sets = ["requests", "limits"].map(|set| of["resources"][set].clone());
+        sets.iter().flat_map(|set| ["cpu", "memory"].map(|name| set[name].clone())).filter(|v| !v.is_null()).collect()
+    };
+    let level = amounts(spec);
+    if !level.is_empty() {
+        return level.iter().any(is_positive);
+    }
+    let containers = ["containers", "initContainers"].map(|list| spec[list].as_array());
+    containers.into_iter().flatten().flatten().any(|container| amounts(container).iter().any(is_positive))
+}
+
+fn is_positive(amount: &Value) -> bool {
+    let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+    Quantity::parse(&text).is_ok_and(|amount| amount > Quantity::ZERO)
+}
+
+/// An API server keeps no amount finer than a thousandth, and rounds each up. After `SetDefaults_ResourceList`.
+fn round_up(amounts: Option<&mut Value>) {
+    for amount in amounts.and_then(Value::as_object_mut).into_iter().flat_map(|amounts| amounts.values_mut()) {
+        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        let Ok(exact) = Quantity::parse(&text) else { continue };
+        // What does not fit into thousandths is too large to have any left over.
+        if exact < Quantity::from_milli(exact.milli()) {
+            *amount = Value::from(format!("{}m", exact.milli()));
+        }
+    }
+}
+
+fn requests_from_limits(resources: &mut Value) {
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    let Some(resources) = resources.as_object_mut() else { return };
+    let requests = resources.entry("requests").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if requests.is_null() {
+        *requests = Value::Object(serde_json::Map::new());
+    }
+    if let Some(requests) = requests.as_object_mut() {
+        for (name, amount) in limits {
+            requests.entry(name).or_insert(amount);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The only border between Kubernetes objects and the core's model.
+//!
+//! Everything that comes in, from a watch or from a file, passes here: it is validated, normalised as kube-scheduler
+//! would see it, and its repeated texts are shared. Errors name the object, the field and the fix.
+//!
+//! ```text
+//!  pod node     one kind each
+//!  volume       what pods mount, and the storage objects
+//!  workload     Services and controllers
+//!  resources    what a pod asks for, in its four variants
+//!  selectors    node selectors
+//!  declared     features that a pod's node must declare
+//!  label_selector  label selectors that must parse
+//!  pod_affinity terms that speak of other pods
+//!  spread       topology spread constraints
+//!  features     what this version does not implement, and values that it does not know
+//!  pool         repeated values are stored once
+//!  manifest     the same from files, with the API server's defaults
+//! ```
+
+mod budget;
+mod declared;
+mod features;
+mod label_selector;
+mod manifest;
+mod node;
+mod pod;
+mod pod_affinity;
+mod pool;
+mod resources;
+mod selectors;
+mod size;
+mod spread;
+mod volume;
+mod workload;
+
+pub use berth_core::ledger::Object;
+pub use manifest::{ManifestError, from_manifest};
+
+use crate::slim::{
+    FieldError, Pairs, Parts, Slim, SlimBudget, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod,
+    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, Text,
+};
+use berth_core::model::{
+    DeviceClass, Labels, Namespace, Node, Pod, PodDisruptionBudget, PodShape, Service, Str, Usage, Workload,
+    WorkloadKind,
+};
+use pool::Pool;
+use std::sync::Arc;
+
+/// Why an object cannot be used; names it, the field and the fix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {object}: {}{message}", Colon(field))]
+pub struct DecodeError {
+    /// The kind in lower case, such as `pod`.
+    pub kind: &'static str,
+    /// `namespace/name`, or the name of a cluster-scoped object; `?` where it could not be read.
+    pub object: String,
+    /// The field's path, such as `spec.containers[0].resources.requests[cpu]`; empty for the object itself.
+    pub field: String,
+    /// What is wrong with it and how to mend it.
+    pub message: String,
+}
+
+struct Colon<'a>(&'a str);
+
+impl std::fmt::Display for Colon<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
+    }
+}
+
+impl DecodeError {
+    fn new(kind: &'static str, metadata: &SlimMeta<'_>, error: FieldError) -> Self {
+        let object = match (&*metadata.namespace, &*metadata.name) {
+            (_, "") => "?".to_owned(),
+            ("", name) => name.to_owned(),
+            (namespace, name) => format!("{namespace}/{name}"),
+        };
+        Self { kind, object, field: error.field, message: error.message }
+    }
+}
+
+/// Turns slim objects into the core's, and stores values once that many objects repeat.
+///
+/// Its memory is bounded whatever it is fed. One for each watch: it is not shared, so it needs no lock.
+#[derive(Debug)]
+pub struct Decoder {
+    texts: Pool<Str>,
+    labels: Pool<Labels>,
+    shapes: Pool<Arc<PodShape>>,
+    usages: Pool<Arc<Usage>>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder for a stream of objects: it holds about 16,000 texts and 4,000 label sets and shapes at most.
+    pub fn new() -> Self {
+        Self { texts: Pool::new(16_384), labels: Pool::new(4_096), shapes: Pool::new(4_096), usages: Pool::new(4_096) }
+    }
+
+    /// A decoder for a stream of objects that are no pods: they repeat few texts, and have no shapes.
+    pub fn plain() -> Self {
+        Self { texts: Pool::new(4_096), labels: Pool::new(1_024), shapes: Pool::new(0), usages: Pool::new(0) }
+    }
+
+    /// A decoder for a handful of objects, which shares nothing.
+    pub fn small() -> Self {
+        Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }
+    }
+
+    /// A pod as the core sees it.
+    ///
+    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and the terms that speak of other pods.
+    pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
+        whole(slim)
+            .and_then(|parts| pod::decode(self, slim, parts))
+            .map_err(|error| DecodeError::new("pod", &slim.metadata, error))
+    }
+
+    /// A node as the core sees it.
+    pub fn node(&mut self, slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
+        whole(slim)
+            .and_then(|parts| node::decode(self, &slim.metadata, parts))
+            .map_err(|error| DecodeError::new("node", &slim.metadata, error))
+    }
+
+    /// A namespace as the core sees it.
+    pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
+        whole(slim)
+            .map(|_| Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
+            .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
+    }
+
+    /// A DeviceClass as the core sees it.
+    pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
+        whole(slim)
+            .map(|parts| {
+                let resource = &parts.spec.extended_resource_name;
+                let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
+                DeviceClass { name: self.text(&slim.metadata.name), extended_resource }
+            })
+            .map_err(|error| DecodeError::new("deviceclass", &slim.metadata, error))
+    }
+
+    /// A Service as the core sees it.
+    pub fn service(&mut self, slim: &SlimService<'_>) -> Result<Service, DecodeError> {
+        readable("service", slim).map(|parts| workload::service(self, &slim.metadata, &parts.spec))
+    }
+
+    /// A ReplicationController as the core sees it.
+    pub fn replication_controller(&mut self, slim: &SlimReplicationController<'_>) -> Result<Workload, DecodeError> {
+        readable("replicationcontroller", slim).map(|parts| workload::plain(self, &slim.metadata, &parts.spec))
+    }
+
+    /// A ReplicaSet as the core sees it.
+    pub fn replica_set(&mut self, slim: &SlimReplicaSet<'_>) -> Result<Workload, DecodeError> {
+        let kind = WorkloadKind::ReplicaSet;
+        readable("replicaset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+    }
+
+    /// A StatefulSet as the core sees it.
+    pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
+        let kind = WorkloadKind::StatefulSet;
+        readable("statefulset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+    }
+
+    /// A PodDisruptionBudget as the core sees it.
+    pub fn budget(&mut self, slim: &SlimBudget<'_>) -> Result<PodDisruptionBudget, DecodeError> {
+        readable("poddisruptionbudget", slim).map(|parts| budget::decode(self, &slim.metadata, parts))
+    }
+
+    /// The shared form of `text`.
+    fn text(&mut self, text: &str) -> Str {
+        self.texts.text(text)
+    }
+
+    /// The shared form of a label set.
+    fn labels(&mut self, pairs: &Pairs<'_, Text<'_>>) -> Labels {
+        let hash = pool::hash(pairs.iter().map(|(k, v)| (&**k, &**v)));
+        // Equal sets come in equal order, sorted by the API server; one in another order is only not found here.
+        let known = self.labels.find(hash, |known| {
+            known.len() == pairs.len() && known.iter().zip(pairs.iter()).all(|(a, b)| **a.0 == *b.0 && **a.1 == *b.1)
+        });
+        known.unwrap_or_else(|| {
+            let shared = pairs.iter().map(|(k, v)| (self.texts.text(k), self.texts.text(v)));
+            self.labels.put(hash, Labels::from_pairs(shared))
+        })
+    }
+
+    fn shape(&mut self, shape: PodShape) -> Arc<PodShape> {
+        let hash = pool::hash([&shape]);
+        let known = self.shapes.find(hash, |known| **known == shape);
+        known.unwrap_or_else(|| self.shapes.put(hash, Arc::new(shape)))
+    }
+
+    fn usage(&mut self, usage: Usage) -> Arc<Usage> {
+        let hash = pool::hash([&usage]);
+        let known = self.usages.find(hash, |known| **known == usage);
+        known.unwrap_or_else(|| self.usages.put(hash, Arc::new(usage)))
+    }
+}
+
+/// The spec and status of an object that has a name and decodes.
+fn readable<'s, S, T>(kind: &'static str, slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, DecodeError> {
+    whole(slim).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
+}
+
+/// The spec and status of an object that has a name.
+fn whole<'s, S, T>(slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, FieldError> {
+    let parts = slim.parts.as_ref().map_err(Clone::clone)?;
+    if slim.metadata.name.is_empty() {
+        return Err(bad("metadata.name", "is missing: give the object a name"));
+    }
+    Ok(parts)
+}
+
+fn bad(field: impl Into<String>, message: impl Into<String>) -> FieldError {
+    FieldError { field: field.into(), message: message.into() }
+}
+
+/// Decodes one pod, sharing nothing; a stream of pods is decoded by one [`Decoder`].
+pub fn decode_pod(slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
+    Decoder::small().pod(slim)
+}
+
+/// Decodes one node; see [`decode_pod`].
+pub fn decode_node(slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
+    Decoder::small().node(slim)
+}
+
+/// Decodes one namespace; see [`decode_pod`].
+pub fn decode_namespace(slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
+    Decoder::small().namespace(slim)
+}

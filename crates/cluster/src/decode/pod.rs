@@ -1,0 +1,243 @@
+use super::features::Findings;
+use super::resources::{PodAmounts, is_sidecar};
+use super::{Decoder, bad, declared, node, pod_affinity, selectors, size, spread, volume};
+use crate::slim::{
+    Annotations, CONFIG_MIRROR, CONFIG_SOURCE, ContainerPort, FieldError, Parts, PodSpec, PodStatus,
+    PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod, Toleration as SlimToleration,
+};
+use berth_core::limits;
+use berth_core::model::{
+    Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm,
+    Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+};
+
+type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
+
+/// A pod whose name is known to be there.
+pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts<'_>) -> Result<Pod, FieldError> {
+    let (metadata, Parts { spec, status }) = (&slim.metadata, parts);
+    let namespace = decoder.text(or(&metadata.namespace, "default"));
+    let bound = !spec.node_name.is_empty();
+    let mut findings = Findings::default();
+    let amounts = PodAmounts::read(parts)?;
+    let held = host_ports(decoder, spec, &mut findings)?;
+    let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
+    let mut shape = visible(decoder, metadata, &namespace);
+    // A pod that is to be placed and lists too much is not decoded further: it is held, and costs no more than its name.
+    let held_for_size = !bound && !size::is_within_limits(spec, &mut findings);
+    if held_for_size {
+        shape.holds = findings.finish();
+    } else if bound {
+        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
+    } else {
+        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
+        shape.requests = amounts.fit(decoder);
+        shape.score_requests = amounts.score(decoder);
+        shape.host_ports = held;
+        shape.controller = controller(decoder, metadata);
+        shape.best_effort = &*status.quality == "BestEffort";
+        asked(decoder, spec, &mut shape, findings);
+    }
+    let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
+    Ok(Pod {
+        key: PodKey { namespace, name: (&*metadata.name).into() },
+        uid: (&*metadata.uid).into(),
+        resource_version: (&*metadata.resource_version).into(),
+        scheduler_name: decoder.text(or(&spec.scheduler_name, "default-scheduler")),
+        node_name: optional(decoder, &spec.node_name),
+        nominated_node: optional(decoder, &status.nominated_node_name),
+        priority: spec.priority.unwrap_or(0),
+        preempts: &*spec.preemption_policy != "Never",
+        started_unix_us: started(&status.start_time),
+        is_static: is_static(&metadata.annotations),
+        preempted: is_preempted(status),
+        deleting: !metadata.deletion_timestamp.is_empty(),
+        finished: status.is_finished(),
+        created_unix_us: created(metadata)?,
+        gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
+        shape: decoder.shape(shape),
+        usage: decoder.usage(usage),
+        volumes: volume::pod_volumes(decoder, spec),
+        scheduled: if bound { None } else { scheduled(decoder, status) },
+        unknown_fields: unknown(decoder, slim),
+    })
+}
+
+/// When a kubelet took the pod up; a time that does not parse counts as none, as of a pod not yet started.
+fn started(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+}
+
+/// After `IsStaticPod` and `IsMirrorPod` in `pkg/kubelet/types/pod_update.go`.
+fn is_static(annotations: &Annotations<'_>) -> bool {
+    annotations.get(CONFIG_MIRROR).is_some() || annotations.get(CONFIG_SOURCE).is_some_and(|source| source != "api")
+}
+
+fn is_preempted(status: &PodStatus<'_>) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|c| (&*c.kind, &*c.status, &*c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler"))
+}
+
+/// The owner that is marked as the one that made the pod.
+fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controller> {
+    let owner = metadata.owner_references.iter().find(|owner| owner.controller)?;
+    Some(Controller {
+        api_version: decoder.text(&owner.api_version),
+        kind: decoder.text(&owner.kind),
+        name: decoder.text(&owner.name),
+        uid: decoder.text(&owner.uid),
+    })
+}
+
+fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
+    if text.is_empty() { default } else { text }
+}
+
+fn unknown(decoder: &mut Decoder, slim: &SlimPod<'_>) -> Vec<Str> {
+    let mut fields: Vec<Str> = slim.unknown.iter().map(|f| decoder.text(f)).collect();
+    fields.sort();
+    fields
+}
+
+fn created(meta: &SlimMeta<'_>) -> Result<i64, FieldError> {
+    if meta.creation_timestamp.is_empty() {
+        return Ok(0);
+    }
+    let time = meta.creation_timestamp.parse::<jiff::Timestamp>();
+    time.map(jiff::Timestamp::as_microsecond).map_err(|_| {
+        let message = format!("{:?} is no time: write one such as 2026-01-31T12:00:00Z", &*meta.creation_timestamp);
+        bad("metadata.creationTimestamp", message)
+    })
+}
+
+fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledCondition> {
+    let condition = status.conditions.iter().find(|c| &*c.kind == "PodScheduled")?;
+    Some(ScheduledCondition {
+        status: &*condition.status == "True",
+        reason: decoder.text(&condition.reason),
+        message: decoder.text(&condition.message),
+    })
+}
+
+/// The part of a shape that selectors of other pods look at, bound or not.
+fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodShape {
+    PodShape {
+        namespace: namespace.clone(),
+        labels: decoder.labels(&meta.labels),
+        requests: Requests::default(),
+        score_requests: Requests::default(),
+        node_selector: Labels::none(),
+        required_affinity: None,
+        preferred_affinity: Vec::new(),
+        tolerations: Vec::new(),
+        host_ports: Vec::new(),
+        images: Vec::new(),
+        container_count: 0,
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
+        preferred_pods: Vec::new(),
+        spread: Vec::new(),
+        controller: None,
+        required_features: Vec::new(),
+        best_effort: false,
+        holds: Vec::new(),
+    }
+}
+
+/// Fills in what only a pod that is to be placed needs.
+fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
+    findings.read(spec);
+    shape.required_features = declared::required_features(decoder, spec, &mut findings);
+    let scalars = shape.requests.scalars.len();
+    findings.hold_if(scalars > limits::SCALARS_PER_POD, || Feature::TooLarge {
+        field: "spec.containers[].resources.requests (extended resources)".into(),
+        count: scalars,
+        limit: limits::SCALARS_PER_POD,
+    });
+    shape.node_selector = decoder.labels(&spec.node_selector);
+    if let Some(affinity) = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref()) {
+        let required = affinity.required.as_ref().map(|r| &r.node_selector_terms);
+        shape.required_affinity = required.map(|terms| NodeSelector {
+            terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
+        });
+        shape.preferred_affinity = affinity.preferred.iter().map(|p| preferred(decoder, p, &mut findings)).collect();
+    }
+    shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
+    let constraints = spec.topology_spread_constraints.iter();
+    shape.spread = constraints.map(|c| spread::constraint(decoder, c, &shape.labels, &mut findings)).collect();
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    let volumes = spec.volumes.iter().filter_map(|v| v.image.as_ref());
+    let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));
+    shape.images = images.map(|name| image_name(decoder, name)).collect();
+    shape.container_count = (spec.init_containers.len() + spec.containers.len()) as u32;
+    shape.holds = findings.finish();
+}
+
+const REQUIRED: &str = "spec.affinity.nodeAffinity.required";
+const PREFERRED: &str = "spec.affinity.nodeAffinity.preferred";
+
+/// A preferred term. Upstream does not parse what weighs nothing, and fails a pod with another that does not parse.
+fn preferred(decoder: &mut Decoder, slim: &SlimPreferredTerm<'_>, findings: &mut Findings) -> PreferredTerm {
+    let term = match slim.weight {
+        0 => NodeSelectorTerm::default(),
+        _ => selectors::node_term(decoder, &slim.preference, PREFERRED, findings),
+    };
+    if term.broken {
+        findings.unknown(PREFERRED, "a term that does not parse");
+    }
+    PreferredTerm { weight: slim.weight, term }
+}
+
+/// An image name with the tag that the kubelet would report. After `imagelocality/image_locality.go`.
+fn image_name(decoder: &mut Decoder, name: &str) -> Str {
+    if name.rfind(':') <= name.rfind('/') { decoder.text(&format!("{name}:latest")) } else { decoder.text(name) }
+}
+
+fn toleration(decoder: &mut Decoder, slim: &SlimToleration<'_>, findings: &mut Findings) -> Toleration {
+    let mut operator = match &*slim.operator {
+        "" | "Equal" => TolerationOperator::Equal,
+        "Exists" => TolerationOperator::Exists,
+        "Lt" | "Gt" => TolerationOperator::Never,
+        other => {
+            findings.unknown("spec.tolerations.operator", other);
+            TolerationOperator::Never
+        }
+    };
+    let effect = node::effect(&slim.effect);
+    if effect.is_none() && !slim.effect.is_empty() {
+        findings.unknown("spec.tolerations.effect", &slim.effect);
+        operator = TolerationOperator::Never;
+    }
+    Toleration { key: decoder.text(&slim.key), operator, value: decoder.text(&slim.value), effect }
+}
+
+fn host_ports(decoder: &mut Decoder, spec: &PodSpec<'_>, findings: &mut Findings) -> Result<Vec<HostPort>, FieldError> {
+    let mut ports = Vec::new();
+    let init = spec.init_containers.iter().enumerate().filter(|(_, c)| is_sidecar(c));
+    let all = init.map(|c| ("initContainers", c)).chain(spec.containers.iter().enumerate().map(|c| ("containers", c)));
+    for (list, (index, container)) in all {
+        for (at, port) in container.ports.iter().enumerate().filter(|(_, port)| port.host_port > 0) {
+            let number = u16::try_from(port.host_port).map_err(|_| {
+                let message = format!("{} is no port: use 1 to 65535", port.host_port);
+                bad(format!("spec.{list}[{index}].ports[{at}].hostPort"), message)
+            })?;
+            let protocol = protocol(port, findings);
+            ports.push(HostPort { protocol, port: number, ip: decoder.text(or(&port.host_ip, "0.0.0.0")) });
+        }
+    }
+    ports.sort();
+    ports.dedup();
+    Ok(ports)
+}
+
+fn protocol(port: &ContainerPort<'_>, findings: &mut Findings) -> Protocol {
+    match &*port.protocol {
+        "" | "TCP" => Protocol::Tcp,
+        "UDP" => Protocol::Udp,
+        "SCTP" => Protocol::Sctp,
+        other => {
+            findings.unknown("spec.containers.ports.protocol", other);
+            Protocol::Tcp
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use super::Decoder;
+use super::features::Findings;
+use crate::slim::{Expression, NodeSelectorTerm as SlimTerm};
+use berth_core::model::{NodeSelectorTerm, NodeTest, NodeTestOperator, Str};
+
+/// A node selector term at `field`. What upstream could not parse makes it broken; an operator that this version does
+/// not know holds the pod as well.
+pub(super) fn node_term(
+    decoder: &mut Decoder,
+    slim: &SlimTerm<'_>,
+    field: &str,
+    findings: &mut Findings,
+) -> NodeSelectorTerm {
+    let mut term = NodeSelectorTerm::default();
+    for expression in &slim.match_expressions {
+        match node_test_operator(&expression.operator) {
+            None => {
+                findings.unknown(&format!("{field}.matchExpressions.operator"), &expression.operator);
+                term.broken = true;
+            }
+            Some(operator) if is_valid_test(operator, expression) => {
+                let (key, values) = (decoder.text(&expression.key), texts(decoder, expression));
+                term.expressions.push(NodeTest { key, operator, values });
+            }
+            Some(_) => term.broken = true,
+        }
+    }
+    for expression in &slim.match_fields {
+        let wanted = match &*expression.operator {
+            "In" => Some(true),
+            "NotIn" => Some(false),
+            other => {
+                if node_test_operator(other).is_none() {
+                    findings.unknown(&format!("{field}.matchFields.operator"), other);
+                }
+                None
+            }
+        };
+        if &*expression.key != "metadata.name" {
+            findings.unknown(&format!("{field}.matchFields.key"), &expression.key);
+            term.broken = true;
+        } else if let (Some(wanted), [name]) = (wanted, &expression.values[..]) {
+            term.names.push((wanted, decoder.text(name)));
+        } else {
+            term.broken = true;
+        }
+    }
+    term
+}
+
+/// Expressions over labels as tests; none where upstream could not parse one of them.
+pub(super) fn node_tests(decoder: &mut Decoder, expressions: &[Expression<'_>]) -> Option<Vec<NodeTest>> {
+    let test = |expression: &Expression<'_>| {
+        let operator = node_test_operator(&expression.operator)?;
+        let valid = is_valid_test(operator, expression);
+        valid.then(|| NodeTest { key: decoder.text(&expression.key), operator, values: texts(decoder, expression) })
+    };
+    expressions.iter().map(test).collect()
+}
+
+fn texts(decoder: &mut Decoder, expression: &Expression<'_>) -> Vec<Str> {
+    expression.values.iter().map(|v| decoder.text(v)).collect()
+}
+
+fn node_test_operator(text: &str) -> Option<NodeTestOperator> {
+    Some(match text {
+        "In" => NodeTestOperator::In,
+        "NotIn" => NodeTestOperator::NotIn,
+        "Exists" => NodeTestOperator::Exists,
+        "DoesNotExist" => NodeTestOperator::DoesNotExist,
+        "Gt" => NodeTestOperator::Gt,
+        "Lt" => NodeTestOperator::Lt,
+        _ => return None,
+    })
+}
+
+/// Whether upstream can parse it. After `NewRequirement` in `staging/src/k8s.io/apimachinery/pkg/labels/selector.go`.
+fn is_valid_test(operator: NodeTestOperator, expression: &Expression<'_>) -> bool {
+    let values = &expression.values;
+    let count = match operator {
+        NodeTestOperator::In | NodeTestOperator::NotIn => !values.is_empty(),
+        NodeTestOperator::Exists | NodeTestOperator::DoesNotExist => values.is_empty(),
+        NodeTestOperator::Gt | NodeTestOperator::Lt => values.len() == 1 && values[0].parse::<i64>().is_ok(),
+    };
+    count && is_label_key(&expression.key) && values.iter().all(|v| is_label_value(v))
+}
+
+/// Whether `key` may be a label's key: an optional DNS subdomain and a slash, then a name of up to 63 characters.
+pub(super) fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
+fn is_subdomain(text: &str) -> bool {
+    let part = |part: &str| {
+        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+/// Whether `value` may be a label's value.
+pub(super) fn is_label_value(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let ends = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
+    bytes.len() <= 63
+        && ends(bytes.first())
+        && ends(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}

@@ -1,0 +1,311 @@
+use super::*;
+use crate::bind::WorkerId;
+use crate::lease::Gate;
+use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
+use berth_core::io::{EvictionOutcome, Input};
+use berth_core::ledger::{Ledger, PodState};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const WORKER: WorkerId = WorkerId(1);
+
+fn quick() -> Options {
+    Options {
+        concurrency: 4,
+        side_by_side: 8,
+        timeout: Duration::from_secs(20),
+        tries: 3,
+        pause: Duration::from_millis(1),
+    }
+}
+
+struct Bench {
+    server: Scripted,
+    lane: EvictLane,
+    inputs: Inputs,
+}
+
+impl Bench {
+    fn with(server: Scripted, options: Options, gate: Gate) -> Self {
+        let (inputs, deliver) = inbox();
+        let lane = EvictLane::new(server.client(), options, gate, None, deliver);
+        Self { server, lane, inputs }
+    }
+
+    async fn start<F, R>(script: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        Self::with(Scripted::start(script).await, quick(), open_gate())
+    }
+
+    /// Asks for the eviction of these pods and waits for the outcome.
+    async fn evict(&self, victims: &[&str]) -> EvictionOutcome {
+        self.lane.submit(WORKER, request(1, victims));
+        until("an outcome", || !self.inputs.lock().unwrap().is_empty()).await;
+        match self.inputs.lock().unwrap().remove(0) {
+            (WORKER, Input::EvictionEnded { attempt: AttemptId(1), outcome }) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The requests: method, and path within the namespace.
+    fn asked(&self) -> Vec<String> {
+        let within = |path: &str| path.trim_start_matches("/api/v1/namespaces/ns/pods/").to_owned();
+        self.server.requests().iter().map(|one| format!("{} {}", one.method, within(&one.path))).collect()
+    }
+}
+
+fn placed(name: &str) -> Arc<Placed> {
+    let mut ledger = Ledger::new();
+    ledger.apply_pod(Pod { node_name: Some("n1".into()), ..pod("ns", name) });
+    match ledger.pod(&format!("uid-{name}")) {
+        Some(PodState::Bound(placed)) => placed.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn request(attempt: u64, victims: &[&str]) -> EvictRequest {
+    EvictRequest {
+        attempt: AttemptId(attempt),
+        preemptor: Arc::new(pod("ns", "high")),
+        node: "n1".into(),
+        victims: victims.iter().map(|name| placed(name)).collect(),
+        taken_back: Vec::new(),
+        lesser: Vec::new(),
+    }
+}
+
+fn ok() -> Reply {
+    Reply::json(200, json!({}))
+}
+
+fn seen(uid: &str, going: bool) -> Reply {
+    let at = going.then_some("2026-01-01T00:00:00Z");
+    Reply::json(200, json!({"metadata": {"uid": uid, "deletionTimestamp": at}}))
+}
+
+fn failed(outcome: &EvictionOutcome) -> (&str, Vec<&str>) {
+    match outcome {
+        EvictionOutcome::Failed { message, left } => (message, left.iter().map(|uid| &**uid).collect()),
+        EvictionOutcome::Done => panic!("it is to fail"),
+    }
+}
+
+#[tokio::test]
+async fn a_victim_is_marked_and_deleted_with_its_uid_and_its_own_grace() {
+    let bench = Bench::start(|_| async { ok() }).await;
+    assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done);
+    assert_eq!(bench.asked(), ["PATCH v/status", "DELETE v"]);
+    let requests = bench.server.requests();
+    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(requests[0].body["metadata"], json!({"uid": "uid-v"}));
+    let condition = &requests[0].body["status"]["conditions"][0];
+    let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    assert_eq!(
+        (text("type"), text("status"), text("reason")),
+        ("DisruptionTarget".into(), "True".into(), "PreemptionByScheduler".into())
+    );
+    assert_eq!(text("message"), "bin: preempting to accommodate a higher priority pod");
+    let options = &requests[1].body;
+    assert_eq!(options["preconditions"], json!({"uid": "uid-v"}));
+    assert_eq!(options.get("gracePeriodSeconds"), None, "the grace period is the victim's own");
+    assert_eq!(bench.lane.counters(), EvictCounters { evicted: 1, ..EvictCounters::default() });
+}
+
+#[tokio::test]
+async fn the_last_victim_is_asked_alone_when_all_others_are_done() {
+    let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, peak) = (busy.clone(), most.clone());
+    let bench = Bench::start(move |asked| {
+        let (busy, most) = (counted.clone(), peak.clone());
+        async move {
+            let now = busy.fetch_add(1, Ordering::SeqCst) + 1;
+            most.fetch_max(now, Ordering::SeqCst);
+            if asked.path.ends_with("/last") || asked.path.ends_with("/last/status") {
+                assert_eq!(now, 1, "the last goes alone");
+            } else if asked.method == "PATCH" {
+                // The four are asked side by side: each waits for the others.
+                until("the others", || most.load(Ordering::SeqCst) >= 4).await;
+            }
+            busy.fetch_sub(1, Ordering::SeqCst);
+            ok()
+        }
+    })
+    .await;
+    assert_eq!(bench.evict(&["a", "b", "c", "d", "last"]).await, EvictionOutcome::Done);
+    assert_eq!(bench.asked()[8..], ["PATCH last/status", "DELETE last"]);
+}
+
+/// 66549: what was deleted is known, what was not is left alone, and the last victim is not asked.
+#[tokio::test]
+async fn a_refusal_stops_before_the_last_and_names_who_is_left_66549() {
+    let bench = Bench::start(|asked| async move {
+        if asked.method == "DELETE" && asked.path.ends_with("/b") {
+            Reply::status(403, "pods \"b\" is forbidden: cannot delete resource \"pods\"")
+        } else {
+            ok()
+        }
+    })
+    .await;
+    let outcome = bench.evict(&["a", "b", "last"]).await;
+    let (message, left) = failed(&outcome);
+    assert!(message.starts_with("pod ns/b not evicted: pods \"b\" is forbidden"), "{message}");
+    assert_eq!(left, ["uid-b", "uid-last"]);
+    assert!(!bench.asked().iter().any(|one| one.contains("last")));
+    assert_eq!(bench.lane.counters(), EvictCounters { evicted: 1, failed: 1, ..EvictCounters::default() });
+}
+
+#[tokio::test]
+async fn every_answer_to_the_deletion_has_its_meaning() {
+    // The answer to the first DELETE, what the pod says when read, whether it ends well and how many deletions were sent.
+    let table: [(u16, Option<Reply>, bool, usize); 13] = [
+        (200, None, true, 1),
+        (202, None, true, 1),
+        (404, None, true, 1),
+        (409, Some(Reply::status(404, "gone")), true, 1),
+        (409, Some(seen("another", false)), true, 1),
+        (409, Some(seen("uid-v", true)), true, 1),
+        (409, Some(seen("uid-v", false)), true, 2),
+        (422, Some(seen("another", false)), true, 1),
+        (403, None, false, 1),
+        (429, None, true, 2),
+        (500, Some(seen("uid-v", false)), true, 2),
+        (503, Some(seen("uid-v", true)), true, 1),
+        (504, Some(Reply::status(404, "gone")), true, 1),
+    ];
+    for (code, read, well, deletions) in table {
+        let read = Arc::new(read);
+        let bench = Bench::start(move |asked| {
+            let read = read.clone();
+            async move {
+                match (&*asked.method, &*read) {
+                    ("DELETE", _) if asked.number == 1 => Reply::status(code, "why"),
+                    ("GET", Some(reply)) => Reply::json(reply.code, reply.body.clone()),
+                    ("GET", None) => panic!("nothing is to be read after {code}"),
+                    _ => ok(),
+                }
+            }
+        })
+        .await;
+        let outcome = bench.evict(&["v"]).await;
+        assert_eq!(outcome == EvictionOutcome::Done, well, "{code}: {outcome:?}");
+        assert_eq!(bench.server.count("DELETE", "/v"), deletions, "{code}");
+        let all_named = |body: &Value| body["preconditions"]["uid"] == "uid-v";
+        assert!(bench.server.requests().iter().filter(|one| one.method == "DELETE").all(|one| all_named(&one.body)));
+    }
+}
+
+#[tokio::test]
+async fn a_victim_that_is_gone_before_it_is_marked_is_not_deleted() {
+    for (code, read) in [(404, None), (409, Some("another")), (422, Some("another"))] {
+        let bench = Bench::start(move |asked| async move {
+            match (&*asked.method, read) {
+                ("PATCH", _) => Reply::status(code, "no"),
+                ("GET", Some(uid)) => seen(uid, false),
+                other => panic!("{other:?}"),
+            }
+        })
+        .await;
+        assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done, "{code}");
+        assert_eq!(bench.lane.counters(), EvictCounters { gone: 1, ..EvictCounters::default() });
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_asked_what_became_of_it_and_then_again() {
+    let server = Scripted::start(|asked| async move {
+        match (&*asked.method, asked.number) {
+            ("DELETE", 1) => Reply::hang().await,
+            ("GET", _) => seen("uid-v", false),
+            _ => ok(),
+        }
+    })
+    .await;
+    let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..quick() }, open_gate());
+    assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done);
+    assert_eq!(bench.asked(), ["PATCH v/status", "DELETE v", "GET v", "DELETE v"]);
+}
+
+#[tokio::test]
+async fn an_outcome_that_stays_unknown_is_a_failure() {
+    let bench = Bench::start(|asked| async move {
+        match &*asked.method {
+            "DELETE" => Reply::status(500, "etcd is away"),
+            "GET" => Reply::status(500, "and still is"),
+            _ => ok(),
+        }
+    })
+    .await;
+    let outcome = bench.evict(&["v"]).await;
+    let (message, left) = failed(&outcome);
+    assert_eq!((message, left), ("pod ns/v not evicted: not known in 3 tries: etcd is away", vec!["uid-v"]));
+    assert_eq!(bench.server.count("DELETE", "/v"), 3);
+}
+
+#[tokio::test]
+async fn lesser_nominations_end_first_and_their_failure_stops_nothing() {
+    let bench = Bench::start(|asked| async move {
+        if asked.content_type.contains("json-patch") { Reply::status(422, "another node by now") } else { ok() }
+    })
+    .await;
+    let lesser = vec![Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", "low") })];
+    bench.lane.submit(WORKER, EvictRequest { lesser, ..request(1, &["v"]) });
+    until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
+    assert_eq!(bench.asked(), ["PATCH low/status", "PATCH v/status", "DELETE v"]);
+    assert_eq!(
+        bench.server.requests()[0].body[1],
+        json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"})
+    );
+}
+
+#[tokio::test]
+async fn a_victim_that_is_marked_already_is_only_deleted() {
+    let bench = Bench::start(|_| async { ok() }).await;
+    let mut request = request(1, &["v"]);
+    request.victims = vec![Arc::new(Placed { preempted: true, ..Placed::clone(&request.victims[0]) })];
+    bench.lane.submit(WORKER, request);
+    until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
+    assert_eq!(bench.asked(), ["DELETE v"]);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_without_leadership_and_what_was_not_begun_is_taken_back() {
+    let gate = Gate::new();
+    let bench = Bench::with(Scripted::start(|_| async { ok() }).await, quick(), gate.clone());
+    for attempt in 1..=3 {
+        let worker = if attempt == 3 { WorkerId(2) } else { WORKER };
+        bench.lane.submit(worker, request(attempt, &["v"]));
+    }
+    assert_eq!(bench.lane.counters().queued, 3);
+    assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    assert!(bench.server.requests().is_empty());
+    open(&gate);
+    until("the other worker's", || bench.inputs.lock().unwrap().len() == 1).await;
+    let left = bench.lane.shutdown(Duration::from_secs(5)).await;
+    assert!(left.unsent.is_empty() && left.unsettled == 0);
+    bench.lane.submit(WORKER, request(9, &["v"]));
+    assert_eq!(bench.inputs.lock().unwrap()[1], (WORKER, Input::BindRevoked { attempt: AttemptId(9) }));
+}
+
+#[tokio::test]
+async fn leadership_that_ends_in_mid_round_leaves_the_rest_alone() {
+    let gate = open_gate();
+    let shut = gate.clone();
+    let server = Scripted::start(move |asked| {
+        let shut = shut.clone();
+        async move {
+            if asked.method == "DELETE" {
+                shut.shut();
+            }
+            ok()
+        }
+    })
+    .await;
+    let bench = Bench::with(server, quick(), gate);
+    let outcome = bench.evict(&["a", "last"]).await;
+    let (message, left) = failed(&outcome);
+    assert_eq!((message, left), ("pod ns/last not evicted: this process leads no more", vec!["uid-last"]));
+    assert_eq!(bench.asked(), ["PATCH a/status", "DELETE a"]);
+}

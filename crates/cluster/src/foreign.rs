@@ -1,0 +1,231 @@
+//! Who bound a pod of ours, when it was not us: read once, as far as it can be seen.
+//!
+//! A bind through the API leaves no trace in `managedFields` (tried on 1.36): what can be seen is who wrote the pod's
+//! node name or its `PodScheduled` condition some other way, and who reported a `Scheduled` event on it.
+
+use crate::send::Call;
+use berth_core::model::{Pod, Str};
+use kube::Client;
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Time between two looks: one name is enough for a condition, and a second scheduler binds many pods.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest wait for one answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Our own field manager.
+const OURS: &str = "berth";
+
+/// What could be seen of a foreign bind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binder {
+    /// Who: a field manager, or the reporter of a `Scheduled` event.
+    pub name: String,
+    /// When it wrote that, as it is written in the object (RFC 3339); empty if it is not.
+    pub at: String,
+    /// Where that can be seen.
+    pub source: Source,
+}
+
+/// Where a binder was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// It manages the pod's `spec.nodeName`.
+    NodeName,
+    /// It reported the pod as scheduled.
+    Event,
+    /// It wrote the pod's `PodScheduled` condition: it looks at the same pods.
+    Condition,
+}
+
+/// Finds out, at most every 10 seconds.
+pub struct ForeignBinds {
+    client: Client,
+    own_instance: String,
+    last: Mutex<Option<Instant>>,
+}
+
+impl std::fmt::Display for Binder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let how = match self.source {
+            Source::NodeName => "field manager of spec.nodeName",
+            Source::Event => "reporter of its Scheduled event",
+            Source::Condition => "field manager of its PodScheduled condition",
+        };
+        write!(f, "{} ({how})", self.name)
+    }
+}
+
+impl ForeignBinds {
+    /// `host` is what our own events' `reportingInstance` ends with.
+    pub fn new(client: Client, host: &str) -> Self {
+        Self { client, own_instance: format!("-{host}"), last: Mutex::new(None) }
+    }
+
+    /// Who bound this pod; `None` where it cannot be seen, may not be read, or one was looked at just before.
+    pub async fn who(&self, pod: &Pod) -> Option<Binder> {
+        if !self.may_look(Instant::now()) {
+            return None;
+        }
+        let mut found = self.in_managed_fields(pod).await;
+        if found.as_ref().is_none_or(|b| b.source == Source::Condition) {
+            found = self.in_events(pod).await.or(found);
+        }
+        found
+    }
+
+    fn may_look(&self, now: Instant) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let due = last.is_none_or(|at| now.duration_since(at) >= INTERVAL);
+        if due {
+            *last = Some(now);
+        }
+        due
+    }
+
+    async fn in_managed_fields(&self, pod: &Pod) -> Option<Binder> {
+        #[derive(Deserialize)]
+        struct Read {
+            metadata: Meta,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Meta {
+            uid: Str,
+            #[serde(default)]
+            managed_fields: Vec<Managed>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Managed {
+            manager: String,
+            time: String,
+            fields_v1: Value,
+        }
+        let key = &pod.key;
+        let read: Read = self.read(format!("/api/v1/namespaces/{}/pods/{}", key.namespace, key.name)).await?;
+        if read.metadata.uid != pod.uid {
+            return None;
+        }
+        let seen = |m: &Managed| {
+            if m.manager == OURS {
+                None
+            } else if m.fields_v1["f:spec"].get("f:nodeName").is_some() {
+                Some(Source::NodeName)
+            } else {
+                let conditions = &m.fields_v1["f:status"]["f:conditions"];
+                conditions.get(r#"k:{"type":"PodScheduled"}"#).map(|_| Source::Condition)
+            }
+        };
+        let mut found: Option<Binder> = None;
+        for one in read.metadata.managed_fields {
+            if let Some(source) = seen(&one)
+                && found.as_ref().is_none_or(|_| source == Source::NodeName)
+            {
+                found = Some(Binder { name: one.manager, at: one.time, source });
+            }
+        }
+        found
+    }
+
+    async fn in_events(&self, pod: &Pod) -> Option<Binder> {
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<One>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct One {
+            reporting_controller: String,
+            reporting_instance: String,
+            event_time: Option<String>,
+            deprecated_source: Reporter,
+            deprecated_last_timestamp: Option<String>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Reporter {
+            component: String,
+        }
+        let uri = format!(
+            "/apis/events.k8s.io/v1/namespaces/{}/events?limit=5&fieldSelector=regarding.uid%3D{},reason%3DScheduled",
+            pod.key.namespace, pod.uid
+        );
+        let list: List = self.read(uri).await?;
+        list.items.into_iter().find(|e| !e.reporting_instance.ends_with(&self.own_instance)).and_then(|e| {
+            let name = [e.reporting_instance, e.reporting_controller, e.deprecated_source.component]
+                .into_iter()
+                .find(|name| !name.is_empty())?;
+            let at = e.event_time.or(e.deprecated_last_timestamp).unwrap_or_default();
+            Some(Binder { name, at, source: Source::Event })
+        })
+    }
+
+    /// What may not be read is not seen; nothing depends on it.
+    async fn read<T: serde::de::DeserializeOwned>(&self, uri: String) -> Option<T> {
+        let answer = Call::get(uri).send(&self.client, TIMEOUT).await.ok()?;
+        if !answer.is_success() {
+            tracing::debug!(code = answer.code, message = answer.message(), "foreign bind not looked up");
+            return None;
+        }
+        serde_json::from_slice(&answer.body).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Scripted, pod};
+    use serde_json::json;
+
+    async fn who(managed: Value, events: Value) -> Option<Binder> {
+        let server = Scripted::start(move |asked| {
+            let reply = if asked.path.contains("/events") {
+                Reply::json(200, json!({"items": events}))
+            } else {
+                Reply::json(200, json!({"metadata": {"uid": "uid-p", "managedFields": managed}}))
+            };
+            async move { reply }
+        })
+        .await;
+        ForeignBinds::new(server.client(), "own-host").who(&pod("ns", "p")).await
+    }
+
+    #[tokio::test]
+    async fn the_binder_is_named_where_it_can_be_seen() {
+        let node = json!({"manager": "hand", "time": "t", "fieldsV1": {"f:spec": {"f:nodeName": {}}}});
+        let condition = json!({"manager": "kube-scheduler", "time": "t",
+            "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"PodScheduled\"}": {}}}}});
+        let ours = json!({"manager": "berth", "time": "t",
+            "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"PodScheduled\"}": {}}}}});
+        let event = json!({"reportingController": "bin", "reportingInstance": "bin-other-host", "eventTime": "e"});
+        let own_event = json!({"reportingController": "bin", "reportingInstance": "bin-own-host", "eventTime": "e"});
+        let named = |b: Option<Binder>| b.map(|b| (b.name, b.source));
+
+        assert_eq!(named(who(json!([condition, node]), json!([])).await), Some(("hand".into(), Source::NodeName)));
+        assert_eq!(
+            named(who(json!([condition]), json!([event])).await),
+            Some(("bin-other-host".into(), Source::Event))
+        );
+        assert_eq!(
+            named(who(json!([ours, condition]), json!([own_event])).await),
+            Some(("kube-scheduler".into(), Source::Condition))
+        );
+        assert_eq!(who(json!([ours]), json!([own_event])).await, None);
+    }
+
+    #[tokio::test]
+    async fn looks_are_rare() {
+        let server = Scripted::start(|_| async { Reply::status(403, "no") }).await;
+        let foreign = ForeignBinds::new(server.client(), "h");
+        for _ in 0..50 {
+            assert_eq!(foreign.who(&pod("ns", "p")).await, None);
+        }
+        assert_eq!(server.requests().len(), 2);
+    }
+}

@@ -1,0 +1,45 @@
+//! The ring that touches Kubernetes.
+//!
+//! Egress, each with connections of its own so that nothing queues ahead of binds:
+//!
+//! ```text
+//!  client      the connection, and what its errors mean
+//!  lease/      leadership, and the gate that every write asks right before it is sent
+//!  bind/       the bind lane
+//!  prebind/    what must be written before a bind: volumes, nominations
+//!  evict/      the victims of preemption
+//!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
+//!  refusal     PodScheduled=False
+//!  events/     events, behind the binds
+//!  foreign     who else bound a pod of ours
+//!  served_crd  the definition as installed
+//!  revisions   last good specs
+//!  send        one request and its plain answer
+//! ```
+//!
+//! Ingress, from bytes to the core's model at one border:
+//!
+//! ```text
+//!  slim/       just the fields that scheduling reads, never failing as a whole
+//!  decode/     the only border: validated, normalised, interned
+//!  watch/      one kind, read whole and consistently, then followed
+//! ```
+
+pub mod bind;
+pub mod client;
+pub mod decode;
+pub mod events;
+pub mod evict;
+pub mod foreign;
+pub mod lease;
+pub mod prebind;
+mod queue;
+pub mod refusal;
+pub mod revisions;
+pub mod send;
+pub mod served_crd;
+pub mod slim;
+pub mod watch;
+
+#[cfg(test)]
+pub(crate) mod scripted;

@@ -1,0 +1,108 @@
+//! The PreBind lane: what must be written before a pod can be bound to the node that was chosen for it.
+//!
+//! ```text
+//!  nominate ─┐
+//!  submit ───┴▶ queue, one job a pod at a time ─▶ PATCH … ─▶ deliver(worker, VolumesWritten)
+//!                                                   │ 409, 404, timeout, reset, 5xx: GET, and if it is not as wanted the
+//!                                                   └ same again, a few times
+//! ```
+//!
+//! A job is a pod's nomination (`status.nominatedNodeName`, a courtesy to autoscalers) or its volumes: the claim of each
+//! volume that is bound by us, and the node on each claim whose volume is to be made. Every write names the uid and
+//! resourceVersion that was judged, so that it can be repeated: a second one that lands is refused, and reading tells whose
+//! the first was. Nothing is undone in the cluster when a later write of a job fails: the volume controller goes on from
+//! whatever it finds, and so does the next attempt.
+//!
+//! Leadership is checked right before each write ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
+
+mod lane;
+mod nominated;
+mod nominator;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use lane::PreBindLane;
+pub use nominated::{Nominated, Promise};
+pub(crate) use nominator::end_call;
+pub use write::{Target, Write};
+
+use berth_core::io::AttemptId;
+use berth_core::model::{Pod, Str, VolumeWrites};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The volumes that a worker wants written before a bind.
+#[derive(Debug, Clone)]
+pub struct VolumeRequest {
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// What to write, in this order.
+    pub writes: Vec<Write>,
+}
+
+impl VolumeRequest {
+    /// The request for these writes, which bring the pod to `node`.
+    pub fn new(attempt: AttemptId, pod: Arc<Pod>, node: &Str, writes: &VolumeWrites) -> Self {
+        let bindings = writes.bindings.iter().map(Write::bind);
+        let provisions = writes.provisions.iter().map(|provision| Write::select_node(provision, node));
+        Self { attempt, pod, writes: bindings.chain(provisions).collect() }
+    }
+}
+
+/// A node that a worker has chosen for a pod which may have to wait before it can be bound.
+#[derive(Debug, Clone)]
+pub struct NominateRequest {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The node's name; `None` takes the nomination back.
+    pub node: Option<Str>,
+}
+
+/// How the lane is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Jobs under way at once, at least 1: half of what binds may take, since each job is a step before a bind.
+    pub concurrency: usize,
+    /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
+    pub timeout: Duration,
+    /// Times one write is sent while its outcome is not known, or the API server asks for patience.
+    pub tries: u32,
+    /// The first pause between two tries; it doubles.
+    pub pause: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { concurrency: 32, timeout: Duration::from_secs(4), tries: 6, pause: Duration::from_millis(250) }
+    }
+}
+
+/// What the lane has done since it began, and what it holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PreBindCounters {
+    /// Writes of PersistentVolumes.
+    pub volumes: WriteCounters,
+    /// Writes of PersistentVolumeClaims.
+    pub claims: WriteCounters,
+    /// Nominations.
+    pub nominations: WriteCounters,
+    /// Pods whose writes have not begun, now.
+    pub queued: usize,
+    /// Pods whose writes are under way, now.
+    pub in_flight: usize,
+}
+
+/// How writes of one kind of object ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteCounters {
+    /// The object is as wanted.
+    pub written: u64,
+    /// Someone else was faster: the object is another one, gone, or says something else.
+    pub conflict: u64,
+    /// The API server refused, or its answer did not come in time, however often it was asked.
+    pub failed: u64,
+}

@@ -1,0 +1,302 @@
+use super::*;
+use crate::bind::{Leftover, WorkerId};
+use crate::lease::Gate;
+use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
+use berth_core::io::{Input, VolumesOutcome};
+use berth_core::model::{BindingWrite, ClaimKey, ProvisionWrite};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const WORKER: WorkerId = WorkerId(1);
+
+fn quick() -> Options {
+    Options { concurrency: 4, timeout: Duration::from_secs(20), tries: 3, pause: Duration::from_millis(1) }
+}
+
+struct Bench {
+    server: Scripted,
+    lane: PreBindLane,
+    nominated: Nominated,
+    inputs: Inputs,
+}
+
+impl Bench {
+    fn with(server: Scripted, options: Options, gate: Gate) -> Self {
+        let (inputs, deliver) = inbox();
+        let nominated = Nominated::default();
+        let lane = PreBindLane::new(server.client(), options, gate, nominated.clone(), deliver);
+        Self { server, lane, nominated, inputs }
+    }
+
+    async fn start<F, R>(script: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
+        Self::with(Scripted::start(script).await, quick(), open_gate())
+    }
+
+    fn submit(&self, attempt: u64, writes: Vec<Write>) {
+        let pod = Arc::new(pod("ns", &format!("p{attempt}")));
+        self.lane.submit(WORKER, VolumeRequest { attempt: AttemptId(attempt), pod, writes });
+    }
+
+    /// What was delivered, once there is so much: the outcome, or `Err` where the attempt was taken back.
+    async fn outcomes(&self, count: usize) -> Vec<Result<(), String>> {
+        until("outcomes", || self.inputs.lock().unwrap().len() >= count).await;
+        let outcome = |input: &Input| match input {
+            Input::VolumesWritten { outcome: VolumesOutcome::Written, .. } => Ok(()),
+            Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => Err(message.clone()),
+            Input::BindRevoked { .. } => Err("revoked".to_owned()),
+            other => panic!("{other:?}"),
+        };
+        self.inputs.lock().unwrap().iter().map(|(_, input)| outcome(input)).collect()
+    }
+}
+
+fn claim() -> ClaimKey {
+    ClaimKey { namespace: "ns".into(), name: "data".into() }
+}
+
+fn bind_of(by_controller: bool) -> Write {
+    Write::bind(&BindingWrite {
+        volume: "pv".into(),
+        volume_uid: "uid-pv".into(),
+        resource_version: "7".into(),
+        claim: claim(),
+        claim_uid: "uid-data".into(),
+        claim_version: "9".into(),
+        by_controller,
+        needed: true,
+    })
+}
+
+fn select_node() -> Write {
+    let provision =
+        ProvisionWrite { claim: claim(), claim_uid: "uid-data".into(), resource_version: "9".into(), needed: true };
+    Write::select_node(&provision, &"n1".into())
+}
+
+fn bind() -> Write {
+    bind_of(true)
+}
+
+fn volume_with(uid: &str, version: &str, claim: Value) -> Reply {
+    Reply::json(200, json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": {"claimRef": claim}}))
+}
+
+#[tokio::test]
+async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precondition() {
+    let bench = Bench::start(|_| async { Reply::json(200, json!({})) }).await;
+    bench.submit(1, vec![bind(), select_node(), bind_of(false)]);
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    let asked = bench.server.requests();
+    assert_eq!((asked.len(), &*asked[0].method, &*asked[0].content_type), (3, "PATCH", "application/merge-patch+json"));
+    assert_eq!(asked[0].path, "/api/v1/persistentvolumes/pv");
+    let precondition = json!({"uid": "uid-pv", "resourceVersion": "7", "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
+    assert_eq!(asked[0].body["metadata"], precondition);
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data",
+        "uid": "uid-data", "resourceVersion": "9"});
+    assert_eq!(asked[0].body["spec"]["claimRef"], reference);
+    assert_eq!(asked[1].path, "/api/v1/namespaces/ns/persistentvolumeclaims/data");
+    let precondition =
+        json!({"uid": "uid-data", "resourceVersion": "9", "annotations": {"volume.kubernetes.io/selected-node": "n1"}});
+    assert_eq!(asked[1].body, json!({"metadata": precondition}));
+    assert_eq!(asked[2].body["metadata"], json!({"uid": "uid-pv", "resourceVersion": "7"}), "meant for it before");
+    let counters = bench.lane.counters();
+    assert_eq!((counters.volumes.written, counters.claims.written, counters.in_flight), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn a_conflict_is_fine_if_the_object_says_what_was_wanted() {
+    let table = [
+        (volume_with as fn(&str, &str, Value) -> Reply, "uid-pv", json!({"uid": "uid-data"}), None),
+        (
+            volume_with,
+            "uid-pv",
+            json!({"uid": "uid-other"}),
+            Some("persistentvolume pv has changed since it was chosen"),
+        ),
+        (volume_with, "uid-new", json!({"uid": "uid-data"}), Some("persistentvolume pv is another one by now")),
+        (|_, _, _| Reply::status(404, "not found"), "", json!(null), Some("persistentvolume pv is gone")),
+    ];
+    for (reply, uid, reference, want) in table {
+        let bench =
+            Bench::start(move |asked| {
+                let reference = reference.clone();
+                async move {
+                    if asked.method == "GET" { reply(uid, "8", reference) } else { Reply::status(409, "conflict") }
+                }
+            })
+            .await;
+        bench.submit(1, vec![bind()]);
+        let want = want.map_or(Ok(()), |message| Err(message.to_owned()));
+        assert_eq!(bench.outcomes(1).await, std::slice::from_ref(&want));
+        assert_eq!(bench.server.requests().len(), 2, "one try, one look");
+        let volumes = bench.lane.counters().volumes;
+        assert_eq!((volumes.written, volumes.conflict), if want.is_ok() { (1, 0) } else { (0, 1) });
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_read_back_and_the_same_write_sent_again() {
+    // The first is lost, the second was carried out without an answer.
+    let bench = Bench::start(|asked| async move {
+        match asked.number {
+            0 | 2 => Reply::status(500, "who knows"),
+            1 => volume_with("uid-pv", "7", Value::Null),
+            _ => volume_with("uid-pv", "8", json!({"uid": "uid-data"})),
+        }
+    })
+    .await;
+    bench.submit(1, vec![bind()]);
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    let asked = bench.server.requests();
+    assert_eq!(asked.len(), 4);
+    assert_eq!(asked[0].body, asked[2].body);
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_pods_writes_and_names_the_object() {
+    let bench = Bench::start(|_| async { Reply::status(403, "no rule") }).await;
+    bench.submit(1, vec![bind(), select_node()]);
+    assert_eq!(bench.outcomes(1).await, [Err("persistentvolume pv: no rule".to_owned())]);
+    assert_eq!(bench.server.requests().len(), 1, "the second write is not begun");
+}
+
+#[tokio::test]
+async fn a_server_that_never_recovers_ends_in_failure_after_a_few_tries() {
+    let bench = Bench::start(|asked| async move {
+        if asked.method == "GET" { Reply::status(500, "down") } else { Reply::status(429, "later").retry_after(0) }
+    })
+    .await;
+    bench.submit(1, vec![bind()]);
+    let said = bench.outcomes(1).await[0].clone().unwrap_err();
+    assert!(said.contains("persistentvolume pv: not written in 3 tries"), "{said}");
+    assert_eq!(bench.server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_back() {
+    let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
+    let gate = Gate::new();
+    let bench = Bench::with(server, quick(), gate.clone());
+    bench.submit(1, vec![bind()]);
+    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
+    bench.submit(2, vec![bind()]);
+    assert_eq!(bench.lane.counters().queued, 3);
+    assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    bench.submit(3, vec![bind()]);
+    open(&gate);
+    assert_eq!(bench.outcomes(1).await, [Ok(())], "taken up once the gate opens");
+    assert_eq!(bench.server.requests().len(), 1, "and the nomination went with its pod");
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
+    let go = Arc::new(AtomicBool::new(false));
+    let held = go.clone();
+    let server = Scripted::start(move |_| {
+        let held = held.clone();
+        async move {
+            until("let go", || held.load(Ordering::Relaxed)).await;
+            Reply::json(200, json!({}))
+        }
+    })
+    .await;
+    let bench = Bench::with(server, Options { concurrency: 1, ..quick() }, open_gate());
+    bench.submit(1, vec![bind()]);
+    until("one under way", || bench.server.requests().len() == 1).await;
+    bench.submit(2, vec![bind()]);
+    let lane = bench.lane.clone();
+    let end = tokio::spawn(async move { lane.shutdown(Duration::from_mins(1)).await });
+    until("closed", || bench.lane.counters().queued == 0).await;
+    go.store(true, Ordering::Relaxed);
+    let left = end.await.unwrap();
+    assert_eq!(left, Leftover { unsent: vec![(WORKER, AttemptId(2))], unsettled: 0 });
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    bench.submit(3, vec![bind()]);
+    assert_eq!(bench.outcomes(2).await[1], Err("revoked".to_owned()), "nothing is taken after the end");
+}
+
+#[tokio::test]
+async fn a_pod_is_nominated_before_its_volumes_are_written() {
+    let answered = Arc::new(AtomicBool::new(false));
+    let seen = answered.clone();
+    let bench = Bench::start(move |asked| {
+        let seen = seen.clone();
+        async move {
+            if asked.path.contains("/pods/") {
+                // Long enough for another task to overtake, if it could.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                seen.store(true, Ordering::Relaxed);
+                return Reply::json(200, json!({"metadata": {"uid": "uid-p1", "resourceVersion": "8"}}));
+            }
+            if seen.load(Ordering::Relaxed) { Reply::json(200, json!({})) } else { Reply::status(403, "too early") }
+        }
+    })
+    .await;
+    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+    bench.submit(1, vec![bind()]);
+    assert_eq!(bench.outcomes(1).await, [Ok(())]);
+    let asked = bench.server.requests();
+    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/p1/status");
+    assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
+    assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
+    assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
+    let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
+    assert_eq!(bench.nominated.of("uid-p1"), Some(promise));
+}
+
+#[tokio::test]
+async fn a_pod_that_changed_is_nominated_at_its_new_version_and_one_that_is_bound_is_not() {
+    for (node, writes) in [("", 2), ("n9", 1)] {
+        let bench = Bench::start(move |asked| async move {
+            match (&*asked.method, asked.number) {
+                ("PATCH", 0) => Reply::status(409, "changed"),
+                ("PATCH", _) => Reply::json(200, json!({"metadata": {"uid": "uid-p1", "resourceVersion": "12"}})),
+                _ => Reply::json(
+                    200,
+                    json!({"metadata": {"uid": "uid-p1", "resourceVersion": "11"}, "spec": {"nodeName": node}}),
+                ),
+            }
+        })
+        .await;
+        bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+        until("settled", || {
+            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
+            written + conflict == 1
+        })
+        .await;
+        let patches: Vec<Asked> = bench.server.requests().into_iter().filter(|asked| asked.method == "PATCH").collect();
+        assert_eq!(patches.len(), writes);
+        assert_eq!(bench.nominated.of("uid-p1").is_some(), writes == 2);
+        if writes == 2 {
+            assert_eq!(patches[1].body["metadata"]["resourceVersion"], "11");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_nomination_is_taken_back_if_it_is_still_ours() {
+    for (code, kept) in [(200, Some(None)), (422, None)] {
+        let bench = Bench::start(move |asked| async move {
+            let version = asked.number.to_string();
+            let object = json!({"metadata": {"uid": "uid-p1", "resourceVersion": version}});
+            if asked.number == 0 { Reply::json(200, object) } else { Reply::json(code, object) }
+        })
+        .await;
+        let pod = Arc::new(pod("ns", "p1"));
+        bench.lane.nominate(NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+        bench.lane.nominate(NominateRequest { pod, node: None });
+        until("both done", || {
+            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
+            written + conflict == 2
+        })
+        .await;
+        let asked = bench.server.requests();
+        assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
+        assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+        assert_eq!(bench.nominated.of("uid-p1").map(|promise| promise.node), kept);
+    }
+}

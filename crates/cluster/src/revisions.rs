@@ -1,0 +1,265 @@
+//! The last good spec of each profile, kept as a ControllerRevision in the operator's namespace: it outlives restarts,
+//! and upgrades to stricter rules.
+//!
+//! A revision's data cannot be changed, so each good spec is an object of its own, named by its content; the newest
+//! counts, and one more is kept to look back at. The profile owns its revisions: where the garbage collector runs they
+//! go with it.
+
+use crate::client::Fault;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::{Api, Client};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+/// The label that says which profile a revision is of: its name, or a hash of it where that is no label value.
+pub const PROFILE_LABEL: &str = "scheduling.berth.dev/profile";
+
+/// The annotation with the profile's full name.
+const NAME_ANNOTATION: &str = "scheduling.berth.dev/profile-name";
+
+/// Revisions kept of one profile: the one to serve and the one before it.
+const HISTORY: usize = 2;
+
+/// Bytes of the profile's name that go into a revision's name; with hash and prefix within 253.
+const NAME_BYTES: usize = 200;
+
+/// Longest label value, in bytes.
+const LABEL_BYTES: usize = 63;
+
+const RESOURCE: &str = "controllerrevisions.apps";
+
+/// A kept spec.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Revision {
+    /// The profile's name.
+    pub profile: String,
+    /// The uid of the profile that it was kept for: a profile recreated under its name is another.
+    pub uid: String,
+    /// The generation at which it was good.
+    pub generation: i64,
+    /// The spec.
+    pub spec: Value,
+    name: String,
+}
+
+impl Revision {
+    /// The name of the ControllerRevision that holds it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Reads and writes revisions. Remembers what is kept, so that an unchanged spec costs no request.
+#[derive(Debug)]
+pub struct Revisions {
+    api: Api<ControllerRevision>,
+    kept: BTreeMap<String, Vec<Revision>>,
+}
+
+impl Revisions {
+    /// Revisions of all profiles in `namespace`, read once. Call [`Self::newest`] for what to serve.
+    pub async fn load(client: Client, namespace: &str) -> Result<Self, Fault> {
+        let api: Api<ControllerRevision> = Api::namespaced(client, namespace);
+        let all = api.list(&ListParams::default().labels(PROFILE_LABEL)).await;
+        let all = all.map_err(|e| Fault::of("list", RESOURCE, &e))?;
+        let mut kept: BTreeMap<String, Vec<Revision>> = BTreeMap::new();
+        let mut objects = all.items;
+        objects.sort_by_key(|o| (o.metadata.creation_timestamp.as_ref().map(|t| t.0), o.revision));
+        for revision in objects.into_iter().filter_map(read) {
+            kept.entry(revision.profile.clone()).or_default().push(revision);
+        }
+        Ok(Self { api, kept })
+    }
+
+    /// The newest good spec of a profile, if that very profile (by uid) has one.
+    pub fn newest(&self, profile: &str, uid: &str) -> Option<&Revision> {
+        self.kept.get(profile)?.iter().rev().find(|r| r.uid == uid)
+    }
+
+    /// The profiles that have revisions, with the uid of the newest.
+    pub fn profiles(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.kept.iter().filter_map(|(name, all)| Some((&**name, &*all.last()?.uid)))
+    }
+
+    /// Keeps a good spec unless it is the newest already; older ones beyond the history are deleted.
+    /// `true` if it was written.
+    pub async fn save(&mut self, profile: &str, uid: &str, generation: i64, spec: &Value) -> Result<bool, Fault> {
+        if self.newest(profile, uid).is_some_and(|r| r.spec == *spec) {
+            return Ok(false);
+        }
+        let revision = Revision {
+            profile: profile.to_owned(),
+            uid: uid.to_owned(),
+            generation,
+            spec: spec.clone(),
+            name: name_of(profile, uid, generation, spec),
+        };
+        match self.api.create(&PostParams::default(), &object_of(&revision)).await {
+            Ok(_) => {}
+            // An earlier try was carried out and its answer lost: the name says the content is the same.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => return Err(Fault::of("create", RESOURCE, &error)),
+        }
+        let kept = self.kept.entry(profile.to_owned()).or_default();
+        kept.retain(|r| r.name != revision.name);
+        // Those of a profile that had the name before go first.
+        kept.sort_by_key(|r| r.uid == uid);
+        kept.push(revision);
+        self.trim(profile, HISTORY).await?;
+        Ok(true)
+    }
+
+    /// Deletes all revisions of a profile: it is gone.
+    pub async fn delete(&mut self, profile: &str) -> Result<(), Fault> {
+        self.trim(profile, 0).await?;
+        self.kept.remove(profile);
+        Ok(())
+    }
+
+    async fn trim(&mut self, profile: &str, keep: usize) -> Result<(), Fault> {
+        let Some(kept) = self.kept.get_mut(profile) else { return Ok(()) };
+        while kept.len() > keep {
+            match self.api.delete(&kept[0].name, &DeleteParams::default()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => return Err(Fault::of("delete", RESOURCE, &error)),
+            }
+            kept.remove(0);
+        }
+        Ok(())
+    }
+}
+
+fn object_of(revision: &Revision) -> ControllerRevision {
+    let text = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    let owner = OwnerReference {
+        api_version: "scheduling.berth.dev/v1alpha1".to_owned(),
+        kind: "SchedulerProfile".to_owned(),
+        name: revision.profile.clone(),
+        uid: revision.uid.clone(),
+        ..OwnerReference::default()
+    };
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(revision.name.clone()),
+            labels: text(PROFILE_LABEL, &label_of(&revision.profile)),
+            annotations: text(NAME_ANNOTATION, &revision.profile),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: RawExtension(serde_json::json!({ "spec": revision.spec })),
+        revision: Some(revision.generation),
+    }
+}
+
+/// A revision that is not one of ours, or damaged, is passed over: the profile itself is still there.
+fn read(object: ControllerRevision) -> Option<Revision> {
+    let mut data = object.data.0;
+    Some(Revision {
+        profile: object.metadata.annotations?.remove(NAME_ANNOTATION)?,
+        uid: object.metadata.owner_references?.into_iter().next()?.uid,
+        generation: object.revision?,
+        spec: data.get_mut("spec").map(Value::take)?,
+        name: object.metadata.name?,
+    })
+}
+
+fn label_of(profile: &str) -> String {
+    if profile.len() <= LABEL_BYTES { profile.to_owned() } else { format!("h-{:016x}", hash(&[profile])) }
+}
+
+fn name_of(profile: &str, uid: &str, generation: i64, spec: &Value) -> String {
+    let kept = profile[..profile.floor_char_boundary(NAME_BYTES)].trim_end_matches(['.', '-']);
+    let hash = hash(&[profile, uid, &generation.to_string(), &spec.to_string()]);
+    format!("sprof-{kept}-{hash:016x}")
+}
+
+/// Stable between builds: the name must be found again by the next version.
+fn hash(parts: &[&str]) -> u64 {
+    /// FNV-1a.
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+    let mut fnv = Fnv(0xcbf2_9ce4_8422_2325);
+    for part in parts {
+        fnv.write(part.as_bytes());
+        fnv.write(&[0]);
+    }
+    fnv.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Scripted};
+    use serde_json::json;
+    use std::sync::{Arc, Mutex};
+
+    async fn store() -> Scripted {
+        let kept: Arc<Mutex<BTreeMap<String, Value>>> = Arc::default();
+        Scripted::start(move |asked| {
+            let mut kept = kept.lock().unwrap();
+            let name = asked.path.rsplit('/').next().unwrap().to_owned();
+            let reply = match asked.method.as_str() {
+                "POST" => {
+                    kept.insert(asked.body["metadata"]["name"].as_str().unwrap().into(), asked.body.clone());
+                    Reply::json(201, asked.body)
+                }
+                "DELETE" => match kept.remove(&name) {
+                    Some(gone) => Reply::json(200, gone),
+                    None => Reply::status(404, "gone"),
+                },
+                _ => {
+                    let items: Vec<&Value> = kept.values().collect();
+                    Reply::json(200, json!({"kind": "ControllerRevisionList", "apiVersion": "apps/v1", "metadata": {}, "items": items}))
+                }
+            };
+            async move { reply }
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn the_last_good_spec_survives_a_restart() {
+        let server = store().await;
+        let mut first = Revisions::load(server.client(), "berth").await.unwrap();
+        assert!(first.newest("batch", "u1").is_none());
+        for (generation, preset) in [(1, "Default"), (2, "BinPack"), (3, "NoScoring")] {
+            assert!(first.save("batch", "u1", generation, &json!({"preset": preset})).await.unwrap());
+        }
+        assert!(!first.save("batch", "u1", 4, &json!({"preset": "NoScoring"})).await.unwrap(), "unchanged");
+        assert_eq!(server.count("POST", "/controllerrevisions"), 3);
+
+        let mut again = Revisions::load(server.client(), "berth").await.unwrap();
+        let newest = again.newest("batch", "u1").unwrap();
+        assert_eq!((newest.generation, &newest.spec), (3, &json!({"preset": "NoScoring"})));
+        assert_eq!(again.kept["batch"].len(), HISTORY);
+        assert!(again.newest("batch", "u2").is_none(), "a profile recreated under the name is another");
+        assert_eq!(again.profiles().collect::<Vec<_>>(), [("batch", "u1")]);
+        again.delete("batch").await.unwrap();
+        assert!(Revisions::load(server.client(), "berth").await.unwrap().kept.is_empty());
+    }
+
+    #[test]
+    fn names_and_labels_fit() {
+        let long = "a".repeat(253);
+        assert!(name_of(&long, "u", 1, &json!({})).len() <= 253);
+        assert!(label_of(&long).len() <= LABEL_BYTES);
+        assert_eq!(label_of("batch"), "batch");
+        assert_ne!(name_of("a", "u", 1, &json!({"x": 1})), name_of("a", "u", 1, &json!({"x": 2})));
+        assert_eq!(name_of("a", "u", 1, &json!({})), name_of("a", "u", 1, &json!({})));
+        assert_eq!(hash(&["a"]), hash(&["a"]));
+    }
+}

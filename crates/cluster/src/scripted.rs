@@ -1,0 +1,33 @@
+//! What the tests of the edge share: a scripted server, gates, inboxes.
+
+use crate::bind::{Deliver, WorkerId};
+use crate::lease::Gate;
+use berth_core::io::Input;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub(crate) use berth_core::testing::{pending_pod as pod, refused_pod};
+pub(crate) use berth_testing::{Asked, Reply, Scripted, until};
+
+/// What a lane delivered.
+pub(crate) type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;
+
+/// Keeps what a lane delivers.
+pub(crate) fn inbox() -> (Inputs, Deliver) {
+    let inputs = Inputs::default();
+    let kept = inputs.clone();
+    (inputs, Arc::new(move |worker, input| kept.lock().unwrap().push((worker, input))))
+}
+
+/// Opens a gate for longer than any test.
+pub(crate) fn open(gate: &Gate) {
+    gate.hold_until(tokio::time::Instant::now() + Duration::from_hours(1));
+    gate.admit();
+}
+
+/// An open gate.
+pub(crate) fn open_gate() -> Gate {
+    let gate = Gate::new();
+    open(&gate);
+    gate
+}

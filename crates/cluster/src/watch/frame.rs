@@ -1,0 +1,138 @@
+//! One line of a watch, or one item of a list.
+
+use crate::decode::DecodeError;
+use crate::slim::{FieldError, Slim, Text, Wire};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+
+/// An object as it was met, good or bad.
+#[derive(Debug)]
+pub struct Seen<T> {
+    /// Its namespace.
+    pub(super) namespace: String,
+    /// Its name.
+    pub(super) name: String,
+    /// Its uid.
+    pub(super) uid: String,
+    /// The version it has.
+    pub(super) resource_version: String,
+    /// The object, or why it does not decode.
+    pub(super) object: Result<T, DecodeError>,
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub enum Frame<T> {
+    /// An object that is there.
+    Present(Seen<T>),
+    /// The key of one that is gone, and the version at which it went.
+    Gone(Seen<()>),
+    /// A version up to which everything was sent.
+    Bookmark {
+        /// The version.
+        resource_version: String,
+        /// Whether this ends the initial events.
+        initial_end: bool,
+    },
+    /// The server ends the watch.
+    Error {
+        /// The HTTP status it would have answered with.
+        code: u16,
+        /// What it says.
+        message: String,
+    },
+    /// The line is no event at all.
+    Garbage(FieldError),
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a, O: Deserialize<'de>"))]
+struct Envelope<'a, O> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    object: O,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    annotations: HashMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ErrorStatus {
+    code: u16,
+    reason: String,
+    message: String,
+}
+
+/// Reads one line of a watch; `note` may look at the line once more before the object is decoded.
+pub(super) fn read<'a, S, T, O>(
+    line: &'a [u8],
+    note: impl FnOnce(&mut Slim<'a, S, T>),
+    decode: impl FnOnce(&Slim<'a, S, T>) -> Result<O, DecodeError>,
+) -> Frame<O>
+where
+    S: Deserialize<'a> + Default,
+    T: Deserialize<'a> + Default,
+{
+    // Nearly every line is an object that reads in one go; all others are looked at a second time.
+    let (kind, mut slim) = match serde_json::from_slice::<Envelope<'a, Wire<'a, S, T>>>(line) {
+        Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::from_wire(envelope.object)),
+        _ => match serde_json::from_slice::<Envelope<'a, &'a RawValue>>(line) {
+            Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::read(envelope.object.get().as_bytes())),
+            Ok(envelope) => return control(&envelope.kind, envelope.object),
+            Err(error) => return Frame::Garbage(FieldError::locate(line, &error)),
+        },
+    };
+    if &*kind == "DELETED" {
+        return Frame::Gone(seen(&slim, |_| Ok(())));
+    }
+    note(&mut slim);
+    Frame::Present(seen(&slim, decode))
+}
+
+fn is_object(kind: &str) -> bool {
+    matches!(kind, "ADDED" | "MODIFIED" | "DELETED")
+}
+
+fn control<T>(kind: &str, object: &RawValue) -> Frame<T> {
+    let garbage = |message: String| Frame::Garbage(FieldError { field: "type".to_owned(), message });
+    match kind {
+        "BOOKMARK" => match serde_json::from_str::<Bookmark>(object.get()) {
+            Ok(Bookmark { metadata }) => Frame::Bookmark {
+                initial_end: metadata.annotations.get("k8s.io/initial-events-end").is_some_and(|v| v == "true"),
+                resource_version: metadata.resource_version,
+            },
+            Err(error) => garbage(format!("unreadable bookmark: {error}")),
+        },
+        "ERROR" => {
+            let status: ErrorStatus = serde_json::from_str(object.get()).unwrap_or_default();
+            let code = if status.reason == "Expired" || status.reason == "Gone" { 410 } else { status.code };
+            Frame::Error { code, message: status.message }
+        }
+        other => garbage(format!("unknown kind of watch event {other:?}")),
+    }
+}
+
+/// An object with its key, decoded.
+pub(super) fn seen<'a, S, T, O>(
+    slim: &Slim<'a, S, T>,
+    decode: impl FnOnce(&Slim<'a, S, T>) -> Result<O, DecodeError>,
+) -> Seen<O> {
+    Seen {
+        namespace: slim.metadata.namespace.to_string(),
+        name: slim.metadata.name.to_string(),
+        uid: slim.metadata.uid.to_string(),
+        resource_version: slim.metadata.resource_version.to_string(),
+        object: decode(slim),
+    }
+}

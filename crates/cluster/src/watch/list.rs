@@ -1,0 +1,144 @@
+//! One kind, read whole once: for whoever looks at a cluster and leaves.
+
+use super::call::list_request;
+use super::frame::Seen;
+use super::split::ListSplitter;
+use super::{BadObject, CallError, WatchOptions, Watched};
+use crate::decode::DecodeError;
+use kube::Client;
+
+/// Objects in one page: a few MiB, which an API server sends without holding up anyone.
+const PAGE: u32 = 500;
+
+/// How often a read begins anew because its pages became too old, before it is given up.
+const BEGINNINGS: u32 = 4;
+
+/// Objects that do not decode and are named; the rest is only counted.
+const NAMED: usize = 16;
+
+/// A kind as it was read.
+#[derive(Debug)]
+pub struct Listed<T> {
+    /// The objects, in the order in which the API server gives them.
+    pub objects: Vec<T>,
+    /// The first of those that do not decode.
+    pub bad: Vec<BadObject>,
+    /// How many do not decode.
+    pub bad_count: usize,
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Self { objects: Vec::new(), bad: Vec::new(), bad_count: 0 }
+    }
+}
+
+/// Reads every object of a kind, page by page and consistently. Beside the decoded objects one unfinished one is held.
+///
+/// Pages that became too old while they were read begin anew, a few times.
+pub async fn list<W: Watched>(client: &Client, options: &WatchOptions) -> Result<Listed<W::Object>, CallError> {
+    let mut beginnings = 0;
+    loop {
+        beginnings += 1;
+        match pages::<W>(client, options).await {
+            Err(CallError::Gone) if beginnings < BEGINNINGS => {}
+            other => return other,
+        }
+    }
+}
+
+async fn pages<W: Watched>(client: &Client, options: &WatchOptions) -> Result<Listed<W::Object>, CallError> {
+    let (mut decoder, mut listed, mut token) = (W::decoder(), Listed::default(), String::new());
+    let silence = options.list_silence;
+    loop {
+        let mut answer = list_request::<W>(Some(PAGE), &token).open(client.clone(), silence).await?;
+        let mut splitter = ListSplitter::new();
+        let mut item = |bytes: &[u8]| take(W::item(&mut decoder, bytes), &mut listed);
+        while answer.bytes(silence, |bytes| splitter.push(bytes, &mut item)).await? {}
+        token = splitter.finish().ok_or(CallError::Cut)?.token;
+        if token.is_empty() {
+            return Ok(listed);
+        }
+    }
+}
+
+fn take<T>(seen: Seen<T>, listed: &mut Listed<T>) {
+    let Seen { namespace, name, uid, object, .. } = seen;
+    match object {
+        Ok(object) => listed.objects.push(object),
+        Err(DecodeError { field, message, .. }) => {
+            listed.bad_count += 1;
+            if listed.bad.len() < NAMED {
+                listed.bad.push(BadObject { namespace, name, uid, field, message });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Scripted};
+    use crate::watch::Nodes;
+    use serde_json::{Value, json};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn page(names: &[&str], token: &str) -> Reply {
+        let items: Vec<Value> = names.iter().map(|name| json!({"metadata": {"name": name, "uid": name}})).collect();
+        Reply::json(200, json!({"metadata": {"resourceVersion": "7", "continue": token}, "items": items}))
+    }
+
+    fn names(listed: &Listed<berth_core::model::Node>) -> Vec<&str> {
+        listed.objects.iter().map(|node| &*node.name).collect()
+    }
+
+    #[tokio::test]
+    async fn pages_are_read_to_the_last() {
+        let server = Scripted::start(|asked| async move {
+            if asked.query.contains("continue=next") { page(&["c"], "") } else { page(&["a", "b"], "next") }
+        })
+        .await;
+        let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
+        assert_eq!(names(&listed), ["a", "b", "c"]);
+        assert!(server.requests().iter().all(|r| r.query.contains("limit=500")), "{:?}", server.requests());
+    }
+
+    #[tokio::test]
+    async fn pages_that_became_too_old_begin_anew() {
+        let tries = AtomicU32::new(0);
+        let server = Scripted::start(move |asked| {
+            let late = asked.query.contains("continue=") && tries.fetch_add(1, Ordering::Relaxed) == 0;
+            let last = asked.query.contains("continue=");
+            async move {
+                match (late, last) {
+                    (true, _) => Reply::status(410, "too old"),
+                    (false, true) => page(&["b"], ""),
+                    (false, false) => page(&["a"], "next"),
+                }
+            }
+        })
+        .await;
+        let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
+        assert_eq!(names(&listed), ["a", "b"], "nothing twice");
+    }
+
+    #[tokio::test]
+    async fn what_does_not_decode_is_named_and_the_rest_is_there() {
+        let server = Scripted::start(|_| async {
+            let bad = json!({"metadata": {"name": "bad"}, "status": {"allocatable": {"cpu": "much"}}});
+            let good = json!({"metadata": {"name": "good", "uid": "g"}});
+            Reply::json(200, json!({"metadata": {"resourceVersion": "7"}, "items": [bad, good]}))
+        })
+        .await;
+        let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
+        assert_eq!((names(&listed), listed.bad_count), (vec!["good"], 1));
+        assert_eq!((&*listed.bad[0].name, &*listed.bad[0].field), ("bad", "status.allocatable[cpu]"));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_what_to_grant() {
+        let server = Scripted::start(|_| async { Reply::status(403, "no") }).await;
+        let error = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap_err();
+        assert!(error.to_string().contains("grant list on nodes"), "{error}");
+    }
+}

@@ -1,0 +1,277 @@
+use super::call::{Answer, list_request, watch_request};
+use super::frame::{Frame, Seen};
+use super::split::ListSplitter;
+use super::tap::{Tap, object_of};
+use super::{Absence, BadObject, CallError, InitialRead, Sink, WatchEvent, WatchOptions, WatchStats, Watched};
+use crate::decode::{DecodeError, Decoder};
+use crate::slim::FieldError;
+use futures::io::AsyncBufRead;
+use kube::Client;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
+/// and tried again after a pause. `tap` sees the text of each object before `sink` gets what it was decoded to.
+pub async fn run<W: Watched>(
+    client: Client,
+    options: WatchOptions,
+    stats: Arc<WatchStats>,
+    cancel: CancellationToken,
+    sink: impl Sink<W::Object>,
+    tap: Option<Arc<dyn Tap<W::Object>>>,
+) {
+    let form = options.initial;
+    let decoder = W::decoder();
+    let mut watch = Watch::<W, _> {
+        client,
+        options,
+        stats,
+        sink,
+        tap,
+        decoder,
+        form,
+        taken: form,
+        version: None,
+        kind: PhantomData,
+    };
+    let mut trouble = Trouble::default();
+    while !cancel.is_cancelled() {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = watch.step(&mut trouble) => {}
+        }
+    }
+}
+
+struct Watch<W: Watched, K> {
+    client: Client,
+    options: WatchOptions,
+    stats: Arc<WatchStats>,
+    sink: K,
+    tap: Option<Arc<dyn Tap<W::Object>>>,
+    decoder: Decoder,
+    /// The form of whole read in use.
+    form: InitialRead,
+    /// The first form that the server has not refused: silence may be gone the next time, a refusal stays.
+    taken: InitialRead,
+    /// The version to go on from; `None` where everything is to be read.
+    version: Option<String>,
+    kind: PhantomData<fn() -> W>,
+}
+
+/// Failures since the last success.
+#[derive(Default)]
+struct Trouble {
+    in_a_row: u32,
+}
+
+/// A watch call shorter than this that brought nothing counts as a failure, or a broken proxy would be asked in a loop.
+const SHORT: Duration = Duration::from_secs(1);
+
+impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
+    /// One call, and the pause that its outcome asks for.
+    async fn step(&mut self, trouble: &mut Trouble) {
+        let (began, frames) = (Instant::now(), self.stats.frames());
+        let reading = self.version.is_none();
+        let outcome = match self.version.clone() {
+            None => self.read().await,
+            Some(version) => self.follow(&version).await,
+        };
+        let progress = self.stats.frames() > frames || began.elapsed() >= SHORT;
+        match outcome {
+            Ok(()) if progress || reading => trouble.in_a_row = 0,
+            Ok(()) => self.wait(trouble).await,
+            Err(error) if let Some(absence) = error.absence().filter(|_| W::OPTIONAL && reading) => {
+                trouble.in_a_row = 0;
+                self.do_without(absence, &error).await;
+            }
+            Err(error) => {
+                self.stats.error(&error);
+                if self.stats.frames() > frames && self.version.is_some() {
+                    trouble.in_a_row = 0;
+                }
+                self.recover(&error, trouble).await;
+            }
+        }
+    }
+
+    /// Takes the kind as empty and waits until it is worth asking again.
+    async fn do_without(&mut self, absence: Absence, error: &CallError) {
+        if self.stats.set_absence(Some(absence)) {
+            tracing::warn!(resource = W::RESOURCE, %error, "kind not there, taken as empty");
+        }
+        self.stats.read_ends();
+        self.sink.take(WatchEvent::Synced { consistent: true });
+        sleep(self.options.absent_pause).await;
+    }
+
+    async fn recover(&mut self, error: &CallError, trouble: &mut Trouble) {
+        let reading = self.version.is_none();
+        tracing::warn!(resource = W::PLURAL, reading, form = self.form.as_str(), %error, "watch interrupted");
+        match error {
+            CallError::Gone => self.version = None,
+            CallError::Refused { .. } | CallError::Silent { .. } if reading && self.form != InitialRead::Pages => {
+                self.form = self.form.next();
+                if matches!(error, CallError::Refused { .. }) {
+                    self.taken = self.form;
+                }
+                return;
+            }
+            // A single list that keeps breaking off may be more than the server can send in one go.
+            _ if reading && self.form == InitialRead::SingleList && trouble.in_a_row >= 2 => {
+                self.form = InitialRead::Pages;
+            }
+            // Overload and outages pass; reading everything again would only add to them.
+            CallError::Refused { .. } | CallError::Api { .. }
+                if !error.is_overload() && trouble.in_a_row >= self.options.resume_attempts =>
+            {
+                self.version = None;
+            }
+            _ => {}
+        }
+        self.wait(trouble).await;
+    }
+
+    async fn wait(&self, trouble: &mut Trouble) {
+        trouble.in_a_row = trouble.in_a_row.saturating_add(1);
+        sleep(self.options.pause(trouble.in_a_row)).await;
+    }
+
+    /// Reads everything; a streaming list goes on as the watch.
+    async fn read(&mut self) -> Result<(), CallError> {
+        self.stats.read_begins(self.form);
+        if let Some(tap) = &self.tap {
+            tap.begin();
+        }
+        self.sink.take(WatchEvent::Begin);
+        match self.form {
+            InitialRead::StreamingList => {
+                let limit = self.options.initial_silence;
+                let call = watch_request::<W>(&self.options, "", true);
+                let answer = call.open(self.client.clone(), limit).await?;
+                self.frames(answer).await
+            }
+            InitialRead::SingleList => self.list(None).await,
+            InitialRead::Pages => self.list(Some(self.options.page_size)).await,
+        }
+    }
+
+    /// All pages, or the one list; what an interrupted read gave is read again from the start.
+    async fn list(&mut self, limit: Option<u32>) -> Result<(), CallError> {
+        let mut token = String::new();
+        loop {
+            let silence = self.options.list_silence;
+            let mut answer = list_request::<W>(limit, &token).open(self.client.clone(), silence).await?;
+            let mut splitter = ListSplitter::new();
+            while answer.bytes(silence, |bytes| splitter.push(bytes, |item| self.item(item))).await? {}
+            let meta = splitter.finish().ok_or(CallError::Cut)?;
+            if meta.token.is_empty() {
+                self.synced(meta.resource_version);
+                return Ok(());
+            }
+            token = meta.token;
+        }
+    }
+
+    fn item(&mut self, bytes: &[u8]) {
+        let seen = W::item(&mut self.decoder, bytes);
+        show(self.tap.as_deref(), &seen, || Some(bytes));
+        self.present(seen, true);
+    }
+
+    fn synced(&mut self, version: String) {
+        self.version = Some(version);
+        self.form = self.taken;
+        self.stats.frame();
+        self.stats.read_ends();
+        if let Some(tap) = &self.tap {
+            tap.synced();
+        }
+        if self.stats.set_absence(None) {
+            tracing::info!(resource = W::RESOURCE, "kind is there now");
+        }
+        self.sink.take(WatchEvent::Synced { consistent: true });
+    }
+
+    async fn follow(&mut self, version: &str) -> Result<(), CallError> {
+        let call = watch_request::<W>(&self.options, version, false);
+        let answer = call.open(self.client.clone(), self.options.silence).await?;
+        self.frames(answer).await
+    }
+
+    /// Takes events until the server ends the call. Without a version they are those of a whole read.
+    async fn frames<B: AsyncBufRead>(&mut self, mut answer: Answer<B>) -> Result<(), CallError> {
+        loop {
+            let reading = self.version.is_none();
+            let limit = if reading { self.options.initial_silence } else { self.options.silence };
+            let Some(line) = answer.line(limit).await? else {
+                return if reading { Err(CallError::Cut) } else { Ok(()) };
+            };
+            match W::frame(&mut self.decoder, line) {
+                Frame::Present(seen) => {
+                    show(self.tap.as_deref(), &seen, || object_of(line));
+                    self.advance(&seen.resource_version);
+                    self.present(seen, reading);
+                }
+                Frame::Gone(Seen { namespace, name, uid, resource_version, .. }) => {
+                    self.advance(&resource_version);
+                    self.stats.frame();
+                    if let Some(tap) = &self.tap {
+                        tap.gone(&namespace, &name, &uid);
+                    }
+                    self.sink.take(WatchEvent::Delete { namespace, name, uid });
+                }
+                Frame::Bookmark { resource_version, initial_end } => {
+                    self.stats.frame();
+                    if reading && initial_end {
+                        self.synced(resource_version);
+                    } else {
+                        self.advance(&resource_version);
+                    }
+                }
+                Frame::Error { code, message } => return Err(CallError::from_code(code, "watch", W::PLURAL, message)),
+                Frame::Garbage(error) => {
+                    let FieldError { field, message } = error;
+                    self.bad(BadObject { field, message, ..BadObject::default() });
+                }
+            }
+        }
+    }
+
+    /// Notes the version to go on from. During a whole read there is none: an interrupted one begins anew.
+    fn advance(&mut self, to: &str) {
+        if let Some(version) = self.version.as_mut().filter(|_| !to.is_empty()) {
+            to.clone_into(version);
+        }
+    }
+
+    fn present(&mut self, seen: Seen<W::Object>, reading: bool) {
+        self.stats.frame();
+        let Seen { namespace, name, uid, object, .. } = seen;
+        match object {
+            Ok(object) if reading => self.sink.take(WatchEvent::Item(object)),
+            Ok(object) => self.sink.take(WatchEvent::Apply(object)),
+            Err(DecodeError { field, message, .. }) => self.bad(BadObject { namespace, name, uid, field, message }),
+        }
+    }
+
+    fn bad(&mut self, bad: BadObject) {
+        self.stats.bad_object();
+        let BadObject { namespace, name, field, message, .. } = &bad;
+        tracing::warn!(resource = W::PLURAL, namespace, name, field, reason = message, "object skipped");
+        self.sink.take(WatchEvent::Bad(bad));
+    }
+}
+
+/// Lets `tap` see an object that decodes, and its text if it wants it.
+fn show<'a, O: 'static>(tap: Option<&dyn Tap<O>>, seen: &Seen<O>, json: impl FnOnce() -> Option<&'a [u8]>) {
+    let (Some(tap), Ok(object)) = (tap, &seen.object) else { return };
+    if tap.wants(object)
+        && let Some(json) = json()
+    {
+        tap.present(object, json);
+    }
+}

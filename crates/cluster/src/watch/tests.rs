@@ -1,0 +1,478 @@
+use super::frame::{Frame, Seen};
+use super::*;
+use crate::decode::Decoder;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use berth_core::model::{BindingMode, Node, PersistentVolumeClaim, Pod, StorageClass};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// One answer of the scripted server.
+#[derive(Clone)]
+enum Answer {
+    /// A status with a message.
+    Refuse(u16),
+    /// These pieces, then the end.
+    Send(Vec<String>),
+    /// These pieces, then nothing, for ever.
+    Hang(Vec<String>),
+    /// These pieces, then the connection breaks.
+    Break(Vec<String>),
+}
+
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+async fn answer(State(script): State<Script>, uri: Uri) -> Response {
+    script.asked.lock().unwrap().push(uri.to_string());
+    let next = script.answers.lock().unwrap().pop_front().unwrap_or(Answer::Hang(Vec::new()));
+    let (pieces, end) = match next {
+        Answer::Refuse(code) => {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": "BadRequest"});
+            let code = StatusCode::from_u16(code).unwrap();
+            return Response::builder().status(code).body(Body::from(status.to_string())).unwrap();
+        }
+        Answer::Send(pieces) => (pieces, None),
+        Answer::Hang(pieces) => (pieces, Some(false)),
+        Answer::Break(pieces) => (pieces, Some(true)),
+    };
+    let sent = futures::stream::iter(pieces.into_iter().map(|p| Ok::<_, std::io::Error>(Bytes::from(p))));
+    let tail = futures::stream::unfold(end, |end| async move {
+        match end {
+            None => None,
+            Some(true) => {
+                // Let what was sent go out before the connection is torn down.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                Some((Err(std::io::Error::other("broken by the script")), None))
+            }
+            Some(false) => std::future::pending().await,
+        }
+    });
+    Response::new(Body::from_stream(futures::StreamExt::chain(sent, tail)))
+}
+
+/// A watch against a scripted server.
+struct Bench<T> {
+    events: mpsc::UnboundedReceiver<WatchEvent<T>>,
+    script: Script,
+    stats: Arc<WatchStats>,
+    _stop: DropGuard,
+}
+
+fn quick() -> WatchOptions {
+    WatchOptions {
+        initial: InitialRead::StreamingList,
+        first_pause: Duration::from_millis(1),
+        longest_pause: Duration::from_millis(5),
+        initial_silence: Duration::from_secs(20),
+        silence: Duration::from_secs(20),
+        list_silence: Duration::from_secs(20),
+        ..WatchOptions::default()
+    }
+}
+
+async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench<W::Object> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let script = Script { answers: Arc::new(Mutex::new(answers.into())), ..Script::default() };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let cancel = CancellationToken::new();
+    let router = axum::Router::new().fallback(answer).with_state(script.clone());
+    tokio::spawn(cancel.clone().run_until_cancelled_owned(async move { axum::serve(listener, router).await }));
+    let mut config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    config.default_retry = false;
+    let client = kube::Client::try_from(config).unwrap();
+    let (send, events) = mpsc::unbounded_channel();
+    let stats = Arc::new(WatchStats::default());
+    let sink = move |event| drop(send.send(event));
+    tokio::spawn(run::<W>(client, options, stats.clone(), cancel.clone(), sink, None));
+    Bench { events, script, stats, _stop: cancel.drop_guard() }
+}
+
+impl<T: Named> Bench<T> {
+    /// The next `count` events, in short.
+    async fn next(&mut self, count: usize) -> Vec<String> {
+        let mut said = Vec::new();
+        for _ in 0..count {
+            let event = tokio::time::timeout(Duration::from_secs(30), self.events.recv()).await;
+            said.push(match event.unwrap_or_else(|_| panic!("nothing after {said:?}")).unwrap() {
+                WatchEvent::Begin => "begin".to_owned(),
+                WatchEvent::Item(object) => format!("item {}", object.name()),
+                WatchEvent::Synced { consistent } => format!("synced {consistent}"),
+                WatchEvent::Apply(object) => format!("apply {}", object.name()),
+                WatchEvent::Delete { namespace, name, uid } => format!("delete {namespace}/{name} {uid}"),
+                WatchEvent::Bad(bad) => format!("bad {}/{} {} {}", bad.namespace, bad.name, bad.field, bad.message),
+            });
+        }
+        said
+    }
+
+    /// The query of each call so far, its parts sorted.
+    fn asked(&self) -> Vec<String> {
+        self.script.asked.lock().unwrap().clone()
+    }
+}
+
+trait Named {
+    fn name(&self) -> String;
+}
+
+impl Named for Pod {
+    fn name(&self) -> String {
+        self.key.name.to_string()
+    }
+}
+
+impl Named for StorageClass {
+    fn name(&self) -> String {
+        let waits = if self.binding_mode == Some(BindingMode::WaitForFirstConsumer) { "waits" } else { "immediate" };
+        format!("{} of {} {waits}", self.name, self.provisioner)
+    }
+}
+
+impl Named for PersistentVolumeClaim {
+    fn name(&self) -> String {
+        format!("{} {}", self.key, if self.is_fully_bound() { "bound" } else { "waits" })
+    }
+}
+
+impl Named for Node {
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+}
+
+fn object(name: &str, version: u32) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "uid": format!("u-{name}"), "resourceVersion": version.to_string()}})
+}
+
+fn line(kind: &str, object: Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+fn added(name: &str, version: u32) -> String {
+    line("ADDED", object(name, version))
+}
+
+fn initial_end(version: u32) -> String {
+    let meta = json!({"resourceVersion": version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}});
+    line("BOOKMARK", json!({"kind": "Pod", "metadata": meta}))
+}
+
+fn bookmark(version: u32) -> String {
+    line("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}}))
+}
+
+fn list(names: &[&str], version: u32, token: &str) -> String {
+    let items: Vec<Value> = names.iter().map(|name| object(name, 1)).collect();
+    json!({"kind": "PodList", "metadata": {"resourceVersion": version.to_string(), "continue": token}, "items": items})
+        .to_string()
+}
+
+#[tokio::test]
+async fn a_streaming_list_goes_on_as_the_watch_and_resumes_from_a_bookmark() {
+    let mut bench = start::<Pods>(
+        quick(),
+        vec![
+            Answer::Send(vec![
+                added("a", 1),
+                added("b", 2),
+                initial_end(5),
+                line("MODIFIED", object("a", 6)),
+                bookmark(9),
+            ]),
+            Answer::Hang(vec![line("DELETED", object("b", 11))]),
+        ],
+    )
+    .await;
+    let said = bench.next(6).await;
+    assert_eq!(said, ["begin", "item a", "item b", "synced true", "apply a", "delete n/b u-b"]);
+    let asked = bench.asked();
+    assert!(
+        asked[0].contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="),
+        "{asked:?}"
+    );
+    assert!(asked[0].ends_with("resourceVersion=") && asked[0].contains("allowWatchBookmarks=true"), "{asked:?}");
+    assert!(asked[0].contains("fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"), "{asked:?}");
+    assert!(asked[1].ends_with("resourceVersion=9") && !asked[1].contains("sendInitialEvents"), "{asked:?}");
+    assert!(bench.stats.is_synced() && bench.stats.age_of_last_frame().is_some());
+    assert_eq!((bench.stats.reads(), bench.stats.errors()), (1, WatchErrors::default()));
+}
+
+#[tokio::test]
+async fn a_refused_streaming_list_falls_back_to_one_list() {
+    let mut bench = start::<Pods>(
+        quick(),
+        vec![Answer::Refuse(422), Answer::Send(vec![list(&["a", "b"], 7, "")]), Answer::Hang(vec![added("c", 8)])],
+    )
+    .await;
+    assert_eq!(bench.next(6).await, ["begin", "begin", "item a", "item b", "synced true", "apply c"]);
+    let asked = bench.asked();
+    assert!(
+        !asked[1].contains("watch=") && !asked[1].contains("resourceVersion") && !asked[1].contains("limit"),
+        "{asked:?}"
+    );
+    assert!(asked[2].ends_with("resourceVersion=7"), "{asked:?}");
+    assert_eq!((bench.stats.initial_read(), bench.stats.errors().refused), (InitialRead::SingleList, 1));
+}
+
+#[tokio::test]
+async fn a_silent_streaming_list_falls_back_too() {
+    let options = WatchOptions { initial_silence: Duration::from_millis(300), ..quick() };
+    let mut bench =
+        start::<Pods>(options, vec![Answer::Hang(vec![added("a", 1)]), Answer::Send(vec![list(&["a"], 7, "")])]).await;
+    assert_eq!(bench.next(5).await, ["begin", "item a", "begin", "item a", "synced true"]);
+    assert_eq!(bench.stats.errors().silent, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_remembered_and_a_silence_is_not() {
+    let lists = || Answer::Send(vec![list(&["a"], 7, "")]);
+    let answers = vec![Answer::Refuse(400), lists(), Answer::Refuse(410), lists()];
+    let mut bench = start::<Pods>(quick(), answers).await;
+    let said = bench.next(7).await;
+    assert_eq!(said, ["begin", "begin", "item a", "synced true", "begin", "item a", "synced true"]);
+
+    let options = WatchOptions { initial_silence: Duration::from_millis(300), ..quick() };
+    let streamed = Answer::Hang(vec![added("b", 8), initial_end(9)]);
+    let answers = vec![Answer::Hang(Vec::new()), lists(), Answer::Refuse(410), streamed];
+    let mut bench = start::<Pods>(options, answers).await;
+    let said = bench.next(7).await;
+    assert_eq!(said, ["begin", "begin", "item a", "synced true", "begin", "item b", "synced true"]);
+}
+
+#[tokio::test]
+async fn lists_that_break_off_become_pages() {
+    let half = list(&["a", "b"], 7, "")[..60].to_owned();
+    let options = WatchOptions { initial: InitialRead::SingleList, page_size: 2, ..quick() };
+    let broken = Answer::Break(vec![half.clone()]);
+    let mut bench = start::<Pods>(
+        options,
+        vec![
+            broken.clone(),
+            Answer::Send(vec![half]),
+            broken,
+            Answer::Send(vec![list(&["a", "b"], 7, "t t")]),
+            Answer::Send(vec![list(&["c"], 7, "")]),
+        ],
+    )
+    .await;
+    assert_eq!(bench.next(8).await, ["begin", "begin", "begin", "begin", "item a", "item b", "item c", "synced true"]);
+    let asked = bench.asked();
+    assert!(asked[3].contains("limit=2") && asked[4].contains("continue=t+t"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_read_that_breaks_off_begins_anew() {
+    let mut bench = start::<Pods>(
+        quick(),
+        vec![Answer::Break(vec![added("a", 1)]), Answer::Hang(vec![added("b", 2), initial_end(3)])],
+    )
+    .await;
+    assert_eq!(bench.next(5).await, ["begin", "item a", "begin", "item b", "synced true"]);
+    assert_eq!(bench.stats.errors().connection, 1);
+}
+
+#[tokio::test]
+async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one() {
+    let mut half = line("MODIFIED", object("a", 9));
+    half.truncate(40);
+    let mut bench = start::<Pods>(
+        quick(),
+        vec![
+            Answer::Break(vec![initial_end(3), added("a", 4), half]),
+            Answer::Hang(vec![line("MODIFIED", object("a", 9))]),
+        ],
+    )
+    .await;
+    assert_eq!(bench.next(4).await, ["begin", "synced true", "apply a", "apply a"]);
+    assert!(bench.asked()[1].ends_with("resourceVersion=4"), "{:?}", bench.asked());
+}
+
+#[tokio::test]
+async fn a_version_too_old_means_reading_everything_again() {
+    for gone in [
+        Answer::Refuse(410),
+        Answer::Send(vec![line(
+            "ERROR",
+            json!({"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}),
+        )]),
+    ] {
+        let whole = Answer::Send(vec![added("a", 1), initial_end(3)]);
+        let again = Answer::Hang(vec![added("b", 8), initial_end(9)]);
+        let mut bench = start::<Pods>(quick(), vec![whole, gone, again]).await;
+        assert_eq!(bench.next(6).await, ["begin", "item a", "synced true", "begin", "item b", "synced true"]);
+        assert_eq!((bench.stats.reads(), bench.stats.errors().gone), (2, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_bad_object_is_named_and_skipped() {
+    let bad = |name: &str| {
+        let mut bad = object(name, 2);
+        bad["spec"] = json!({"containers": [{"resources": {"requests": {"cpu": "1.5.3"}}}]});
+        bad
+    };
+    let mut worse = object("c", 4);
+    worse["spec"] = json!({"priority": "high"});
+    let items = json!({"metadata": {"resourceVersion": "7"}, "items": [bad("d"), object("e", 1), 5, null]});
+    let mut bench = start::<Pods>(
+        quick(),
+        vec![
+            Answer::Send(vec![
+                line("ADDED", bad("a")),
+                added("b", 3),
+                initial_end(5),
+                line("MODIFIED", worse),
+                "gibberish\n".to_owned(),
+                line("ODD", json!({})),
+                added("z", 6),
+            ]),
+            Answer::Refuse(410),
+            Answer::Refuse(400),
+            Answer::Send(vec![items.to_string()]),
+        ],
+    )
+    .await;
+    let said = bench.next(8).await;
+    assert!(
+        said[1].starts_with("bad n/a spec.containers[0].resources.requests[cpu] \"1.5.3\" is not a quantity"),
+        "{said:?}"
+    );
+    assert_eq!(said[2..4], ["item b", "synced true"]);
+    assert!(said[4].starts_with("bad n/c spec.priority invalid type: string \"high\""), "{said:?}");
+    assert!(said[5].starts_with("bad / "), "{said:?}");
+    assert_eq!(said[6..], ["bad / type unknown kind of watch event \"ODD\"", "apply z"]);
+    let said = bench.next(5).await;
+    assert!(said[2].starts_with("bad n/d spec.containers[0]"), "{said:?}");
+    assert_eq!(said[3..], ["item e", "synced true"]);
+    assert_eq!(bench.stats.bad_objects(), 5);
+    assert!(
+        bench.asked()[1].ends_with("resourceVersion=6"),
+        "the watch goes on behind a bad object: {:?}",
+        bench.asked()
+    );
+}
+
+#[tokio::test]
+async fn a_silent_watch_is_opened_again() {
+    let options = WatchOptions { silence: Duration::from_millis(300), ..quick() };
+    let mut bench =
+        start::<Nodes>(options, vec![Answer::Hang(vec![initial_end(3)]), Answer::Hang(vec![added("a", 4)])]).await;
+    assert_eq!(bench.next(3).await, ["begin", "synced true", "apply a"]);
+    assert!(bench.asked()[1].ends_with("resourceVersion=3"), "{:?}", bench.asked());
+    assert!(bench.asked()[0].starts_with("/api/v1/nodes?") && !bench.asked()[0].contains("fieldSelector"));
+    assert_eq!(bench.stats.errors().silent, 1);
+}
+
+#[tokio::test]
+async fn overload_never_leads_to_a_whole_read_but_other_errors_do() {
+    let synced = Answer::Send(vec![initial_end(3)]);
+    let mut answers = vec![synced.clone()];
+    answers.extend(vec![Answer::Refuse(503); 12]);
+    answers.push(Answer::Hang(vec![added("a", 4)]));
+    let mut bench = start::<Pods>(quick(), answers).await;
+    assert_eq!(bench.next(3).await, ["begin", "synced true", "apply a"]);
+    assert_eq!((bench.stats.reads(), bench.stats.errors().api), (1, 12));
+
+    let mut answers = vec![synced];
+    answers.extend(vec![Answer::Refuse(504); 6]);
+    answers.push(Answer::Hang(vec![added("a", 4), initial_end(5)]));
+    let mut bench = start::<Pods>(quick(), answers).await;
+    assert_eq!(bench.next(5).await, ["begin", "synced true", "begin", "item a", "synced true"]);
+}
+
+/// Nodes, as if a cluster could do without.
+struct Spare;
+
+impl Watched for Spare {
+    type Object = Node;
+    const PLURAL: &'static str = Nodes::PLURAL;
+    const RESOURCE: &'static str = Nodes::RESOURCE;
+    const PATH: &'static str = Nodes::PATH;
+    const OPTIONAL: bool = true;
+
+    fn item(decoder: &mut Decoder, bytes: &[u8]) -> Seen<Node> {
+        Nodes::item(decoder, bytes)
+    }
+
+    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Node> {
+        Nodes::frame(decoder, line)
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_a_cluster_may_do_without_is_empty_until_it_comes() {
+    for (code, absence) in [(403, Absence::Forbidden), (404, Absence::NotServed)] {
+        let mut bench = start::<Spare>(quick(), vec![Answer::Refuse(code)]).await;
+        assert_eq!(bench.next(2).await, ["begin", "synced true"]);
+        assert_eq!((bench.stats.absence(), bench.stats.is_synced()), (Some(absence), true));
+
+        let options = WatchOptions { absent_pause: Duration::from_millis(1), ..quick() };
+        let comes = Answer::Hang(vec![added("a", 1), initial_end(2)]);
+        let mut bench = start::<Spare>(options, vec![Answer::Refuse(code), comes]).await;
+        assert_eq!(bench.next(5).await, ["begin", "synced true", "begin", "item a", "synced true"]);
+        assert_eq!((bench.stats.absence(), bench.stats.errors()), (None, WatchErrors::default()));
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_must_be_there_is_not_taken_as_empty() {
+    let comes = Answer::Hang(vec![added("a", 1), initial_end(2)]);
+    let mut bench = start::<Nodes>(quick(), vec![Answer::Refuse(403), Answer::Refuse(404), comes]).await;
+    assert_eq!(bench.next(5).await, ["begin", "begin", "begin", "item a", "synced true"]);
+    assert_eq!((bench.stats.absence(), bench.stats.errors().api), (None, 2));
+}
+
+/// Every row of the table reads what stands outside of metadata, spec and status, from lists and from watches.
+#[tokio::test]
+async fn storage_objects_are_read_whole_from_lists_and_from_watches() {
+    let class = |version: u32| {
+        let mut class = object("fast", version);
+        class["provisioner"] = json!("disk.example.com");
+        class["volumeBindingMode"] = json!("WaitForFirstConsumer");
+        class
+    };
+    let items = json!({"metadata": {"resourceVersion": "7"}, "items": [class(1)]});
+    let lines = vec![line("MODIFIED", class(8)), line("DELETED", class(9))];
+    let options = WatchOptions { initial: InitialRead::SingleList, ..quick() };
+    let answers = vec![Answer::Send(vec![items.to_string()]), Answer::Hang(lines)];
+    let mut bench = start::<StorageClasses>(options, answers).await;
+    let whole = "fast of disk.example.com waits";
+    let said = ["begin", &format!("item {whole}"), "synced true", &format!("apply {whole}"), "delete n/fast u-fast"];
+    assert_eq!(bench.next(5).await, said);
+
+    let mut claim = object("data", 8);
+    claim["spec"] = json!({"volumeName": "v", "storageClassName": "fast"});
+    claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
+    let answers = vec![Answer::Hang(vec![line("ADDED", claim.clone()), initial_end(3), line("MODIFIED", claim)])];
+    let mut bench = start::<PersistentVolumeClaims>(quick(), answers).await;
+    assert_eq!(bench.next(4).await, ["begin", "item n/data bound", "synced true", "apply n/data bound"]);
+}
+
+#[test]
+fn a_refusal_says_which_verb_is_missing() {
+    let error = CallError::from_code(403, "watch", "pods", "forbidden".to_owned()).to_string();
+    assert_eq!(error, "the API server answered 403 to watch pods: forbidden (grant watch on pods to this account)");
+}
+
+#[test]
+fn pauses_double_and_are_bounded() {
+    let options = WatchOptions::default();
+    for (failures, most) in [(1, 500), (2, 1_000), (3, 2_000), (7, 30_000), (u32::MAX, 30_000)] {
+        let pause = options.pause(failures).as_millis();
+        assert!(pause >= most / 2 && pause <= most, "{failures}: {pause}");
+    }
+    for _ in 0..100 {
+        assert!((300..=600).contains(&options.call_seconds()));
+    }
+}

@@ -1,0 +1,95 @@
+//! Plugin sets: what differs from kube-scheduler's default profile, and nothing else.
+
+use super::{Losses, Subject, weighed};
+use crate::import::Loss;
+use crate::import::catalogue::{PLUGINS, Plugin, Point};
+use serde_json::{Map, Value, json};
+
+/// The names to disable and to enable, by field under `plugins`.
+#[derive(Default)]
+struct Sets(Vec<(&'static str, Vec<Value>, Vec<Value>)>);
+
+impl Sets {
+    fn at(&mut self, field: &'static str) -> (&mut Vec<Value>, &mut Vec<Value>) {
+        let index = self.0.iter().position(|(f, _, _)| *f == field).unwrap_or_else(|| {
+            self.0.push((field, Vec::new(), Vec::new()));
+            self.0.len() - 1
+        });
+        let (_, disabled, enabled) = &mut self.0[index];
+        (disabled, enabled)
+    }
+
+    fn disable(&mut self, field: &'static str, name: &str) {
+        self.at(field).0.push(json!({"name": name}));
+    }
+
+    fn enable(&mut self, field: &'static str, name: &str, weight: i64) {
+        self.at(field).1.push(weighed(name, weight));
+    }
+}
+
+/// The field `plugins` of a profile.
+pub(super) fn sets(subject: &Subject<'_>, losses: &mut Losses) -> Map<String, Value> {
+    let compiled = &subject.compiled;
+    let mut sets = Sets::default();
+    let scoring = compiled.scores.iter().any(|(score, _)| !score.is_legacy());
+    if !scoring {
+        sets.disable("score", "*");
+    }
+    for plugin in &PLUGINS {
+        let filters = plugin.filter.map(|_| compiled.filters.iter().any(|filter| filter.name() == plugin.name));
+        let weight = compiled.scores.iter().find(|(score, _)| score.name() == plugin.name).map(|(_, weight)| *weight);
+        one(plugin, filters, weight, scoring, &mut sets);
+    }
+    if !compiled.preemption.enabled {
+        sets.disable("postFilter", "DefaultPreemption");
+    }
+    legacy(subject, losses);
+    let mut written = Map::new();
+    for (field, disabled, enabled) in sets.0 {
+        let mut set = Map::new();
+        for (name, list) in [("disabled", disabled), ("enabled", enabled)] {
+            if !list.is_empty() {
+                set.insert(name.to_owned(), list.into());
+            }
+        }
+        written.insert(field.to_owned(), set.into());
+    }
+    written
+}
+
+/// One plugin: whether it filters, if it can, and what its score weighs, if it scores. `scoring` says whether any plugin does.
+fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: bool, sets: &mut Sets) {
+    let name = plugin.name;
+    if filters == Some(false) {
+        if weight.is_none() {
+            sets.disable("multiPoint", name);
+            return;
+        }
+        // It scores all the same.
+        sets.disable("filter", name);
+        if plugin.points.contains(&Point::PreFilter) {
+            sets.disable("preFilter", name);
+        }
+    }
+    match weight {
+        None if plugin.score.is_some() && scoring => sets.disable("score", name),
+        Some(weight) if plugin.default.map(i64::from) != Some(weight) => sets.enable("score", name, weight),
+        _ => {}
+    }
+}
+
+/// Filters and scores of the Policy era, which kube-scheduler has no more.
+fn legacy(subject: &Subject<'_>, losses: &mut Losses) {
+    let what = |name: &str| format!("kube-scheduler 1.36 has no {name} any more");
+    for filter in subject.compiled.filters.iter().filter(|filter| filter.is_legacy()) {
+        let at = subject.spec.filters.iter().position(|config| config.name.as_str() == filter.name());
+        let field = at.map_or_else(|| "spec.filters".to_owned(), |i| format!("spec.filters[{i}]"));
+        losses.add(subject.name, Loss::lost(field, what(filter.name())));
+    }
+    for (score, _) in subject.compiled.scores.iter().filter(|(score, _)| score.is_legacy()) {
+        let at = subject.spec.scores.iter().position(|config| config.name.as_str() == score.name());
+        let field = at.map_or_else(|| "spec.scores".to_owned(), |i| format!("spec.scores[{i}]"));
+        losses.add(subject.name, Loss::lost(field, what(score.name())));
+    }
+}

@@ -1,0 +1,179 @@
+//! From the plugins of a profile to filters and scores, and what of their setting has no counterpart.
+
+use super::catalogue::{PLUGINS, Plugin, Point};
+use super::error::ImportError;
+use super::sets::Plugins;
+use super::{Loss, Origins};
+use berth_api::{AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, SchedulerProfileSpec, ScoreConfig};
+
+/// Writes filters and scores into `spec`; `field` is the path of the profile's plugins.
+pub(super) fn apply(
+    plugins: &Plugins,
+    field: &str,
+    spec: &mut SchedulerProfileSpec,
+    origins: &mut Origins,
+    losses: &mut Vec<Loss>,
+) -> Result<(), ImportError> {
+    required(plugins, field)?;
+    filters(plugins, field, spec, origins, losses);
+    scores(plugins, field, spec, origins);
+    preemption(plugins, field, spec, origins);
+    order(plugins, field, losses);
+    for plugin in &PLUGINS {
+        halves(plugins, plugin, field, losses);
+    }
+    others(plugins, field, losses);
+    Ok(())
+}
+
+/// What no profile can be without.
+fn required(plugins: &Plugins, field: &str) -> Result<(), ImportError> {
+    for (point, name) in [(Point::QueueSort, "PrioritySort"), (Point::Bind, "DefaultBinder")] {
+        if plugins.at(point).is_empty() {
+            return Err(ImportError::new(
+                format!("{field}.{}", point.field()),
+                "has no plugin, and cannot be without one",
+                format!("enable {name} in {} or multiPoint", point.field()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// DefaultPreemption is what PostFilter is for, beside dynamic resources.
+fn preemption(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
+    if !plugins.at(Point::PostFilter).iter().any(|entry| entry.plugin.name == "DefaultPreemption") {
+        spec.preemption.policy = PreemptionPolicy::Never;
+        origins.say("spec.preemption.policy", format!("from {field}: DefaultPreemption does not run at postFilter"));
+    }
+}
+
+fn filters(
+    plugins: &Plugins,
+    field: &str,
+    spec: &mut SchedulerProfileSpec,
+    origins: &mut Origins,
+    losses: &mut Vec<Loss>,
+) {
+    for plugin in &PLUGINS {
+        let Some(name) = plugin.filter.filter(|_| !plugins.runs(plugin, Point::Filter)) else { continue };
+        if spec.filters.is_empty() {
+            origins.say("spec.filters", format!("from {field}"));
+        }
+        spec.filters.push(FilterConfig { name, state: PluginState::Disabled });
+        if name.is_safety() {
+            spec.allow_unsafe = AllowUnsafe::Acknowledged;
+            losses.push(Loss::note(
+                format!("{field}.filter"),
+                format!("{name} is disabled, which can place pods where they cannot run: taken over with allowUnsafe: Acknowledged"),
+            ));
+        }
+    }
+}
+
+fn scores(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
+    if !plugins.at(Point::Score).iter().any(|entry| entry.plugin.score.is_some()) {
+        spec.preset = Preset::NoScoring;
+        origins.say("spec.preset", format!("from {field}.score: no score is left"));
+        return;
+    }
+    for plugin in &PLUGINS {
+        let Some(name) = plugin.score else { continue };
+        if !plugins.runs(plugin, Point::Score) {
+            origins.say(format!("spec.scores[{}]", spec.scores.len()), format!("from {field}.score"));
+            spec.scores.push(ScoreConfig { name, weight: None, state: PluginState::Disabled });
+            continue;
+        }
+        let (weight, written) = plugins.weight(plugin);
+        if Some(weight) != plugin.default {
+            let source = if written.is_empty() { format!("{field}.score") } else { format!("{written}.weight") };
+            origins.add(format!("spec.scores[{}].weight", spec.scores.len()), source);
+            spec.scores.push(ScoreConfig { name, weight: Some(weight), state: PluginState::Enabled });
+        }
+    }
+}
+
+/// Filters stand in one order here, and only the first that refuses is reported.
+fn order(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
+    let place = |plugin: &Plugin| PLUGINS.iter().position(|p| p == plugin);
+    let filters: Vec<&Plugin> =
+        plugins.at(Point::Filter).iter().map(|e| e.plugin).filter(|p| p.filter.is_some()).collect();
+    if filters.iter().map(|p| place(p)).is_sorted() {
+        return;
+    }
+    let names: Vec<&str> = filters.iter().map(|p| p.name).collect();
+    losses.push(Loss::changed(
+        format!("{field}.filter"),
+        format!(
+            "the order {} becomes the default order: the same nodes are refused, with another of several reasons",
+            names.join(", ")
+        ),
+    ));
+}
+
+/// Plugins that run in one half of their work only: here a filter and a score are each one thing.
+fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss>) {
+    let name = plugin.name;
+    let has = |point| plugin.points.contains(&point);
+    let runs = |point| plugins.runs(plugin, point);
+    let mut lose = |point: Point, what: String| losses.push(Loss::changed(format!("{field}.{}", point.field()), what));
+    if plugin.filter.is_some() && has(Point::PreFilter) {
+        match (runs(Point::PreFilter), runs(Point::Filter)) {
+            (true, false) => {
+                if let Some(work) = plugin.pre_filter {
+                    lose(
+                        Point::PreFilter,
+                        format!("the PreFilter of {name}, which {work}, goes with its filter, which is disabled"),
+                    );
+                }
+            }
+            (false, true) => {
+                lose(
+                    Point::PreFilter,
+                    format!("the PreFilter of {name} is disabled and its filter is not: here the filter runs whole"),
+                );
+            }
+            _ => {}
+        }
+    }
+    if has(Point::PreScore) && !plugin.scores_alone && runs(Point::Score) && !runs(Point::PreScore) {
+        lose(
+            Point::PreScore,
+            format!("the PreScore of {name} is disabled and its score is not: here the score runs whole"),
+        );
+    }
+    if plugin.filter.is_some() {
+        for point in [Point::Reserve, Point::PreBind] {
+            if has(point) && runs(point) != runs(Point::Filter) {
+                let state = if runs(point) { "enabled" } else { "disabled" };
+                lose(point, format!("{name} is {state} here: volumes are bound if its filter runs, and not otherwise"));
+            }
+        }
+    }
+}
+
+/// Plugins whose work here does not depend on the profile.
+fn others(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
+    let on = |name: &str, point| plugins.at(point).iter().any(|e| e.plugin.name == name);
+    if !on("SchedulingGates", Point::PreEnqueue) {
+        losses.push(Loss::lost(
+            format!("{field}.preEnqueue"),
+            "SchedulingGates is disabled: here scheduling gates are always respected",
+        ));
+    }
+    if !on("DynamicResources", Point::Filter) {
+        losses.push(Loss::changed(
+            format!("{field}.filter"),
+            "DynamicResources is disabled: a pod with resource claims is held all the same",
+        ));
+    }
+    for (point, _) in Point::ALL {
+        for entry in plugins.at(point).iter().filter(|e| e.plugin.default.is_none()) {
+            let what = format!("{} has no effect: pods of a pod group are held", entry.plugin.name);
+            let loss = Loss::lost(&entry.field, what);
+            if !losses.contains(&loss) {
+                losses.push(loss);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Predicates as filters.
+
+use super::Out;
+use crate::import::error::ImportError;
+use crate::import::loss::Loss;
+use crate::import::node::{Fields, Node};
+use FilterName as F;
+use berth_api::{
+    AllowUnsafe, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, FilterConfig, FilterName, PluginState,
+};
+
+/// Every predicate that a Policy could name without an argument, with the filters that do its work. None: the node's
+/// condition is a taint today, which the filters see that every Policy runs.
+#[rustfmt::skip] // One row per name: the table is read down.
+const PREDICATES: &[(&str, &[FilterName])] = &[
+    ("CheckNodeCondition", &[]),
+    ("CheckNodeUnschedulable", &[F::NodeUnschedulable]),
+    ("GeneralPredicates", &[F::NodeName, F::NodeAffinity, F::NodePorts, F::NodeResourcesFit]),
+    ("HostName", &[F::NodeName]),
+    ("PodFitsHostPorts", &[F::NodePorts]),
+    ("PodFitsPorts", &[F::NodePorts]),
+    ("MatchNodeSelector", &[F::NodeAffinity]),
+    ("PodFitsResources", &[F::NodeResourcesFit]),
+    ("NoDiskConflict", &[F::VolumeRestrictions]),
+    ("PodToleratesNodeTaints", &[F::TaintToleration]),
+    ("PodToleratesNodeNoExecuteTaints", &[F::TaintToleration]),
+    ("MaxEBSVolumeCount", &[F::MaxEBSVolumeCount]),
+    ("MaxGCEPDVolumeCount", &[F::MaxGCEPDVolumeCount]),
+    ("MaxAzureDiskVolumeCount", &[F::MaxAzureDiskVolumeCount]),
+    ("MaxCinderVolumeCount", &[F::MaxCinderVolumeCount]),
+    ("MaxCSIVolumeCountPred", &[F::NodeVolumeLimits]),
+    ("CheckVolumeBinding", &[F::VolumeBinding]),
+    ("NoVolumeNodeConflict", &[F::VolumeBinding]),
+    ("NoVolumeZoneConflict", &[F::VolumeZone]),
+    ("CheckNodeMemoryPressure", &[F::CheckNodeMemoryPressure]),
+    ("CheckNodePIDPressure", &[F::CheckNodePIDPressure]),
+    ("CheckNodeDiskPressure", &[F::CheckNodeDiskPressure]),
+    ("MatchInterPodAffinity", &[F::InterPodAffinity]),
+    ("EvenPodsSpread", &[F::PodTopologySpread]),
+];
+
+/// Filters that run whatever a Policy says, as in every kube-scheduler since 1.12.
+const ALWAYS: [FilterName; 2] = [F::NodeUnschedulable, F::TaintToleration];
+
+/// Reads the predicates of a Policy. Without the field the default filters run; an empty list leaves those that always do.
+pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
+    let Some(list) = fields.get("predicates") else {
+        out.origins.say("spec", "predicates: not given, so that the default filters run");
+        return Ok(());
+    };
+    let mut wanted: Vec<(FilterName, String)> = Vec::new();
+    for node in list.items()? {
+        predicate(&node, &mut wanted, out)?;
+    }
+    let runs = |name: FilterName| ALWAYS.contains(&name) || wanted.iter().any(|(w, _)| *w == name);
+    for name in FilterName::ALL {
+        let by_default = !is_of_policies(name);
+        if runs(name) == by_default {
+            continue;
+        }
+        let index = out.spec.filters.len();
+        if let Some((_, source)) = wanted.iter().find(|(w, _)| *w == name) {
+            out.origins.add(format!("spec.filters[{index}]"), source);
+        }
+        let state = if by_default { PluginState::Disabled } else { PluginState::Enabled };
+        out.spec.filters.push(FilterConfig { name, state });
+    }
+    for name in FilterName::ALL.into_iter().filter(|name| name.is_safety() && !runs(*name)) {
+        out.spec.allow_unsafe = AllowUnsafe::Acknowledged;
+        let what = format!(
+            "no predicate runs {name}, without which pods can be placed where they cannot run: taken over with \
+             allowUnsafe: Acknowledged"
+        );
+        out.losses.push(Loss::note(list.path(), what));
+    }
+    say_what_runs(&wanted, out);
+    Ok(())
+}
+
+/// Filters of the preset need no entry of their own, and so no place for a comment.
+fn say_what_runs(wanted: &[(FilterName, String)], out: &mut Out<'_>) {
+    let field = if out.spec.filters.is_empty() { "spec" } else { "spec.filters" };
+    for name in FilterName::ALL.into_iter().filter(|name| !is_of_policies(*name)) {
+        let sources: Vec<&str> = wanted.iter().filter(|(w, _)| *w == name).map(|(_, s)| s.as_str()).collect();
+        match &sources[..] {
+            [] if ALWAYS.contains(&name) => out.origins.say(field, format!("{name} runs with every Policy")),
+            [] => {}
+            sources => out.origins.say(field, format!("{name} runs: from {}", sources.join(", "))),
+        }
+    }
+}
+
+/// Whether `name` is in no preset.
+fn is_of_policies(name: FilterName) -> bool {
+    name as usize >= FilterName::CheckNodeLabelPresence as usize
+}
+
+fn predicate(node: &Node<'_>, wanted: &mut Vec<(FilterName, String)>, out: &mut Out<'_>) -> Result<(), ImportError> {
+    let fields = node.any_fields()?;
+    let name = fields.need("name", "name a predicate, such as PodFitsResources")?;
+    let source = format!("{} {}", node.path(), name.text()?);
+    if let Some(argument) = fields.get("argument") {
+        wanted.push((with_argument(&argument, out)?, source));
+        return Ok(());
+    }
+    let text = name.text()?;
+    let Some((_, filters)) = PREDICATES.iter().find(|(known, _)| *known == text) else {
+        let known: Vec<&str> = PREDICATES.iter().map(|(name, _)| *name).collect();
+        let fix = format!("give it an argument, or use one of {}", known.join(", "));
+        return Err(name.bad(format!("{text:?} is no predicate"), fix));
+    };
+    if filters.is_empty() {
+        out.origins.say("spec.filters", format!("{source}: nodes that are not ready are tainted today"));
+    }
+    wanted.extend(filters.iter().map(|filter| (*filter, source.clone())));
+    Ok(())
+}
+
+/// A predicate whose name is free, since its argument says what it is.
+fn with_argument(argument: &Node<'_>, out: &mut Out<'_>) -> Result<FilterName, ImportError> {
+    let fields = argument.any_fields()?;
+    let labels = |node: &Node<'_>| match node.any_fields()?.get("labels") {
+        Some(labels) => labels.texts(),
+        None => Ok(Vec::new()),
+    };
+    match (fields.get("serviceAffinity"), fields.get("labelsPresence")) {
+        (Some(affinity), None) => {
+            let wanted = labels(&affinity)?;
+            let args = &mut out.spec.plugin_args.check_service_affinity;
+            let args = args.get_or_insert(CheckServiceAffinityArgs { affinity_labels: Vec::new() });
+            add(&mut args.affinity_labels, wanted);
+            out.origins.add("spec.pluginArgs.checkServiceAffinity", affinity.path());
+            Ok(F::CheckServiceAffinity)
+        }
+        (None, Some(presence)) => {
+            let wanted = labels(&presence)?;
+            let present = presence.any_fields()?.get("presence").map_or(Ok(false), |flag| flag.flag())?;
+            let args = &mut out.spec.plugin_args.check_node_label_presence;
+            let args = args.get_or_insert_with(CheckNodeLabelPresenceArgs::default);
+            add(if present { &mut args.present_labels } else { &mut args.absent_labels }, wanted);
+            out.origins.add("spec.pluginArgs.checkNodeLabelPresence", presence.path());
+            Ok(F::CheckNodeLabelPresence)
+        }
+        _ => Err(argument.bad("says not what it is", "give either serviceAffinity or labelsPresence")),
+    }
+}
+
+fn add(labels: &mut Vec<String>, more: Vec<String>) {
+    for label in more {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Priorities as scores.
+
+use super::Out;
+use crate::import::error::ImportError;
+use crate::import::loss::Loss;
+use crate::import::node::{Fields, Node};
+use ScoreName as S;
+use berth_api as api;
+use berth_api::{
+    LabelPreference, PluginState, PodTopologySpreadArgs, Preset, ScoreConfig, ScoreName, ScoringStrategy,
+    ScoringStrategyType, ShapePoint, SpreadConstraint, SpreadDefaulting, WhenUnsatisfiable,
+};
+
+/// Every priority that a Policy could name without an argument and that has a score.
+#[rustfmt::skip] // One row per name: the table is read down.
+const PRIORITIES: &[(&str, ScoreName)] = &[
+    ("LeastRequestedPriority", S::LeastRequestedPriority),
+    ("MostRequestedPriority", S::MostRequestedPriority),
+    ("BalancedResourceAllocation", S::BalancedResourceAllocationPriority),
+    ("SelectorSpreadPriority", S::SelectorSpread),
+    ("ServiceSpreadingPriority", S::SelectorSpread),
+    ("EqualPriority", S::EqualPriority),
+    ("NodePreferAvoidPodsPriority", S::NodePreferAvoidPodsPriority),
+    ("NodeAffinityPriority", S::NodeAffinity),
+    ("TaintTolerationPriority", S::TaintToleration),
+    ("InterPodAffinityPriority", S::InterPodAffinity),
+    ("ImageLocalityPriority", S::ImageLocality),
+    ("RequestedToCapacityRatioPriority", S::NodeResourcesFit),
+    ("EvenPodsSpreadPriority", S::PodTopologySpread),
+];
+
+/// Priorities that are gone without a successor.
+const GONE: &[(&str, &str)] =
+    &[("ResourceLimitsPriority", "no score looks at limits: the priority was removed from kube-scheduler in 1.20")];
+
+/// How weights are bounded in a Policy: one times the best score must not overflow.
+const MAX_WEIGHT: i64 = i64::MAX / 10;
+
+/// A priority with its weight.
+struct Wanted {
+    score: ScoreName,
+    weight: i64,
+    source: String,
+}
+
+/// Reads the priorities of a Policy. Without the field the default scores run; an empty list leaves none.
+pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
+    let Some(list) = fields.get("priorities") else {
+        out.origins.say("spec", "priorities: not given, so that the default scores run");
+        return Ok(());
+    };
+    out.spec.preset = Preset::NoScoring;
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut labels: Vec<(Node<'_>, i64)> = Vec::new();
+    let mut zones: Vec<(Node<'_>, i64)> = Vec::new();
+    for node in list.items()? {
+        let fields = node.any_fields()?;
+        let name = fields.need("name", "name a priority, such as LeastRequestedPriority")?;
+        let weight = weight(&fields, name.text()?)?;
+        let source = format!("{} {}", node.path(), name.text()?);
+        let Some(argument) = fields.get("argument") else {
+            plain(&name, weight, source, &mut wanted, out)?;
+            continue;
+        };
+        let arguments = argument.any_fields()?;
+        match one_of(&argument, &arguments)? {
+            Argument::Labels(node) => labels.push((node, weight)),
+            Argument::Zones(node) => zones.push((node, weight)),
+            Argument::Ratio(node) => {
+                ratio(Some(&node), &source, out)?;
+                add(&mut wanted, Wanted { score: S::NodeResourcesFit, weight, source }, out);
+            }
+        }
+    }
+    label_preferences(&labels, &mut wanted, out)?;
+    service_anti_affinity(&zones, &mut wanted, out)?;
+    write(&wanted, out)
+}
+
+fn weight(fields: &Fields<'_>, priority: &str) -> Result<i64, ImportError> {
+    let fix = "write 1 or more";
+    let node = fields.need("weight", fix)?;
+    let weight = node.long()?;
+    if !(1..MAX_WEIGHT).contains(&weight) {
+        return Err(node.bad(format!("{weight} of {priority} is not positive, or too large"), fix));
+    }
+    Ok(weight)
+}
+
+/// A priority by its name alone.
+fn plain(
+    name: &Node<'_>,
+    weight: i64,
+    source: String,
+    wanted: &mut Vec<Wanted>,
+    out: &mut Out<'_>,
+) -> Result<(), ImportError> {
+    let text = name.text()?;
+    if let Some((_, why)) = GONE.iter().find(|(gone, _)| *gone == text) {
+        out.losses.push(Loss::lost(name.path(), format!("{text}: {why}")));
+        return Ok(());
+    }
+    let Some((_, score)) = PRIORITIES.iter().find(|(known, _)| *known == text) else {
+        let known: Vec<&str> = PRIORITIES.iter().map(|(name, _)| *name).collect();
+        let fix = format!("give it an argument, or use one of {}", known.join(", "));
+        return Err(name.bad(format!("{text:?} is no priority"), fix));
+    };
+    match text {
+        "ServiceSpreadingPriority" => {
+            let what =
+                "pods of the same controllers count as well as those of the same Services: SelectorSpread knows both";
+            out.losses.push(Loss::changed(name.path(), what));
+        }
+        "RequestedToCapacityRatioPriority" => ratio(None, &source, out)?,
+        // Default constraints came later than this priority.
+        "EvenPodsSpreadPriority" if out.spec.plugin_args.pod_topology_spread.is_none() => {
+            let list = Some(SpreadDefaulting::List);
+            out.spec.plugin_args.pod_topology_spread =
+                Some(PodTopologySpreadArgs { defaulting_type: list, default_constraints: Vec::new() });
+            out.origins.say("spec.pluginArgs.podTopologySpread", format!("{source} knew no default constraints"));
+        }
+        _ => {}
+    }
+    add(wanted, Wanted { score: *score, weight, source }, out);
+    Ok(())
+}
+
+/// Adds a priority; of several that are one score the larger weight counts.
+fn add(wanted: &mut Vec<Wanted>, new: Wanted, out: &mut Out<'_>) {
+    let Some(present) = wanted.iter_mut().find(|present| present.score == new.score) else {
+        wanted.push(new);
+        return;
+    };
+    let weight = present.weight.max(new.weight);
+    let what =
+        format!("{} and {} are both {}, which gets the larger weight, {weight}", present.source, new.source, new.score);
+    let field = new.source.split(' ').next().unwrap_or_default();
+    out.losses.push(Loss::changed(field, what));
+    present.weight = weight;
+    present.source = format!("{}, {}", present.source, new.source);
+}
+
+enum Argument<'a> {
+    Labels(Node<'a>),
+    Zones(Node<'a>),
+    Ratio(Node<'a>),
+}
+
+fn one_of<'a>(argument: &Node<'a>, fields: &Fields<'a>) -> Result<Argument<'a>, ImportError> {
+    let labels = fields.get("labelPreference").map(Argument::Labels);
+    let zones = fields.get("serviceAntiAffinity").map(Argument::Zones);
+    let ratio = fields.get("requestedToCapacityRatioArguments").map(Argument::Ratio);
+    let mut given = [labels, zones, ratio].into_iter().flatten();
+    match (given.next(), given.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err(argument.bad(
+            "says not what it is",
+            "give one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments",
+        )),
+    }
+}
+
+/// The shape and resources of a ratio; without an argument those that its priority had.
+fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Out<'_>) -> Result<(), ImportError> {
+    let fit = out.spec.plugin_args.node_resources_fit.get_or_insert_default();
+    if fit.strategy.is_some() {
+        let field = argument.map_or_else(|| source.split(' ').next().unwrap_or_default(), |a| a.path());
+        out.losses.push(Loss::lost(field, "a profile scores by one shape: that of the first such priority counts"));
+        return Ok(());
+    }
+    let mut strategy = ScoringStrategy {
+        kind: ScoringStrategyType::RequestedToCapacityRatio,
+        resources: Vec::new(),
+        shape: vec![ShapePoint { utilization: 0, score: 10 }, ShapePoint { utilization: 100, score: 0 }],
+    };
+    if let Some(argument) = argument {
+        let fields = argument.any_fields()?;
+        strategy.shape = points(&fields.list("shape")?)?;
+        strategy.resources = resources(&fields.list("resources")?)?;
+        let field = "spec.pluginArgs.nodeResourcesFit.strategy";
+        out.origins.add_silently(field, argument.path());
+    }
+    fit.strategy = Some(strategy);
+    out.origins.say("spec.pluginArgs.nodeResourcesFit", format!("from {source}"));
+    Ok(())
+}
+
+fn points(nodes: &[Node<'_>]) -> Result<Vec<ShapePoint>, ImportError> {
+    let point = |node: &Node<'_>| {
+        let fields = node.any_fields()?;
+        let number = |name| fields.get(name).map_or(Ok(0), |n| n.int());
+        Ok(ShapePoint { utilization: number("utilization")?, score: number("score")? })
+    };
+    nodes.iter().map(point).collect()
+}
+
+fn resources(nodes: &[Node<'_>]) -> Result<Vec<api::ResourceWeight>, ImportError> {
+    let resource = |node: &Node<'_>| {
+        let fields = node.any_fields()?;
+        let name = fields.need("name", "name a resource, such as cpu")?.text()?.to_owned();
+        let weight = fields.get("weight").map_or(Ok(1), |n| n.int())?;
+        Ok(api::ResourceWeight { name, weight: if weight == 0 { 1 } else { weight } })
+    };
+    nodes.iter().map(resource).collect()
+}
+
+/// All label preferences are one score, which counts what each would have counted alone.
+fn label_preferences(
+    nodes: &[(Node<'_>, i64)],
+    wanted: &mut Vec<Wanted>,
+    out: &mut Out<'_>,
+) -> Result<(), ImportError> {
+    let Some((first, first_weight)) = nodes.first() else { return Ok(()) };
+    for (i, (node, weight)) in nodes.iter().enumerate() {
+        let fields = node.any_fields()?;
+        let label = fields.need("label", "name a node label")?.text()?.to_owned();
+        let present = fields.get("presence").map_or(Ok(false), |flag| flag.flag())?;
+        out.origins.add_silently(format!("spec.pluginArgs.labelPreference[{i}]"), node.path());
+        out.spec.plugin_args.label_preference.push(LabelPreference { label, present });
+        if weight != first_weight {
+            let what =
+                format!("its weight {weight} differs from {first_weight} of the first: label preferences count alike");
+            out.losses.push(Loss::changed(node.path(), what));
+        }
+    }
+    let sum = nodes.iter().fold(0i64, |sum, (_, weight)| sum.saturating_add(*weight));
+    let paths: Vec<&str> = nodes.iter().map(|(node, _)| node.path()).collect();
+    out.origins.say("spec.pluginArgs.labelPreference", format!("from {}", paths.join(", ")));
+    let source = if nodes.len() == 1 {
+        first.path().to_owned()
+    } else {
+        format!("{}: the sum of their weights", paths.join(", "))
+    };
+    wanted.push(Wanted { score: S::LabelPreference, weight: sum, source });
+    Ok(())
+}
+
+/// Spreading over the values of a label is a soft default constraint today.
+fn service_anti_affinity(
+    nodes: &[(Node<'_>, i64)],
+    wanted: &mut Vec<Wanted>,
+    out: &mut Out<'_>,
+) -> Result<(), ImportError> {
+    for (node, weight) in nodes {
+        let label = node.any_fields()?.need("label", "name a node label")?.text()?.to_owned();
+        let what = format!(
+            "becomes a soft default constraint of PodTopologySpread over {label}: pods of one Service or controller are \
+             kept apart by it, except those with constraints of their own"
+        );
+        out.losses.push(Loss::changed(node.path(), what));
+        let spread = out.spec.plugin_args.pod_topology_spread.get_or_insert_default();
+        spread.defaulting_type = Some(SpreadDefaulting::List);
+        out.origins.add(
+            format!("spec.pluginArgs.podTopologySpread.defaultConstraints[{}]", spread.default_constraints.len()),
+            node.path(),
+        );
+        spread.default_constraints.push(SpreadConstraint {
+            max_skew: 1,
+            topology_key: label,
+            when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
+            min_domains: None,
+            node_affinity_policy: None,
+            node_taints_policy: None,
+        });
+        let source = node.path().to_owned();
+        match wanted.iter_mut().find(|w| w.score == S::PodTopologySpread) {
+            Some(present) => {
+                present.weight = present.weight.max(*weight);
+                present.source = format!("{}, {source}", present.source);
+            }
+            None => wanted.push(Wanted { score: S::PodTopologySpread, weight: *weight, source }),
+        }
+    }
+    Ok(())
+}
+
+/// The scores in the order in which they are known, not in that of the Policy: it never mattered.
+fn write(wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
+    for name in ScoreName::ALL {
+        let Some(found) = wanted.iter().find(|wanted| wanted.score == name) else { continue };
+        let index = out.spec.scores.len();
+        let field = found.source.split([' ', ',']).next().unwrap_or_default();
+        let weight = i32::try_from(found.weight).map_err(|_| {
+            ImportError::new(
+                format!("{field}.weight"),
+                format!("{} is too large", found.weight),
+                "write 1 to 1,000,000",
+            )
+        })?;
+        out.origins.add_silently(format!("spec.scores[{index}].weight"), format!("{field}.weight"));
+        out.origins.add(format!("spec.scores[{index}]"), found.source.clone());
+        out.spec.scores.push(ScoreConfig { name, weight: Some(weight), state: PluginState::Enabled });
+    }
+    if out.spec.scores.is_empty() {
+        out.origins.say("spec.preset", "priorities: empty, so that any node that fits will do");
+    }
+    Ok(())
+}

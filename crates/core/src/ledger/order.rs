@@ -1,0 +1,104 @@
+use super::{Ledger, NodeId};
+use crate::model::{Labels, Str};
+
+/// Nodes by zone, for upstream's scan order. After `pkg/scheduler/backend/cache/node_tree.go`.
+///
+/// Zones keep the order in which they were first seen, nodes that of their coming within the zone.
+#[derive(Debug, Default)]
+pub(super) struct NodeTree {
+    zones: Vec<(Zone, Vec<NodeId>)>,
+    version: u64,
+}
+
+/// Region and zone, both empty where a node names none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Zone(Option<Str>, Option<Str>);
+
+impl Zone {
+    /// The zone that `labels` name: region and zone each by its beta label where that is there, else by the stable one.
+    ///
+    /// After `GetZoneKey` in `staging/src/k8s.io/component-helpers/node/topology/helpers.go`.
+    pub(super) fn of(labels: &Labels) -> Self {
+        let either = |beta: &str, stable: &str| {
+            labels.get(beta).or_else(|| labels.get(stable)).filter(|value| !value.is_empty()).cloned()
+        };
+        Self(
+            either("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+            either("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+        )
+    }
+}
+
+impl Ledger {
+    /// The region and zone that the node's labels name, by which upstream spreads nodes.
+    pub fn region_and_zone(&self, node: NodeId) -> (Option<Str>, Option<Str>) {
+        let Zone(region, zone) = Zone::of(self.nodes.labels(node));
+        (region, zone)
+    }
+}
+
+impl NodeTree {
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn add(&mut self, node: NodeId, zone: Zone, version: u64) {
+        self.version = version;
+        match self.zones.iter_mut().find(|(z, _)| *z == zone) {
+            Some((_, nodes)) => nodes.push(node),
+            None => self.zones.push((zone, vec![node])),
+        }
+    }
+
+    pub(super) fn remove(&mut self, node: NodeId, zone: &Zone, version: u64) {
+        self.version = version;
+        let Some(at) = self.zones.iter().position(|(z, _)| z == zone) else {
+            return;
+        };
+        self.zones[at].1.retain(|n| *n != node);
+        if self.zones[at].1.is_empty() {
+            self.zones.remove(at);
+        }
+    }
+
+    pub(super) fn order(&self) -> Vec<NodeId> {
+        let longest = self.zones.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or(0);
+        let mut order = Vec::with_capacity(self.zones.iter().map(|(_, nodes)| nodes.len()).sum());
+        for i in 0..longest {
+            order.extend(self.zones.iter().filter_map(|(_, nodes)| nodes.get(i)));
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(name: &str) -> Zone {
+        Zone::of(&[("topology.kubernetes.io/zone", name)].into_iter().collect())
+    }
+
+    #[test]
+    fn zones_take_turns_and_exhausted_ones_are_passed_over() {
+        let mut tree = NodeTree::default();
+        for (id, name) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "c"), (5, "c")] {
+            tree.add(NodeId::new(id), zone(name), 1);
+        }
+        let order = |tree: &NodeTree| tree.order().iter().map(|n| n.index()).collect::<Vec<_>>();
+        assert_eq!(order(&tree), [0, 3, 4, 1, 5, 2]);
+        tree.remove(NodeId::new(3), &zone("b"), 2);
+        assert_eq!(order(&tree), [0, 4, 1, 5, 2]);
+    }
+
+    #[test]
+    fn a_beta_label_wins_over_its_stable_one_alone_and_no_label_is_a_zone_of_its_own() {
+        let both = [
+            ("failure-domain.beta.kubernetes.io/zone", "old"),
+            ("topology.kubernetes.io/zone", "new"),
+            ("topology.kubernetes.io/region", "r"),
+        ];
+        assert_eq!(Zone::of(&both.into_iter().collect()), Zone(Some("r".into()), Some("old".into())));
+        assert_eq!(Zone::of(&Labels::none()), Zone(None, None));
+    }
+}

@@ -1,0 +1,118 @@
+use super::{Cohort, NodeId};
+use crate::model::{Pod, PodKey, PodVolumes, Str, Usage};
+use std::sync::Arc;
+
+/// A pod that takes room on a node, assumed there or seen bound: as little of it as still matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Its uid.
+    pub uid: Str,
+    /// Namespace and name.
+    pub key: PodKey,
+    /// Its node.
+    pub node: NodeId,
+    /// What it takes there.
+    pub usage: Arc<Usage>,
+    /// What others see of it: labels, terms, whether it is being deleted.
+    pub cohort: Arc<Cohort>,
+    /// What it mounts.
+    pub volumes: Option<Arc<PodVolumes>>,
+    /// Its priority.
+    pub priority: i32,
+    /// When it was started, in microseconds of Unix time; `None` before its kubelet took it up.
+    pub started_unix_us: Option<i64>,
+    /// The scheduler that it names.
+    pub scheduler_name: Str,
+    /// Whether its kubelet runs it on its own account, so that deleting it frees nothing.
+    pub is_static: bool,
+    /// Whether a scheduler has marked it as evicted for another pod.
+    pub preempted: bool,
+}
+
+impl Placed {
+    /// `pod` on `node`, seen by others as `cohort`.
+    pub(super) fn of(pod: &Pod, node: NodeId, cohort: Arc<Cohort>) -> Self {
+        Self {
+            uid: pod.uid.clone(),
+            key: pod.key.clone(),
+            node,
+            usage: pod.usage.clone(),
+            cohort,
+            volumes: pod.volumes.clone(),
+            priority: pod.priority,
+            started_unix_us: pod.started_unix_us,
+            scheduler_name: pod.scheduler_name.clone(),
+            is_static: pod.is_static,
+            preempted: pod.preempted,
+        }
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.cohort.terminating
+    }
+}
+
+/// The pods on each node, for whoever must look at them one by one.
+#[derive(Debug, Default)]
+pub(super) struct Residents {
+    by_row: Vec<Vec<Arc<Placed>>>,
+    /// The lowest priority on each row, `i32::MAX` where there is no pod.
+    lowest: Vec<i32>,
+}
+
+impl Residents {
+    /// The pods on `node`, in no order that means anything beyond being the same for the same history.
+    pub(super) fn on(&self, node: NodeId) -> &[Arc<Placed>] {
+        self.by_row.get(node.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The lowest priority of a pod on `node`; `i32::MAX` where there is none.
+    pub(super) fn lowest_priority(&self, node: NodeId) -> i32 {
+        self.lowest.get(node.index()).copied().unwrap_or(i32::MAX)
+    }
+
+    /// How many pods there are on all nodes. O(nodes).
+    pub(super) fn len(&self) -> usize {
+        self.by_row.iter().map(Vec::len).sum()
+    }
+
+    pub(super) fn add(&mut self, placed: &Arc<Placed>) {
+        let row = placed.node.index();
+        if self.by_row.len() <= row {
+            self.by_row.resize_with(row + 1, Vec::new);
+            self.lowest.resize(row + 1, i32::MAX);
+        }
+        self.by_row[row].push(placed.clone());
+        self.lowest[row] = self.lowest[row].min(placed.priority);
+    }
+
+    pub(super) fn remove(&mut self, placed: &Placed) {
+        if let Some(at) = self.position(placed) {
+            let gone = self.by_row[placed.node.index()].swap_remove(at);
+            self.forget_priority(placed.node, gone.priority);
+        }
+    }
+
+    /// The pod is seen otherwise than before, on the same node. O(pods of the node).
+    pub(super) fn replace(&mut self, placed: &Arc<Placed>) {
+        if let Some(at) = self.position(placed) {
+            let row = placed.node.index();
+            let before = std::mem::replace(&mut self.by_row[row][at], placed.clone());
+            self.lowest[row] = self.lowest[row].min(placed.priority);
+            self.forget_priority(placed.node, before.priority);
+        }
+    }
+
+    /// A pod of this priority is no longer on the node. O(pods of the node) where it was the lowest.
+    fn forget_priority(&mut self, node: NodeId, priority: i32) {
+        let row = node.index();
+        if priority == self.lowest[row] {
+            self.lowest[row] = self.by_row[row].iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
+        }
+    }
+
+    fn position(&self, placed: &Placed) -> Option<usize> {
+        self.on(placed.node).iter().position(|one| one.uid == placed.uid)
+    }
+}

@@ -1,0 +1,128 @@
+use super::spots::Spots;
+use super::{Cohort, Ledger, NodeId};
+use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// Terms of one kind that placed pods have, and on which nodes those pods are.
+///
+/// Equal terms are one entry, so that a thousand replicas cost one selector match.
+#[derive(Debug)]
+pub struct TermIndex<T> {
+    placed: FxHashMap<Arc<T>, Spots>,
+    version: u64,
+}
+
+impl<T> Default for TermIndex<T> {
+    fn default() -> Self {
+        Self { placed: FxHashMap::default(), version: 0 }
+    }
+}
+
+impl<T: Clone + Eq + Hash> TermIndex<T> {
+    /// The version of the last change that may move a domain or a match.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether no placed pod has such a term.
+    pub fn is_empty(&self) -> bool {
+        self.placed.is_empty()
+    }
+
+    /// Every term with the nodes of the pods that have it, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &Spots)> {
+        self.placed.iter()
+    }
+
+    fn touch(&mut self, version: u64) {
+        if !self.is_empty() {
+            self.version = version;
+        }
+    }
+
+    fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
+        for term in terms {
+            if let Some(spots) = self.placed.get_mut(term) {
+                spots.add(node);
+            } else {
+                let mut spots = Spots::default();
+                spots.add(node);
+                self.placed.insert(Arc::new(term.clone()), spots);
+            }
+            self.version = version;
+        }
+    }
+
+    fn remove(&mut self, terms: &[T], node: NodeId, version: u64) {
+        for term in terms {
+            let Some(spots) = self.placed.get_mut(term) else {
+                continue;
+            };
+            spots.remove(node);
+            if spots.is_empty() {
+                self.placed.remove(term);
+            }
+            self.version = version;
+        }
+    }
+}
+
+/// What placed pods ask of others, by kind of term.
+#[derive(Debug, Default)]
+pub struct PlacedTerms {
+    /// Required anti-affinity.
+    pub anti_affinity: TermIndex<AffinityTerm>,
+    /// Required affinity: it counts in the score of pods that it matches.
+    pub affinity: TermIndex<AffinityTerm>,
+    /// Preferred terms.
+    pub preferred: TermIndex<WeightedTerm>,
+}
+
+impl PlacedTerms {
+    /// Notes that something the terms depend on (node labels, namespaces) changed.
+    pub(super) fn touch(&mut self, version: u64) {
+        self.anti_affinity.touch(version);
+        self.affinity.touch(version);
+        self.preferred.touch(version);
+    }
+
+    /// Whether both have the same terms on the same nodes, for audits.
+    pub(super) fn same_placements(&self, other: &Self) -> bool {
+        self.anti_affinity.placed == other.anti_affinity.placed
+            && self.affinity.placed == other.affinity.placed
+            && self.preferred.placed == other.preferred.placed
+    }
+
+    pub(super) fn add(&mut self, cohort: &Cohort, node: NodeId, version: u64) {
+        self.anti_affinity.add(&cohort.anti_affinity, node, version);
+        self.affinity.add(&cohort.affinity, node, version);
+        self.preferred.add(&cohort.preferred, node, version);
+    }
+
+    pub(super) fn remove(&mut self, cohort: &Cohort, node: NodeId, version: u64) {
+        self.anti_affinity.remove(&cohort.anti_affinity, node, version);
+        self.affinity.remove(&cohort.affinity, node, version);
+        self.preferred.remove(&cohort.preferred, node, version);
+    }
+}
+
+impl Ledger {
+    /// Whether `term` speaks of pods of `namespace` with `labels`.
+    ///
+    /// A namespace that is not known has no labels, as upstream.
+    pub fn speaks_of(&self, term: &AffinityTerm, namespace: &Str, labels: &Labels) -> bool {
+        self.reaches(term, namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
+    }
+
+    /// Whether `term` looks into `namespace`.
+    pub fn reaches(&self, term: &AffinityTerm, namespace: &Str) -> bool {
+        let scope = &term.namespaces;
+        scope.names.contains(namespace)
+            || scope.selector.as_ref().is_some_and(|s| match self.namespace(namespace) {
+                Some(labels) => s.matches(labels),
+                None => s.matches(&Labels::none()),
+            })
+    }
+}

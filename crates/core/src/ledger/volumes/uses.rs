@@ -1,0 +1,156 @@
+use super::super::{NodeId, NodeTable, Spots};
+use super::VolumeTable;
+use super::attached::By;
+use crate::model::{Attachable, ClaimKey, PodKey, PodVolumes, Str};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// A placed pod with volumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedVolumes {
+    /// The pod's uid.
+    pub uid: Str,
+    /// The pod.
+    pub pod: PodKey,
+    /// What it mounts.
+    pub volumes: Arc<PodVolumes>,
+}
+
+/// One claim's use by placed pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Where, once for each volume that names it.
+    pub(super) all: Spots,
+    /// The same without claims that were made for a pod: only these count for ReadWriteOncePod.
+    named: Spots,
+    /// What it is counted as on those nodes.
+    pub(super) counted: Option<Attachable>,
+}
+
+/// Who uses which claims, where.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    pub(super) claims: FxHashMap<ClaimKey, Use>,
+    pods: FxHashMap<NodeId, Vec<PlacedVolumes>>,
+}
+
+impl Uses {
+    /// Whether both say the same, for audits.
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        let sorted = |uses: &Self| -> Vec<(NodeId, Vec<PlacedVolumes>)> {
+            let mut nodes: Vec<_> = uses.pods.iter().map(|(node, pods)| (*node, pods.clone())).collect();
+            nodes.sort_by_key(|(node, _)| *node);
+            for (_, pods) in &mut nodes {
+                pods.sort_by(|a, b| a.uid.cmp(&b.uid));
+            }
+            nodes
+        };
+        self.claims == other.claims && sorted(self) == sorted(other)
+    }
+}
+
+impl VolumeTable {
+    /// How many volumes of pods on nodes that are there name the claim.
+    pub fn uses_of(&self, claim: &ClaimKey, nodes: &NodeTable) -> usize {
+        let spots = self.uses.claims.get(claim).into_iter().flat_map(|uses| uses.named.iter());
+        spots.filter(|(node, _)| nodes.present[node.index()]).map(|(_, uses)| uses as usize).sum()
+    }
+
+    /// The pods with volumes on the node, in no order that means anything.
+    pub fn placed_on(&self, node: NodeId) -> &[PlacedVolumes] {
+        self.uses.pods.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn mount(&mut self, uid: &Str, pod: &PodKey, volumes: &Arc<PodVolumes>, node: NodeId) {
+        let placed = PlacedVolumes { uid: uid.clone(), pod: pod.clone(), volumes: volumes.clone() };
+        self.uses.pods.entry(node).or_default().push(placed);
+        for (claim, ephemeral) in volumes.claims(&pod.namespace, &pod.name) {
+            let first = !self.uses.claims.contains_key(&claim);
+            let counted = if first { self.counts_as(&claim) } else { None };
+            let uses = self.uses.claims.entry(claim).or_default();
+            if first {
+                uses.counted = counted;
+            }
+            uses.all.add(node);
+            if !ephemeral {
+                uses.named.add(node);
+            }
+            if let Some(attachable) = &uses.counted
+                && uses.all.on(node) == 1
+            {
+                self.attached.add(attachable, node, By::Pod);
+            }
+        }
+        for attachable in inline(volumes) {
+            self.attached.add(attachable, node, By::Pod);
+        }
+    }
+
+    pub(super) fn unmount(&mut self, uid: &str, pod: &PodKey, volumes: &Arc<PodVolumes>, node: NodeId) {
+        if let Some(pods) = self.uses.pods.get_mut(&node) {
+            if let Some(at) = pods.iter().position(|placed| *placed.uid == *uid) {
+                pods.swap_remove(at);
+            }
+            if pods.is_empty() {
+                self.uses.pods.remove(&node);
+            }
+        }
+        for (claim, ephemeral) in volumes.claims(&pod.namespace, &pod.name) {
+            let Some(uses) = self.uses.claims.get_mut(&claim) else { continue };
+            uses.all.remove(node);
+            if !ephemeral {
+                uses.named.remove(node);
+            }
+            if let Some(attachable) = &uses.counted
+                && uses.all.on(node) == 0
+            {
+                self.attached.remove(attachable, node, By::Pod);
+            }
+            if uses.all.is_empty() {
+                self.uses.claims.remove(&claim);
+            }
+        }
+        for attachable in inline(volumes) {
+            self.attached.remove(attachable, node, By::Pod);
+        }
+    }
+
+    /// Counts a claim anew: it, its volume or its class changed.
+    pub(super) fn recount(&mut self, claim: &ClaimKey) {
+        if !self.uses.claims.contains_key(claim) {
+            return;
+        }
+        let now = self.counts_as(claim);
+        let Some(uses) = self.uses.claims.get_mut(claim) else { return };
+        let before = std::mem::replace(&mut uses.counted, now);
+        if before == uses.counted {
+            return;
+        }
+        for (node, _) in uses.all.iter() {
+            if let Some(attachable) = &before {
+                self.attached.remove(attachable, node, By::Pod);
+            }
+            if let Some(attachable) = &uses.counted {
+                self.attached.add(attachable, node, By::Pod);
+            }
+        }
+    }
+
+    /// Counts every claim anew: a class changed its provisioner.
+    pub(super) fn recount_all(&mut self) {
+        let mut claims: Vec<ClaimKey> = self.uses.claims.keys().cloned().collect();
+        claims.sort_unstable();
+        for claim in claims {
+            self.recount(&claim);
+        }
+    }
+}
+
+/// Disks named in the pod itself, as far as they count.
+fn inline(volumes: &PodVolumes) -> impl Iterator<Item = &Attachable> {
+    use crate::model::PodVolume;
+    volumes.iter().filter_map(|volume| match volume {
+        PodVolume::Disk { counts: Ok(Some(attachable)), .. } => Some(attachable),
+        _ => None,
+    })
+}

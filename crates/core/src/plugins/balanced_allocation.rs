@@ -1,0 +1,82 @@
+//! NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes evenly used, in the difference form of 1.36.
+//! After `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
+
+use super::{MAX_NODE_SCORE, Resource, ScoredResource, Subject};
+use crate::ledger::{NodeId, NodeTable};
+use smallvec::SmallVec;
+
+pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+    let [before, after] = match &*subject.balanced_resources {
+        // The common case, cpu and memory, without a list.
+        [a, b] => match (fractions(a, nodes, node), fractions(b, nodes, node)) {
+            (Some(a), Some(b)) => [evenness(&[a[0], b[0]]), evenness(&[a[1], b[1]])],
+            _ => [MAX_NODE_SCORE; 2],
+        },
+        resources => {
+            let all: SmallVec<[[f64; 2]; 4]> = resources.iter().filter_map(|r| fractions(r, nodes, node)).collect();
+            [0, 1].map(|when| evenness(&all.iter().map(|f| f[when]).collect::<SmallVec<[f64; 4]>>()))
+        }
+    };
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
+}
+
+/// How full the node is of a resource, without the pod and with it; none where it offers nothing.
+#[inline]
+fn fractions(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> Option<[f64; 2]> {
+    let i = node.index();
+    let (allocatable, used) = match r.resource {
+        Resource::Cpu => (nodes.allocatable_cpu[i], nodes.used_cpu[i]),
+        Resource::Memory => (nodes.allocatable_memory[i], nodes.used_memory[i]),
+        Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
+        Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
+    };
+    let of = |used: i64| (used as f64 / allocatable as f64).min(1.0);
+    (allocatable != 0).then(|| [of(used), of(used.saturating_add(r.request))])
+}
+
+/// 100 times one less the standard deviation of the fractions, cut down to an integer.
+#[inline]
+fn evenness(fractions: &[f64]) -> i64 {
+    let deviation = match fractions {
+        [a, b] => ((a - b) / 2.0).abs(),
+        [_, _, _, ..] => {
+            let count = fractions.len() as f64;
+            let mut total = 0.0;
+            for f in fractions {
+                total += f;
+            }
+            let mean = total / count;
+            let mut sum = 0.0;
+            for f in fractions {
+                sum += (f - mean) * (f - mean);
+            }
+            (sum / count).sqrt()
+        }
+        _ => 0.0,
+    };
+    ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn balanced(before: &[f64], after: &[f64]) -> i64 {
+        MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + evenness(after) - evenness(before)) / 2
+    }
+
+    #[test]
+    fn the_worked_vectors() {
+        assert_eq!(balanced(&[0.25, 0.25], &[0.375, 0.375]), 75);
+        assert_eq!(balanced(&[0.25, 0.25], &[0.75, 0.25]), 62);
+        assert_eq!(balanced(&[0.5, 0.125], &[0.5, 0.5]), 84);
+    }
+
+    #[test]
+    fn one_resource_is_always_even_and_three_use_the_population_deviation() {
+        assert_eq!(evenness(&[0.9]), 100);
+        assert_eq!(evenness(&[]), 100);
+        // Mean 0.5, squares 0.25 + 0 + 0.25 over 3: deviation 0.408.
+        assert_eq!(evenness(&[0.0, 0.5, 1.0]), 59);
+    }
+}

@@ -1,0 +1,251 @@
+use super::layout::Layout;
+use super::recent::Recent;
+use crate::ledger::{Change, Cohort, Ledger, NodeId};
+use crate::limits::{COHORTS_REMEMBERED, COUNTER_BYTES, COUNTERS_AT_LEAST, SUMS_PER_COUNTER};
+use crate::model::{LabelSelector, Str};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Which pods are alike: those of a namespace that a selector matches and that are not being deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Alike {
+    pub(crate) namespace: Str,
+    pub(crate) selector: LabelSelector,
+}
+
+impl Alike {
+    fn counts(&self, cohort: &Cohort) -> bool {
+        !cohort.terminating && cohort.namespace == self.namespace && self.selector.matches(&cohort.labels)
+    }
+}
+
+/// The pods alike by domain of one layout.
+#[derive(Debug)]
+struct Sum {
+    layout: Arc<Layout>,
+    by_domain: Vec<u32>,
+    used: u64,
+}
+
+impl Sum {
+    fn refill(&mut self, by_node: &[u32]) {
+        self.by_domain.clear();
+        self.by_domain.resize(self.layout.width(), 0);
+        for (place, count) in self.layout.places().iter().zip(by_node) {
+            if place.counts() {
+                self.by_domain[place.domain()] += count;
+            }
+        }
+    }
+
+    fn add(&mut self, node: NodeId, delta: i32) {
+        let place = self.layout.place(node);
+        if place.counts() {
+            let count = &mut self.by_domain[place.domain()];
+            *count = count.saturating_add_signed(delta);
+        }
+    }
+}
+
+/// The pods alike by node, and their sums.
+#[derive(Debug, Default)]
+struct Counter {
+    by_node: Vec<u32>,
+    sums: Vec<Sum>,
+    /// Whether the change log was followed since it was counted.
+    fresh: bool,
+}
+
+impl Counter {
+    fn add(&mut self, node: NodeId, delta: i32) {
+        if !self.fresh {
+            return;
+        }
+        if self.by_node.len() <= node.index() {
+            self.by_node.resize(node.index() + 1, 0);
+        }
+        let count = &mut self.by_node[node.index()];
+        *count = count.saturating_add_signed(delta);
+        self.sums.iter_mut().for_each(|sum| sum.add(node, delta));
+    }
+
+    /// Counts from nothing. O(cohorts of the namespace, and the nodes those alike are on).
+    fn recount(&mut self, ledger: &Ledger, alike: &Alike) {
+        self.by_node.clear();
+        self.by_node.resize(ledger.nodes().rows(), 0);
+        for (cohort, spots) in ledger.cohorts().of_namespace(&alike.namespace) {
+            if alike.counts(cohort) {
+                for (node, count) in spots.iter() {
+                    self.by_node[node.index()] += count;
+                }
+            }
+        }
+        self.sums.clear();
+        self.fresh = true;
+    }
+
+    /// The place of the sum over `layout`. O(1), or O(nodes) where the layout is another than before.
+    fn sum(&mut self, layout: &Arc<Layout>, round: u64) -> usize {
+        let at = self.place_for(layout, round);
+        let sum = &mut self.sums[at];
+        sum.used = round;
+        if !Arc::ptr_eq(&sum.layout, layout) || sum.by_domain.is_empty() {
+            sum.layout = layout.clone();
+            sum.refill(&self.by_node);
+        }
+        at
+    }
+
+    fn place_for(&mut self, layout: &Arc<Layout>, round: u64) -> usize {
+        if let Some(at) = self.sums.iter().position(|sum| sum.layout.key() == layout.key()) {
+            return at;
+        }
+        let empty = Sum { layout: layout.clone(), by_domain: Vec::new(), used: round };
+        let oldest = (0..self.sums.len()).min_by_key(|at| self.sums[*at].used);
+        let is_old = |at: &usize| self.sums.len() >= SUMS_PER_COUNTER && self.sums[*at].used < round;
+        if let Some(at) = oldest.filter(is_old) {
+            self.sums[at] = empty;
+            at
+        } else {
+            self.sums.push(empty);
+            self.sums.len() - 1
+        }
+    }
+}
+
+/// The counters that a cohort concerns, good for one generation of the set of counters.
+#[derive(Debug)]
+struct Remembered {
+    cohort: Arc<Cohort>,
+    generation: u64,
+    slots: SmallVec<[u32; 2]>,
+}
+
+/// Counters by question, bounded.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    /// Bytes of counts by node that are kept.
+    room: usize,
+    cursor: u64,
+    recent: Recent<Alike, Counter>,
+    by_namespace: FxHashMap<Str, Vec<u32>>,
+    /// Direct-mapped by the cohort's address; each entry keeps its cohort, so that the address stands for it.
+    remembered: Vec<Option<Remembered>>,
+    /// Moves whenever another set of questions has counters.
+    generation: u64,
+    round: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            room: COUNTER_BYTES,
+            cursor: 0,
+            recent: Recent::default(),
+            by_namespace: FxHashMap::default(),
+            remembered: Vec::new(),
+            generation: 0,
+            round: 0,
+        }
+    }
+}
+
+impl Counters {
+    /// Keeps fewer counters, for tests.
+    #[cfg(test)]
+    pub(crate) fn set_room(&mut self, bytes: usize) {
+        self.room = bytes;
+    }
+
+    /// Follows the change log to its end, and begins a round: what is asked for from here on stays until the next.
+    pub(crate) fn catch_up(&mut self, ledger: &Ledger) {
+        self.round += 1;
+        self.recent.begin_round();
+        let since = std::mem::replace(&mut self.cursor, ledger.version());
+        if self.recent.len() == 0 || since == self.cursor {
+            return;
+        }
+        let Ok(changes) = ledger.log().since(since) else {
+            self.recent.values_mut().for_each(|counter| counter.fresh = false);
+            return;
+        };
+        for (_, change) in changes {
+            match change {
+                Change::Placed { node, cohort } => self.count(cohort, *node, 1),
+                Change::Freed { node, cohort, .. } => self.count(cohort, *node, -1),
+                Change::Regrouped { node, before, after } => {
+                    self.count(before, *node, -1);
+                    self.count(after, *node, 1);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn count(&mut self, cohort: &Arc<Cohort>, node: NodeId, delta: i32) {
+        if self.remembered.is_empty() {
+            self.remembered.resize_with(COHORTS_REMEMBERED, || None);
+        }
+        // Allocations are 16 bytes apart at least.
+        let at = (Arc::as_ptr(cohort) as usize >> 4) % COHORTS_REMEMBERED;
+        let generation = self.generation;
+        let known = |r: &Remembered| r.generation == generation && Arc::ptr_eq(&r.cohort, cohort);
+        if !self.remembered[at].as_ref().is_some_and(known) {
+            let slots = self.concerned(cohort);
+            self.remembered[at] = Some(Remembered { cohort: cohort.clone(), generation, slots });
+        }
+        if let Some(remembered) = &self.remembered[at] {
+            for slot in &remembered.slots {
+                self.recent.value_mut(*slot as usize).add(node, delta);
+            }
+        }
+    }
+
+    fn concerned(&self, cohort: &Cohort) -> SmallVec<[u32; 2]> {
+        let slots = self.by_namespace.get(&cohort.namespace).map_or(&[][..], Vec::as_slice);
+        slots.iter().copied().filter(|slot| self.recent.key(*slot as usize).counts(cohort)).collect()
+    }
+
+    /// The counter of `alike`, up to date if [`Self::catch_up`] was called before.
+    pub(crate) fn get(&mut self, ledger: &Ledger, alike: &Arc<Alike>) -> usize {
+        let slot = self.recent.find(alike).unwrap_or_else(|| self.insert(ledger, alike));
+        let counter = self.recent.value_mut(slot);
+        if !counter.fresh {
+            counter.recount(ledger, alike);
+        }
+        slot
+    }
+
+    fn insert(&mut self, ledger: &Ledger, alike: &Arc<Alike>) -> usize {
+        let bound = self.room / (size_of::<u32>() * ledger.nodes().rows().max(1));
+        let (slot, before) = self.recent.insert(alike.clone(), Counter::default(), bound.max(COUNTERS_AT_LEAST));
+        self.generation += 1;
+        if let Some(before) = before
+            && let Some(slots) = self.by_namespace.get_mut(&before.namespace)
+        {
+            slots.retain(|s| *s as usize != slot);
+            if slots.is_empty() {
+                self.by_namespace.remove(&before.namespace);
+            }
+        }
+        self.by_namespace.entry(alike.namespace.clone()).or_default().push(slot as u32);
+        slot
+    }
+
+    /// Prepares the sum of `counter` over `layout`.
+    pub(crate) fn sum(&mut self, counter: usize, layout: &Arc<Layout>) -> usize {
+        let round = self.round;
+        self.recent.value_mut(counter).sum(layout, round)
+    }
+
+    /// Pods alike by row; rows beyond the end have none.
+    pub(crate) fn by_node(&self, counter: usize) -> &[u32] {
+        &self.recent.value(counter).by_node
+    }
+
+    /// Pods alike by domain.
+    pub(crate) fn by_domain(&self, counter: usize, sum: usize) -> &[u32] {
+        &self.recent.value(counter).sums[sum].by_domain
+    }
+}

@@ -1,0 +1,223 @@
+//! The hints' table read the other way: for the plugins that refused a pod, what happens next that lets it be tried again.
+
+use super::helped_by;
+use crate::ledger::{Change, Cohort, NodeAspects, NodeId, VolumeChange};
+use crate::model::{HostPort, Labels, Protocol, Requests, Usage};
+use crate::plugins::PluginSet;
+use crate::plugins::volumes::claim_matters_to;
+use std::sync::Arc;
+
+/// Something that may happen in a cluster and let an unschedulable pod be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WakeEvent {
+    /// A pod leaves a node: deleted, finished, evicted.
+    PodGone,
+    /// A pod with host ports leaves a node.
+    PodWithPortsGone,
+    /// A pod is placed, or a placed one changes its labels.
+    PodPlaced,
+    /// A placed pod is resized to less.
+    PodShrunk,
+    /// A promise of a node to another pod ends.
+    NominationEnded,
+    /// A node joins.
+    NodeAdded,
+    /// A node goes.
+    NodeRemoved,
+    /// A node loses or changes a taint, or is uncordoned.
+    NodeTaints,
+    /// A node's allocatable changes.
+    NodeAllocatable,
+    /// A node's labels change.
+    NodeLabels,
+    /// A node's declared features or conditions change.
+    NodeDeclared,
+    /// A namespace appears or changes its labels.
+    Namespace,
+    /// A Service or a controller appears, changes or goes.
+    Workload,
+    /// A claim of the pod appears or changes.
+    Claim,
+    /// A PersistentVolume appears or changes.
+    Volume,
+    /// A StorageClass appears, or can make volumes elsewhere.
+    Class,
+    /// A node's CSINode appears, goes, or can attach more.
+    CsiNode,
+    /// There is more room for volumes.
+    Capacity,
+    /// A volume is detached.
+    Detached,
+}
+
+impl WakeEvent {
+    /// Every event, in the order in which they are told.
+    pub const ALL: [Self; 19] = [
+        Self::PodGone,
+        Self::PodWithPortsGone,
+        Self::PodShrunk,
+        Self::PodPlaced,
+        Self::NominationEnded,
+        Self::NodeAdded,
+        Self::NodeRemoved,
+        Self::NodeTaints,
+        Self::NodeAllocatable,
+        Self::NodeLabels,
+        Self::NodeDeclared,
+        Self::Namespace,
+        Self::Workload,
+        Self::Claim,
+        Self::Volume,
+        Self::Class,
+        Self::CsiNode,
+        Self::Capacity,
+        Self::Detached,
+    ];
+
+    /// What happens, as half a sentence.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::PodGone => "a pod leaves a node",
+            Self::PodWithPortsGone => "a pod with host ports leaves a node",
+            Self::PodPlaced => "a pod is placed or relabelled",
+            Self::PodShrunk => "a running pod is resized to less",
+            Self::NominationEnded => "a node promised to another pod is free again",
+            Self::NodeAdded => "a node joins",
+            Self::NodeRemoved => "a node goes",
+            Self::NodeTaints => "a node loses a taint or is uncordoned",
+            Self::NodeAllocatable => "a node's allocatable changes",
+            Self::NodeLabels => "a node's labels change",
+            Self::NodeDeclared => "a node's declared features or conditions change",
+            Self::Namespace => "a namespace appears or is relabelled",
+            Self::Workload => "a Service or controller changes",
+            Self::Claim => "a claim of the pod appears or changes",
+            Self::Volume => "a PersistentVolume appears or changes",
+            Self::Class => "a StorageClass appears or changes",
+            Self::CsiNode => "a CSINode appears, goes or can attach more",
+            Self::Capacity => "a CSIStorageCapacity tells of more room",
+            Self::Detached => "a volume is detached",
+        }
+    }
+
+    /// Changes of the ledger that stand for it.
+    fn samples(self) -> Vec<Change> {
+        let node = NodeId::new(0);
+        let of_node = |aspects| vec![Change::Node { node, aspects }];
+        let volumes = |changes: &[VolumeChange]| changes.iter().cloned().map(Change::Volume).collect();
+        match self {
+            Self::PodGone => vec![Change::Freed { node, usage: Arc::default(), cohort: cohort() }],
+            Self::PodWithPortsGone => vec![Change::Freed { node, usage: Arc::new(with_port()), cohort: cohort() }],
+            Self::PodPlaced => vec![Change::Placed { node, cohort: cohort() }],
+            Self::PodShrunk => {
+                vec![Change::Resized { node, before: Arc::new(with_cpu()), after: Arc::default() }]
+            }
+            Self::NominationEnded => vec![Change::NominationEnded { priority: 0 }],
+            Self::NodeAdded => of_node(NodeAspects::ADDED),
+            Self::NodeRemoved => of_node(NodeAspects::REMOVED),
+            Self::NodeTaints => of_node(NodeAspects::TAINTS),
+            Self::NodeAllocatable => of_node(NodeAspects::ALLOCATABLE),
+            Self::NodeLabels => of_node(NodeAspects::LABELS),
+            Self::NodeDeclared => of_node(NodeAspects::DECLARED),
+            Self::Namespace => vec![Change::Namespace { name: "".into() }],
+            Self::Workload => vec![Change::Workload { namespace: "".into() }],
+            Self::Claim => Vec::new(),
+            Self::Volume => volumes(&[VolumeChange::VolumeAdded, VolumeChange::VolumeUpdated { zones: true }]),
+            Self::Class => {
+                volumes(&[VolumeChange::ClassAdded { waits: true }, VolumeChange::ClassUpdated { topologies: true }])
+            }
+            Self::CsiNode => volumes(&[
+                VolumeChange::CsiNodeAdded,
+                VolumeChange::CsiNodeGone,
+                VolumeChange::CsiNodeUpdated { raised: true, migrated: false },
+            ]),
+            Self::Capacity => volumes(&[VolumeChange::CapacityGrew]),
+            Self::Detached => volumes(&[VolumeChange::Detached]),
+        }
+    }
+}
+
+fn cohort() -> Arc<Cohort> {
+    Arc::new(Cohort {
+        namespace: "".into(),
+        labels: Labels::none(),
+        terminating: false,
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
+        preferred: Vec::new(),
+    })
+}
+
+fn with_port() -> Usage {
+    let port = HostPort { protocol: Protocol::Tcp, port: 1, ip: "0.0.0.0".into() };
+    Usage { ports: vec![port], ..Usage::default() }
+}
+
+fn with_cpu() -> Usage {
+    Usage { requests: Requests { milli_cpu: 1, ..Requests::default() }, ..Usage::default() }
+}
+
+/// What lets a pod that `rejectors` refused be tried again, each event on a node that the profile places on. Of pods that
+/// come and go not all do: what they say to this very pod is looked at when they move.
+pub fn wake_events(rejectors: PluginSet) -> Vec<WakeEvent> {
+    let helps = |event: &WakeEvent| match event {
+        WakeEvent::Claim => claim_matters_to(rejectors),
+        // Told only where the ports are the point.
+        WakeEvent::PodWithPortsGone => {
+            is_helped(WakeEvent::PodWithPortsGone, rejectors) && !is_helped(WakeEvent::PodGone, rejectors)
+        }
+        event => is_helped(*event, rejectors),
+    };
+    WakeEvent::ALL.into_iter().filter(helps).collect()
+}
+
+fn is_helped(event: WakeEvent, rejectors: PluginSet) -> bool {
+    event.samples().iter().any(|change| rejectors.iter().any(|plugin| helped_by(change, true).has(plugin)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::Plugin;
+
+    fn events(plugin: Plugin) -> Vec<WakeEvent> {
+        wake_events(PluginSet::of(plugin))
+    }
+
+    #[test]
+    fn each_plugin_is_woken_by_what_its_hints_say() {
+        use WakeEvent::{
+            Namespace, NodeAdded, NodeAllocatable, NodeLabels, NodeRemoved, NodeTaints, NominationEnded, PodGone,
+            PodPlaced, PodShrunk, PodWithPortsGone,
+        };
+        let table: [(Plugin, &[WakeEvent]); 6] = [
+            (Plugin::NodeUnschedulable, &[NodeAdded, NodeTaints]),
+            (Plugin::TaintToleration, &[NodeAdded, NodeTaints]),
+            (Plugin::NodeAffinity, &[NodeAdded, NodeTaints, NodeLabels]),
+            (Plugin::NodePorts, &[PodWithPortsGone, NominationEnded, NodeAdded, NodeTaints]),
+            (Plugin::NodeResourcesFit, &[PodGone, PodShrunk, NominationEnded, NodeAdded, NodeTaints, NodeAllocatable]),
+            (
+                Plugin::InterPodAffinity,
+                &[PodGone, PodPlaced, NominationEnded, NodeAdded, NodeRemoved, NodeTaints, NodeLabels, Namespace],
+            ),
+        ];
+        for (plugin, want) in table {
+            assert_eq!(events(plugin), want, "{}", plugin.name());
+        }
+    }
+
+    #[test]
+    fn whoever_refuses_something_wakes_its_pods() {
+        for plugin in Plugin::ALL {
+            assert!(!events(plugin).is_empty(), "{}", plugin.name());
+        }
+    }
+
+    #[test]
+    fn only_plugins_of_volumes_are_woken_by_claims() {
+        for plugin in Plugin::ALL {
+            let volumes =
+                [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
+            assert_eq!(events(plugin).contains(&WakeEvent::Claim), volumes.contains(&plugin), "{}", plugin.name());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What pods that come, go or change say to a pod that waits. The first table has the situations of upstream's
+//! `interpodaffinity/plugin_test.go`.
+
+use super::*;
+use crate::ledger::Cohort;
+use crate::model::{Namespace, Pod, SpreadConstraint};
+use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
+
+/// Whether `before` turning into `after` wakes a pod that `plugin` refused; none is a pod that is not there.
+fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, after: Option<&Pod>) -> bool {
+    let cohort = |pod: &Pod| Arc::new(Cohort::of(pod));
+    let node = ledger.node_order()[0];
+    let change = match (before.map(cohort), after.map(cohort)) {
+        (None, Some(cohort)) => Change::Placed { node, cohort },
+        (Some(cohort), None) => Change::Freed { node, usage: Arc::default(), cohort },
+        (Some(before), Some(after)) => Change::Regrouped { node, before, after },
+        (None, None) => panic!("nothing changes"),
+    };
+    let mut hints = Hints::default();
+    assert!(hints.note(7, &change, true), "the table lets every movement through");
+    let shape = Arc::new(waits.0.clone());
+    let woken = hints.judge(ledger).may_help(PluginSet::of(plugin), 6, &shape);
+    assert!(!hints.judge(ledger).may_help(PluginSet::of(plugin), 7, &shape), "it was seen by the attempt");
+    woken
+}
+
+fn one_node() -> Ledger {
+    cluster(&[("n1", "zone=a region=r")], &[])
+}
+
+fn near(pods: &str) -> Asks {
+    labelled("").near(term("region", pods))
+}
+
+fn away(pods: &str) -> Asks {
+    labelled("").away(term("region", pods))
+}
+
+#[test]
+fn pods_that_affinity_is_about() {
+    let two = || near("aaa").near(term("region", "bbb"));
+    let loner = || labelled("service=foo").away(term("region", "service=scan|v"));
+    let rows = vec![
+        ("one comes that matches", near("service=scan|v"), None, Some(labelled("service=scan")), true),
+        ("one comes that does not match", near("service=scan|v"), None, Some(labelled("aaa=a")), false),
+        ("one begins to match", near("service=scan|v"), Some(labelled("aaa=a")), Some(labelled("service=scan")), true),
+        (
+            "one goes on matching",
+            near("service=scan|v"),
+            Some(labelled("service=v")),
+            Some(labelled("service=scan")),
+            false,
+        ),
+        ("one stops matching", near("service=scan|v"), Some(labelled("service=scan")), Some(labelled("aaa=a")), false),
+        ("one matches some terms only", two(), Some(labelled("aaa")), Some(labelled("aaa ccc")), false),
+        ("one begins to match all terms", two(), Some(labelled("aaa")), Some(labelled("aaa bbb")), true),
+        (
+            "one is shunned no more",
+            away("service=scan|v"),
+            Some(labelled("service=scan")),
+            Some(labelled("service=a")),
+            true,
+        ),
+        (
+            "one begins to be shunned",
+            away("service=scan|v"),
+            Some(labelled("service=b")),
+            Some(labelled("service=scan")),
+            false,
+        ),
+        ("one goes that was not shunned", away("service=scan|v"), Some(labelled("aaa=a")), None, false),
+        ("one goes that was shunned", away("service=scan|v"), Some(labelled("service=scan")), None, true),
+        ("one goes that shunned the pod", labelled("service=scan"), Some(loner()), None, true),
+        ("one goes that shunned others", labelled("service=foo"), Some(loner()), None, false),
+        ("one of its own kind goes, and they shun others", loner(), Some(loner()), None, false),
+        // Where upstream is coarser or misses it.
+        (
+            "one goes that one of two terms shuns",
+            away("aaa").away(term("zone", "bbb")),
+            Some(labelled("bbb")),
+            None,
+            true,
+        ),
+        (
+            "one goes that the pod's kind was near",
+            labelled("app").near(term("zone", "app")),
+            Some(labelled("app")),
+            None,
+            true,
+        ),
+        ("one goes that the pod was near", near("app"), Some(labelled("app")), None, false),
+        ("one comes that asks nothing of a pod that asks nothing", labelled("app"), None, Some(labelled("app")), false),
+        ("one shuns the pod no more", labelled("service=scan"), Some(loner()), Some(labelled("service=foo")), true),
+        (
+            "one shuns the pod as before",
+            labelled("service=scan"),
+            Some(loner()),
+            Some(labelled("new").away(loner().0.anti_affinity[0].clone())),
+            false,
+        ),
+    ];
+    let ledger = one_node();
+    for (name, waits, before, after, expected) in rows {
+        let pod = |asks: Option<Asks>| asks.map(|asks| asks.named("other"));
+        let (before, after) = (pod(before), pod(after));
+        let woken = wakes(&ledger, Plugin::InterPodAffinity, &waits, before.as_ref(), after.as_ref());
+        assert_eq!(woken, expected, "{name}");
+    }
+}
+
+#[test]
+fn namespaces_by_label_are_looked_up() {
+    let mut ledger = one_node();
+    let waits = labelled("").near(term_in(&[], Some("team=1"), "region", "app"));
+    let comes = labelled("app").of("sub1.team1").named("other");
+    assert!(wakes(&ledger, Plugin::InterPodAffinity, &waits, None, Some(&comes)));
+    ledger.apply_namespace(Namespace { name: "sub1.team1".into(), labels: labels("team=2") });
+    assert!(!wakes(&ledger, Plugin::InterPodAffinity, &waits, None, Some(&comes)));
+}
+
+#[test]
+fn pods_that_spread_is_about() {
+    let constraint = SpreadConstraint {
+        max_skew: 1,
+        topology_key: "zone".into(),
+        hard: true,
+        selector: Some(selector("app=web")),
+        min_domains: 1,
+        honor_affinity: true,
+        honor_taints: false,
+    };
+    let mut waits = labelled("app=web");
+    waits.0.spread.push(constraint);
+    let web = || labelled("app=web").named("other");
+    let (db, elsewhere) = (labelled("app=db").named("other"), labelled("app=web").of("x").named("other"));
+    let ending = Pod { deleting: true, ..web() };
+    let ledger = one_node();
+    let woken = |waits: &Asks, before: Option<&Pod>, after: Option<&Pod>| {
+        wakes(&ledger, Plugin::PodTopologySpread, waits, before, after)
+    };
+    for (before, after, expected) in [
+        (None, Some(&web()), true),
+        (Some(&web()), None, true),
+        (Some(&web()), Some(&db), true),
+        (Some(&db), Some(&web()), true),
+        (Some(&web()), Some(&ending), true),
+        (Some(&ending), None, true),
+        (None, Some(&db), false),
+        (Some(&db), None, false),
+        (None, Some(&elsewhere), false),
+        (Some(&ending), Some(&Pod { deleting: true, ..db.clone() }), false),
+    ] {
+        assert_eq!(woken(&waits, before, after), expected, "{before:?} {after:?}");
+    }
+    // Constraints that the profile gives are not known here: every pod of the namespace may be alike.
+    let plain = labelled("app=web");
+    assert!(woken(&plain, None, Some(&db)) && !woken(&plain, None, Some(&elsewhere)));
+}
+
+#[test]
+fn what_is_not_a_movement_wakes_as_before_and_so_does_too_much_of_it() {
+    let ledger = one_node();
+    let shape = Arc::new(near("app").0);
+    let asked = PluginSet::of(Plugin::InterPodAffinity);
+    let mut hints = Hints::default();
+    hints.note(1, &Change::Namespace { name: "x".into() }, true);
+    assert!(hints.judge(&ledger).may_help(asked, 0, &shape));
+    let node = ledger.node_order()[0];
+    let comes = |i: usize| {
+        let pod = labelled(&format!("turn={i}")).named("other");
+        Change::Placed { node, cohort: Arc::new(Cohort::of(&pod)) }
+    };
+    hints.begin();
+    for i in 0..HINT_COHORTS {
+        hints.note(2 + i as u64, &comes(i), true);
+    }
+    assert!(!hints.judge(&ledger).may_help(asked, 1, &shape), "each was looked at");
+    hints.note(2 + HINT_COHORTS as u64, &comes(HINT_COHORTS), true);
+    assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "one could not be looked at");
+    hints.begin();
+    assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "what was not looked at stays known");
+    assert!(hints.may_help(asked, 1), "and for an attempt under way every movement counts");
+}

@@ -1,0 +1,99 @@
+//! NodeAffinity: nodeSelector, node affinity, and the profile's added affinity.
+//! After `pkg/scheduler/framework/plugins/nodeaffinity`.
+
+use super::{Cause, Subject};
+use crate::ledger::{NodeId, NodeTable};
+use crate::model::{PodShape, PreferredTerm, Str};
+use crate::profile::CompiledProfile;
+
+/// Upstream's text where the added affinity excludes a node.
+pub(crate) const REASON_ADDED: &str = "node(s) didn't match scheduler-enforced node affinity";
+/// Upstream's text where the pod's own selection excludes a node.
+pub(crate) const REASON_POD: &str = "node(s) didn't match Pod's node affinity/selector";
+/// Upstream's text for nodes that were not looked at because the pod names others.
+pub(crate) const REASON_NOT_NAMED: &str = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
+/// Upstream's PreFilter message where the names a pod asks for exclude each other.
+pub(crate) const CONFLICT: &str = "pod affinity terms conflict";
+
+/// Which nodes PreFilter leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// All.
+    Any,
+    /// Those with these names, sorted.
+    Only(Vec<Str>),
+}
+
+/// The nodes that the pod's required affinity names by `metadata.name`, if every term does.
+///
+/// Per term the names intersect, over the terms they unite. Only the pod's own terms count, as upstream.
+pub(crate) fn named(shape: &PodShape) -> Named {
+    let Some(required) = shape.required_affinity.as_ref().filter(|r| !r.terms.is_empty()) else {
+        return Named::Any;
+    };
+    let mut all: Vec<Str> = Vec::new();
+    for term in &required.terms {
+        let wanted: Vec<&Str> = term.names.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
+        let Some(first) = wanted.first() else {
+            return Named::Any;
+        };
+        if wanted.iter().all(|name| name == first) {
+            all.push((*first).clone());
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Named::Only(all)
+}
+
+pub(super) fn refuses(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
+    let shape = &subject.shape;
+    let pod_selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
+    if !pod_selects && profile.added_affinity.required.is_none() {
+        return None;
+    }
+    let (name, labels) = (nodes.name(node), nodes.labels(node));
+    if profile.added_affinity.required.as_ref().is_some_and(|added| !added.matches(name, labels)) {
+        return Some(Cause::AddedAffinity);
+    }
+    let selected = shape.node_selector.is_subset_of(labels);
+    let affine = shape.required_affinity.as_ref().is_none_or(|required| required.matches(name, labels));
+    (!(selected && affine)).then_some(Cause::NodeAffinity)
+}
+
+/// The sum of the weights of the preferred terms that match: the pod's and the added ones.
+pub(crate) fn score(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+    if subject.shape.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
+        return 0;
+    }
+    let (name, labels) = (nodes.name(node), nodes.labels(node));
+    let sum = |terms: &[PreferredTerm]| {
+        terms.iter().filter(|t| t.term.matches(name, labels)).map(|t| i64::from(t.weight)).sum::<i64>()
+    };
+    sum(&profile.added_affinity.preferred) + sum(&subject.shape.preferred_affinity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NodeSelector, NodeSelectorTerm};
+    use crate::testing::shape;
+
+    fn names_of(terms: &[&[&str]]) -> Named {
+        let mut pod = shape();
+        let term = |names: &&[&str]| NodeSelectorTerm {
+            names: names.iter().map(|n| (true, (*n).into())).collect(),
+            ..NodeSelectorTerm::default()
+        };
+        pod.required_affinity = Some(NodeSelector { terms: terms.iter().map(term).collect() });
+        named(&pod)
+    }
+
+    #[test]
+    fn names_intersect_within_a_term_and_unite_over_terms() {
+        assert_eq!(names_of(&[&["b"], &["a"], &["b"]]), Named::Only(vec!["a".into(), "b".into()]));
+        assert_eq!(names_of(&[&["a", "b"]]), Named::Only(vec![]));
+        assert_eq!(names_of(&[&["a"], &[]]), Named::Any);
+        assert_eq!(named(&shape()), Named::Any);
+    }
+}

@@ -1,0 +1,65 @@
+//! NodePorts: refuses nodes where a host port is taken. After `pkg/scheduler/framework/plugins/nodeports`.
+
+use super::{Overlay, Subject};
+use crate::ledger::{NodeId, NodeTable};
+use crate::model::HostPort;
+
+/// Upstream's text.
+pub(crate) const REASON: &str = "node(s) didn't have free ports for the requested pod ports";
+
+pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
+    let wanted = &subject.shape.host_ports;
+    if wanted.is_empty() {
+        return true;
+    }
+    let taken = &nodes.ports[node.index()];
+    if overlay.removed.is_empty() {
+        return !wanted.iter().any(|wanted| taken.iter().chain(&overlay.ports).any(|port| wanted.conflicts_with(port)));
+    }
+    wanted.iter().all(|wanted| {
+        let in_the_way = |ports: &[HostPort]| ports.iter().filter(|port| wanted.conflicts_with(port)).count();
+        // The ports of pods on the row are all in its list, once for each pod that holds one.
+        let freed: usize = overlay.removed.iter().map(|placed| in_the_way(&placed.usage.ports)).sum();
+        in_the_way(taken) == freed && in_the_way(&overlay.ports) == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Ledger, NodeId};
+    use crate::model::{Pod, PodShape, Protocol};
+    use crate::profile::CompiledProfile;
+    use crate::testing::{node, pod, shape};
+    use std::sync::Arc;
+
+    fn holding(name: &str, ip: &str) -> Pod {
+        let port = HostPort { protocol: Protocol::Tcp, port: 80, ip: ip.into() };
+        pod(name, PodShape { host_ports: vec![port], ..shape() })
+    }
+
+    /// Upstream keeps a set of ports: the first of two pods that share one seems to free it.
+    #[test]
+    fn a_port_is_free_once_no_pod_is_left_that_holds_it() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 0, 10));
+        // Nobody asked a scheduler for the second one.
+        for (name, ip) in [("v", "0.0.0.0"), ("w", "0.0.0.0"), ("x", "10.0.0.1")] {
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..holding(name, ip) });
+        }
+        let at: NodeId = ledger.nodes().find("a").expect("applied");
+        let profile = CompiledProfile::default_preset("test");
+        let fits_on = |ip: &str, overlay: &Overlay| {
+            let subject = Subject::new(&profile, &ledger, &holding("p", ip).shape);
+            fits(&subject, ledger.nodes(), at, overlay)
+        };
+        let mut overlay = Overlay::NONE;
+        for (name, anywhere, elsewhere) in [("v", false, false), ("w", false, true), ("x", true, true)] {
+            let placed = ledger.residents(at).iter().find(|placed| *placed.uid == *name).expect("on the row");
+            overlay.remove(ledger.nodes(), placed);
+            assert_eq!((fits_on("0.0.0.0", &overlay), fits_on("10.0.0.2", &overlay)), (anywhere, elsewhere), "{name}");
+        }
+        overlay.add(ledger.nodes(), &Arc::new(holding("promised", "10.0.0.1")));
+        assert!(!fits_on("0.0.0.0", &overlay) && fits_on("10.0.0.2", &overlay));
+    }
+}

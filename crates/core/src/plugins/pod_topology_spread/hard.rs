@@ -1,0 +1,136 @@
+use super::constraints::{Constraint, Plan};
+use crate::ledger::{Cohort, Ledger, NodeId};
+use crate::plugins::counts::{Counters, Layout, Layouts};
+use crate::plugins::{Cause, Cx, Overlay, Subject, Verdict};
+use smallvec::SmallVec;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// The hard constraints of one attempt.
+#[derive(Debug)]
+pub(crate) struct Hard<'t> {
+    plan: Arc<Plan>,
+    /// One for each of the plan's hard constraints.
+    counted: Vec<Counted<'t>>,
+}
+
+/// One constraint with the pods alike counted.
+#[derive(Debug)]
+struct Counted<'t> {
+    layout: Arc<Layout>,
+    /// Pods alike by domain; empty where no placed pod counts.
+    by_domain: &'t [u32],
+    /// The smallest count of a domain.
+    least: i64,
+    /// The highest count with which a domain takes one more.
+    limit: i64,
+    /// The first of the emptiest domains, and the smallest count of the others.
+    others: OnceCell<(usize, i64)>,
+}
+
+/// The smallest count where there is no domain.
+const NO_DOMAIN: i64 = i32::MAX as i64;
+
+impl<'t> Hard<'t> {
+    /// Takes up counters that have caught up.
+    pub(super) fn new(ledger: &Ledger, plan: Arc<Plan>, layouts: &mut Layouts, counters: &'t mut Counters) -> Self {
+        type Asked = (Arc<Layout>, Option<(usize, usize)>);
+        let mut ask = |constraint: &Constraint| {
+            let layout = layouts.get(ledger, &constraint.layout);
+            let sum = constraint.alike.as_ref().map(|alike| {
+                let counter = counters.get(ledger, alike);
+                (counter, counters.sum(counter, &layout))
+            });
+            (layout, sum)
+        };
+        let asked: SmallVec<[Asked; 2]> = plan.hard.iter().map(&mut ask).collect();
+        let counters = &*counters;
+        let counted = asked.into_iter().zip(&plan.hard).map(|((layout, sum), constraint)| {
+            let by_domain = sum.map_or(&[][..], |(counter, sum)| counters.by_domain(counter, sum));
+            Counted::new(constraint, layout, by_domain)
+        });
+        Self { counted: counted.collect(), plan }
+    }
+
+    /// Whether the pod may go to `node`, with the pods of `overlay` on it.
+    pub(crate) fn filter(&self, _cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+        for (counted, constraint) in self.counted.iter().zip(&self.plan.hard) {
+            let place = counted.layout.place(node);
+            if !place.has_label() {
+                return Verdict::unresolvable(Cause::SpreadLabel);
+            }
+            let count = counted.count(place.domain());
+            let limit = match difference(constraint, subject, overlay) {
+                0 => counted.limit,
+                _ if !place.counts() => counted.limit,
+                more => counted.limit_with(constraint, place.domain(), more) - more,
+            };
+            if count > limit {
+                return Verdict::unschedulable(Cause::Spread);
+            }
+        }
+        Verdict::FITS
+    }
+}
+
+/// How many pods alike `overlay` brings to the node, less those that it takes away.
+///
+/// As upstream, all that the selector matches: one that is being deleted, and with an empty selector any pod, is not
+/// counted to begin with but is counted here, so that the sum may go below 0.
+fn difference(constraint: &Constraint, subject: &Subject, overlay: &Overlay) -> i64 {
+    if overlay.is_empty() {
+        return 0;
+    }
+    let Some(selector) = &constraint.selector else { return 0 };
+    let namespace = &subject.shape.namespace;
+    let added =
+        overlay.added.iter().filter(|pod| pod.key.namespace == *namespace && selector.matches(&pod.shape.labels));
+    let alike = |cohort: &Cohort| i64::from(cohort.namespace == *namespace && selector.matches(&cohort.labels));
+    added.count() as i64 - overlay.sum_removed(alike)
+}
+
+impl<'t> Counted<'t> {
+    fn new(constraint: &Constraint, layout: Arc<Layout>, by_domain: &'t [u32]) -> Self {
+        let mut counted = Self { layout, by_domain, least: 0, limit: 0, others: OnceCell::new() };
+        counted.least = counted.smallest();
+        counted.limit = counted.limit_at(constraint, counted.least);
+        counted
+    }
+
+    fn count(&self, domain: usize) -> i64 {
+        self.by_domain.get(domain).copied().unwrap_or(0).into()
+    }
+
+    /// The smallest count over the domains in which some node counts.
+    fn smallest(&self) -> i64 {
+        if self.layout.domains() == 0 {
+            return NO_DOMAIN;
+        }
+        let counts = self.by_domain.iter().zip(self.layout.carriers());
+        counts.map(|(count, carriers)| if *carriers > 0 { *count } else { u32::MAX }).min().unwrap_or(0).into()
+    }
+
+    /// The highest count that is allowed where the emptiest domain has `least`.
+    fn limit_at(&self, constraint: &Constraint, least: i64) -> i64 {
+        let least = if (self.layout.domains() as i64) < constraint.min_domains { 0 } else { least };
+        constraint.max_skew + least - i64::from(constraint.matches_self)
+    }
+
+    /// The highest count that is allowed in `domain` once `more` pods more are in it, those included.
+    ///
+    /// Upstream keeps the two emptiest domains instead of looking again; as long as only one domain changes, one of the two
+    /// is always the emptiest of the others, and its answer is this one.
+    fn limit_with(&self, constraint: &Constraint, domain: usize, more: i64) -> i64 {
+        let (emptiest, others) = *self.others.get_or_init(|| self.look_at_others());
+        let others = if emptiest == domain { others } else { self.least };
+        self.limit_at(constraint, others.min(self.count(domain) + more))
+    }
+
+    fn look_at_others(&self) -> (usize, i64) {
+        let carriers = self.layout.carriers();
+        let counting = || (0..carriers.len()).filter(|domain| carriers[*domain] > 0);
+        let emptiest = counting().min_by_key(|domain| self.count(*domain)).unwrap_or(0);
+        let others = counting().filter(|domain| *domain != emptiest).map(|domain| self.count(domain));
+        (emptiest, others.min().unwrap_or(NO_DOMAIN))
+    }
+}

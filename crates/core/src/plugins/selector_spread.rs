@@ -1,0 +1,227 @@
+//! SelectorSpread: nodes, and zones, with fewer pods of the same Services and controllers. Of the Policy era, by name.
+//! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
+
+use super::counts::{Alike, ByShape, Counters};
+use super::{Cx, MAX_NODE_SCORE, Subject};
+use crate::ledger::{Ledger, NodeId};
+use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, Str};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// How much of a score the zone makes.
+const ZONE_PART: f64 = 2.0 / 3.0;
+
+/// What is kept between attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    alike: ByShape<Option<Arc<Alike>>>,
+    counters: Counters,
+    zones: Zones,
+}
+
+/// The zone of each row by number, 0 for none, as of one version of the nodes' labels.
+#[derive(Debug, Default)]
+struct Zones {
+    of_row: Vec<u32>,
+    count: usize,
+    labels_version: u64,
+    sums: Vec<i64>,
+}
+
+impl Zones {
+    fn follow(&mut self, ledger: &Ledger) {
+        if self.labels_version == ledger.node_labels_version() && self.of_row.len() == ledger.nodes().rows() {
+            return;
+        }
+        self.labels_version = ledger.node_labels_version();
+        let mut numbers: FxHashMap<(Option<Str>, Option<Str>), u32> = FxHashMap::default();
+        let mut number = |node: NodeId| match ledger.region_and_zone(node) {
+            (None, None) => 0,
+            zone => {
+                let next = numbers.len() as u32 + 1;
+                *numbers.entry(zone).or_insert(next)
+            }
+        };
+        self.of_row = (0..ledger.nodes().rows()).map(|row| number(NodeId::new(row as u32))).collect();
+        self.count = numbers.len();
+    }
+
+    fn of(&self, node: NodeId) -> usize {
+        self.of_row.get(node.index()).copied().unwrap_or(0) as usize
+    }
+}
+
+impl Tables {
+    /// The scores of the `feasible` nodes, into `out`; false for a pod that has spread constraints of its own.
+    pub(crate) fn score(&mut self, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+        let (ledger, shape) = (cx.ledger, &subject.shape);
+        if !shape.spread.is_empty() {
+            return false;
+        }
+        let version = ledger.workloads_version(&shape.namespace);
+        let alike = self.alike.get(shape, version, || alike(ledger, shape));
+        self.counters.catch_up(ledger);
+        let counts = match alike.as_ref() {
+            Some(alike) => {
+                let counter = self.counters.get(ledger, alike);
+                self.counters.by_node(counter)
+            }
+            None => &[],
+        };
+        self.zones.follow(ledger);
+        out.clear();
+        out.extend(feasible.iter().map(|node| i64::from(counts.get(node.index()).copied().unwrap_or(0))));
+        self.zones.spread(feasible, out);
+        true
+    }
+}
+
+impl Zones {
+    /// Turns counts by node into scores.
+    fn spread(&mut self, feasible: &[NodeId], counts: &mut [i64]) {
+        let mut sums = std::mem::take(&mut self.sums);
+        sums.clear();
+        sums.resize(self.count + 1, 0);
+        let mut zoned = false;
+        for (node, count) in feasible.iter().zip(counts.iter()) {
+            zoned |= self.of(*node) != 0;
+            sums[self.of(*node)] += count;
+        }
+        let most = counts.iter().copied().max().unwrap_or(0);
+        let most_in_zone = sums.iter().skip(1).copied().max().unwrap_or(0);
+        for (node, count) in feasible.iter().zip(counts.iter_mut()) {
+            let mut score = part(*count, most);
+            let zone = self.of(*node);
+            if zoned && zone != 0 {
+                score = score * (1.0 - ZONE_PART) + ZONE_PART * part(sums[zone], most_in_zone);
+            }
+            *count = score as i64;
+        }
+        self.sums = sums;
+    }
+}
+
+/// The highest score for none, 0 for the most.
+fn part(count: i64, most: i64) -> f64 {
+    let highest = MAX_NODE_SCORE as f64;
+    if most > 0 { highest * ((most - count) as f64 / most as f64) } else { highest }
+}
+
+/// The pods that every Service, ReplicationController, ReplicaSet and StatefulSet that selects the pod selects; none
+/// where none does.
+fn alike(ledger: &Ledger, shape: &PodShape) -> Option<Arc<Alike>> {
+    let workloads = ledger.workloads(&shape.namespace)?;
+    let is = |(key, value): (&Str, &Str)| Requirement {
+        key: key.clone(),
+        operator: RequirementOperator::In,
+        values: vec![value.clone()],
+    };
+    let services = workloads.services_of(&shape.labels).flat_map(|labels| labels.iter().map(is));
+    let controllers = workloads.controllers_of(&shape.labels).flat_map(|s| s.requirements.iter().cloned());
+    let requirements: Vec<Requirement> = services.chain(controllers).collect();
+    let selector = LabelSelector { requirements };
+    (!selector.requirements.is_empty()).then(|| Arc::new(Alike { namespace: shape.namespace.clone(), selector }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Labels, Pod, Service, Workload, WorkloadKind};
+    use crate::profile::CompiledProfile;
+    use crate::testing::{node, pod, shape};
+
+    fn web() -> PodShape {
+        PodShape { labels: [("app", "web"), ("tier", "front")].into_iter().collect(), ..shape() }
+    }
+
+    fn cluster(zones: &[Option<&str>]) -> Ledger {
+        let mut ledger = Ledger::new();
+        for (i, zone) in zones.iter().enumerate() {
+            let mut node = node(&format!("n{i}"), 4000, 1 << 32, 110);
+            node.labels = zone.iter().map(|zone| ("topology.kubernetes.io/zone", *zone)).collect();
+            ledger.apply_node(&node);
+        }
+        ledger
+    }
+
+    fn place(ledger: &mut Ledger, node: &str, count: usize, change: impl Fn(&mut Pod)) {
+        for _ in 0..count {
+            let mut placed = pod(&format!("p{}", ledger.version()), web());
+            placed.node_name = Some(node.into());
+            change(&mut placed);
+            ledger.apply_pod(placed);
+        }
+    }
+
+    fn service(ledger: &mut Ledger, name: &str, selector: &[(&str, &str)]) {
+        let selector: Labels = selector.iter().copied().collect();
+        ledger.apply_service(Service { namespace: "default".into(), name: name.into(), selector: Some(selector) });
+    }
+
+    fn scores(ledger: &Ledger, shape: PodShape) -> Option<Vec<i64>> {
+        let profile = CompiledProfile::default_preset("test");
+        let (cx, mut out) = (Cx { profile: &profile, ledger }, Vec::new());
+        let subject = Subject::new(&profile, ledger, &Arc::new(shape));
+        Tables::default().score(cx, &subject, &ledger.node_order(), &mut out).then_some(out)
+    }
+
+    #[test]
+    fn the_worked_vector() {
+        let mut ledger = cluster(&[Some("z1"), Some("z1"), Some("z2")]);
+        service(&mut ledger, "s", &[("app", "web")]);
+        place(&mut ledger, "n0", 2, |_| ());
+        place(&mut ledger, "n1", 1, |_| ());
+        let order: Vec<usize> = ledger.node_order().iter().map(|n| n.index()).collect();
+        assert_eq!(order, [0, 2, 1]);
+        assert_eq!(scores(&ledger, web()), Some(vec![0, 100, 16]));
+    }
+
+    #[test]
+    fn who_counts() {
+        let mut ledger = cluster(&[None, None, None]);
+        place(&mut ledger, "n0", 4, |_| ());
+        assert_eq!(scores(&ledger, web()), Some(vec![100; 3]), "nothing selects the pod");
+        service(&mut ledger, "s", &[("app", "web")]);
+        service(&mut ledger, "other", &[("app", "db")]);
+        assert_eq!(scores(&ledger, web()), Some(vec![0, 100, 100]), "no zones: the node alone");
+        place(&mut ledger, "n1", 2, |_| ());
+        place(&mut ledger, "n1", 3, |p| p.deleting = true);
+        place(&mut ledger, "n2", 9, |p| Arc::make_mut(&mut p.shape).namespace = "other".into());
+        assert_eq!(scores(&ledger, web()), Some(vec![0, 50, 100]), "the same namespace, not being deleted");
+        let selector = LabelSelector {
+            requirements: vec![Requirement {
+                key: "tier".into(),
+                operator: RequirementOperator::In,
+                values: vec!["front".into()],
+            }],
+        };
+        ledger.apply_controller(Workload {
+            kind: WorkloadKind::ReplicaSet,
+            namespace: "default".into(),
+            name: "rs".into(),
+            selector: Some(selector),
+        });
+        place(&mut ledger, "n2", 4, |p| {
+            Arc::make_mut(&mut p.shape).labels = [("app", "web"), ("tier", "back")].into_iter().collect();
+        });
+        assert_eq!(scores(&ledger, web()), Some(vec![0, 50, 100]), "all selectors must match");
+    }
+
+    #[test]
+    fn zones_count_where_the_node_has_one() {
+        let mut ledger = cluster(&[Some("z1"), None]);
+        service(&mut ledger, "s", &[("app", "web")]);
+        place(&mut ledger, "n0", 1, |_| ());
+        place(&mut ledger, "n1", 2, |_| ());
+        let names: Vec<String> = ledger.node_order().iter().map(|n| ledger.nodes().name(*n).to_string()).collect();
+        assert_eq!(names, ["n0", "n1"]);
+        assert_eq!(scores(&ledger, web()), Some(vec![16, 0]), "50 by node and 0 by zone; 0 by node alone");
+    }
+
+    #[test]
+    fn a_pod_with_constraints_of_its_own_is_skipped() {
+        let ledger = cluster(&[None]);
+        let spread = super::super::pod_topology_spread::tests::constraint("zone", 1, true, "web");
+        assert_eq!(scores(&ledger, PodShape { spread: vec![spread], ..web() }), None);
+    }
+}

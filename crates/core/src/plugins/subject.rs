@@ -1,0 +1,157 @@
+use super::{image_locality, node_unschedulable};
+use crate::ledger::{ImageId, Ledger, ScalarId};
+use crate::model::{PodShape, Requests, Str};
+use crate::profile::{CompiledProfile, Score};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A resource as a score finds it in the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Cpu,
+    Memory,
+    Storage,
+    Scalar(ScalarId),
+}
+
+/// A resource that a score counts for this pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScoredResource {
+    pub(crate) resource: Resource,
+    /// What the pod adds.
+    pub(crate) request: i64,
+    pub(crate) weight: i64,
+}
+
+/// A scalar resource whose fit is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScalarRequest {
+    /// The column; none where no node or pod has ever named the resource.
+    pub(crate) scalar: Option<ScalarId>,
+    pub(crate) amount: i64,
+    /// The bit of a verdict that stands for it.
+    pub(crate) bit: u32,
+}
+
+/// A pod's shape resolved against a profile and the ledger: what filters and scores read.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) shape: Arc<PodShape>,
+    pub(crate) tolerates_cordon: bool,
+    pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
+    pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
+    /// What the balanced score evens out.
+    pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
+    /// Whether the pod requests any of it: the balanced score skips those that do not.
+    pub(crate) balances: bool,
+    /// Images of the pod that some node holds, with what each adds to the sum.
+    pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
+    scalar_count: usize,
+    soft_taints: bool,
+}
+
+impl Subject {
+    pub(crate) fn new(profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> Self {
+        let mut subject = Self {
+            tolerates_cordon: node_unschedulable::tolerates(shape),
+            shape: shape.clone(),
+            scalars: SmallVec::new(),
+            fit_resources: SmallVec::new(),
+            balanced_resources: SmallVec::new(),
+            balances: false,
+            images: SmallVec::new(),
+            scalar_count: 0,
+            soft_taints: false,
+        };
+        subject.resolve(profile, ledger);
+        subject
+    }
+
+    /// Resolves what the ledger may have learnt since; says whether any answer may differ now.
+    ///
+    /// Scalar columns appear as names do, an image's worth follows how far it has spread, and soft taints are looked at
+    /// only while there are any.
+    pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
+        let images = image_locality::worths(&self.shape, ledger);
+        let stale = self.scalar_count != ledger.nodes().scalar_count()
+            || self.soft_taints != ledger.nodes().has_soft_taints()
+            || images != self.images;
+        if stale {
+            self.resolve(profile, ledger);
+        }
+        stale
+    }
+
+    fn resolve(&mut self, profile: &CompiledProfile, ledger: &Ledger) {
+        let nodes = ledger.nodes();
+        let requests = &self.shape.requests;
+        self.scalar_count = nodes.scalar_count();
+        self.soft_taints = nodes.has_soft_taints();
+        self.scalars = (requests.scalars.iter().zip(super::Verdict::SCALARS..))
+            .filter(|((name, amount), _)| *amount > 0 && !super::node_resources_fit::is_ignored(&profile.fit, name))
+            .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
+            .collect();
+        let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
+        self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
+        let even = profile.balanced.iter().map(|name| (name, 1));
+        self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
+        // A resource that no node has counts here too.
+        self.balances = profile.balanced.iter().any(|name| amount(requests, name) != 0);
+        self.images = image_locality::worths(&self.shape, ledger);
+    }
+
+    /// Whether the pod, or the profile for it, prefers some nodes by label.
+    pub(crate) fn has_preferences(&self, profile: &CompiledProfile) -> bool {
+        !self.shape.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
+    }
+
+    /// Whether the score says anything of this pod; a skipped one contributes nothing at all.
+    pub(crate) fn is_scored_by(&self, profile: &CompiledProfile, score: Score) -> bool {
+        match score {
+            Score::NodeAffinity => self.has_preferences(profile),
+            Score::NodeResourcesBalancedAllocation => self.balances,
+            Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
+            Score::TaintToleration
+            | Score::NodeResourcesFit
+            | Score::ImageLocality
+            | Score::EqualPriority
+            | Score::LeastRequestedPriority
+            | Score::MostRequestedPriority
+            | Score::BalancedResourceAllocationPriority
+            | Score::NodePreferAvoidPodsPriority => true,
+            // These say for themselves, and the rest has no formula here yet.
+            _ => false,
+        }
+    }
+}
+
+/// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.
+///
+/// After `calculateNodeAllocatableRequest` in `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`.
+fn scored<'a>(
+    weights: impl Iterator<Item = (&'a Str, i64)>,
+    requests: &Requests,
+    scalar: impl Fn(&Str) -> Option<ScalarId>,
+) -> SmallVec<[ScoredResource; 2]> {
+    let resolve = |(name, weight): (&Str, i64)| {
+        let request = amount(requests, name);
+        let resource = match &**name {
+            "cpu" => Resource::Cpu,
+            "memory" => Resource::Memory,
+            "ephemeral-storage" => Resource::Storage,
+            _ if request == 0 => return None,
+            _ => Resource::Scalar(scalar(name)?),
+        };
+        Some(ScoredResource { resource, request, weight })
+    };
+    weights.filter_map(resolve).collect()
+}
+
+fn amount(requests: &Requests, name: &str) -> i64 {
+    match name {
+        "cpu" => requests.milli_cpu,
+        "memory" => requests.memory,
+        "ephemeral-storage" => requests.ephemeral_storage,
+        scalar => requests.scalar(scalar).unwrap_or(0),
+    }
+}

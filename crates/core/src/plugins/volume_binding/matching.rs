@@ -1,0 +1,150 @@
+//! Volumes that are there, for claims that wait. After `findMatchingVolumes`, and `FindMatchingVolume` in
+//! `component-helpers/storage/volume/pv_helpers.go`.
+
+use crate::ledger::{VolumePlan, VolumeTable, is_meant_for};
+use crate::model::{
+    ClaimKey, ClaimSelector, Labels, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim, Quantity, Str,
+};
+use rustc_hash::FxHashMap;
+
+/// A claim and the volumes that it may get, wherever: all that does not depend on the node is checked once.
+#[derive(Debug)]
+pub(super) struct Candidates<'t> {
+    claim: &'t PersistentVolumeClaim,
+    /// Volumes that are meant for this claim, by name: the first that is free alone counts then.
+    meant: Vec<&'t PersistentVolume>,
+    /// Smallest first, then by name.
+    fitting: Vec<&'t PersistentVolume>,
+    /// The same by place, where there are many.
+    places: Option<Places<'t>>,
+}
+
+/// So many volumes are looked through one by one on every node.
+const FEW: usize = 16;
+
+/// Volumes by a label that their node must have: most are local to a node or a zone, and on any one node only those of that
+/// place need a look. Numbers are places in the list of fitting volumes.
+#[derive(Debug, Default)]
+struct Places<'t> {
+    by_label: Vec<(&'t str, FxHashMap<&'t str, Vec<usize>>)>,
+    anywhere: Vec<usize>,
+}
+
+impl<'t> Places<'t> {
+    fn of(fitting: &[&'t PersistentVolume]) -> Self {
+        let mut places = Self::default();
+        for (at, volume) in fitting.iter().enumerate() {
+            match pin(volume) {
+                Some(test) => test.values.iter().for_each(|value| places.put(&test.key, value, at)),
+                None => places.anywhere.push(at),
+            }
+        }
+        places
+    }
+
+    fn put(&mut self, key: &'t str, value: &'t str, at: usize) {
+        let known = self.by_label.iter().position(|(label, _)| *label == key).unwrap_or_else(|| {
+            self.by_label.push((key, FxHashMap::default()));
+            self.by_label.len() - 1
+        });
+        let list = self.by_label[known].1.entry(value).or_default();
+        // A label may list a value twice.
+        if list.last() != Some(&at) {
+            list.push(at);
+        }
+    }
+
+    /// The lists of volumes that may be usable on a node with `labels`, each in ascending order.
+    fn at(&self, labels: &Labels) -> impl Iterator<Item = &[usize]> {
+        let listed = self.by_label.iter().filter_map(|(key, values)| values.get(&**labels.get(key)?));
+        listed.chain([&self.anywhere]).map(Vec::as_slice)
+    }
+}
+
+/// A test that every node of the volume passes, if it is one for a label's value.
+fn pin(volume: &PersistentVolume) -> Option<&NodeTest> {
+    match &volume.affinity.as_ref()?.terms[..] {
+        [tests] => tests.iter().find(|test| test.operator == NodeTestOperator::In),
+        _ => None,
+    }
+}
+
+impl<'t> Candidates<'t> {
+    pub(super) fn of(volumes: &'t VolumeTable, claim: &'t PersistentVolumeClaim) -> Self {
+        let requested = claim.request.unwrap_or(Quantity::ZERO);
+        let (mut meant, mut fitting) = (Vec::new(), Vec::new());
+        for volume in volumes.of_class(&claim.class).map(|volume| &**volume) {
+            let reference = volumes.claim_of(volume);
+            let is_meant = reference.is_some_and(|reference| is_meant_for(reference, claim));
+            let is_taken = reference.is_some() && !is_meant;
+            let differs = volume.volume_mode != claim.volume_mode || volume.attributes_class != claim.attributes_class;
+            if is_taken || differs || volume.deleting || volume.capacity < requested {
+                continue;
+            }
+            if is_meant {
+                meant.push(volume);
+            } else if volume.available && selects(claim, volume) && offers_modes(volume, claim) {
+                fitting.push(volume);
+            }
+        }
+        fitting.sort_by_key(|volume| volume.capacity);
+        let places = (fitting.len() > FEW).then(|| Places::of(&fitting));
+        Self { claim, meant, fitting, places }
+    }
+
+    /// The volume that the claim gets on a node with `labels`, of those not in `chosen`.
+    fn choose(&self, labels: &Labels, chosen: &[(ClaimKey, Str)]) -> Option<&'t PersistentVolume> {
+        let usable = |volume: &PersistentVolume| volume.affinity.as_ref().is_none_or(|a| a.matches(labels));
+        let free = |volume: &PersistentVolume| chosen.iter().all(|(_, name)| *name != volume.name);
+        match self.meant.iter().copied().find(|volume| free(volume)) {
+            Some(volume) => usable(volume).then_some(volume),
+            None => self.first(labels, |volume| usable(volume) && free(volume)),
+        }
+    }
+
+    /// The first of the fitting volumes that is `good` on a node with `labels`.
+    fn first(&self, labels: &Labels, good: impl Fn(&PersistentVolume) -> bool) -> Option<&'t PersistentVolume> {
+        let Some(places) = &self.places else { return self.fitting.iter().copied().find(|volume| good(volume)) };
+        let first_of = |list: &[usize]| list.iter().copied().find(|at| good(self.fitting[*at]));
+        places.at(labels).filter_map(first_of).min().map(|at| self.fitting[at])
+    }
+}
+
+fn selects(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    match &claim.selector {
+        ClaimSelector::Any => true,
+        ClaimSelector::Matching(selector) => selector.matches(&volume.labels),
+        ClaimSelector::Broken(_) => false,
+    }
+}
+
+fn offers_modes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    claim.access_modes.iter().all(|mode| volume.access_modes.contains(mode))
+}
+
+/// Matches claims with volumes on a node with `labels`: matches go into `plan`, claims without one are returned.
+///
+/// Two volumes of a pod may name one claim. Upstream looks for two volumes then; only the first is bound here.
+pub(super) fn find<'t>(
+    all: &[Candidates<'t>],
+    labels: &Labels,
+    plan: &mut VolumePlan,
+) -> Result<Vec<&'t PersistentVolumeClaim>, Str> {
+    let (mut chosen, mut unmatched) = (Vec::new(), Vec::new());
+    for candidates in all {
+        let claim = candidates.claim;
+        if let ClaimSelector::Broken(text) = &claim.selector {
+            return Err(format!("error creating internal label selector for claim: {}: {text}", claim.key).into());
+        }
+        match candidates.choose(labels, &chosen) {
+            Some(volume) => chosen.push((claim.key.clone(), volume.name.clone())),
+            None => unmatched.push(claim),
+        }
+    }
+    for (claim, volume) in chosen {
+        if plan.bindings.iter().all(|(bound, _)| *bound != claim) {
+            plan.bindings.push((claim, volume));
+        }
+    }
+    Ok(unmatched)
+}

@@ -1,0 +1,203 @@
+//! VolumeBinding: claims that are bound must be usable on the node, those that wait for it must be bindable there.
+//! After `pkg/scheduler/framework/plugins/volumebinding`.
+//!
+//! ```text
+//!  here      PreFilter: which claims are bound, which wait; Filter; and what is to be done on the chosen node
+//!  matching  volumes that are there, for claims that wait
+//!  provision whether volumes can be made
+//!  progress  after the writes: whether all claims are bound and usable, or never will be
+//! ```
+
+mod matching;
+mod progress;
+mod provision;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use progress::{Progress, progress};
+
+use super::relations::{Cx, Refusal, Stop};
+use super::volumes::{Mount, Mounts, missing_claim};
+use super::{Plugin, Verdict};
+use crate::ledger::{Ledger, NodeId, VolumePlan};
+use crate::model::{BindingMode, PersistentVolume, PersistentVolumeClaim, Str, VolumeAffinity, VolumeSource};
+use matching::Candidates;
+use smallvec::SmallVec;
+
+/// Upstream's texts, in the order in which they are given; a verdict's bits index them.
+pub(crate) const REASONS: [&str; 4] = [
+    "node(s) didn't match PersistentVolume's node affinity",
+    "node(s) didn't find available persistent volumes to bind",
+    "node(s) did not have enough free storage",
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+];
+const NODE_CONFLICT: u64 = 1;
+const BIND_CONFLICT: u64 = 1 << 1;
+const NO_SPACE: u64 = 1 << 2;
+const NO_VOLUME: u64 = 1 << 3;
+
+/// What PreFilter found out.
+#[derive(Debug)]
+pub(crate) struct State<'t> {
+    /// The volumes of bound claims, in the pod's order; none where one is not there.
+    bound: Vec<Option<&'t PersistentVolume>>,
+    /// The node that some waiting claims are promised to, and those claims.
+    selected: Vec<(&'t PersistentVolumeClaim, &'t Str)>,
+    /// The other waiting claims, smallest first, with the volumes they may get.
+    matching: Vec<Candidates<'t>>,
+}
+
+impl<'t> State<'t> {
+    /// None where the pod has no claims.
+    pub(crate) fn prepare(cx: Cx<'t>, mounts: &Mounts<'t, '_>) -> Result<Option<Self>, Stop> {
+        let claims = readable_claims(mounts).map_err(refused)?;
+        if claims.is_empty() {
+            return Ok(None);
+        }
+        let volumes = cx.ledger.volumes();
+        let mut state = Self { bound: Vec::new(), selected: Vec::new(), matching: Vec::new() };
+        let (mut immediate, mut waiting) = (false, Vec::new());
+        for claim in claims {
+            match &claim.volume {
+                Some(name) if claim.bind_completed => state.bound.push(volumes.volume(name).map(|v| &**v)),
+                Some(_) => {
+                    waits(cx.ledger, claim)?;
+                    immediate = true;
+                }
+                None if waits(cx.ledger, claim)? => match volumes.selected_node(claim) {
+                    Some(node) => state.selected.push((claim, node)),
+                    None => waiting.push(claim),
+                },
+                None => immediate = true,
+            }
+        }
+        if immediate {
+            return Err(refused("pod has unbound immediate PersistentVolumeClaims".to_owned()));
+        }
+        waiting.sort_by_key(|claim| claim.request.unwrap_or_default());
+        state.matching = waiting.into_iter().map(|claim| Candidates::of(volumes, claim)).collect();
+        Ok(Some(state))
+    }
+
+    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId) -> Result<Verdict, Str> {
+        let reasons = self.look(cx, node, &mut VolumePlan::default())?;
+        Ok(if reasons == 0 { Verdict::FITS } else { Verdict::volumes(reasons) })
+    }
+
+    pub(crate) fn has_waiting_claims(&self) -> bool {
+        !(self.selected.is_empty() && self.matching.is_empty())
+    }
+
+    pub(crate) fn plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+        let mut plan = VolumePlan::default();
+        // The node was just found to fit, so that this finds no reason against it.
+        if !matches!(self.look(cx, node, &mut plan), Ok(0)) {
+            return VolumePlan::default();
+        }
+        plan.provisions.retain(|claim| plan.bindings.iter().all(|(bound, _)| bound != claim));
+        plan
+    }
+
+    /// The reasons against `node` as bits; what would be done there goes into `plan`. After `FindPodVolumes`.
+    fn look(&self, cx: Cx<'_>, node: NodeId, plan: &mut VolumePlan) -> Result<u64, Str> {
+        let mut reasons = self.look_at_bound(cx, node)?;
+        if !self.has_waiting_claims() {
+            return Ok(reasons);
+        }
+        let name = cx.ledger.nodes().name(node);
+        if self.selected.iter().any(|(_, selected)| *selected != name) {
+            return Ok(reasons | BIND_CONFLICT);
+        }
+        let mut to_make: SmallVec<[&PersistentVolumeClaim; 2]> =
+            self.selected.iter().map(|(claim, _)| *claim).collect();
+        to_make.extend(matching::find(&self.matching, cx.ledger.nodes().labels(node), plan)?);
+        reasons |= provision::look(cx.ledger, &to_make, node);
+        for claim in to_make {
+            if !plan.provisions.contains(&claim.key) {
+                plan.provisions.push(claim.key.clone());
+            }
+        }
+        Ok(reasons)
+    }
+
+    fn look_at_bound(&self, cx: Cx<'_>, node: NodeId) -> Result<u64, Str> {
+        for volume in &self.bound {
+            let Some(volume) = volume else { return Ok(NO_VOLUME) };
+            if !is_usable(cx.ledger, volume, node)? {
+                return Ok(NODE_CONFLICT);
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn refused(text: String) -> Stop {
+    Stop::Refused(Refusal::unresolvable(Plugin::VolumeBinding, text))
+}
+
+/// The pod's claims in its order, if all can be used at all. After `podHasPVCs`.
+fn readable_claims<'t>(mounts: &Mounts<'t, '_>) -> Result<SmallVec<[&'t PersistentVolumeClaim; 2]>, String> {
+    let mut claims = SmallVec::new();
+    for mount in &mounts.all {
+        let Mount::Claim { key, ephemeral, claim } = mount else { continue };
+        let name = &*key.name;
+        let Some(claim) = claim else {
+            return Err(match ephemeral {
+                true => format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}"),
+                false => missing_claim(name),
+            });
+        };
+        if claim.lost {
+            let volume = claim.volume.as_deref().unwrap_or_default();
+            return Err(format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"));
+        }
+        if claim.deleting {
+            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+        }
+        if *ephemeral && let Some(text) = mounts.foreign(claim) {
+            return Err(text);
+        }
+        claims.push(*claim);
+    }
+    Ok(claims)
+}
+
+/// Whether the claim's class waits for the first pod that uses it. After `IsDelayBindingMode`.
+fn waits(ledger: &Ledger, claim: &PersistentVolumeClaim) -> Result<bool, Stop> {
+    let class = if claim.class.is_empty() { None } else { ledger.volumes().class(&claim.class) };
+    let Some(class) = class else { return Ok(false) };
+    match class.binding_mode {
+        Some(mode) => Ok(mode == BindingMode::WaitForFirstConsumer),
+        None => Err(Stop::Failed(
+            format!(
+                "running PreFilter plugin \"VolumeBinding\": VolumeBindingMode not set for StorageClass {:?}",
+                class.name
+            )
+            .into(),
+        )),
+    }
+}
+
+/// Whether a volume can be used on the node, in the words of the CSI driver where one has taken over there.
+fn is_usable(ledger: &Ledger, volume: &PersistentVolume, node: NodeId) -> Result<bool, Str> {
+    let affinity = affinity_on(ledger, volume, node)?;
+    Ok(affinity.is_none_or(|affinity| affinity.matches(ledger.nodes().labels(node))))
+}
+
+/// After `tryTranslatePVToCSI`.
+fn affinity_on<'v>(
+    ledger: &Ledger,
+    volume: &'v PersistentVolume,
+    node: NodeId,
+) -> Result<Option<&'v VolumeAffinity>, Str> {
+    if let VolumeSource::InTree { migration, .. } = &volume.source
+        && let Some(csi_node) = ledger.volumes().csi_node(ledger.nodes().name(node))
+        && csi_node.migrated_plugins.iter().any(|plugin| **plugin == *migration.plugin.name())
+    {
+        return match &migration.affinity {
+            Ok(affinity) => Ok(affinity.as_ref()),
+            Err(text) => Err(format!("could not translate pv: {text}").into()),
+        };
+    }
+    Ok(volume.affinity.as_ref())
+}

@@ -1,0 +1,112 @@
+//! What the volume plugins know of one pod in one attempt: its claims are resolved once, then four filters share them.
+//!
+//! Upstream's order, in PreFilter as in Filter: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone.
+
+mod hints;
+mod mounts;
+
+pub(crate) use hints::{claim_matters_to, helped_by};
+pub(crate) use mounts::{Mount, Mounts, missing_claim, missing_volume};
+
+use super::relations::{Cx, Stop};
+use super::{Overlay, Plugin, Verdict, node_volume_limits, volume_binding, volume_restrictions, volume_zone};
+use crate::ledger::{NodeId, VolumePlan};
+use crate::model::{Pod, PodVolume, Str};
+use crate::profile::Filter;
+use std::cell::OnceCell;
+
+/// PreFilter's findings on the pod's volumes. A plugin that skips the pod is not there.
+#[derive(Debug)]
+pub(crate) struct Attempt<'t> {
+    restrictions: Option<volume_restrictions::State>,
+    limits: Option<node_volume_limits::State<'t>>,
+    binding: Option<volume_binding::State<'t>>,
+    zones: Option<volume_zone::State>,
+    failure: OnceCell<Str>,
+}
+
+/// What is to be done for the claims of `pod` on `node`, which was just found to fit.
+pub(crate) fn plan(cx: Cx<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
+    let attempt = Attempt::prepare(cx, pod).ok().flatten();
+    attempt.map(|attempt| attempt.plan(cx, node)).unwrap_or_default()
+}
+
+impl<'t> Attempt<'t> {
+    /// Resolves the pod's volumes; none where it has none that a plugin of the profile looks at.
+    pub(crate) fn prepare(cx: Cx<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
+        let Some(volumes) = &pod.volumes else { return Ok(None) };
+        let on = |filter| cx.profile.filters.has(filter);
+        let plugins = [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding, Filter::VolumeZone];
+        let matters = volumes.iter().any(|volume| !matches!(volume, PodVolume::Csi { .. }));
+        if !matters || !plugins.into_iter().any(on) {
+            return Ok(None);
+        }
+        let mounts = Mounts::resolve(cx.ledger, pod, volumes);
+        let mut attempt =
+            Self { restrictions: None, limits: None, binding: None, zones: None, failure: OnceCell::new() };
+        if on(Filter::VolumeRestrictions) {
+            attempt.restrictions = volume_restrictions::State::prepare(cx, &mounts)?;
+        }
+        if on(Filter::NodeVolumeLimits) {
+            attempt.limits = node_volume_limits::State::prepare(cx, &mounts);
+        }
+        if on(Filter::VolumeBinding) {
+            attempt.binding = volume_binding::State::prepare(cx, &mounts)?;
+        }
+        if on(Filter::VolumeZone) {
+            attempt.zones = volume_zone::State::prepare(cx, &mounts)?;
+        }
+        Ok(Some(attempt))
+    }
+
+    /// The first volume filter's refusal of `node` with the pods of `overlay` on it.
+    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
+        if let Some(state) = &self.restrictions {
+            let verdict = state.filter(cx, node, overlay);
+            if !verdict.fits() {
+                return verdict;
+            }
+        }
+        if let Some(state) = &self.limits {
+            match state.filter(cx, node, overlay) {
+                Ok(verdict) if verdict.fits() => {}
+                Ok(verdict) => return verdict,
+                Err(text) => return self.fail(Plugin::NodeVolumeLimits, &text),
+            }
+        }
+        if let Some(state) = &self.binding {
+            match state.filter(cx, node) {
+                Ok(verdict) if verdict.fits() => {}
+                Ok(verdict) => return verdict,
+                Err(text) => return self.fail(Plugin::VolumeBinding, &text),
+            }
+        }
+        self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node))
+    }
+
+    /// What NodeVolumeLimits says of a claim of the pod that is not there.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.limits.as_ref().and_then(node_volume_limits::State::missing_claim)
+    }
+
+    /// Whether some claim of the pod is still to be bound.
+    pub(crate) fn has_waiting_claims(&self) -> bool {
+        self.binding.as_ref().is_some_and(volume_binding::State::has_waiting_claims)
+    }
+
+    /// What is to be done for the pod's claims on `node`, which was just found to fit.
+    pub(crate) fn plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+        self.binding.as_ref().map(|state| state.plan(cx, node)).unwrap_or_default()
+    }
+
+    /// What a filter failed with, if one did.
+    pub(crate) fn failure(&self) -> Option<Str> {
+        self.failure.get().cloned()
+    }
+
+    /// A filter failed: the attempt is over, whatever the node.
+    fn fail(&self, plugin: Plugin, text: &str) -> Verdict {
+        self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
+        Verdict::unresolvable(super::Cause::Volumes)
+    }
+}

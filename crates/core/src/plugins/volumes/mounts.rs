@@ -1,0 +1,72 @@
+use crate::ledger::Ledger;
+use crate::model::{ClaimKey, PersistentVolumeClaim, Pod, PodKey, PodVolume, PodVolumes, Str};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// One volume of the pod with its claim, if it has one.
+#[derive(Debug)]
+pub(crate) enum Mount<'t> {
+    /// A claim by name.
+    Claim {
+        key: ClaimKey,
+        /// Whether it was made for the pod.
+        ephemeral: bool,
+        /// As seen; none where it is not there.
+        claim: Option<&'t PersistentVolumeClaim>,
+    },
+    /// Anything else, by its place in the pod's list.
+    Other(usize),
+}
+
+/// The pod's volumes with their claims looked up.
+#[derive(Debug)]
+pub(crate) struct Mounts<'t, 'p> {
+    pub(crate) pod: &'p PodKey,
+    pub(crate) uid: &'p Str,
+    pub(crate) volumes: &'p Arc<PodVolumes>,
+    /// In the pod's order.
+    pub(crate) all: SmallVec<[Mount<'t>; 2]>,
+}
+
+impl<'t, 'p> Mounts<'t, 'p> {
+    pub(crate) fn resolve(ledger: &'t Ledger, pod: &'p Pod, volumes: &'p Arc<PodVolumes>) -> Self {
+        let mount = |(at, volume): (usize, &PodVolume)| match volume.claim(&pod.key.name) {
+            Some((name, ephemeral)) => {
+                let key = ClaimKey { namespace: pod.key.namespace.clone(), name };
+                let claim = ledger.volumes().claim(&key).map(Arc::as_ref);
+                Mount::Claim { key, ephemeral, claim }
+            }
+            None => Mount::Other(at),
+        };
+        let all = volumes.iter().enumerate().map(mount).collect();
+        Self { pod: &pod.key, uid: &pod.uid, volumes, all }
+    }
+
+    /// The claims named in the pod, those made for it left out.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&ClaimKey, Option<&'t PersistentVolumeClaim>)> {
+        self.all.iter().filter_map(|mount| match mount {
+            Mount::Claim { key, ephemeral: false, claim } => Some((key, *claim)),
+            _ => None,
+        })
+    }
+
+    /// What upstream says of a claim that was made for another pod.
+    ///
+    /// After `VolumeIsForPod` in `component-helpers/storage/ephemeral`.
+    pub(crate) fn foreign(&self, claim: &PersistentVolumeClaim) -> Option<String> {
+        if claim.controller.as_ref() == Some(self.uid) {
+            return None;
+        }
+        Some(format!("PVC {} was not created for pod {} (pod is not owner)", claim.key, self.pod))
+    }
+}
+
+/// The API's text for a claim that is not there.
+pub(crate) fn missing_claim(name: &str) -> String {
+    format!("persistentvolumeclaim {name:?} not found")
+}
+
+/// The API's text for a volume that is not there.
+pub(crate) fn missing_volume(name: &str) -> String {
+    format!("persistentvolume {name:?} not found")
+}

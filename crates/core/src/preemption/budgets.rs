@@ -1,0 +1,108 @@
+use crate::ledger::{Cohort, Ledger, Placed};
+use crate::model::PodDisruptionBudget;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The PodDisruptionBudgets that potential victims come under, met as an attempt goes on.
+///
+/// A selector is matched once for all pods that look alike. After `filterPodsWithPDBViolation`.
+pub(super) struct Budgets<'l> {
+    ledger: &'l Ledger,
+    /// Victims of plans in force, deducted from what each budget has left; none where upstream's way is wanted.
+    deducted: &'l [Arc<Placed>],
+    accounts: Vec<Account<'l>>,
+    by_namespace: FxHashMap<&'l str, Range<usize>>,
+    /// By the address of a cohort, which the ledger holds while this reads it.
+    by_cohort: FxHashMap<*const Cohort, SmallVec<[usize; 2]>>,
+    /// Accounts with charges, each once.
+    charged: Vec<usize>,
+}
+
+struct Account<'l> {
+    budget: &'l PodDisruptionBudget,
+    left: i64,
+    spent: i64,
+}
+
+impl<'l> Budgets<'l> {
+    /// None where there is no budget at all.
+    pub(super) fn new(ledger: &'l Ledger, deducted: &'l [Arc<Placed>]) -> Option<Self> {
+        ledger.has_budgets().then(|| Self {
+            ledger,
+            deducted,
+            accounts: Vec::new(),
+            by_namespace: FxHashMap::default(),
+            by_cohort: FxHashMap::default(),
+            charged: Vec::new(),
+        })
+    }
+
+    /// Counts an eviction against every budget of the pod; whether one is violated by it. A pod may be charged once.
+    pub(super) fn charge(&mut self, placed: &'l Placed) -> bool {
+        let mut violates = false;
+        self.each(placed, |account, at, charged| {
+            if account.spent == 0 {
+                charged.push(at);
+            }
+            account.spent += 1;
+            violates |= account.spent > account.left;
+        });
+        violates
+    }
+
+    /// Whether every budget of the pod has something left, charges aside.
+    pub(super) fn permit(&mut self, placed: &'l Placed) -> bool {
+        let mut permitted = true;
+        self.each(placed, |account, _, _| permitted &= account.left > 0);
+        permitted
+    }
+
+    /// Takes all charges back.
+    pub(super) fn reset(&mut self) {
+        for at in self.charged.drain(..) {
+            self.accounts[at].spent = 0;
+        }
+    }
+
+    fn each(&mut self, placed: &'l Placed, mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>)) {
+        self.meet(placed);
+        let Some(own) = self.by_cohort.get(&Arc::as_ptr(&placed.cohort)) else { return };
+        for at in own {
+            let account = &mut self.accounts[*at];
+            if !account.budget.has_counted(&placed.key.name) {
+                visit(account, *at, &mut self.charged);
+            }
+        }
+    }
+
+    /// Looks up the budgets of pods like this one, unless that was done.
+    fn meet(&mut self, placed: &'l Placed) {
+        let address = Arc::as_ptr(&placed.cohort);
+        if self.by_cohort.contains_key(&address) {
+            return;
+        }
+        let namespace = &*placed.cohort.namespace;
+        let known = match self.by_namespace.get(namespace) {
+            Some(known) => known.clone(),
+            None => self.open(namespace),
+        };
+        let selects = |at: &usize| self.accounts[*at].budget.selects(&placed.cohort.labels);
+        let own = known.filter(selects).collect();
+        self.by_cohort.insert(address, own);
+    }
+
+    fn open(&mut self, namespace: &'l str) -> Range<usize> {
+        let from = self.accounts.len();
+        for budget in self.ledger.budgets(namespace) {
+            let under =
+                |p: &&Arc<Placed>| *p.key.namespace == *namespace && budget.counts(&p.key.name, &p.cohort.labels);
+            let under_way = self.deducted.iter().filter(under).count() as i64;
+            let left = i64::from(budget.disruptions_allowed) - under_way;
+            self.accounts.push(Account { budget, left, spent: 0 });
+        }
+        self.by_namespace.insert(namespace, from..self.accounts.len());
+        from..self.accounts.len()
+    }
+}

@@ -1,0 +1,236 @@
+use super::budgets::Budgets;
+use super::room::Room;
+use super::rules::Rules;
+use super::status::{self, Status, Statuses};
+use super::{Candidate, Limits, Outcome, PREFIX, Search};
+use crate::cycle::{Rng, Survey};
+use crate::ledger::{Ledger, NodeId, Placed};
+use crate::model::Pod;
+use crate::plugins::{Code, Overlay, Verdict};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// A look at what evictions would do for one pod, node by node, with room that is used again for each.
+pub(super) struct DryRun<'t> {
+    survey: Survey<'t>,
+    ledger: &'t Ledger,
+    pod: &'t Pod,
+    limits: &'t Limits<'t>,
+    rules: Rules<'t>,
+    budgets: Option<Budgets<'t>>,
+    strict: bool,
+    bench: Bench,
+    lower: Vec<Lower<'t>>,
+}
+
+/// A pod that may be a victim.
+#[derive(Clone, Copy)]
+struct Lower<'t> {
+    placed: &'t Arc<Placed>,
+    violates: bool,
+    is_victim: bool,
+}
+
+/// The node under test: what it is without the victims, and the same with the pods that are promised it.
+#[derive(Debug, Default)]
+struct Bench {
+    without: Overlay,
+    promised: Option<Overlay>,
+}
+
+impl Bench {
+    fn set_up(&mut self, survey: &Survey<'_>, node: NodeId) {
+        self.without.clear();
+        self.promised = survey.promised_to(node).cloned();
+    }
+
+    fn overlays(&mut self) -> impl Iterator<Item = &mut Overlay> {
+        std::iter::once(&mut self.without).chain(&mut self.promised)
+    }
+
+    fn remove(&mut self, ledger: &Ledger, placed: &Arc<Placed>) {
+        self.overlays().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
+    }
+
+    fn restore(&mut self, ledger: &Ledger, placed: &Arc<Placed>) {
+        self.overlays().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
+    }
+
+    /// Filter with the pods that are promised the node, then without them.
+    fn judge(&self, survey: &Survey<'_>, node: NodeId) -> Verdict {
+        let with = self.promised.as_ref().map_or(Verdict::FITS, |overlay| survey.judge(node, overlay));
+        if with.fits() { survey.judge(node, &self.without) } else { with }
+    }
+}
+
+impl<'t> DryRun<'t> {
+    pub(super) fn new(survey: Survey<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
+        let (profile, ledger) = (survey.cx.profile, survey.cx.ledger);
+        let strict = profile.preemption.strict_budgets;
+        let deducted = if strict { limits.evicting } else { &[] };
+        Self {
+            rules: Rules::new(profile, limits, pod.priority),
+            budgets: Budgets::new(ledger, deducted),
+            bench: Bench::default(),
+            lower: Vec::new(),
+            survey,
+            ledger,
+            pod,
+            limits,
+            strict,
+        }
+    }
+
+    /// The candidates: those that violate no budget first. An error where there is none.
+    pub(super) fn run(mut self, rng: &mut Rng) -> Result<Vec<Candidate>, Outcome> {
+        let total = self.survey.total();
+        let potential = self.potential()?;
+        if potential.is_empty() {
+            return Err(Outcome::NotHelpful(status::not_helpful(total)));
+        }
+        let limit = self.survey.cx.profile.preemption.candidates(potential.len()).max(1);
+        let (start, wanted) = match self.limits.search {
+            Search::Sampled => (rng.below(potential.len() as u64) as usize, limit),
+            Search::From(start) => (start % potential.len(), limit),
+            Search::Everywhere => (0, usize::MAX),
+        };
+        let (mut harmless, mut violating) = (Vec::new(), Vec::new());
+        let (mut statuses, mut needs_none) = (Statuses::new(), None);
+        for node in potential[start..].iter().chain(&potential[..start]) {
+            match self.victims_on(*node, violating.len() >= wanted) {
+                Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
+                Ok(candidate) if violating.len() < wanted => violating.push(candidate),
+                Ok(_) => {}
+                Err(Status::NeedsNone) => needs_none = needs_none.or(Some(*node)),
+                Err(status) => statuses.add(status),
+            }
+            if !harmless.is_empty() && harmless.len() + violating.len() >= wanted {
+                break;
+            }
+        }
+        harmless.append(&mut violating);
+        if harmless.is_empty() { Err(self.nothing(&statuses, needs_none)) } else { Ok(harmless) }
+    }
+
+    /// Nodes that were refused, but not for what no eviction would change. An error where one takes the pod as it is.
+    fn potential(&mut self) -> Result<Vec<NodeId>, Outcome> {
+        let refused = self.limits.refused;
+        let (mut potential, mut room) = (Vec::new(), Room::default());
+        self.survey.verdicts(|node, verdict| {
+            let said = refused(node);
+            room.look(verdict, said);
+            let code = said.or_else(|| (!verdict.fits()).then_some(verdict.code()));
+            if code == Some(Code::Unschedulable) {
+                potential.push(node);
+            }
+        });
+        if room.is_there() { Err(Outcome::Fits) } else { Ok(potential) }
+    }
+
+    fn nothing(&self, statuses: &Statuses, needs_none: Option<NodeId>) -> Outcome {
+        if let Some(text) = self.survey.failure() {
+            return Outcome::Failed(format!("{PREFIX}{text}").into());
+        }
+        if let Some(node) = needs_none {
+            let name = self.ledger.nodes().name(node);
+            return Outcome::Failed(format!("{PREFIX}expected at least one victim pod on node {name:?}").into());
+        }
+        let missing = self.survey.missing_claim();
+        Outcome::NotHelpful(statuses.text(self.survey.total(), self.survey.shape(), missing))
+    }
+
+    /// The victims that it takes on one node. After `SelectVictimsOnNode`.
+    ///
+    /// `only_harmless`: one more candidate that violates budgets would not be kept.
+    fn victims_on(&mut self, node: NodeId, only_harmless: bool) -> Result<Candidate, Status> {
+        let protected = self.gather(node)?;
+        self.charge();
+        if only_harmless && self.lower.iter().all(|lower| lower.violates) {
+            return Err(Status::Passed);
+        }
+        self.bench.set_up(&self.survey, node);
+        // Those that are put back first are taken away last.
+        for violating in [false, true] {
+            for lower in self.lower.iter().rev().filter(|lower| lower.violates == violating) {
+                self.bench.remove(self.ledger, lower.placed);
+            }
+        }
+        let verdict = self.bench.judge(&self.survey, node);
+        if !verdict.fits() {
+            return Err(if protected { Status::Budgets } else { Status::Refused(verdict) });
+        }
+        self.reprieve(node);
+        let victims = || self.lower.iter().filter(|lower| lower.is_victim);
+        if let Some(too_many) = self.rules.too_many(victims().map(|lower| &**lower.placed)) {
+            return Err(Status::TooMany(too_many));
+        }
+        if self.strict && self.exceeds_budgets() {
+            return Err(Status::Budgets);
+        }
+        let victims = || self.lower.iter().filter(|lower| lower.is_victim);
+        let violations = if self.strict { 0 } else { victims().filter(|lower| lower.violates).count() as u32 };
+        let victims: Vec<Arc<Placed>> = victims().map(|lower| lower.placed.clone()).collect();
+        if victims.is_empty() { Err(Status::NeedsNone) } else { Ok(Candidate { node, victims, violations }) }
+    }
+
+    /// Collects the pods of the node that may be victims, most important first; whether budgets keep others from it.
+    fn gather(&mut self, node: NodeId) -> Result<bool, Status> {
+        self.lower.clear();
+        if self.ledger.lowest_priority(node) >= self.pod.priority {
+            return Err(Status::NoVictims);
+        }
+        let residents = self.ledger.residents(node).iter();
+        let admitted = residents.filter(|placed| self.rules.admit(placed));
+        self.lower.extend(admitted.map(|placed| Lower { placed, violates: false, is_victim: false }));
+        let before = self.lower.len();
+        if let (true, Some(budgets)) = (self.strict, &mut self.budgets) {
+            let rules = &self.rules;
+            self.lower.retain(|lower| rules.goes_anyway(lower.placed) || budgets.permit(lower.placed));
+        }
+        let protected = self.lower.len() < before;
+        if self.lower.is_empty() {
+            return Err(if protected { Status::Budgets } else { Status::NoVictims });
+        }
+        let now = self.limits.now_unix_us;
+        self.lower.sort_by_key(|lower| (Reverse(lower.placed.priority), lower.placed.started_unix_us.unwrap_or(now)));
+        Ok(protected)
+    }
+
+    /// Marks the pods whose eviction would violate a budget if all of them went: upstream spends budgets on the most
+    /// important pods, strict budgets are spent on the least important.
+    fn charge(&mut self) {
+        let Some(budgets) = &mut self.budgets else { return };
+        budgets.reset();
+        if self.strict {
+            let rules = &self.rules;
+            let charged = self.lower.iter_mut().rev().filter(|lower| !rules.goes_anyway(lower.placed));
+            charged.for_each(|lower| lower.violates = budgets.charge(lower.placed));
+        } else {
+            for lower in &mut self.lower {
+                lower.violates = budgets.charge(lower.placed);
+            }
+        }
+    }
+
+    /// Puts back one pod after the other while the pod still fits: first those whose eviction violates a budget.
+    fn reprieve(&mut self, node: NodeId) {
+        for violating in [true, false] {
+            for lower in self.lower.iter_mut().filter(|lower| lower.violates == violating) {
+                self.bench.restore(self.ledger, lower.placed);
+                if !self.bench.judge(&self.survey, node).fits() {
+                    self.bench.remove(self.ledger, lower.placed);
+                    lower.is_victim = true;
+                }
+            }
+        }
+    }
+
+    /// Whether the victims found exceed a budget between them.
+    fn exceeds_budgets(&mut self) -> bool {
+        let Some(budgets) = &mut self.budgets else { return false };
+        budgets.reset();
+        let rules = &self.rules;
+        let mut evicted = self.lower.iter().filter(|lower| lower.is_victim && !rules.goes_anyway(lower.placed));
+        evicted.any(|lower| budgets.charge(lower.placed))
+    }
+}

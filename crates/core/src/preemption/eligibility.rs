@@ -1,0 +1,56 @@
+use super::rules::is_lower;
+use super::{Limits, PREFIX};
+use crate::cycle::Survey;
+use crate::ledger::{Ledger, NodeId};
+use crate::model::Pod;
+use crate::plugins::Code;
+use crate::profile::Preemption;
+
+/// Whether a pod may preempt at all. After `PodEligibleToPreemptOthers`.
+#[derive(Clone, Copy)]
+pub(super) struct Eligibility<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) pod: &'a Pod,
+    pub(super) limits: &'a Limits<'a>,
+}
+
+impl Eligibility<'_> {
+    /// What the pod and the profile's minute say; an error is why not.
+    pub(super) fn of_pod(self, preemption: &Preemption) -> Result<(), String> {
+        if !self.pod.preempts {
+            return Err(format!("{PREFIX}not eligible due to preemptionPolicy=Never."));
+        }
+        if preemption.max_per_minute.is_some() && self.limits.budget_left == Some(0) {
+            return Err(format!("{PREFIX}not eligible due to maxVictimsPerMinute of the profile."));
+        }
+        Ok(())
+    }
+
+    /// Whether the pod still waits for victims on the node that it is promised; an error says so.
+    ///
+    /// Where that node can no longer be resolved by evictions the pod looks for another one at once.
+    pub(super) fn of_nomination(self, survey: &mut Survey<'_>) -> Result<(), String> {
+        let nominated = self.pod.nominated_node.as_ref().and_then(|name| self.ledger.nodes().find(name));
+        match nominated {
+            Some(node) if self.is_resolvable(survey, node) && self.waits_on(node) => {
+                Err(format!("{PREFIX}not eligible due to a terminating pod on the nominated node."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_resolvable(self, survey: &mut Survey<'_>, node: NodeId) -> bool {
+        match (survey.verdict(node), (self.limits.refused)(node)) {
+            (None, _) => false,
+            (Some(verdict), None) => verdict.fits() || verdict.code() == Code::Unschedulable,
+            (Some(_), Some(code)) => code == Code::Unschedulable,
+        }
+    }
+
+    /// Whether a pod of lower priority is on its way out there for a preemption, ordered by us or by another scheduler.
+    fn waits_on(self, node: NodeId) -> bool {
+        let lower = |placed| is_lower(placed, self.pod.priority);
+        let ordered = self.limits.evicting.iter().any(|placed| placed.node == node && lower(placed));
+        ordered || self.ledger.residents(node).iter().any(|p| lower(p) && p.is_terminating() && p.preempted)
+    }
+}

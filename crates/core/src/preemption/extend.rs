@@ -1,0 +1,201 @@
+//! Extenders that change victims: asked one after another, each about what the one before left.
+//!
+//! After `callExtenders` in `pkg/scheduler/framework/preemption` and `ProcessPreemption` in `pkg/scheduler/extender.go`
+//! (semantics §4.5). Two things are never so: nobody is evicted that the profile protects, whoever names it; and of equal
+//! candidates the first is chosen in the order in which they were found, not in that of a map.
+
+use super::rules::{Rules, is_lower};
+use super::{Candidate, Limits, PREFIX};
+use crate::io::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
+use crate::ledger::{Ledger, NodeId, Placed};
+use crate::model::{Pod, Str};
+use crate::profile::{CompiledProfile, Extender, OnFailure};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// A preemption that waits for extenders. Holds no lock, and nothing of the ledger but the victims.
+#[derive(Debug, Clone)]
+pub struct Consultation {
+    pod: Arc<Pod>,
+    choices: Vec<Choice>,
+    /// Which of the profile's extenders is asked.
+    at: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Choice {
+    name: Str,
+    epoch: u64,
+    candidate: Candidate,
+}
+
+/// What an answer leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Another extender is to be asked.
+    Ask,
+    /// All is said: [`Consultation::candidates`].
+    Done,
+    /// The preemption failed; the text follows the diagnosis of the attempt.
+    Failed(Str),
+}
+
+impl Consultation {
+    /// What is to be asked about the candidates, if an extender has a say in them; otherwise they come back.
+    pub fn begin(
+        profile: &CompiledProfile,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        candidates: Vec<Candidate>,
+    ) -> Result<Box<Self>, Vec<Candidate>> {
+        let Some(at) = next(profile, pod, 0).filter(|_| !candidates.is_empty()) else { return Err(candidates) };
+        let choices = candidates.into_iter().map(|candidate| Choice::of(ledger, candidate)).collect();
+        Ok(Box::new(Self { pod: pod.clone(), choices, at }))
+    }
+
+    /// What is asked now, and of which of the profile's extenders.
+    pub fn question(&self) -> (usize, ExtenderQuestion) {
+        let candidates = self.choices.iter().map(|choice| NodeVictims {
+            node: choice.name.clone(),
+            victims: choice.candidate.victims.iter().map(|placed| placed.uid.clone()).collect(),
+            budget_violations: i64::from(choice.candidate.violations),
+        });
+        (self.at, ExtenderQuestion::Preempt { candidates: candidates.collect() })
+    }
+
+    /// Takes the answer to the [question](Self::question).
+    pub fn answer(
+        &mut self,
+        profile: &CompiledProfile,
+        ledger: &Ledger,
+        limits: &Limits<'_>,
+        answer: Result<ExtenderReply, ExtenderError>,
+    ) -> Reply {
+        let Some(asked) = profile.extenders.get(self.at) else { return Reply::Done };
+        let rules = Rules::new(profile, limits, self.pod.priority);
+        match self.choices_of(asked, ledger, &rules, answer) {
+            Ok(choices) => self.choices = choices,
+            Err(_) if asked.preempt == Some(OnFailure::Ignore) => {}
+            Err(text) => return Reply::Failed(format!("{PREFIX}{text}").into()),
+        }
+        match next(profile, &self.pod, self.at + 1).filter(|_| !self.choices.is_empty()) {
+            Some(at) => {
+                self.at = at;
+                Reply::Ask
+            }
+            None => Reply::Done,
+        }
+    }
+
+    /// The candidates that are left, as far as their nodes are still there.
+    pub fn candidates(self, ledger: &Ledger) -> Vec<Candidate> {
+        let is_there = |choice: &Choice| {
+            let node = choice.candidate.node;
+            ledger.nodes().find(&choice.name) == Some(node) && ledger.nodes().epoch[node.index()] == choice.epoch
+        };
+        self.choices.into_iter().filter(is_there).map(|choice| choice.candidate).collect()
+    }
+
+    /// What the reply makes of the candidates: those asked about first, in their order.
+    fn choices_of(
+        &self,
+        asked: &Extender,
+        ledger: &Ledger,
+        rules: &Rules<'_>,
+        answer: Result<ExtenderReply, ExtenderError>,
+    ) -> Result<Vec<Choice>, Str> {
+        let failed = |why: &str| -> Str { format!("extender \"{}\" failed to preempt: {why}", asked.url).into() };
+        let ExtenderReply::Preempt(named) = answer.map_err(|error| failed(&error.message))? else {
+            return Err(failed("the answer is to another question"));
+        };
+        let mut choices: Vec<(usize, Choice)> = Vec::with_capacity(named.len());
+        for one in named {
+            if one.victims.is_empty() {
+                if asked.preempt == Some(OnFailure::Ignore) {
+                    continue;
+                }
+                return Err(format!("expected at least one victim pod on node \"{}\"", one.node).into());
+            }
+            let at = self.choices.iter().position(|choice| choice.name == one.node).unwrap_or(self.choices.len());
+            choices.push((at, self.choice_of(asked, ledger, rules, at, &one)?));
+        }
+        choices.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+        Ok(choices.into_iter().map(|(_, choice)| choice).collect())
+    }
+
+    fn choice_of(
+        &self,
+        asked: &Extender,
+        ledger: &Ledger,
+        rules: &Rules<'_>,
+        at: usize,
+        named: &NodeVictims,
+    ) -> Result<Choice, Str> {
+        let proposed = self.choices.get(at).map_or(&[][..], |choice| &choice.candidate.victims);
+        let node = ledger.nodes().find(&named.node);
+        let mut victims = Vec::with_capacity(named.victims.len());
+        for uid in &named.victims {
+            let known = proposed.iter().find(|placed| placed.uid == *uid);
+            let there = || node.and_then(|node| ledger.residents(node).iter().find(|placed| placed.uid == *uid));
+            let Some(placed) = known.or_else(there) else {
+                return Err(format!(
+                    "extender: {} claims to preempt pod (UID: {uid}) on node: {}, but the pod is not found on that node",
+                    asked.url, named.node
+                )
+                .into());
+            };
+            if known.is_none() && !(is_lower(placed, self.pod.priority) && rules.admit(placed)) {
+                return Err(format!(
+                    "extender: {} claims to preempt pod {} on node: {}, which may not be evicted for this pod",
+                    asked.url, placed.key, named.node
+                )
+                .into());
+            }
+            victims.push(placed.clone());
+        }
+        if rules.too_many(victims.iter().map(|placed| &**placed)).is_some() {
+            return Err(format!(
+                "extender: {} claims more victims on node: {} than the profile allows",
+                asked.url, named.node
+            )
+            .into());
+        }
+        sort_by_importance(&mut victims);
+        let violations = named.budget_violations.clamp(0, i64::from(u32::MAX)) as u32;
+        Ok(match self.choices.get(at) {
+            Some(Choice { name, epoch, candidate }) => Choice {
+                name: name.clone(),
+                epoch: *epoch,
+                candidate: Candidate { node: candidate.node, victims, violations },
+            },
+            None => Choice::of(ledger, Candidate { node: placed_on(&victims), victims, violations }),
+        })
+    }
+}
+
+impl Choice {
+    fn of(ledger: &Ledger, candidate: Candidate) -> Self {
+        let nodes = ledger.nodes();
+        let (name, epoch) = (nodes.name(candidate.node).clone(), nodes.epoch[candidate.node.index()]);
+        Self { name, epoch, candidate }
+    }
+}
+
+/// The node of victims that were all found on one; there is at least one.
+fn placed_on(victims: &[Arc<Placed>]) -> NodeId {
+    victims[0].node
+}
+
+fn sort_by_importance(victims: &mut [Arc<Placed>]) {
+    victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us.unwrap_or(i64::MAX)));
+}
+
+/// The first extender from place `from` on that changes victims for `pod`.
+fn next(profile: &CompiledProfile, pod: &Pod, from: usize) -> Option<usize> {
+    let mut extenders = profile.extenders.iter().enumerate().skip(from);
+    extenders.find(|(_, extender)| extender.preempt.is_some() && extender.concerns(pod)).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+#[path = "extend_tests.rs"]
+mod tests;

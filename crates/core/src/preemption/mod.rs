@@ -1,0 +1,163 @@
+//! Whom to evict where a pod fits nowhere: candidates, victims, choice. After `pkg/scheduler/framework/preemption` and
+//! `plugins/defaultpreemption`; nothing is evicted here.
+//!
+//! ```text
+//!  eligibility ──▶ potential nodes (refused, but not unresolvably) ──▶ dry run, from a random one until enough are found:
+//!      all that may be victims away → Filter → one after the other back, most important first, while the pod still fits
+//!  ──▶ candidates ──▶ (extenders) ──▶ pick: violations, highest priority, sum, number, start ──▶ Plan ──▶ commit: holds?
+//! ```
+//!
+//! Where a profile says nothing of its own, candidates, victims and messages are upstream's. Three things are never so:
+//! a static pod is no victim, since deleting its object frees nothing; of victims that are equally important those that
+//! came to the node first are spared first; and where the percentage of candidates comes to none, one is looked for.
+//!
+//! # What a profile may add
+//!
+//! - `victimScope`, `protectedNamespaces` and `minVictimRuntime` say which pods of lower priority may be victims. They do not
+//!   concern pods that go anyway: terminating already, or victims of a plan that is in force.
+//! - `maxVictimsPerPod` and `maxVictimsPerMinute`: a node that takes more victims is no candidate. Victims that go anyway are
+//!   not counted. With nothing left of the minute a pod is not eligible.
+//! - `podDisruptionBudgets: Strict`: a plan violates no budget, as the budgets are seen now, evictions under way deducted.
+//!   Pods whose budget has nothing left are no victims; of those that share one, the least important are taken first
+//!   (upstream takes the most important); and a node where the victims found still exceed a budget is no candidate.
+
+mod age;
+mod budgets;
+mod dry_run;
+mod eligibility;
+mod explain;
+mod extend;
+mod holds;
+#[cfg(test)]
+mod limit_tests;
+mod limits;
+mod pick;
+#[cfg(test)]
+mod random_tests;
+mod room;
+mod rules;
+mod status;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use age::next_of_age;
+pub use explain::{Prospect, Victims, explain};
+pub use extend::{Consultation, Reply};
+pub use limits::{Limits, Search};
+
+use crate::cycle::Scheduler;
+use crate::ledger::{Ledger, NodeId, Placed};
+use crate::model::{Pod, Str};
+use crate::plugins::Stop;
+use dry_run::DryRun;
+use eligibility::Eligibility;
+use std::sync::Arc;
+
+/// What every message begins with.
+const PREFIX: &str = "preemption: ";
+
+/// A node where evicting some pods makes room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The node.
+    pub node: NodeId,
+    /// The pods to evict, most important first; never none.
+    pub victims: Vec<Arc<Placed>>,
+    /// How many of them violate a PodDisruptionBudget.
+    pub violations: u32,
+}
+
+/// What to do for a pod: evict these pods of that node.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The pod that gets the room.
+    pub pod: Arc<Pod>,
+    /// The node that it is promised.
+    pub node: NodeId,
+    /// The node's epoch when it was decided.
+    pub epoch: u64,
+    /// The ledger's version that was seen.
+    pub seen: u64,
+    /// The victims, most important first. Some may be on their way out already: those need no eviction.
+    pub victims: Vec<Arc<Placed>>,
+    /// How many of them violate a PodDisruptionBudget.
+    pub violations: u32,
+}
+
+/// How preemption ends for a pod that fits nowhere. Texts follow the diagnosis of the attempt, after a blank.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Evict; the pod is nominated to the plan's node.
+    Evict(Plan),
+    /// Nothing is done now; the pod keeps the nomination that it has.
+    NotEligible(String),
+    /// Evictions would not help; the pod's nomination ends. The text is empty where the profile does not preempt at all.
+    NotHelpful(String),
+    /// It fits by now: room came since it was found to fit nowhere.
+    Fits,
+    /// Something that a plugin needs is wrong; the pod keeps the nomination that it has.
+    Failed(Str),
+}
+
+impl Scheduler {
+    /// Whether the pod may preempt, where it could help, and what it would take there: nodes without violations of budgets
+    /// first, each kind in the order in which the dry run came by. Never empty.
+    ///
+    /// For a pod that fits nowhere, at the version at which that was found. O(nodes) from the cache for the potential ones,
+    /// then a few filters for each pod of lower priority on the nodes looked at.
+    pub fn preemption_candidates(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        limits: &Limits<'_>,
+    ) -> Result<Vec<Candidate>, Outcome> {
+        if !self.profile().preemption.enabled {
+            return Err(Outcome::NotHelpful(String::new()));
+        }
+        let total = self.candidates(ledger).len();
+        if total == 0 {
+            return Err(Outcome::Failed(format!("{PREFIX}no nodes available").into()));
+        }
+        let eligibility = Eligibility { ledger, pod, limits };
+        eligibility.of_pod(&self.profile().preemption).map_err(Outcome::NotEligible)?;
+        let (mut survey, rng) = match self.survey(ledger, pod) {
+            Ok(seen) => seen,
+            Err(Stop::Refused(_)) => return Err(Outcome::NotHelpful(status::not_helpful(total))),
+            Err(Stop::Failed(text)) => return Err(Outcome::Failed(format!("{PREFIX}{text}").into())),
+        };
+        eligibility.of_nomination(&mut survey).map_err(Outcome::NotEligible)?;
+        DryRun::new(survey, pod, limits).run(rng)
+    }
+
+    /// Chooses among candidates by upstream's six criteria; of equals the first.
+    pub fn pick(&mut self, ledger: &Ledger, pod: &Arc<Pod>, candidates: Vec<Candidate>) -> Outcome {
+        let Some(Candidate { node, victims, violations }) = pick::pick(candidates) else {
+            return Outcome::NotEligible(format!("{PREFIX}no candidate node for preemption"));
+        };
+        let epoch = ledger.nodes().epoch[node.index()];
+        Outcome::Evict(Plan { pod: pod.clone(), node, epoch, seen: ledger.version(), victims, violations })
+    }
+
+    /// Both: what to do for a pod that fits nowhere, where no extender is to be asked.
+    pub fn preempt(&mut self, ledger: &Ledger, pod: &Arc<Pod>, limits: &Limits<'_>) -> Outcome {
+        match self.preemption_candidates(ledger, pod, limits) {
+            Ok(candidates) => self.pick(ledger, pod, candidates),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// For commit: whether the plan's victims are all still on its node and the pod fits there without them, from nothing; under
+    /// strict budgets also whether none is violated by now. And nobody goes for a pod that fits somewhere by now. O(nodes) from the
+    /// cache.
+    pub fn preemption_holds(&mut self, ledger: &Ledger, plan: &Plan, limits: &Limits<'_>) -> bool {
+        let strict = self.profile().preemption.strict_budgets;
+        match self.survey(ledger, &plan.pod) {
+            Ok((mut survey, _)) => {
+                !holds::fits(&mut survey, limits) && holds::holds(&survey, plan, strict.then_some(limits))
+            }
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Arguments of plugins, resolved.
+
+use crate::model::{NodeSelector, PreferredTerm, SpreadConstraint, Str};
+use std::time::Duration;
+
+/// A resource and how much it counts in a score.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceWeight {
+    /// The resource's name.
+    pub name: Str,
+    /// Its weight, 1 to 100.
+    pub weight: i64,
+}
+
+/// A point of the RequestedToCapacityRatio shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShapePoint {
+    /// Utilisation in percent, 0 to 100.
+    pub utilization: i64,
+    /// The score there, 0 to 100 (the API's 0 to 10 times 10).
+    pub score: i64,
+}
+
+/// How NodeResourcesFit scores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FitStrategy {
+    /// Prefers empty nodes.
+    LeastAllocated,
+    /// Prefers full nodes.
+    MostAllocated,
+    /// Prefers by a function of utilisation; points in ascending utilisation, at least one.
+    RequestedToCapacityRatio(Vec<ShapePoint>),
+}
+
+/// Arguments of NodeResourcesFit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FitArgs {
+    /// Extended resources whose fit is not checked.
+    pub ignored_resources: Vec<Str>,
+    /// Prefixes (before the `/`) of extended resources whose fit is not checked.
+    pub ignored_resource_groups: Vec<Str>,
+    /// How it scores.
+    pub strategy: FitStrategy,
+    /// What it scores by, at least one.
+    pub resources: Vec<ResourceWeight>,
+}
+
+impl Default for FitArgs {
+    fn default() -> Self {
+        Self {
+            ignored_resources: Vec::new(),
+            ignored_resource_groups: Vec::new(),
+            strategy: FitStrategy::LeastAllocated,
+            resources: vec![
+                ResourceWeight { name: "cpu".into(), weight: 1 },
+                ResourceWeight { name: "memory".into(), weight: 1 },
+            ],
+        }
+    }
+}
+
+/// `addedAffinity` of NodeAffinity: as if every pod of the profile had it too.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AddedAffinity {
+    /// Required terms.
+    pub required: Option<NodeSelector>,
+    /// Preferred terms.
+    pub preferred: Vec<PreferredTerm>,
+}
+
+/// What PodTopologySpread applies to pods without constraints of their own.
+///
+/// The selector is made from the Services and the controller of the pod; a pod with neither gets none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SpreadDefaults {
+    /// Upstream's: hostname with maxSkew 3 and zone with maxSkew 5, both soft; nodes may lack the labels.
+    #[default]
+    System,
+    /// Those listed, without selectors; nodes must have every label.
+    List(Vec<SpreadConstraint>),
+}
+
+/// Arguments of InterPodAffinity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterPodAffinityArgs {
+    /// What a placed pod's required affinity term adds to the score of pods that it matches, 0 to 100.
+    pub hard_weight: i64,
+    /// Whether preferred terms of placed pods count only for pods that have preferred terms themselves.
+    pub ignore_preferred_of_existing: bool,
+}
+
+impl Default for InterPodAffinityArgs {
+    fn default() -> Self {
+        Self { hard_weight: 1, ignore_preferred_of_existing: false }
+    }
+}
+
+/// Arguments of VolumeBinding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeBindingArgs {
+    /// How long a decided pod's claims may take to be bound.
+    pub bind_timeout: Duration,
+}
+
+impl Default for VolumeBindingArgs {
+    fn default() -> Self {
+        Self { bind_timeout: Duration::from_secs(600) }
+    }
+}
+
+/// A label that the score LabelPreference looks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelPreference {
+    /// The label's key.
+    pub label: Str,
+    /// Whether nodes that have it are preferred, or those that do not.
+    pub present: bool,
+}
+
+/// Arguments of the filters and scores of the Policy era.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyArgs {
+    /// CheckNodeLabelPresence: keys that nodes must have.
+    pub present_labels: Vec<Str>,
+    /// CheckNodeLabelPresence: keys that nodes must not have.
+    pub absent_labels: Vec<Str>,
+    /// CheckServiceAffinity: keys whose values the pods of a Service share.
+    pub affinity_labels: Vec<Str>,
+    /// LabelPreference: the labels, each counting alike.
+    pub label_preferences: Vec<LabelPreference>,
+    /// MaxEBSVolumeCount: the most EBS volumes on a node.
+    pub max_ebs: u32,
+    /// MaxGCEPDVolumeCount: the most GCE persistent disks on a node.
+    pub max_gce_pd: u32,
+    /// MaxAzureDiskVolumeCount: the most Azure disks on a node.
+    pub max_azure_disk: u32,
+    /// MaxCinderVolumeCount: the most Cinder volumes on a node.
+    pub max_cinder: u32,
+}
+
+impl Default for LegacyArgs {
+    fn default() -> Self {
+        Self {
+            present_labels: Vec::new(),
+            absent_labels: Vec::new(),
+            affinity_labels: Vec::new(),
+            label_preferences: Vec::new(),
+            max_ebs: 39,
+            max_gce_pd: 16,
+            max_azure_disk: 16,
+            max_cinder: 256,
+        }
+    }
+}

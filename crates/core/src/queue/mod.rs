@@ -1,0 +1,468 @@
+//! One profile's pending pods: active, backoff, unschedulable, gated and held.
+//! After `pkg/scheduler/backend/queue/scheduling_queue.go` (semantics §1).
+//!
+//! ```text
+//!              ┌── gates, holds ──▶ parked ──(its cause goes)──┐
+//!   add ───────┤                                              ▼
+//!              └─────────────────────────────────────────▶ active ── pop ──▶ in flight
+//!                        ▲            ▲                                        │
+//!                 (backoff ends)  (hint, sweep)                                │
+//!                     backoff ◀── unschedulable ◀──────── refused ─────────────┤
+//!                        ▲                                                     │
+//!                        └───────────────────────────── error ─────────────────┘
+//! ```
+//!
+//! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed` or `give_back`
+//! consume. Order: higher priority, then the time of the last (re)entry, then arrival.
+
+mod backoff;
+mod deferred;
+mod entry;
+#[cfg(test)]
+mod tests;
+
+pub use backoff::{backoff_duration, is_backing_off};
+pub use entry::{Entry, Ticket};
+
+use crate::cycle::Diagnosis;
+use crate::model::{Pod, Str, Time};
+use crate::plugins::{Plugin, PluginSet};
+use crate::profile::{ExtenderSet, QueueTimes};
+use deferred::Deferred;
+use entry::{ActiveKey, BackoffKey, Part};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What keeps a pod from being looked at, before any attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parked {
+    /// It has scheduling gates.
+    Gated,
+    /// The worker holds it: a feature not implemented, a namespace refused.
+    Held,
+    /// Pods are being asked to go for it.
+    Preempting,
+}
+
+/// How many pods are in each part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Ready to be tried.
+    pub active: usize,
+    /// Waiting out a backoff.
+    pub backoff: usize,
+    /// Waiting for a change that may help.
+    pub unschedulable: usize,
+    /// With scheduling gates, or while pods are being asked to go for them.
+    pub gated: usize,
+    /// Held by the worker.
+    pub held: usize,
+}
+
+/// A wake-up of the queue by an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The event says nothing to this pod.
+    Stay,
+    /// The pod may fit now.
+    Requeue,
+}
+
+/// The queue of one worker.
+#[derive(Debug)]
+pub struct Queue {
+    times: QueueTimes,
+    entries: FxHashMap<Str, Entry>,
+    active: BTreeSet<ActiveKey>,
+    /// The part of active that waits for extenders to have room for another question.
+    deferred: Deferred,
+    backoff: BTreeSet<BackoffKey>,
+    error_backoff: BTreeSet<BackoffKey>,
+    /// By arrival, so that wake-ups happen in an order that repeats.
+    unschedulable: BTreeMap<u64, Str>,
+    counts: Counts,
+    arrivals: u64,
+    rescued_by_sweep: u64,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(times: QueueTimes) -> Self {
+        Self {
+            times,
+            entries: FxHashMap::default(),
+            active: BTreeSet::new(),
+            deferred: Deferred::default(),
+            backoff: BTreeSet::new(),
+            error_backoff: BTreeSet::new(),
+            unschedulable: BTreeMap::new(),
+            counts: Counts::default(),
+            arrivals: 0,
+            rescued_by_sweep: 0,
+        }
+    }
+
+    /// Takes other times from now on; running backoffs keep their end.
+    pub fn set_times(&mut self, times: QueueTimes) {
+        self.times = times;
+    }
+
+    /// How many pods are where.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            active: self.active.len() + self.deferred.len(),
+            backoff: self.backoff.len() + self.error_backoff.len(),
+            unschedulable: self.unschedulable.len(),
+            ..self.counts
+        }
+    }
+
+    /// Pods that entered active only because of the sweep: each is an event somebody missed.
+    pub fn rescued_by_sweep(&self) -> u64 {
+        self.rescued_by_sweep
+    }
+
+    /// The queued pod `uid`.
+    pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.entries.get(uid).map(|entry| &entry.pod)
+    }
+
+    /// Whether [`Self::pop`] would give a pod.
+    pub fn can_pop(&self, full: ExtenderSet) -> bool {
+        self.head(full).is_some()
+    }
+
+    /// The uid of the pod that is tried next.
+    fn head(&self, full: ExtenderSet) -> Option<&Str> {
+        if self.deferred.is_empty() {
+            return match self.active.first() {
+                Some(key) => Some(&key.uid),
+                None => self.backoff.first().map(|key| &key.uid),
+            };
+        }
+        self.active.first().into_iter().chain(self.deferred.first(full)).min().map(|key| &key.uid)
+    }
+
+    /// Every queued pod, in no order that means anything. For reports.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// Whether something keeps the pod `uid` from being looked at.
+    pub fn is_parked(&self, uid: &str) -> bool {
+        self.entries.get(uid).is_some_and(|entry| matches!(entry.part, Part::Parked(_)))
+    }
+
+    /// Puts a new pod in: parked if something keeps it from being looked at, else active. A known pod is replaced.
+    pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
+        self.remove(&pod.uid);
+        self.arrivals += 1;
+        let entry = Entry::new(pod, now, self.arrivals);
+        match parked {
+            Some(why) => self.park(entry, why),
+            None => self.activate(entry),
+        }
+    }
+
+    /// Replaces the object of a queued pod. `wakes` says whether the change may make an unschedulable pod fit.
+    pub fn update(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>, wakes: bool) {
+        let Some(mut entry) = self.take(&pod.uid) else {
+            self.add(pod, now, parked);
+            return;
+        };
+        let was = entry.part;
+        entry.pod = pod;
+        match (parked, was) {
+            (Some(why), _) => self.park(entry, why),
+            (None, Part::Parked(_) | Part::Active | Part::Deferred(_)) => self.activate(entry),
+            (None, Part::Backoff) => self.back_off(entry),
+            (None, Part::Unschedulable) if wakes => self.requeue(entry, now),
+            (None, Part::Unschedulable) => self.shelve(entry),
+        }
+    }
+
+    /// Takes a pod out for good.
+    pub fn remove(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        self.take(uid).map(|entry| entry.pod)
+    }
+
+    /// The next pod to try: the head of active, or (as upstream) of backoff when active is empty.
+    ///
+    /// Pods in backoff after an error, or after an extender refused nodes, are not taken early; nor are deferred ones that
+    /// an extender of `full` concerns.
+    pub fn pop(&mut self, full: ExtenderSet) -> Option<Ticket> {
+        let uid = self.head(full)?.clone();
+        let mut entry = self.take(&uid)?;
+        entry.attempts += 1;
+        Some(Ticket(entry))
+    }
+
+    /// The pod needs the extenders of `asks`, and one of them has no room now: it stays in active, where it stood, and is
+    /// passed over until they have.
+    pub fn defer(&mut self, ticket: Ticket, asks: ExtenderSet) {
+        let mut entry = ticket.0;
+        entry.attempts = entry.attempts.saturating_sub(1);
+        entry.part = Part::Deferred(asks);
+        self.deferred.insert(asks, entry.active_key());
+        self.keep(entry);
+    }
+
+    /// Passes nobody over any more: other extenders may concern the pods now.
+    pub fn end_deferrals(&mut self) {
+        while let Some(uid) = self.deferred.first(ExtenderSet::NONE).map(|key| key.uid.clone()) {
+            if let Some(entry) = self.take(&uid) {
+                self.activate(entry);
+            }
+        }
+    }
+
+    /// The attempt placed the pod: it leaves the queue.
+    pub fn done(&mut self, ticket: Ticket) {
+        drop(ticket);
+    }
+
+    /// No node fitted. The pod waits for an event that may help one of `rejectors`, seen after `version`.
+    ///
+    /// `missed` says that such an event came while the attempt ran: it is tried again after backoff.
+    pub fn refused(
+        &mut self,
+        ticket: Ticket,
+        rejectors: PluginSet,
+        diagnosis: Arc<Diagnosis>,
+        version: u64,
+        now: Time,
+        missed: bool,
+    ) {
+        let mut entry = ticket.0;
+        entry.diagnosis = Some(diagnosis);
+        entry.unschedulable_count += 1;
+        entry.error_count = 0;
+        entry.rejectors = rejectors;
+        entry.refused_at = version;
+        entry.enter(now, backoff_duration(self.times, entry.unschedulable_count));
+        if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+    }
+
+    /// The attempt ended in an error (conflict, failed bind, no node at all): the pod is tried again after backoff.
+    pub fn failed(&mut self, ticket: Ticket, now: Time) {
+        self.failed_by(ticket, PluginSet::NONE, now);
+    }
+
+    /// The same where an extender failed: [`Self::hurry`] cuts the backoff short.
+    pub fn failed_by_extender(&mut self, ticket: Ticket, now: Time) {
+        self.failed_by(ticket, PluginSet::of(Plugin::Extender), now);
+    }
+
+    fn failed_by(&mut self, ticket: Ticket, by: PluginSet, now: Time) {
+        let mut entry = ticket.0;
+        entry.error_count += 1;
+        entry.diagnosis = None;
+        entry.rejectors = by;
+        entry.enter(now, backoff_duration(self.times, entry.error_count));
+        self.requeue(entry, now);
+    }
+
+    /// Ends the backoff of pods that an extender failed or refused: of at most `most`, the soonest first.
+    pub fn hurry(&mut self, most: usize) {
+        let waiting = self.error_backoff.iter().map(|key| &key.uid);
+        let by_extender = |uid: &&Str| self.entries.get(*uid).is_some_and(|e| e.rejectors.has(Plugin::Extender));
+        let hurried: Vec<Str> = waiting.filter(by_extender).take(most).cloned().collect();
+        for uid in hurried {
+            if let Some(entry) = self.take(&uid) {
+                self.activate(entry);
+            }
+        }
+    }
+
+    /// The attempt was taken back before it had an outcome: the pod stands where it stood.
+    pub fn give_back(&mut self, ticket: Ticket, pod: Arc<Pod>, parked: Option<Parked>) {
+        let mut entry = ticket.0;
+        entry.pod = pod;
+        entry.attempts = entry.attempts.saturating_sub(1);
+        match parked {
+            Some(why) => self.park(entry, why),
+            None => self.activate(entry),
+        }
+    }
+
+    /// Lets every unschedulable pod for which `wake` says so try again, after what is left of its backoff.
+    pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
+        let woken: Vec<Str> = self
+            .unschedulable
+            .values()
+            .filter(|uid| self.entries.get(*uid).is_some_and(|entry| wake(entry) == Wake::Requeue))
+            .cloned()
+            .collect();
+        for uid in woken {
+            if let Some(entry) = self.take(&uid) {
+                self.requeue(entry, now);
+            }
+        }
+    }
+
+    /// Looks again at every parked pod: those that `parked` no longer keeps become active.
+    pub fn recheck_parked(&mut self, mut parked: impl FnMut(&Pod) -> Option<Parked>) {
+        let mut all: Vec<(u64, Str)> = self
+            .entries
+            .values()
+            .filter(|e| matches!(e.part, Part::Parked(_)))
+            .map(|e| (e.arrival, e.pod.uid.clone()))
+            .collect();
+        all.sort_unstable();
+        for (_, uid) in all {
+            if let Some(entry) = self.take(&uid) {
+                match parked(&entry.pod) {
+                    Some(why) => self.park(entry, why),
+                    None => self.activate(entry),
+                }
+            }
+        }
+    }
+
+    /// Keeps the queued pod `uid` from being looked at while pods are asked to go for it.
+    pub fn gate(&mut self, uid: &str) {
+        if let Some(entry) = self.take(uid) {
+            self.park(entry, Parked::Preempting);
+        }
+    }
+
+    /// The pods were asked to go: the pod `uid` waits until one of them is gone. `missed` says that this came first.
+    pub fn open(&mut self, uid: &str, now: Time, missed: bool) {
+        if let Some(entry) = self.take_gated(uid) {
+            if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+        }
+    }
+
+    /// They could not be asked to go, `failures` times in a row: the pod `uid` is tried again, the first time at once, and then
+    /// after backoff for that many errors less one.
+    pub fn open_failed(&mut self, uid: &str, now: Time, failures: u32) {
+        let Some(mut entry) = self.take_gated(uid) else { return };
+        if failures <= 1 {
+            return self.activate(entry);
+        }
+        // Each attempt ends in a round, which counts as no error: the queue's own count begins anew every time.
+        entry.error_count = failures - 1;
+        entry.rejectors = PluginSet::NONE;
+        entry.enter(now, backoff_duration(self.times, entry.error_count));
+        self.requeue(entry, now);
+    }
+
+    fn take_gated(&mut self, uid: &str) -> Option<Entry> {
+        let gated = self.entries.get(uid).is_some_and(|entry| entry.part == Part::Parked(Parked::Preempting));
+        if gated { self.take(uid) } else { None }
+    }
+
+    /// Lets the pod `uid` try again if it is unschedulable.
+    pub fn retry(&mut self, uid: &str, now: Time) {
+        if self.entries.get(uid).is_some_and(|entry| entry.part == Part::Unschedulable)
+            && let Some(entry) = self.take(uid)
+        {
+            self.requeue(entry, now);
+        }
+    }
+
+    /// What refused the pod `uid` last, and at which version.
+    pub fn refused_by(&self, uid: &str) -> Option<(PluginSet, u64)> {
+        self.entries.get(uid).map(|entry| (entry.rejectors, entry.refused_at))
+    }
+
+    /// Why no node fitted the queued pod `uid` last, if that was the end of its last attempt.
+    pub fn diagnosis(&self, uid: &str) -> Option<&Arc<Diagnosis>> {
+        self.entries.get(uid)?.diagnosis.as_ref()
+    }
+
+    /// Moves every pod whose backoff has ended to active.
+    pub fn flush_backoff(&mut self, now: Time) {
+        for errors in [false, true] {
+            loop {
+                let part = if errors { &self.error_backoff } else { &self.backoff };
+                let Some(uid) = part.first().filter(|k| !is_backing_off(k.expires, now)).map(|k| k.uid.clone()) else {
+                    break;
+                };
+                if let Some(entry) = self.take(&uid) {
+                    self.activate(entry);
+                }
+            }
+        }
+    }
+
+    /// Moves every pod that has been unschedulable for longer than the profile allows; says how many.
+    pub fn sweep(&mut self, now: Time) -> usize {
+        let limit = self.times.max_unschedulable;
+        let mut moved = 0;
+        self.wake(now, |entry| {
+            let due = now.since(entry.since) > limit;
+            moved += usize::from(due);
+            if due { Wake::Requeue } else { Wake::Stay }
+        });
+        self.rescued_by_sweep += moved as u64;
+        moved
+    }
+
+    /// When the first backoff ends, if one is running: the next whole second after its expiry.
+    pub fn next_backoff_end(&self) -> Option<Time> {
+        let first = [self.backoff.first(), self.error_backoff.first()];
+        first.into_iter().flatten().map(|key| backoff::released_at(key.expires)).min()
+    }
+
+    fn requeue(&mut self, entry: Entry, now: Time) {
+        if is_backing_off(entry.expires, now) {
+            self.back_off(entry);
+        } else {
+            self.activate(entry);
+        }
+    }
+
+    fn activate(&mut self, mut entry: Entry) {
+        entry.part = Part::Active;
+        self.active.insert(entry.active_key());
+        self.keep(entry);
+    }
+
+    fn back_off(&mut self, mut entry: Entry) {
+        entry.part = Part::Backoff;
+        let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
+        part.insert(entry.backoff_key());
+        self.keep(entry);
+    }
+
+    fn shelve(&mut self, mut entry: Entry) {
+        entry.part = Part::Unschedulable;
+        self.unschedulable.insert(entry.arrival, entry.pod.uid.clone());
+        self.keep(entry);
+    }
+
+    fn park(&mut self, mut entry: Entry, why: Parked) {
+        entry.part = Part::Parked(why);
+        *self.parked_count(why) += 1;
+        self.keep(entry);
+    }
+
+    fn parked_count(&mut self, why: Parked) -> &mut usize {
+        match why {
+            Parked::Gated | Parked::Preempting => &mut self.counts.gated,
+            Parked::Held => &mut self.counts.held,
+        }
+    }
+
+    fn keep(&mut self, entry: Entry) {
+        self.entries.insert(entry.pod.uid.clone(), entry);
+    }
+
+    fn take(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.entries.remove(uid)?;
+        match entry.part {
+            Part::Active => drop(self.active.remove(&entry.active_key())),
+            Part::Deferred(asks) => self.deferred.remove(asks, &entry.active_key()),
+            Part::Backoff => {
+                let key = entry.backoff_key();
+                let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
+                part.remove(&key);
+            }
+            Part::Unschedulable => drop(self.unschedulable.remove(&entry.arrival)),
+            Part::Parked(why) => *self.parked_count(why) -= 1,
+        }
+        Some(entry)
+    }
+}

@@ -1,0 +1,172 @@
+use super::*;
+use crate::plugins::Plugin;
+use crate::profile::ExtenderSet;
+use crate::testing::{pod, shape};
+use proptest::prelude::*;
+
+fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+fn named(name: &str, priority: i32) -> Arc<Pod> {
+    Arc::new(Pod { priority, ..pod(name, shape()) })
+}
+
+fn by_fit() -> PluginSet {
+    let mut set = PluginSet::NONE;
+    set.insert(Plugin::NodeResourcesFit);
+    set
+}
+
+fn refuse(queue: &mut Queue, ticket: Ticket, now: Time, missed: bool) {
+    let diagnosis = Arc::new(Diagnosis::of_no_node(Arc::new(shape())));
+    queue.refused(ticket, by_fit(), diagnosis, 1, now, missed);
+}
+
+fn next(queue: &mut Queue) -> Option<String> {
+    queue.pop(ExtenderSet::NONE).map(|ticket| {
+        let name = ticket.pod().key.name.to_string();
+        queue.done(ticket);
+        name
+    })
+}
+
+#[test]
+fn priority_then_age() {
+    let mut queue = Queue::new(QueueTimes::default());
+    for (name, priority, millis) in [("late", 0, 30), ("early", 0, 10), ("high", 5, 20)] {
+        queue.add(named(name, priority), at(millis), None);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
+    assert_eq!(order, ["high", "early", "late"]);
+}
+
+#[test]
+fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure() {
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(named("failed", 0), at(0), None);
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    queue.add(named("waiting", 0), at(1), None);
+    refuse(&mut queue, ticket, at(2), false);
+    queue.wake(at(60_000), |_| Wake::Requeue);
+    let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
+    assert_eq!(order, ["waiting", "failed"]);
+}
+
+#[test]
+fn backoff_is_popped_early_only_when_active_is_empty_and_never_after_an_error() {
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(named("refused", 0), at(0), None);
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    refuse(&mut queue, ticket, at(0), true);
+    queue.add(named("error", 0), at(0), None);
+    queue.add(named("fresh", 0), at(0), None);
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    queue.failed(ticket, at(0));
+    assert_eq!(queue.counts().backoff, 2);
+    assert_eq!(next(&mut queue).as_deref(), Some("fresh"));
+    assert_eq!(next(&mut queue).as_deref(), Some("refused"));
+    assert_eq!(next(&mut queue), None);
+    assert_eq!(queue.next_backoff_end(), Some(at(2_000)));
+    queue.flush_backoff(at(1_999));
+    assert_eq!(next(&mut queue), None);
+    queue.flush_backoff(at(2_000));
+    assert_eq!(next(&mut queue).as_deref(), Some("error"));
+}
+
+#[test]
+fn an_event_during_the_attempt_is_not_lost() {
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(named("a", 0), at(0), None);
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    refuse(&mut queue, ticket, at(10_000), true);
+    assert_eq!(queue.counts(), Counts { backoff: 1, ..Counts::default() });
+}
+
+#[test]
+fn the_sweep_takes_what_nobody_woke_and_counts_it() {
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(named("a", 0), at(0), None);
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    refuse(&mut queue, ticket, at(0), false);
+    assert_eq!(queue.sweep(at(300_000)), 0);
+    assert_eq!(queue.sweep(at(300_001)), 1);
+    assert_eq!((queue.counts().active, queue.rescued_by_sweep()), (1, 1));
+}
+
+#[test]
+fn gated_and_held_pods_cost_nothing_until_their_cause_goes() {
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(named("gated", 0), at(0), Some(Parked::Gated));
+    queue.add(named("held", 0), at(0), Some(Parked::Held));
+    queue.wake(at(1), |_| Wake::Requeue);
+    assert_eq!(queue.sweep(at(999_999_999)), 0);
+    assert_eq!(next(&mut queue), None);
+    queue.update(named("gated", 0), at(2), None, true);
+    assert_eq!(queue.counts(), Counts { active: 1, held: 1, ..Counts::default() });
+    queue.recheck_parked(|_| None);
+    assert_eq!(queue.counts(), Counts { active: 2, ..Counts::default() });
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Add(u8, i32, bool),
+    Remove(u8),
+    Pop(u8),
+    Wake,
+    Flush,
+    Sweep,
+    Advance(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (0..12_u8, 0..3, any::<bool>()).prop_map(|(id, priority, gated)| Op::Add(id, priority, gated)),
+        (0..12_u8).prop_map(Op::Remove),
+        (0..4_u8).prop_map(Op::Pop),
+        Just(Op::Wake),
+        Just(Op::Flush),
+        Just(Op::Sweep),
+        (1..20_000_u32).prop_map(Op::Advance),
+    ]
+}
+
+proptest! {
+    /// A pod is in exactly one part, whatever happens in whatever order.
+    #[test]
+    fn every_pod_is_in_exactly_one_place(ops in proptest::collection::vec(op(), 1..200)) {
+        let mut queue = Queue::new(QueueTimes::default());
+        let mut known = std::collections::BTreeSet::new();
+        let mut now = 0;
+        for op in ops {
+            match op {
+                Op::Add(id, priority, gated) => {
+                    let uid = format!("p{id}");
+                    queue.add(named(&uid, priority), at(now), gated.then_some(Parked::Gated));
+                    known.insert(uid);
+                }
+                Op::Remove(id) => {
+                    let uid = format!("p{id}");
+                    prop_assert_eq!(queue.remove(&uid).is_some(), known.remove(&uid));
+                }
+                Op::Pop(ending) => if let Some(ticket) = queue.pop(ExtenderSet::NONE) {
+                    let pod = ticket.pod().clone();
+                    prop_assert!(queue.get(&pod.uid).is_none());
+                    match ending {
+                        0 => { known.remove(&*pod.uid); queue.done(ticket); }
+                        1 => refuse(&mut queue, ticket, at(now), false),
+                        2 => queue.failed(ticket, at(now)),
+                        _ => queue.give_back(ticket, pod, None),
+                    }
+                },
+                Op::Wake => queue.wake(at(now), |_| Wake::Requeue),
+                Op::Flush => queue.flush_backoff(at(now)),
+                Op::Sweep => { queue.sweep(at(now)); }
+                Op::Advance(millis) => now += u64::from(millis),
+            }
+            let c = queue.counts();
+            prop_assert_eq!(c.active + c.backoff + c.unschedulable + c.gated + c.held, known.len());
+            prop_assert_eq!(queue.entries().count(), known.len());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Builders for the tests of this ring.
+
+use crate::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, ScheduledCondition, Usage};
+use crate::profile::Extender;
+use std::sync::Arc;
+
+/// A shape that asks for nothing.
+pub fn shape() -> PodShape {
+    PodShape {
+        namespace: "default".into(),
+        labels: Labels::none(),
+        requests: Requests::default(),
+        score_requests: Requests { milli_cpu: 100, memory: 200 << 20, ..Requests::default() },
+        node_selector: Labels::none(),
+        required_affinity: None,
+        preferred_affinity: Vec::new(),
+        tolerations: Vec::new(),
+        host_ports: Vec::new(),
+        images: Vec::new(),
+        container_count: 1,
+        affinity: Vec::new(),
+        anti_affinity: Vec::new(),
+        preferred_pods: Vec::new(),
+        spread: Vec::new(),
+        controller: None,
+        required_features: Vec::new(),
+        best_effort: false,
+        holds: Vec::new(),
+    }
+}
+
+/// A shape that requests CPU and memory.
+pub fn shape_of(milli_cpu: i64, memory: i64) -> PodShape {
+    let requests = Requests { milli_cpu, memory, ..Requests::default() };
+    PodShape { score_requests: requests.clone(), requests, ..shape() }
+}
+
+/// A pending pod of `shape` in the namespace `default`, whose uid is its name.
+pub fn pod(name: &str, shape: PodShape) -> Pod {
+    let usage = Usage {
+        requests: shape.requests.clone(),
+        non_zero_milli_cpu: shape.score_requests.milli_cpu,
+        non_zero_memory: shape.score_requests.memory,
+        ports: shape.host_ports.clone(),
+    };
+    Pod {
+        key: PodKey { namespace: shape.namespace.clone(), name: name.into() },
+        uid: name.into(),
+        resource_version: "1".into(),
+        scheduler_name: "test".into(),
+        node_name: None,
+        nominated_node: None,
+        priority: 0,
+        preempts: true,
+        started_unix_us: None,
+        is_static: false,
+        preempted: false,
+        deleting: false,
+        finished: false,
+        created_unix_us: 0,
+        gates: Vec::new(),
+        shape: Arc::new(shape),
+        usage: Arc::new(usage),
+        volumes: None,
+        scheduled: None,
+        unknown_fields: Vec::new(),
+    }
+}
+
+/// A node with room for `pods` pods, whose uid is its name.
+pub fn node(name: &str, milli_cpu: i64, memory: i64, pods: i64) -> Node {
+    Node {
+        name: name.into(),
+        uid: name.into(),
+        labels: [("kubernetes.io/hostname", name)].into_iter().collect(),
+        unschedulable: false,
+        taints: Arc::from([]),
+        allocatable: Requests { milli_cpu, memory, ..Requests::default() },
+        allocatable_pods: pods,
+        images: Vec::new(),
+        declared_features: Arc::from([]),
+        pressure: Pressure::default(),
+        avoids: Arc::from([]),
+    }
+}
+
+/// An extender that is asked nothing.
+pub fn extender(name: &str) -> Extender {
+    Extender {
+        name: name.into(),
+        url: format!("http://{name}").into(),
+        filter: None,
+        prioritize: None,
+        preempt: None,
+        binds: false,
+        weight: 1,
+        full_nodes: false,
+        managed: Vec::new(),
+        pod_selector: None,
+    }
+}
+
+/// A pending pod with uid `uid-<name>` and resourceVersion 7.
+pub fn pending_pod(namespace: &str, name: &str) -> Pod {
+    let shape = PodShape { namespace: namespace.into(), ..shape() };
+    Pod {
+        uid: format!("uid-{name}").into(),
+        resource_version: "7".into(),
+        scheduler_name: "bin".into(),
+        ..pod(name, shape)
+    }
+}
+
+/// That pod with a `PodScheduled=False` condition.
+pub fn refused_pod(namespace: &str, name: &str, reason: &str, message: &str) -> Pod {
+    let mut pod = pending_pod(namespace, name);
+    pod.scheduled = Some(ScheduledCondition { status: false, reason: reason.into(), message: message.into() });
+    pod
+}

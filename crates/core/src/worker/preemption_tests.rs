@@ -1,0 +1,585 @@
+//! Preemption from the failed attempt to the placed pod; each test of a failure that others had names the issue.
+
+use super::*;
+use crate::io::{EvictionOutcome, NominatedNode};
+use crate::ledger::LedgerAccess;
+use crate::ledger::PodState;
+use crate::model::Pod;
+use crate::testing::{node, pod, shape_of};
+use crate::volume_testing::{claim, node_in, using, waiting_class};
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+/// A round as a worker asked for it.
+pub(super) struct Asked {
+    pub(super) worker: usize,
+    pub(super) attempt: AttemptId,
+    pub(super) preemptor: String,
+    pub(super) node: String,
+    pub(super) victims: Vec<String>,
+    pub(super) taken_back: Vec<String>,
+    pub(super) lesser: Vec<String>,
+}
+
+/// A ledger, workers for `test` and `other` on it, and evictions and binds that end when the test says so.
+pub(super) struct Bench {
+    pub(super) ledger: RefCell<Ledger>,
+    pub(super) workers: Vec<Worker>,
+    inputs: Vec<Vec<Input>>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) binds: Vec<(usize, AttemptId, Arc<Pod>, Str)>,
+    pub(super) refusals: Vec<(String, String, NominatedNode)>,
+    pub(super) now: u64,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(super) fn with(set: impl Fn(&mut CompiledProfile)) -> Self {
+        let profile = |name: &str| {
+            let mut profile = CompiledProfile::default_preset(name);
+            set(&mut profile);
+            Arc::new(profile)
+        };
+        let bench = Self {
+            ledger: RefCell::new(Ledger::new()),
+            workers: vec![Worker::new(profile("test"), 1), Worker::new(profile("other"), 2)],
+            inputs: vec![Vec::new(), Vec::new()],
+            asked: Vec::new(),
+            binds: Vec::new(),
+            refusals: Vec::new(),
+            now: 0,
+        };
+        bench.seen(|ledger| ledger.set_own_schedulers(vec!["test".into(), "other".into()]));
+        bench
+    }
+
+    /// The last of the workers is told things from now on.
+    pub(super) fn add_worker(&mut self) {
+        self.inputs.push(Vec::new());
+    }
+
+    /// With nodes of 4 CPUs, each filled by pods of 1 CPU and priority 0 named after it: `a-0` to `a-3`.
+    pub(super) fn full(nodes: &[&str]) -> Self {
+        let bench = Self::new();
+        bench.fill(nodes);
+        bench
+    }
+
+    pub(super) fn fill(&self, nodes: &[&str]) {
+        for name in nodes {
+            self.seen(|ledger| ledger.apply_node(&node(name, 4000, 64 << 30, 110)));
+            for i in 0..4 {
+                self.runs(&format!("{name}-{i}"), name, 0);
+            }
+        }
+    }
+
+    pub(super) fn seen<R>(&self, change: impl FnOnce(&mut Ledger) -> R) -> R {
+        change(&mut self.ledger.borrow_mut())
+    }
+
+    /// A pod of 1 CPU is seen running.
+    pub(super) fn runs(&self, name: &str, on: &str, priority: i32) {
+        self.runs_by(name, on, priority, "test");
+    }
+
+    pub(super) fn runs_by(&self, name: &str, on: &str, priority: i32, scheduler: &str) {
+        let pod = Pod {
+            node_name: Some(on.into()),
+            scheduler_name: scheduler.into(),
+            priority,
+            ..pod(name, shape_of(1000, 1 << 20))
+        };
+        self.seen(|ledger| ledger.apply_pod(pod));
+    }
+
+    /// A pod that waits.
+    pub(super) fn waits(&self, name: &str, cpus: i64, priority: i32) {
+        self.waits_for("test", name, cpus, priority);
+    }
+
+    fn waits_for(&self, scheduler: &str, name: &str, cpus: i64, priority: i32) {
+        let pod = Pod { scheduler_name: scheduler.into(), priority, ..pod(name, shape_of(cpus * 1000, 1 << 20)) };
+        self.seen(|ledger| ledger.apply_pod(pod));
+    }
+
+    pub(super) fn gone(&self, uid: &str) {
+        self.seen(|ledger| ledger.delete_pod(uid));
+    }
+
+    /// The pod is seen being deleted, marked by a scheduler or not.
+    fn going(&self, uid: &str, on: &str, preempted: bool) {
+        let pod = Pod { node_name: Some(on.into()), deleting: true, preempted, ..pod(uid, shape_of(1000, 1 << 20)) };
+        self.seen(|ledger| ledger.apply_pod(pod));
+    }
+
+    /// Steps until the worker has nothing to do at once.
+    pub(super) fn settle(&mut self, worker: usize) -> Next {
+        loop {
+            let next = self.step(worker);
+            if next != Next::Now {
+                return next;
+            }
+        }
+    }
+
+    pub(super) fn step(&mut self, worker: usize) -> Next {
+        let mut effects = Vec::new();
+        let now = Time::from_millis(self.now);
+        let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
+                Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
+                    let uids = |pods: Vec<Arc<crate::ledger::Placed>>| {
+                        pods.iter().map(|one| one.uid.to_string()).collect::<Vec<_>>()
+                    };
+                    self.asked.push(Asked {
+                        worker,
+                        attempt,
+                        preemptor: preemptor.uid.to_string(),
+                        node: node.to_string(),
+                        victims: uids(victims),
+                        taken_back: uids(taken_back),
+                        lesser: lesser.iter().map(|pod| pod.uid.to_string()).collect(),
+                    });
+                }
+                Effect::Refuse { pod, text, nomination, .. } => {
+                    self.refusals.push((pod.uid.to_string(), text.to_string(), nomination));
+                }
+                Effect::BindVolumes { .. } | Effect::Nominate { .. } | Effect::AskExtender { .. } => {}
+            }
+        }
+        self.ledger.borrow().audit().expect("what is kept equals what the pods make");
+        next
+    }
+
+    pub(super) fn tell(&mut self, worker: usize, input: Input) {
+        self.inputs[worker].push(input);
+    }
+
+    /// The first round ends.
+    pub(super) fn ended(&mut self, outcome: EvictionOutcome) -> Asked {
+        let asked = self.asked.remove(0);
+        self.tell(asked.worker, Input::EvictionEnded { attempt: asked.attempt, outcome });
+        self.settle(asked.worker);
+        asked
+    }
+
+    fn failed(&mut self, left: &[&str]) -> Asked {
+        let left = left.iter().map(|uid| (*uid).into()).collect();
+        self.ended(EvictionOutcome::Failed { message: "no".into(), left })
+    }
+
+    /// Later by so much: backoffs end on whole seconds.
+    pub(super) fn later(&mut self, by: Duration) {
+        self.now += by.as_millis() as u64;
+    }
+
+    fn gated(&self) -> usize {
+        self.workers[0].queue.counts().gated
+    }
+
+    fn nominated(&self, uid: &str) -> Option<String> {
+        match self.ledger.borrow().pod(uid) {
+            Some(PodState::Pending(pod)) => pod.nominated_node.as_ref().map(ToString::to_string),
+            _ => None,
+        }
+    }
+
+    /// What was said last.
+    pub(super) fn said(&self) -> (&str, &NominatedNode) {
+        let (_, text, nomination) = self.refusals.last().expect("something was said");
+        (text, nomination)
+    }
+}
+
+pub(super) const BACKOFF: Duration = Duration::from_secs(11);
+
+#[test]
+fn a_pod_of_high_priority_gets_the_room_of_the_pods_that_must_go() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    assert_eq!((bench.asked.len(), bench.asked[0].node.as_str(), bench.asked[0].victims.len()), (1, "a", 2));
+    assert_eq!(bench.said(), ("0/1 nodes are available: 1 Insufficient cpu.", &NominatedNode::Set("a".into())));
+    assert_eq!((bench.gated(), bench.nominated("high").as_deref()), (1, Some("a")));
+    let asked = bench.ended(EvictionOutcome::Done);
+    assert_eq!((bench.gated(), bench.workers[0].queue.counts().unschedulable), (0, 1), "it waits for room");
+    for victim in &asked.victims {
+        bench.gone(victim);
+    }
+    bench.settle(0);
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(bench.binds.len(), 1);
+    assert_eq!(&*bench.binds[0].3, "a");
+    let totals = bench.workers[0].totals.preemption;
+    assert_eq!((totals.attempts, totals.victims, totals.rounds), (1, 2, [0, 1, 0, 0, 0, 0, 0, 0]));
+}
+
+#[test]
+fn the_gate_opens_when_all_victims_are_going_although_no_answer_came() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    let victims = bench.asked[0].victims.clone();
+    bench.going(&victims[0], "a", true);
+    bench.settle(0);
+    assert_eq!(bench.gated(), 1, "one of them is not going yet");
+    bench.going(&victims[1], "a", true);
+    bench.settle(0);
+    assert_eq!(bench.gated(), 0);
+    // The answer comes late, and says nothing new.
+    bench.ended(EvictionOutcome::Done);
+    assert_eq!(bench.workers[0].queue.counts().unschedulable, 1);
+}
+
+/// 134217, 134249, 134294: a pod whose victims are on their way out had dozens more deleted for it.
+#[test]
+fn no_second_round_before_the_victims_of_the_first_are_gone_134217() {
+    for marked in [true, false] {
+        let mut bench = Bench::full(&["a", "b"]);
+        bench.waits("high", 2, 10);
+        bench.settle(0);
+        let asked = bench.ended(EvictionOutcome::Done);
+        // Nothing is seen of the deletions yet, and something else makes the pod try again.
+        bench.seen(|ledger| ledger.apply_node(&node("tiny", 500, 1 << 30, 1)));
+        bench.later(BACKOFF);
+        bench.settle(0);
+        assert!(bench.asked.is_empty(), "the ledger knows what was asked for");
+        let (text, nomination) = bench.said();
+        assert!(text.ends_with("preemption: not eligible due to a terminating pod on the nominated node."), "{text}");
+        assert_eq!(*nomination, NominatedNode::Keep);
+        bench.going(&asked.victims[0], &asked.node, marked);
+        bench.going(&asked.victims[1], &asked.node, marked);
+        bench.seen(|ledger| ledger.apply_node(&node("tiny2", 500, 1 << 30, 1)));
+        bench.later(BACKOFF);
+        bench.settle(0);
+        // Of the four, one goes: not enough yet.
+        bench.gone(&asked.victims[0]);
+        bench.settle(0);
+        bench.later(BACKOFF);
+        bench.settle(0);
+        assert!(bench.asked.is_empty() && bench.binds.is_empty());
+        bench.gone(&asked.victims[1]);
+        bench.settle(0);
+        bench.later(BACKOFF);
+        bench.settle(0);
+        assert_eq!(bench.binds.len(), 1, "{:?}", bench.refusals.last());
+    }
+}
+
+/// 66549: one victim was deleted and the next could not be.
+#[test]
+fn a_round_that_fails_in_part_counts_on_what_was_deleted_66549() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    let victims = bench.asked[0].victims.clone();
+    bench.failed(&[&victims[1]]);
+    assert!(bench.refusals.iter().any(|(_, text, _)| text.ends_with("preemption: no")), "{:?}", bench.refusals);
+    // It was tried again at once and waits for the one that goes.
+    assert!(bench.asked.is_empty());
+    assert!(bench.said().0.contains("terminating pod on the nominated node"), "{:?}", bench.said());
+    bench.gone(&victims[0]);
+    bench.settle(0);
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(bench.asked.len(), 1, "then for the rest");
+    assert_eq!(bench.asked[0].victims.len(), 1);
+    assert!(!bench.asked[0].victims.contains(&victims[0]));
+}
+
+#[test]
+fn a_round_that_fails_wholly_is_tried_again_at_once_and_then_with_backoff() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 1, 10);
+    bench.settle(0);
+    let all: Vec<String> = bench.asked[0].victims.clone();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    bench.failed(&all);
+    assert_eq!(bench.asked.len(), 1, "at once");
+    bench.failed(&all);
+    assert_eq!((bench.asked.len(), bench.workers[0].queue.counts().backoff), (0, 1), "not in a loop");
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(bench.asked.len(), 1);
+    assert_eq!(bench.workers[0].totals.preemption.failed, 2);
+}
+
+/// 70622: victims whose room is not needed any more.
+#[test]
+fn nobody_goes_if_room_came_free_between_decision_and_commit_70622() {
+    let bench = Bench::full(&["a"]);
+    bench.waits("high", 1, 10);
+    let (pod, victim) = {
+        let ledger = bench.ledger.borrow();
+        let Some(PodState::Pending(pod)) = ledger.pod("high") else { panic!("it waits") };
+        (pod.clone(), ledger.residents(ledger.nodes().find("a").unwrap())[0].clone())
+    };
+    let proposal = |seen| crate::ledger::EvictionProposal {
+        pod: pod.clone(),
+        node: victim.node,
+        epoch: bench.ledger.borrow().nodes().epoch[victim.node.index()],
+        seen,
+        victims: vec![victim.clone()],
+    };
+    let decided = proposal(bench.ledger.borrow().version());
+    bench.gone("a-3");
+    let conflict = bench.seen(|ledger| ledger.commit_eviction(&decided, |_| true)).unwrap_err();
+    assert_eq!(conflict, crate::ledger::Conflict::NoLongerFits);
+    assert!(!bench.ledger.borrow().is_being_evicted(&victim.uid) && bench.nominated("high").is_none());
+    // A victim that is gone is no victim.
+    bench.gone(&victim.uid);
+    let late = proposal(bench.ledger.borrow().version());
+    assert!(bench.seen(|ledger| ledger.commit_eviction(&late, |_| true)).is_err());
+}
+
+/// A ledger in which a pod goes right before the access `at`.
+struct Meddled<'a> {
+    ledger: &'a RefCell<Ledger>,
+    accesses: Cell<usize>,
+    at: usize,
+    goes: &'a str,
+}
+
+impl Meddled<'_> {
+    fn meddle(&self) {
+        if self.accesses.replace(self.accesses.get() + 1) == self.at {
+            self.ledger.borrow_mut().delete_pod(self.goes);
+        }
+    }
+}
+
+impl LedgerAccess for Meddled<'_> {
+    fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
+        self.meddle();
+        f(&self.ledger.borrow())
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
+        self.meddle();
+        f(&mut self.ledger.borrow_mut())
+    }
+}
+
+/// A pod that fitted nowhere when it was looked at, and somewhere when victims were chosen: one victim too many.
+#[test]
+fn nobody_goes_if_room_came_free_anywhere_since_the_pod_was_found_to_fit_nowhere() {
+    for at in 0..6 {
+        let bench = Bench::full(&["a", "b"]);
+        bench.waits("high", 1, 10);
+        let ledger = Meddled { ledger: &bench.ledger, accesses: Cell::new(0), at, goes: "b-3" };
+        let mut worker = Worker::new(bench.workers[0].profile().clone(), 1);
+        let mut effects = Vec::new();
+        while worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects) == Next::Now {}
+        let evicts = effects.iter().any(|effect| matches!(effect, Effect::Evict { .. }));
+        let binds = effects.iter().any(|effect| matches!(effect, Effect::Bind { .. }));
+        let accesses = ledger.accesses.get();
+        assert_ne!(evicts, binds, "before access {at} of {accesses}");
+        // Whatever comes after the round is in force comes too late.
+        assert!(binds || at >= accesses - 2, "before access {at} of {accesses}");
+    }
+}
+
+#[test]
+fn two_workers_that_want_the_same_victims_make_one_round() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("one", 4, 10);
+    bench.waits_for("other", "two", 4, 10);
+    bench.settle(0);
+    bench.settle(1);
+    assert_eq!(bench.asked.len(), 1, "the room is promised to the first");
+    assert_eq!((bench.asked[0].preemptor.as_str(), bench.asked[0].victims.len()), ("one", 4));
+    assert!(bench.nominated("two").is_none());
+    let (text, nomination) = bench.said();
+    assert!(text.contains("preemption: ") && *nomination == NominatedNode::Clear, "{text}");
+}
+
+/// A pod of higher priority than the one for which pods go takes their place over, and deletes nobody a second time.
+#[test]
+fn a_higher_pod_counts_on_victims_that_go_for_another_one() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("low", 2, 10);
+    bench.settle(0);
+    let first = bench.asked.remove(0);
+    bench.waits_for("other", "top", 3, 20);
+    bench.settle(1);
+    let second = bench.asked.remove(0);
+    assert!(second.victims.iter().all(|victim| !first.victims.contains(victim)), "{:?}", second.victims);
+    assert_eq!(second.lesser, ["low"]);
+    assert!(bench.nominated("low").is_none() && bench.nominated("top").is_some());
+    // One that the first round asked for stays: the second does not wait for it for ever.
+    bench.tell(
+        0,
+        Input::EvictionEnded {
+            attempt: first.attempt,
+            outcome: EvictionOutcome::Failed {
+                message: "no".into(),
+                left: first.victims.iter().map(|uid| uid.as_str().into()).collect(),
+            },
+        },
+    );
+    bench.settle(0);
+    bench.tell(1, Input::EvictionEnded { attempt: second.attempt, outcome: EvictionOutcome::Done });
+    for victim in &second.victims {
+        bench.gone(victim);
+    }
+    bench.settle(1);
+    bench.later(BACKOFF);
+    bench.settle(1);
+    assert!(!bench.asked.is_empty() || !bench.binds.is_empty(), "{:?}", bench.said());
+}
+
+/// 72124, 93505: others see the promise before the API server has it.
+#[test]
+fn the_promise_counts_for_all_workers_at_once_72124() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    let asked = bench.ended(EvictionOutcome::Done);
+    for victim in &asked.victims {
+        bench.gone(victim);
+    }
+    // The room is there, and another worker's pod of lower priority comes first.
+    bench.waits_for("other", "thief", 1, 0);
+    bench.settle(1);
+    assert!(bench.binds.is_empty(), "the room is promised");
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(bench.binds.len(), 1);
+}
+
+/// 95752: the nominated node is out of reach; the pod must not wait there for ever.
+#[test]
+fn a_nominated_node_that_is_closed_is_left_for_another_95752() {
+    let mut bench = Bench::full(&["a", "b"]);
+    bench.waits("high", 4, 10);
+    bench.settle(0);
+    let first = bench.ended(EvictionOutcome::Done);
+    bench.seen(|ledger| {
+        ledger.apply_node(&crate::model::Node { unschedulable: true, ..node(&first.node, 4000, 64 << 30, 110) });
+    });
+    bench.later(Duration::from_mins(6));
+    bench.settle(0);
+    assert_eq!(bench.asked.len(), 1, "{:?}", bench.said());
+    assert_ne!(bench.asked[0].node, first.node);
+    assert_eq!(bench.nominated("high").as_deref(), Some(bench.asked[0].node.as_str()));
+}
+
+/// 85677, 106780: a promise of which nothing can come is ended, and its room is for others.
+#[test]
+fn a_nomination_ends_where_preemption_helps_no_more_85677() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 4, 10);
+    bench.settle(0);
+    let asked = bench.ended(EvictionOutcome::Done);
+    for victim in &asked.victims {
+        bench.gone(victim);
+    }
+    bench.runs("system", "a", 100);
+    bench.settle(0);
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!((bench.nominated("high"), bench.said().1), (None, &NominatedNode::Clear));
+    bench.waits_for("other", "small", 1, 0);
+    bench.settle(1);
+    assert_eq!(bench.binds.len(), 1, "what is left is for whoever fits");
+}
+
+#[test]
+fn a_preemptor_that_goes_leaves_no_promise() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    bench.gone("high");
+    bench.settle(0);
+    assert_eq!((bench.gated(), bench.ledger.borrow().nominations().is_empty()), (0, true));
+    // What goes all the same is not evicted a second time: the next pod counts on it.
+    bench.waits("next", 2, 10);
+    bench.settle(0);
+    assert_eq!((bench.asked.len(), bench.nominated("next").as_deref()), (1, Some("a")));
+    let first = bench.ended(EvictionOutcome::Done);
+    for victim in &first.victims {
+        bench.gone(victim);
+    }
+    bench.settle(0);
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(bench.binds.len(), 1);
+}
+
+#[test]
+fn nobody_is_evicted_where_the_profile_or_the_pod_says_so() {
+    let mut bench = Bench::with(|profile| profile.preemption.enabled = false);
+    bench.fill(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    assert_eq!(bench.said().0, "0/1 nodes are available: 1 Insufficient cpu.");
+    let mut polite = Bench::full(&["a"]);
+    let pod = Pod { preempts: false, priority: 10, ..pod("polite", shape_of(1000, 1 << 20)) };
+    polite.seen(|ledger| ledger.apply_pod(pod));
+    polite.settle(0);
+    assert!(polite.said().0.ends_with("preemption: not eligible due to preemptionPolicy=Never."));
+    assert!(bench.asked.is_empty() && polite.asked.is_empty());
+}
+
+#[test]
+fn revoked_evictions_release_their_victims_and_the_pod_decides_anew() {
+    let mut bench = Bench::full(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    let asked = bench.asked.remove(0);
+    bench.tell(0, Input::BindRevoked { attempt: asked.attempt });
+    bench.settle(0);
+    assert_eq!(bench.asked.len(), 1, "{:?}", bench.said());
+    assert_eq!(bench.asked[0].victims, asked.victims);
+}
+
+#[test]
+fn a_victim_that_waits_for_its_volumes_is_taken_back_and_not_deleted() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| {
+        ledger.apply_node(&node_in("a", "x"));
+        ledger.apply_storage_class(waiting_class("made", "driver"));
+        ledger.apply_claim(claim("c", "made", 1));
+        ledger.apply_pod(Pod { volumes: using("p", &["c"]).volumes, ..pod("p", shape_of(4000, 1 << 20)) });
+    });
+    bench.settle(0);
+    assert!(matches!(bench.ledger.borrow().pod("p"), Some(PodState::Assumed { waits: true, .. })));
+    bench.waits_for("other", "high", 2, 10);
+    bench.settle(1);
+    let asked = bench.asked.remove(0);
+    assert_eq!((asked.victims.len(), asked.taken_back), (0, vec!["p".to_owned()]));
+    assert!(matches!(bench.ledger.borrow().pod("p"), Some(PodState::Pending(_))));
+    assert!(!bench.seen(|ledger| ledger.begin_bind("p")), "its worker may be about to bind it");
+    bench.settle(0);
+    assert!(bench.said().0.contains("preempted by a pod of higher priority before it was bound"), "{:?}", bench.said());
+    assert_eq!((bench.workers[0].queue.counts().backoff, bench.workers[0].volumes.len()), (1, 0));
+    bench.later(BACKOFF);
+    bench.settle(1);
+    assert_eq!(bench.binds.len(), 1, "nothing was to be waited for: {:?}", bench.said());
+}
+
+#[test]
+fn a_victim_whose_bind_was_sent_is_deleted_like_any_other() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| ledger.apply_node(&node("a", 4000, 64 << 30, 110)));
+    bench.waits("p", 4, 0);
+    bench.settle(0);
+    bench.waits_for("other", "high", 2, 10);
+    bench.settle(1);
+    assert_eq!(bench.asked[0].victims, ["p"]);
+    // The deletion comes first, and the bind finds no pod.
+    let (worker, attempt, ..) = bench.binds.remove(0);
+    bench.tell(worker, Input::BindEnded { attempt, outcome: crate::io::BindOutcome::PodGone });
+    bench.settle(0);
+    bench.ended(EvictionOutcome::Done);
+    bench.later(BACKOFF);
+    bench.settle(1);
+    assert_eq!(bench.binds.len(), 1);
+}

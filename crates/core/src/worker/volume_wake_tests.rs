@@ -1,0 +1,127 @@
+//! What wakes a pod that a volume plugin refused.
+
+use super::volume_tests::{Bench, newer};
+use crate::ledger::Ledger;
+use crate::model::{CsiDriver, PersistentVolume, PodVolume, StorageClass, VolumeAttachment};
+use crate::volume_testing::{bound, claim, csi, csi_node, mounting, node_in, only_in, using, volume, waiting_class};
+
+#[test]
+fn only_pods_that_name_a_claim_are_woken_by_it() {
+    let mut bench = Bench::new();
+    let own = |name: &str| mounting(name, vec![PodVolume::Ephemeral { volume: "tmp".into() }]);
+    bench.seen(|ledger| {
+        ledger.apply_pod(using("p", &["c"]));
+        ledger.apply_pod(own("q"));
+        ledger.apply_pod(own("r"));
+    });
+    bench.settle(0);
+    assert_eq!(bench.workers[0].queue.counts().unschedulable, 3);
+    bench.now = 30_000;
+    bench.settle(0);
+    bench.seen(|ledger| {
+        ledger.apply_volume(volume("v", "", 1));
+        ledger.apply_volume(volume("w", "", 1));
+    });
+    bench.settle(0);
+    bench.refusals.clear();
+    bench.now = 60_000;
+    bench.seen(|ledger| {
+        ledger.apply_claim(bound("c", "v"));
+        ledger.apply_claim(newer(bound("q-tmp", "w"), |claim| claim.controller = Some("q".into())));
+    });
+    bench.settle(0);
+    let placed: Vec<String> = bench.binds.iter().map(|(_, _, pod, _)| pod.key.name.to_string()).collect();
+    assert_eq!(placed, ["p", "q"]);
+    assert!(bench.refusals.is_empty(), "the third was not tried: {:?}", bench.refusals);
+}
+
+/// A changed driver wakes pods with claims; upstream's hint looks at inline CSI volumes only.
+#[test]
+fn a_changed_driver_wakes_pods_with_claims() {
+    let mut bench = Bench::new();
+    let driver = |storage_capacity| CsiDriver { name: "driver".into(), storage_capacity };
+    bench.seen(|ledger| {
+        ledger.apply_csi_driver(driver(true));
+        ledger.apply_claim(claim("c", "made", 1));
+        ledger.apply_pod(using("p", &["c"]));
+    });
+    bench.settle(0);
+    assert_eq!(bench.workers[0].queue.counts().unschedulable, 1);
+    bench.now = 5_000;
+    bench.seen(|ledger| ledger.apply_csi_driver(driver(false)));
+    bench.settle(0);
+    assert_eq!(bench.writes.len(), 1);
+}
+
+#[test]
+fn a_wake_up_for_each_change_that_may_help() {
+    type Setup = fn(&mut Ledger);
+    // What refuses the pod `p` with claim `c`, and what lifts that.
+    let cases: [(&str, Setup, Setup); 6] = [
+        ("a volume comes", |l| l.apply_claim(claim("c", "local", 1)), |l| l.apply_volume(volume("v", "local", 1))),
+        (
+            "a class comes",
+            |l| l.apply_claim(claim("c", "new", 1)),
+            |l| l.apply_storage_class(waiting_class("new", "driver")),
+        ),
+        (
+            "a class allows more",
+            |l| {
+                let class = StorageClass { allowed_topologies: Some(only_in("z")), ..waiting_class("made", "driver") };
+                l.apply_storage_class(class);
+                l.apply_claim(claim("c", "made", 1));
+            },
+            |l| l.apply_storage_class(waiting_class("made", "driver")),
+        ),
+        (
+            "a limit is raised",
+            |l| {
+                for node in ["a", "b"] {
+                    l.apply_csi_node(csi_node(node, "d", Some(0)));
+                }
+                l.apply_volume(csi("v", "d"));
+                l.apply_claim(bound("c", "v"));
+            },
+            |l| l.apply_csi_node(csi_node("a", "d", Some(1))),
+        ),
+        (
+            "a volume is detached",
+            |l| {
+                l.delete_node("b");
+                l.apply_csi_node(csi_node("a", "d", Some(1)));
+                l.apply_volume(csi("v", "d"));
+                l.apply_volume(csi("w", "d"));
+                l.apply_claim(bound("c", "v"));
+                l.apply_volume_attachment(VolumeAttachment {
+                    name: "of w".into(),
+                    attacher: "d".into(),
+                    node: "a".into(),
+                    volume: Some("w".into()),
+                });
+            },
+            |l| l.delete_volume_attachment("of w"),
+        ),
+        (
+            "a node gets the zone",
+            |l| {
+                l.apply_volume(PersistentVolume { affinity: Some(only_in("z")), ..volume("v", "", 1) });
+                l.apply_claim(bound("c", "v"));
+            },
+            |l| l.apply_node(&node_in("a", "z")),
+        ),
+    ];
+    for (case, refused, lifted) in cases {
+        let mut bench = Bench::new();
+        bench.seen(|ledger| {
+            refused(ledger);
+            ledger.apply_pod(using("p", &["c"]));
+        });
+        bench.settle(0);
+        assert_eq!(bench.workers[0].queue.counts().unschedulable, 1, "{case}");
+        bench.now = 5_000;
+        bench.seen(lifted);
+        bench.settle(0);
+        assert_eq!(bench.binds.len() + bench.writes.len(), 1, "{case}");
+        bench.audit();
+    }
+}

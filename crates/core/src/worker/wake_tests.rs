@@ -1,0 +1,228 @@
+//! No wake-up is missed: when a worker has nothing left to do, whoever still waits fits nowhere.
+
+use super::*;
+use crate::cycle::{Explanation, Rng, explain};
+use crate::io::{BindOutcome, EvictionOutcome};
+use crate::ledger::PodState;
+use crate::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
+use crate::plugins::Plugin;
+use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
+use crate::testing::node;
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// Draws clusters in which labels and terms decide more than room does.
+struct Draw(Rng);
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn term(&mut self) -> AffinityTerm {
+        let key = self.pick(&["kubernetes.io/hostname", "zone", "zone"]);
+        let pods = self.pick(&["app=web", "app=db", "app!=web"]);
+        match self.below(4) {
+            0 => term_in(&[], Some(self.pick(&["team=a", "team!=a"])), key, pods),
+            _ => term(key, pods),
+        }
+    }
+
+    fn constraint(&mut self) -> SpreadConstraint {
+        SpreadConstraint {
+            max_skew: 1 + self.below(2) as i32,
+            topology_key: self.pick(&["kubernetes.io/hostname", "zone"]).into(),
+            hard: true,
+            selector: Some(selector(self.pick(&["app=web", "app=db", "app"]))),
+            min_domains: 1 + self.below(2) as i32,
+            honor_affinity: true,
+            honor_taints: self.below(2) == 0,
+        }
+    }
+
+    fn pod(&mut self, name: &str) -> Pod {
+        let mut asks = labelled(self.pick(&["app=web", "app=db"])).of(self.pick(&["default", "default", "x"]));
+        for _ in 0..self.below(3) {
+            let term = self.term();
+            asks = if self.below(2) == 0 { asks.near(term) } else { asks.away(term) };
+        }
+        if self.below(3) == 0 {
+            asks.0.spread.push(self.constraint());
+        }
+        asks.0.requests.milli_cpu = [0, 0, 300][self.below(3) as usize];
+        let mut drawn = asks.named(name);
+        drawn.priority = self.below(2) as i32;
+        if self.below(6) == 0 {
+            drawn.nominated_node = Some(self.pick(&["n0", "n1", "n2"]).into());
+        }
+        drawn
+    }
+
+    /// One change of the cluster, by anyone but the worker.
+    fn event(&mut self, ledger: &mut Ledger, placed: &mut Vec<Pod>, serial: &mut u64) {
+        let anyone = |draw: &mut Self, of: &[Pod]| (!of.is_empty()).then(|| draw.below(of.len() as u64) as usize);
+        *serial += 1;
+        match self.below(12) {
+            0 | 1 => self.node(ledger),
+            2 => ledger.delete_node(self.pick(&["n1", "n2", "n3"])),
+            3 => {
+                let mut pod = self.pod(&format!("b{serial}"));
+                pod.node_name = Some(self.pick(&["n0", "n1", "n2", "n3"]).into());
+                ledger.apply_pod(pod.clone());
+                placed.push(pod);
+            }
+            4 | 5 => {
+                let Some(at) = anyone(self, placed) else { return };
+                let other = self.pod("other");
+                let pod = &mut placed[at];
+                let labels = other.shape.labels.clone();
+                Arc::make_mut(&mut pod.shape).labels = labels;
+                pod.deleting |= self.below(4) == 0;
+                ledger.apply_pod(pod.clone());
+            }
+            6 | 7 => {
+                let Some(at) = anyone(self, placed) else { return };
+                ledger.delete_pod(&placed.swap_remove(at).uid);
+            }
+            8 => {
+                let labels = labels(self.pick(&["team=a", "team=b"]));
+                ledger.apply_namespace(Namespace { name: self.pick(&["default", "x"]).into(), labels });
+            }
+            9 => {
+                let Some(waiting) = ledger.pending_pods(|_| true).into_iter().next() else { return };
+                if self.below(2) == 0 {
+                    ledger.delete_pod(&waiting.uid);
+                } else {
+                    ledger.apply_pod(Pod { nominated_node: None, ..(*waiting).clone() });
+                }
+            }
+            _ => ledger.apply_pod(self.pod(&format!("p{serial}"))),
+        }
+    }
+
+    fn node(&mut self, ledger: &mut Ledger) {
+        let name = self.pick(&["n0", "n1", "n2", "n3"]);
+        let mut object = node(name, 1000, 0, 20);
+        let zone = ["", " zone=a", " zone=b"][self.below(3) as usize];
+        object.labels = labels(&format!("kubernetes.io/hostname={name}{zone}"));
+        object.unschedulable = self.below(8) == 0;
+        ledger.apply_node(&object);
+    }
+}
+
+/// Steps until the worker has nothing to do, every bind and every eviction ending well at once.
+fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut Vec<Pod>) {
+    let (mut inputs, mut effects) = (Vec::new(), Vec::new());
+    loop {
+        worker.step(now, &mut inputs, ledger, &mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Bind { attempt, pod, node, .. } => {
+                    let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
+                    ledger.borrow_mut().apply_pod(bound.clone());
+                    placed.push(bound);
+                    inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+                }
+                Effect::Evict { attempt, victims, .. } => {
+                    for victim in victims {
+                        ledger.borrow_mut().delete_pod(&victim.uid);
+                        placed.retain(|pod| pod.uid != victim.uid);
+                    }
+                    inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+                }
+                _ => {}
+            }
+        }
+        if inputs.is_empty() && worker.is_quiet() && worker.cursor == Some(ledger.borrow().version()) {
+            return;
+        }
+    }
+}
+
+/// 400 sequences of 50 events, without a sweep that would make good for what a hint missed.
+#[test]
+fn whoever_waits_when_all_is_quiet_fits_nowhere() {
+    let mut refused = 0;
+    for seed in 0..400 {
+        let mut draw = Draw(Rng::seeded(seed));
+        let ledger = RefCell::new(Ledger::new());
+        ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 20));
+        let mut profile = CompiledProfile::default_preset("test");
+        profile.queue.max_unschedulable = Duration::MAX;
+        let mut worker = Worker::new(Arc::new(profile), seed);
+        let (mut placed, mut serial) = (Vec::new(), 0);
+        for step in 0..50 {
+            draw.event(&mut ledger.borrow_mut(), &mut placed, &mut serial);
+            let now = Time::from_millis(20_000 * (step + 1));
+            settle(&mut worker, &ledger, now, &mut placed);
+            let ledger = ledger.borrow();
+            for entry in worker.queue.entries() {
+                let Some(PodState::Pending(pod)) = ledger.pod(&entry.pod().uid) else { panic!("a queued pod waits") };
+                let Explanation::Judged(judged) = explain(worker.profile(), &ledger, pod) else { panic!("judged") };
+                let by: Vec<&str> = entry.rejectors().iter().map(Plugin::name).collect();
+                assert_eq!(judged.feasible, 0, "seed {seed}, step {step}: {} waits for {by:?}: {judged:?}", pod.key);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 10_000, "many wait: {refused}");
+}
+
+/// A pod that was promised node a is placed on b by someone else: what it kept others from is free.
+#[test]
+fn a_promise_that_a_commit_elsewhere_ends_is_told() {
+    let ledger = RefCell::new(Ledger::new());
+    for name in ["a", "b"] {
+        let mut object = node(name, 1000, 0, 20);
+        object.labels = labels(&format!("name={name}"));
+        ledger.borrow_mut().apply_node(&object);
+    }
+    let mut workers = ["test", "other"].map(|name| Worker::new(Arc::new(CompiledProfile::default_preset(name)), 1));
+    let for_node = |name: &str, on: &str| {
+        let mut asks = labelled("");
+        asks.0.requests.milli_cpu = 600;
+        asks.0.node_selector = labels(&format!("name={on}"));
+        asks.named(name)
+    };
+    let promised = Pod { nominated_node: Some("a".into()), priority: 1, ..for_node("promised", "b") };
+    ledger.borrow_mut().apply_pod(Pod { scheduler_name: "other".into(), ..promised });
+    ledger.borrow_mut().apply_pod(for_node("waits", "a"));
+    let mut placed = Vec::new();
+    let mut names = |worker: usize, seconds: u64| {
+        settle(&mut workers[worker], &ledger, Time::from_millis(1000 * seconds), &mut placed);
+        placed.iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>()
+    };
+    assert!(names(0, 0).is_empty(), "the promise takes the room");
+    assert_eq!(names(1, 10), ["promised"]);
+    assert_eq!(names(0, 20), ["promised", "waits"]);
+}
+
+/// What is placed beside it is none of its business.
+#[test]
+fn pods_that_say_nothing_to_a_waiting_pod_do_not_wake_it() {
+    let ledger = RefCell::new(Ledger::new());
+    ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 200));
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.queue.max_unschedulable = Duration::MAX;
+    let mut worker = Worker::new(Arc::new(profile), 1);
+    let mut placed = Vec::new();
+    let waits = labelled("app=web").near(term("kubernetes.io/hostname", "app=db")).named("waits");
+    ledger.borrow_mut().apply_pod(waits);
+    settle(&mut worker, &ledger, Time::ZERO, &mut placed);
+    let attempts = |worker: &Worker| worker.queue.entries().map(crate::queue::Entry::attempts).sum::<u32>();
+    assert_eq!(attempts(&worker), 1);
+    for i in 0..50 {
+        ledger.borrow_mut().apply_pod(labelled("app=web").named(&format!("web-{i}")));
+        settle(&mut worker, &ledger, Time::from_millis(60_000 * i), &mut placed);
+    }
+    ledger.borrow_mut().delete_pod("web-7");
+    settle(&mut worker, &ledger, Time::from_millis(4_000_000), &mut placed);
+    assert_eq!((attempts(&worker), placed.len()), (1, 50));
+    ledger.borrow_mut().apply_pod(labelled("app=db").named("db"));
+    settle(&mut worker, &ledger, Time::from_millis(5_000_000), &mut placed);
+    assert_eq!(placed.len(), 52, "this one is what it waited for");
+}

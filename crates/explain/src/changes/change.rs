@@ -1,0 +1,118 @@
+use super::edit::Edit;
+use super::trial::Placement;
+use berth_core::model::Str;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum ChangeKind {
+    /// The pod requests less of one resource: the largest amount that fits.
+    LowerRequest,
+    /// The pod requests less of several resources, which one node lacks together: what is free there.
+    LowerRequests,
+    /// The pod tolerates one taint more.
+    Tolerate,
+    /// One nodeSelector value becomes another that nodes have: a likely misspelling.
+    ChangeNodeSelector,
+    /// One nodeSelector entry is dropped.
+    DropNodeSelector,
+    /// One expression of the required node affinity is dropped, or all of it where no smaller part will do.
+    DropNodeAffinity,
+    /// One spread constraint takes a larger maxSkew: the smallest that fits.
+    RaiseMaxSkew,
+    /// One spread constraint asks for fewer domains: the most that fit.
+    LowerMinDomains,
+    /// One spread constraint becomes a preference.
+    ScheduleAnyway,
+    /// One required affinity term to pods is dropped.
+    DropPodAffinity,
+    /// One required anti-affinity term to pods is dropped.
+    DropPodAntiAffinity,
+    /// The pod gets one label, or loses one.
+    LabelPod,
+    /// One host port becomes another.
+    ChangeHostPort,
+    /// Several of these at once, each a change of the pod: where nothing single is enough.
+    Together,
+    /// A claim of the pod is made, or bound to a volume that any node can use.
+    FixClaim,
+    /// A node is uncordoned.
+    Uncordon,
+    /// A node gets one label, or loses one.
+    LabelNode,
+    /// A node loses the taints that keep the pod away.
+    RemoveTaint,
+    /// A node recovers from what its condition taints say.
+    RecoverNode,
+    /// A running pod goes.
+    RemovePod,
+    /// One more node like one that is there.
+    AddNode,
+}
+
+/// A change that would place a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What is changed.
+    pub kind: ChangeKind,
+    /// The field, of the pod or, for kinds that say so, of the node or claim; the pod that goes for
+    /// [`ChangeKind::RemovePod`].
+    pub field: String,
+    /// What is there now; null where nothing is.
+    pub from: Value,
+    /// What would be there; null where nothing would be.
+    pub to: Value,
+    /// The node that the pod would then go to, or that is changed; a node like the new one for [`ChangeKind::AddNode`].
+    pub node: Str,
+    /// All of it in words.
+    pub text: String,
+}
+
+/// A change that might help, before the engine was asked.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) kind: ChangeKind,
+    /// What to try.
+    pub(super) edit: Edit,
+    pub(super) field: String,
+    pub(super) from: Value,
+    pub(super) to: Value,
+    /// In words; where the pod would then go is added.
+    pub(super) text: String,
+    /// How small among changes of its class, from 0: smaller is smaller.
+    pub(super) weight: u64,
+}
+
+impl Draft {
+    /// The change as it is told once the engine has placed the pod.
+    pub(super) fn told(self, placement: &Placement) -> Change {
+        let Self { kind, edit, field, from, to, text, .. } = self;
+        let (node, place) = match edit {
+            Edit::Node(node) => (node.after.name, String::new()),
+            Edit::NewNode { like, .. } => (like, String::new()),
+            Edit::Pod(_) | Edit::Gone(_) | Edit::Claim { .. } => {
+                let place = match placement.feasible {
+                    1 => format!(": it fits {}", placement.node),
+                    more => format!(": it fits {} and {} more", placement.node, more - 1),
+                };
+                (placement.node.clone(), place)
+            }
+        };
+        Change { kind, field, from, to, node, text: format!("{text}{place}") }
+    }
+}
+
+impl PartialOrd for Change {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Change {
+    /// By kind, field and node: what a list of equally small changes goes by. The text ends every tie.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |of: &Self| (of.kind, of.field.clone(), of.node.clone(), of.text.clone());
+        key(self).cmp(&key(other))
+    }
+}

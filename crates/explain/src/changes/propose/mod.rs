@@ -1,0 +1,45 @@
+//! What might help, one file for each thing that can be changed.
+
+mod claims;
+mod labels;
+mod nodes;
+mod ports;
+mod relations;
+mod requests;
+mod room;
+mod selection;
+mod spread;
+mod taints;
+pub(super) mod together;
+
+use super::change::Draft;
+use super::scene::Scene;
+use super::trial::Trial;
+use berth_core::model::Labels;
+
+/// Guesses from the scene; may ask the engine for what a guess depends on.
+type Propose = fn(&Scene<'_>, &mut Trial<'_>) -> Vec<Draft>;
+
+/// Every proposer. Those that need few trials come first.
+pub(super) const ALL: [Propose; 11] = [
+    nodes::uncordon,
+    taints::tolerate,
+    taints::remove,
+    selection::pod,
+    selection::label_nodes,
+    requests::lower,
+    spread::relax,
+    relations::relax,
+    ports::change,
+    claims::fix,
+    room::make,
+];
+
+/// Guesses of one sort that one proposer makes at most.
+const GUESSES: usize = 8;
+
+/// `labels` with `key` set to `value`, or without it.
+fn relabelled(labels: &Labels, key: &str, value: Option<&str>) -> Labels {
+    let others = labels.iter().filter(|(k, _)| &***k != key).map(|(k, v)| (k.clone(), v.clone()));
+    Labels::from_pairs(others.chain(value.map(|value| (key.into(), value.into()))))
+}

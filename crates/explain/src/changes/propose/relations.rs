@@ -1,0 +1,153 @@
+//! Affinity and anti-affinity between pods: a term dropped, a label of the pod changed.
+
+use super::{GUESSES, relabelled};
+use crate::changes::change::{ChangeKind, Draft};
+use crate::changes::edit::Edit;
+use crate::changes::scene::Scene;
+use crate::changes::trial::Trial;
+use berth_core::ledger::Ledger;
+use berth_core::model::{AffinityTerm, LabelSelector, Pod, PodShape, Requirement, RequirementOperator, Str};
+use berth_core::plugins::{Cause, Plugin};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// What relaxes InterPodAffinity on the pod's side.
+pub(super) fn relax(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    let mut causes: Vec<Cause> = scene.only(&[Plugin::InterPodAffinity]).filter_map(|v| v.obstacles[0].cause).collect();
+    causes.dedup();
+    let mut drafts = Vec::new();
+    if causes.contains(&Cause::PodAffinity) {
+        drafts.extend(founder(scene.pod));
+        let terms = scene.pod.shape.affinity.iter().enumerate().take(GUESSES);
+        drafts.extend(terms.map(|(at, _)| without_affinity(scene.pod, at)));
+    }
+    if causes.contains(&Cause::PodAntiAffinity) {
+        let terms = scene.pod.shape.anti_affinity.iter().enumerate().take(GUESSES);
+        drafts.extend(terms.map(|(at, _)| without_anti_affinity(scene.pod, at)));
+    }
+    if causes.contains(&Cause::ExistingAntiAffinity) {
+        drafts.extend(shunned(scene.pod, trial.ledger()));
+    }
+    drafts
+}
+
+/// One affinity term given up.
+pub(super) fn without_affinity(pod: &Pod, at: usize) -> Draft {
+    let field = format!("spec.affinity.podAffinity.{REQUIRED}[{at}]");
+    let term = &pod.shape.affinity[at];
+    dropped(pod, ChangeKind::DropPodAffinity, field, term, |shape| drop(shape.affinity.remove(at)))
+}
+
+/// One anti-affinity term given up.
+pub(super) fn without_anti_affinity(pod: &Pod, at: usize) -> Draft {
+    let field = format!("spec.affinity.podAntiAffinity.{REQUIRED}[{at}]");
+    let term = &pod.shape.anti_affinity[at];
+    dropped(pod, ChangeKind::DropPodAntiAffinity, field, term, |shape| drop(shape.anti_affinity.remove(at)))
+}
+
+fn dropped(
+    pod: &Pod,
+    kind: ChangeKind,
+    field: String,
+    term: &AffinityTerm,
+    change: impl FnOnce(&mut PodShape),
+) -> Draft {
+    let told = told(term);
+    let sort = if kind == ChangeKind::DropPodAffinity { "affinity" } else { "anti-affinity" };
+    Draft {
+        kind,
+        edit: Edit::of_pod(pod, change),
+        field,
+        from: json!(told),
+        to: Value::Null,
+        text: format!("make the required {sort} to pods with {told} a preferred one"),
+        weight: 0,
+    }
+}
+
+/// A term in words.
+fn told(term: &AffinityTerm) -> String {
+    let selector = term.selector.as_ref().map_or_else(|| "no label".to_owned(), selected);
+    format!("{selector} per {}", term.topology_key)
+}
+
+fn selected(selector: &LabelSelector) -> String {
+    let one = |requirement: &Requirement| {
+        let Requirement { key, operator, values } = requirement;
+        let values = || values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
+        match operator {
+            RequirementOperator::In if requirement.values.len() == 1 => format!("{key}={}", values()),
+            RequirementOperator::In => format!("{key} in ({})", values()),
+            RequirementOperator::NotIn => format!("{key} not in ({})", values()),
+            RequirementOperator::Exists => format!("{key} exists"),
+            RequirementOperator::DoesNotExist => format!("{key} does not exist"),
+        }
+    };
+    let parts: Vec<String> = selector.requirements.iter().map(one).collect();
+    if parts.is_empty() { "any label".to_owned() } else { parts.join(" and ") }
+}
+
+/// The label with which the pod is one that its own affinity means: then it may be the first of them.
+fn founder(pod: &Pod) -> Option<Draft> {
+    let shape = &pod.shape;
+    if !is_relabelled_alike(pod) {
+        return None;
+    }
+    let requirements = || shape.affinity.iter().flat_map(|term| &term.selector).flat_map(|s| &s.requirements);
+    let alone = |requirement: &Requirement| LabelSelector { requirements: vec![requirement.clone()] };
+    let mut failing: Vec<&Requirement> = requirements().filter(|r| !alone(r).matches(&shape.labels)).collect();
+    failing.dedup();
+    let [requirement] = &*failing else { return None };
+    let value = match requirement.operator {
+        RequirementOperator::In => Some(requirement.values.first()?.to_string()),
+        RequirementOperator::Exists => Some("true".to_owned()),
+        RequirementOperator::NotIn | RequirementOperator::DoesNotExist => None,
+    };
+    let key = &requirement.key;
+    let text = match &value {
+        Some(value) => format!("label the pod {key}={value}, so that it is one of those its own affinity means"),
+        None => format!("take the label {key} from the pod, so that it is one of those its own affinity means"),
+    };
+    Some(labelled(pod, key, value, text, 0))
+}
+
+/// Whether another label changes nothing else of what the pod asks for: `matchLabelKeys` of a spread constraint are put into
+/// its selector where the pod is read, with the values that its labels have then.
+fn is_relabelled_alike(pod: &Pod) -> bool {
+    pod.shape.spread.is_empty()
+}
+
+/// Each label of the pod by which placed pods' anti-affinity means it, taken away.
+fn shunned(pod: &Pod, ledger: &Ledger) -> Vec<Draft> {
+    let shape = &pod.shape;
+    if !is_relabelled_alike(pod) {
+        return Vec::new();
+    }
+    let terms = ledger.terms().anti_affinity.iter().map(|(term, _)| term);
+    let mut keys: BTreeSet<&Str> = BTreeSet::new();
+    for term in terms.filter(|term| ledger.speaks_of(term, &shape.namespace, &shape.labels)) {
+        let requirements = term.selector.iter().flat_map(|selector| &selector.requirements);
+        let needs = |r: &&Requirement| matches!(r.operator, RequirementOperator::In | RequirementOperator::Exists);
+        keys.extend(requirements.filter(needs).map(|r| &r.key));
+    }
+    let draft = |key: &Str| {
+        let text = format!("take the label {key} from the pod: running pods keep away from it");
+        labelled(pod, key, None, text, 1)
+    };
+    keys.into_iter().take(GUESSES).map(draft).collect()
+}
+
+fn labelled(pod: &Pod, key: &Str, value: Option<String>, text: String, weight: u64) -> Draft {
+    let now = pod.shape.labels.get(key);
+    Draft {
+        kind: ChangeKind::LabelPod,
+        field: format!("metadata.labels[{key}]"),
+        from: now.map_or(Value::Null, |now| json!(&**now)),
+        to: value.as_ref().map_or(Value::Null, |value| json!(value)),
+        text,
+        weight,
+        edit: Edit::of_pod(pod, |shape| shape.labels = relabelled(&shape.labels, key, value.as_deref())),
+    }
+}

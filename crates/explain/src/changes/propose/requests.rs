@@ -1,0 +1,146 @@
+//! Less of one resource, or of several: the largest amounts that fit.
+
+use super::GUESSES;
+use crate::changes::change::{ChangeKind, Draft};
+use crate::changes::edit::Edit;
+use crate::changes::quantity::{amount, set_amount, spelled, told};
+use crate::changes::scene::{Scene, View};
+use crate::changes::trial::Trial;
+use berth_core::ledger::{Ledger, NodeId};
+use berth_core::model::{Pod, PodShape};
+use berth_core::plugins::Plugin;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// For each resource that is all that some node lacks: the largest request that fits one of those nodes. Of nodes that lack
+/// several resources, the one for which least must go.
+pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    let mut single: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
+    let mut several: Vec<(NodeId, Vec<&str>)> = Vec::new();
+    for view in scene.only(&[Plugin::NodeResourcesFit]) {
+        match lacking(view).as_deref() {
+            Some([resource]) => single.entry(*resource).or_default().push(view.id),
+            Some(resources) => several.push((view.id, resources.to_vec())),
+            None => {}
+        }
+    }
+    let drafts = single.into_iter().take(GUESSES).filter_map(|(resource, nodes)| {
+        let most = largest(scene, trial, resource, &nodes)?;
+        Some(draft(scene.pod, &[(resource, most)]))
+    });
+    let mut drafts: Vec<Draft> = drafts.collect();
+    drafts.extend(together(scene, trial, several));
+    drafts
+}
+
+/// The resources that the node lacks, if it lacks nothing else.
+fn lacking<'v>(view: &'v View<'_>) -> Option<Vec<&'v str>> {
+    let reasons = view.obstacles.iter().flat_map(|obstacle| &obstacle.reasons);
+    reasons.map(|reason| reason.strip_prefix("Insufficient ")).collect()
+}
+
+/// What is free of several resources on the node for which least must go, where that is enough.
+fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&str>)>) -> Option<Draft> {
+    /// What would be lost, where, and the amounts that are free there.
+    type Able<'r> = (u64, NodeId, Vec<(&'r str, i64)>);
+    let mut able: Vec<Able<'_>> = Vec::new();
+    for (node, resources) in nodes {
+        let amounts = free(trial.ledger(), node, resources);
+        able.push((loss(scene.pod, &amounts), node, amounts));
+    }
+    able.sort();
+    let (_, _, amounts) = able.into_iter().take(GUESSES).find(|(_, node, amounts)| {
+        let change = |shape: &mut PodShape| amounts.iter().for_each(|(name, to)| request(shape, name, *to));
+        !trial.fitting(Some(&[*node]), change).is_empty()
+    })?;
+    Some(draft(scene.pod, &amounts))
+}
+
+/// Whether the pod asks for more than these amounts.
+pub(super) fn is_more(pod: &Pod, than: &[(&str, i64)]) -> bool {
+    than.iter().any(|(name, most)| amount(&pod.shape.requests, name) > *most)
+}
+
+/// What is free of `resources` on the node.
+pub(super) fn free<'r>(ledger: &Ledger, node: NodeId, resources: Vec<&'r str>) -> Vec<(&'r str, i64)> {
+    let (allocatable, used) = ledger.nodes().amounts(node);
+    let free = |name: &str| amount(&allocatable, name).saturating_sub(amount(&used, name)).max(0);
+    resources.into_iter().map(|name| (name, free(name))).collect()
+}
+
+/// The largest part, in thousandths, that must go of any request.
+fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
+    let part = |(name, to): &(&str, i64)| {
+        let from = amount(&pod.shape.requests, name);
+        (i128::from(from - to) * 1000 / i128::from(from.max(1))) as u64
+    };
+    amounts.iter().map(part).max().unwrap_or(0)
+}
+
+/// The largest amount of `resource`, less than is asked for, with which the pod fits one of `nodes`.
+fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[NodeId]) -> Option<i64> {
+    let table = trial.ledger().nodes();
+    let free = nodes.iter().map(|node| {
+        let (allocatable, used) = table.amounts(*node);
+        amount(&allocatable, resource).saturating_sub(amount(&used, resource))
+    });
+    let asked = amount(&scene.pod.shape.requests, resource);
+    let bound = free.max()?.clamp(0, asked.checked_sub(1)?);
+    let mut fits = |amount| !trial.fitting(Some(nodes), |shape| request(shape, resource, amount)).is_empty();
+    // What is free is what fits, but where pods promised a node take some of it.
+    if fits(bound) {
+        return Some(bound);
+    }
+    if bound == 0 || !fits(0) {
+        return None;
+    }
+    let (mut fitting, mut too_much) = (0, bound);
+    while too_much - fitting > 1 {
+        let middle = fitting + (too_much - fitting) / 2;
+        if fits(middle) { fitting = middle } else { too_much = middle }
+    }
+    Some(fitting)
+}
+
+/// Lets `shape` request `amount` of `resource`; what scores count goes down by as much.
+fn request(shape: &mut PodShape, resource: &str, to: i64) {
+    let less = amount(&shape.requests, resource) - to;
+    set_amount(&mut shape.requests, resource, to);
+    let scored = amount(&shape.score_requests, resource);
+    set_amount(&mut shape.score_requests, resource, (scored - less).max(0));
+}
+
+/// Less of these resources.
+pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
+    let shape = &pod.shape;
+    let (container, all) = match shape.container_count {
+        1 => ("0", ""),
+        _ => ("*", ", all containers together"),
+    };
+    let of = |name: &str| amount(&shape.requests, name);
+    let phrase = |(name, to): &(&str, i64)| match to {
+        0 => format!("no {name} instead of {}", told(name, of(name))),
+        to => format!("at most {} {name} instead of {}", told(name, *to), told(name, of(name))),
+    };
+    let phrases: Vec<String> = amounts.iter().map(phrase).collect();
+    let requests = format!("spec.containers[{container}].resources.requests");
+    let map = |value: &dyn Fn(&(&str, i64)) -> String| -> Value {
+        amounts.iter().map(|one| (one.0.to_owned(), json!(value(one)))).collect::<Map<_, _>>().into()
+    };
+    let (kind, field, from, to) = if let [(name, to)] = amounts {
+        let field = format!("{requests}[{name}]");
+        (ChangeKind::LowerRequest, field, json!(spelled(name, of(name))), json!(spelled(name, *to)))
+    } else {
+        let (from, to) = (map(&|(name, _)| spelled(name, of(name))), map(&|(name, to)| spelled(name, *to)));
+        (ChangeKind::LowerRequests, requests, from, to)
+    };
+    Draft {
+        kind,
+        edit: Edit::of_pod(pod, |shape| amounts.iter().for_each(|(name, to)| request(shape, name, *to))),
+        field,
+        from,
+        to,
+        text: format!("request {}{all}", phrases.join(" and ")),
+        weight: loss(pod, amounts),
+    }
+}

@@ -1,0 +1,183 @@
+//! Room that someone else has: one running pod less, or one node more.
+
+use super::GUESSES;
+use crate::changes::change::{ChangeKind, Draft};
+use crate::changes::edit::Edit;
+use crate::changes::quantity::{amount, spelled, told};
+use crate::changes::scene::{Scene, View};
+use crate::changes::trial::Trial;
+use berth_core::cycle::Obstacle;
+use berth_core::ledger::Ledger;
+use berth_core::model::{Node, Pod, Requests, Taint};
+use berth_core::plugins::Plugin;
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+
+/// What pods that go can give back.
+const GIVEN_BACK: [Plugin; 7] = [
+    Plugin::NodePorts,
+    Plugin::NodeResourcesFit,
+    Plugin::VolumeRestrictions,
+    Plugin::NodeVolumeLimits,
+    Plugin::PodTopologySpread,
+    Plugin::InterPodAffinity,
+    Plugin::VolumeBinding,
+];
+
+/// Nodes on which a pod that could go is looked for.
+const NODES: usize = 24;
+
+/// Pods of one node that are tried.
+const PODS: usize = 6;
+
+/// One running pod that goes, and one node more.
+pub(super) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    let mut drafts = gone(scene, trial);
+    drafts.extend(more_nodes(scene));
+    drafts
+}
+
+/// Of each node the first pod whose going is enough: the least important first, of those the smallest.
+fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    let views: Vec<&View<'_>> = scene.only(&GIVEN_BACK).collect();
+    if views.is_empty() {
+        return Vec::new();
+    }
+    let mut on: FxHashMap<&str, Vec<&Pod>> = FxHashMap::default();
+    for pod in scene.cluster.pods.iter().filter(|pod| !pod.finished && !pod.is_static) {
+        if let Some(node) = &pod.node_name {
+            on.entry(node).or_default().push(pod);
+        }
+    }
+    let mut found: Vec<(&Pod, u64)> = Vec::new();
+    for view in views.into_iter().take(NODES) {
+        let short = shortage(scene.pod, view, trial.ledger());
+        let mut able: Vec<(i32, u64, &Pod)> = on
+            .get(&*view.node.name)
+            .into_iter()
+            .flatten()
+            .filter(|pod| gives(&pod.usage.requests, &short))
+            .map(|pod| (pod.priority, share(&pod.usage.requests, &view.node.allocatable), *pod))
+            .collect();
+        able.sort_by(|a, b| (a.0, a.1, &a.2.key).cmp(&(b.0, b.1, &b.2.key)));
+        let enough = able
+            .into_iter()
+            .take(PODS)
+            .find(|(_, _, pod)| !trial.fitting_with(&Edit::Gone(Box::new(Pod::clone(pod)))).is_empty());
+        found.extend(enough.map(|(priority, share, pod)| (pod, weight(priority, share))));
+    }
+    found.sort_by(|a, b| (a.1, &a.0.key).cmp(&(b.1, &b.0.key)));
+    found.into_iter().take(GUESSES).map(|(pod, weight)| gone_draft(pod, weight)).collect()
+}
+
+/// The less important a pod, the smaller the change; of one priority the smaller pod.
+fn weight(priority: i32, share: u64) -> u64 {
+    (i64::from(priority) - i64::from(i32::MIN)) as u64 * 1001 + share.min(1000)
+}
+
+fn gone_draft(pod: &Pod, weight: u64) -> Draft {
+    let node = pod.node_name.clone().unwrap_or_else(|| "".into());
+    let mut takes: Vec<String> = ["cpu", "memory"]
+        .into_iter()
+        .map(|name| (name, amount(&pod.usage.requests, name)))
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(name, amount)| format!("{} {name}", spelled(name, amount)))
+        .collect();
+    takes.push(format!("priority {}", pod.priority));
+    Draft {
+        kind: ChangeKind::RemovePod,
+        edit: Edit::Gone(Box::new(pod.clone())),
+        field: format!("pod {}", pod.key),
+        from: json!(&*node),
+        to: Value::Null,
+        text: if pod.deleting {
+            format!("wait for pod {} to leave {node}: it is being deleted ({})", pod.key, takes.join(", "))
+        } else {
+            format!("move or delete pod {}, which runs on {node} ({})", pod.key, takes.join(", "))
+        },
+        weight,
+    }
+}
+
+/// How much is missing of each resource that the node lacks.
+fn shortage(pod: &Pod, view: &View<'_>, ledger: &Ledger) -> Vec<(String, i64)> {
+    let reasons = view.obstacle(Plugin::NodeResourcesFit).map(|Obstacle { reasons, .. }| reasons);
+    let (allocatable, used) = ledger.nodes().amounts(view.id);
+    let lacking = reasons.into_iter().flatten().filter_map(|reason| reason.strip_prefix("Insufficient "));
+    let missing = lacking.map(|name| {
+        let free = amount(&allocatable, name).saturating_sub(amount(&used, name));
+        (name.to_owned(), amount(&pod.shape.requests, name).saturating_sub(free))
+    });
+    missing.collect()
+}
+
+fn gives(usage: &Requests, short: &[(String, i64)]) -> bool {
+    short.iter().all(|(name, missing)| amount(usage, name) >= *missing)
+}
+
+/// The largest share, in thousandths, that the pod takes of any resource of the node.
+fn share(usage: &Requests, of: &Requests) -> u64 {
+    let one = |name: &str| {
+        let (part, whole) = (i128::from(amount(usage, name)), i128::from(amount(of, name)));
+        if whole <= 0 { 0 } else { (part * 1000 / whole).clamp(0, 1000) as u64 }
+    };
+    let scalars = usage.scalars.iter().map(|(name, _)| one(name));
+    ["cpu", "memory", "ephemeral-storage"].into_iter().map(one).chain(scalars).max().unwrap_or(0)
+}
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// An empty node like each sort of node that is there.
+fn more_nodes(scene: &Scene<'_>) -> Vec<Draft> {
+    let mut sorts: Vec<(Node, &Node)> = Vec::new();
+    for view in &scene.views {
+        let node = another(view.node);
+        if sorts.len() < GUESSES && !sorts.iter().any(|(known, _)| is_alike(known, &node)) {
+            sorts.push((node, view.node));
+        }
+    }
+    sorts.into_iter().map(|(node, like)| more_draft(node, like)).collect()
+}
+
+/// An empty, healthy node that is like `node` in all that its maker decides.
+fn another(node: &Node) -> Node {
+    let name: berth_core::model::Str = format!("{}-another", node.name).into();
+    let labels = match node.labels.get(HOSTNAME) {
+        Some(host) if *host == node.name => super::relabelled(&node.labels, HOSTNAME, Some(&name)),
+        _ => node.labels.clone(),
+    };
+    let taints: Vec<Taint> = node.taints.iter().filter(|t| !super::taints::is_condition(t)).cloned().collect();
+    Node {
+        uid: name.clone(),
+        name,
+        labels,
+        taints: taints.into(),
+        unschedulable: false,
+        images: Vec::new(),
+        pressure: berth_core::model::Pressure::default(),
+        ..node.clone()
+    }
+}
+
+fn is_alike(a: &Node, b: &Node) -> bool {
+    let without_host = |node: &Node| super::relabelled(&node.labels, HOSTNAME, None);
+    a.allocatable == b.allocatable
+        && a.allocatable_pods == b.allocatable_pods
+        && a.taints == b.taints
+        && a.declared_features == b.declared_features
+        && without_host(a) == without_host(b)
+}
+
+fn more_draft(node: Node, like: &Node) -> Draft {
+    let room = ["cpu", "memory"].map(|name| format!("{} {name}", told(name, amount(&node.allocatable, name))));
+    let room = room.join(", ");
+    Draft {
+        kind: ChangeKind::AddNode,
+        field: format!("node {}", node.name),
+        from: Value::Null,
+        to: json!(&*like.name),
+        text: format!("add a node like {} ({room})", like.name),
+        weight: node.allocatable.milli_cpu.max(0) as u64,
+        edit: Edit::NewNode { node: Box::new(node), like: like.name.clone() },
+    }
+}

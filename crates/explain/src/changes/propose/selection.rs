@@ -1,0 +1,191 @@
+//! What the pod asks of node labels: nodeSelector and required node affinity, on the pod's side and on the node's.
+
+use super::labels::{Missing, is_settable, missing, of_term};
+use super::{GUESSES, relabelled};
+use crate::changes::change::{ChangeKind, Draft};
+use crate::changes::edit::Edit;
+use crate::changes::scene::{Scene, View};
+use crate::changes::trial::Trial;
+use berth_core::model::{NodeSelector, NodeTest, NodeTestOperator, Pod, PodShape, Str};
+use berth_core::plugins::Plugin;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const REQUIRED: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+
+/// One entry of the pod's own selection dropped, or a value that no node has spelled as a node does.
+pub(super) fn pod(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
+    if scene.only(&[Plugin::NodeAffinity]).next().is_none() {
+        return Vec::new();
+    }
+    let mut drafts = Vec::new();
+    for (key, value) in scene.pod.shape.node_selector.iter().take(GUESSES) {
+        drafts.extend(respelled(scene, key, value));
+        drafts.push(dropped(scene.pod, key, value));
+    }
+    drafts.extend(affinity(scene.pod).into_iter().take(GUESSES));
+    drafts
+}
+
+pub(super) fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
+    Draft {
+        kind: ChangeKind::DropNodeSelector,
+        edit: Edit::of_pod(pod, |shape| shape.node_selector = relabelled(&shape.node_selector, key, None)),
+        field: format!("spec.nodeSelector[{key}]"),
+        from: json!(&**value),
+        to: Value::Null,
+        text: format!("drop nodeSelector {key}={value}"),
+        weight: 0,
+    }
+}
+
+/// The value that is closest to one that no node has: one or two letters apart.
+fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
+    let there: BTreeSet<&Str> = scene.views.iter().filter_map(|view| view.node.labels.get(key)).collect();
+    if there.contains(value) {
+        return None;
+    }
+    let near = there.into_iter().map(|other| (distance(value, other), other)).min()?;
+    let (_, other) = Some(near).filter(|(apart, _)| *apart <= 2 && *apart < value.chars().count())?;
+    Some(Draft {
+        kind: ChangeKind::ChangeNodeSelector,
+        edit: Edit::of_pod(scene.pod, |shape| {
+            shape.node_selector = relabelled(&shape.node_selector, key, Some(other));
+        }),
+        field: format!("spec.nodeSelector[{key}]"),
+        from: json!(&**value),
+        to: json!(&**other),
+        text: format!("spell nodeSelector {key}={other} instead of {key}={value}"),
+        weight: 0,
+    })
+}
+
+/// How many letters must be put in, taken out or changed to make `b` of `a`; labels are 63 letters at most.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, of_a) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, of_b) in b.iter().enumerate() {
+            let change = corner + usize::from(of_a != *of_b);
+            corner = row[j + 1];
+            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Each expression of the required affinity dropped; where a term has no other, all of the required affinity.
+fn affinity(pod: &Pod) -> Vec<Draft> {
+    let Some(required) = &pod.shape.required_affinity else { return Vec::new() };
+    let mut drafts = Vec::new();
+    for (at, term) in required.terms.iter().enumerate() {
+        // A term that says nothing matches no node: what is left must say something.
+        if term.expressions.len() + term.names.len() < 2 || term.broken {
+            continue;
+        }
+        for (index, test) in term.expressions.iter().enumerate() {
+            let field = format!("{REQUIRED}.nodeSelectorTerms[{at}].matchExpressions[{index}]");
+            drafts.push(without(pod, field, told(test), |required| {
+                required.terms[at].expressions.remove(index);
+            }));
+        }
+        for (index, (wanted, name)) in term.names.iter().enumerate() {
+            let field = format!("{REQUIRED}.nodeSelectorTerms[{at}].matchFields[{index}]");
+            let test = format!("metadata.name {} {name}", if *wanted { "in" } else { "not in" });
+            drafts.push(without(pod, field, test, |required| {
+                required.terms[at].names.remove(index);
+            }));
+        }
+    }
+    drafts.extend(preferred(pod));
+    drafts
+}
+
+/// All of the required affinity given up.
+pub(super) fn preferred(pod: &Pod) -> Option<Draft> {
+    let required = pod.shape.required_affinity.as_ref()?;
+    let all: Vec<String> = required.terms.iter().map(of_term).collect();
+    Some(Draft {
+        kind: ChangeKind::DropNodeAffinity,
+        edit: Edit::of_pod(pod, |shape: &mut PodShape| shape.required_affinity = None),
+        field: REQUIRED.to_owned(),
+        from: json!(all.join(" or ")),
+        to: Value::Null,
+        text: format!("make the required node affinity ({}) a preferred one", all.join(" or ")),
+        weight: 1,
+    })
+}
+
+fn without(pod: &Pod, field: String, test: String, change: impl FnOnce(&mut NodeSelector)) -> Draft {
+    Draft {
+        kind: ChangeKind::DropNodeAffinity,
+        edit: Edit::of_pod(pod, |shape| {
+            if let Some(required) = &mut shape.required_affinity {
+                change(required);
+            }
+        }),
+        field,
+        from: json!(test),
+        to: Value::Null,
+        text: format!("drop the node affinity expression {test}"),
+        weight: 0,
+    }
+}
+
+/// An expression in words.
+pub(super) fn told(test: &NodeTest) -> String {
+    let values = || test.values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
+    match test.operator {
+        NodeTestOperator::In => format!("{} in ({})", test.key, values()),
+        NodeTestOperator::NotIn => format!("{} not in ({})", test.key, values()),
+        NodeTestOperator::Exists => format!("{} exists", test.key),
+        NodeTestOperator::DoesNotExist => format!("{} does not exist", test.key),
+        NodeTestOperator::Gt => format!("{} > {}", test.key, values()),
+        NodeTestOperator::Lt => format!("{} < {}", test.key, values()),
+    }
+}
+
+/// One label of a node, where that is all it lacks. Labels that the system sets are not for people to change.
+pub(super) fn label_nodes(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
+    let drafts = scene.only(&[Plugin::NodeAffinity]).filter_map(|view| labelled(scene, view));
+    drafts.take(GUESSES).collect()
+}
+
+fn labelled(scene: &Scene<'_>, view: &View<'_>) -> Option<Draft> {
+    let Missing { key, value } = missing(scene.profile, scene.pod, view.node)?;
+    if !is_settable(&key) {
+        return None;
+    }
+    let (name, now) = (&view.node.name, view.node.labels.get(&key));
+    let text = match (now, &value) {
+        (None, Some(value)) => format!("label {name} with {key}={value}"),
+        (Some(now), Some(value)) => format!("label {name} with {key}={value} instead of {now}"),
+        (_, None) => format!("take the label {key} from {name}"),
+    };
+    Some(Draft {
+        kind: ChangeKind::LabelNode,
+        field: format!("metadata.labels[{key}]"),
+        from: now.map_or(Value::Null, |now| json!(&**now)),
+        to: value.as_ref().map_or(Value::Null, |value| json!(value)),
+        text,
+        // A label that is new takes nothing from anyone.
+        weight: u64::from(now.is_some()),
+        edit: Edit::of_node(view.node, |node| node.labels = relabelled(&node.labels, &key, value.as_deref())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_letters() {
+        let table =
+            [("ssd", "ssd", 0), ("sdd", "ssd", 1), ("", "ab", 2), ("eu-w1-a", "eu-w1-b", 1), ("disk", "zone", 4)];
+        for (a, b, apart) in table {
+            assert_eq!((distance(a, b), distance(b, a)), (apart, apart), "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Topology spread constraints: a larger maxSkew, fewer domains, a preference.
+
+use super::GUESSES;
+use crate::changes::change::{ChangeKind, Draft};
+use crate::changes::edit::Edit;
+use crate::changes::scene::Scene;
+use crate::changes::trial::Trial;
+use berth_core::model::{Pod, PodShape, SpreadConstraint};
+use berth_core::plugins::Plugin;
+use serde_json::{Value, json};
+
+/// A skew beyond that of any cluster that is drawn up with some thought; more than this is no constraint.
+const WIDEST: i32 = 1 << 16;
+
+/// For each hard constraint of the pod: the smallest maxSkew that fits, the most domains that fit, or only a preference.
+pub(super) fn relax(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    if scene.only(&[Plugin::PodTopologySpread]).next().is_none() {
+        return Vec::new();
+    }
+    let hard = scene.pod.shape.spread.iter().enumerate().filter(|(_, constraint)| constraint.hard);
+    hard.take(GUESSES).flat_map(|(at, constraint)| relaxed(scene, trial, at, constraint)).collect()
+}
+
+fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &SpreadConstraint) -> Vec<Draft> {
+    let mut fits =
+        |change: &dyn Fn(&mut SpreadConstraint)| !trial.fitting(None, |shape| change(&mut shape.spread[at])).is_empty();
+    if !fits(&|constraint| constraint.hard = false) {
+        return Vec::new();
+    }
+    let field = |name: &str| format!("spec.topologySpreadConstraints[{at}].{name}");
+    let over = &constraint.topology_key;
+    let mut drafts = Vec::new();
+    let now = constraint.max_skew;
+    if let Some(skew) = smallest(now, WIDEST, |skew| fits(&|constraint| constraint.max_skew = skew)) {
+        drafts.push(draft(
+            scene,
+            at,
+            ChangeKind::RaiseMaxSkew,
+            field("maxSkew"),
+            (json!(now), json!(skew)),
+            format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}"),
+            (skew - now) as u64,
+            |constraint| constraint.max_skew = skew,
+        ));
+    }
+    let domains = constraint.min_domains;
+    // The fewer, the easier: the smallest step down is looked for.
+    if let Some(step) = smallest(0, domains - 1, |step| fits(&|constraint| constraint.min_domains = domains - step)) {
+        let to = domains - step;
+        drafts.push(draft(
+            scene,
+            at,
+            ChangeKind::LowerMinDomains,
+            field("minDomains"),
+            (json!(domains), json!(to)),
+            format!("be content with {to} domains of {over} (minDomains) instead of {domains}"),
+            step as u64,
+            |constraint| constraint.min_domains = to,
+        ));
+    }
+    if drafts.is_empty() {
+        drafts.push(anyway(scene.pod, at));
+    }
+    drafts
+}
+
+/// One constraint as a preference only.
+pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
+    let over = &pod.shape.spread[at].topology_key;
+    Draft {
+        kind: ChangeKind::ScheduleAnyway,
+        edit: Edit::of_pod(pod, |shape| shape.spread[at].hard = false),
+        field: format!("spec.topologySpreadConstraints[{at}].whenUnsatisfiable"),
+        from: json!("DoNotSchedule"),
+        to: json!("ScheduleAnyway"),
+        text: format!("make the spread over {over} a preference (whenUnsatisfiable: ScheduleAnyway)"),
+        weight: 0,
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the parts of one draft, each said once")]
+fn draft(
+    scene: &Scene<'_>,
+    at: usize,
+    kind: ChangeKind,
+    field: String,
+    (from, to): (Value, Value),
+    text: String,
+    weight: u64,
+    change: impl FnOnce(&mut SpreadConstraint),
+) -> Draft {
+    let edit = Edit::of_pod(scene.pod, |shape: &mut PodShape| change(&mut shape.spread[at]));
+    Draft { kind, edit, field, from, to, text, weight }
+}
+
+/// The smallest number above `low`, up to `high`, for which `holds`; it holds from some number on, if for any.
+fn smallest(low: i32, high: i32, mut holds: impl FnMut(i32) -> bool) -> Option<i32> {
+    if high <= low || !holds(high) {
+        return None;
+    }
+    let (mut low, mut high) = (low, high);
+    // Most steps are small ones: look near the start first.
+    let mut step = 1;
+    while low + step < high {
+        if holds(low + step) {
+            high = low + step;
+        } else {
+            low += step;
+            step = step.saturating_mul(2);
+            continue;
+        }
+        break;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::smallest;
+
+    #[test]
+    fn the_smallest_is_found_wherever_it_is() {
+        for wanted in [1, 2, 3, 7, 8, 9, 1000, 65_535, 65_536] {
+            let mut asked = 0;
+            let found = smallest(0, 65_536, |n| {
+                asked += 1;
+                n >= wanted
+            });
+            assert_eq!(found, Some(wanted));
+            assert!(asked < 40, "{asked} questions for {wanted}");
+        }
+        assert_eq!(smallest(3, 3, |_| true), None);
+        assert_eq!(smallest(0, 10, |_| false), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! Taints that the pod does not tolerate.
+
+use super::GUESSES;
+use crate::changes::change::{ChangeKind, Draft};
+use crate::changes::edit::Edit;
+use crate::changes::scene::{Scene, View};
+use crate::changes::trial::Trial;
+use berth_core::model::{Node, Pod, Taint, TaintEffect, Toleration, TolerationOperator};
+use berth_core::plugins::Plugin;
+use serde_json::{Value, json};
+
+/// The hard taints of `node` that `pod` does not tolerate.
+pub(super) fn in_the_way<'a>(pod: &'a Pod, node: &'a Node) -> impl Iterator<Item = &'a Taint> {
+    let hard = node.taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule);
+    hard.filter(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)))
+}
+
+/// One toleration more, for taints that people put on nodes. What a node's condition says is not for pods to tolerate.
+pub(super) fn tolerate(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
+    let mut wanted: Vec<(Toleration, u64)> = Vec::new();
+    for view in scene.only(&[Plugin::TaintToleration]) {
+        let taints: Vec<&Taint> = in_the_way(scene.pod, view.node).collect();
+        let Some(toleration) = one_for(&taints).filter(|_| !taints.iter().any(|taint| is_condition(taint))) else {
+            continue;
+        };
+        match wanted.iter_mut().find(|(known, _)| *known == toleration) {
+            Some((_, nodes)) => *nodes += 1,
+            None => wanted.push((toleration, 1)),
+        }
+    }
+    // What most nodes ask for comes first; of equals, the first by node.
+    wanted.sort_by_key(|(_, nodes)| std::cmp::Reverse(*nodes));
+    wanted.into_iter().take(GUESSES).map(|(toleration, _)| toleration_draft(scene.pod, toleration)).collect()
+}
+
+/// The narrowest toleration that does for all of `taints`, if they have one key.
+pub(super) fn one_for(taints: &[&Taint]) -> Option<Toleration> {
+    let first = taints.first()?;
+    let same = |of: fn(&Taint, &Taint) -> bool| taints.iter().all(|taint| of(taint, first));
+    if !same(|a, b| a.key == b.key) {
+        return None;
+    }
+    let equal = same(|a, b| a.value == b.value);
+    Some(Toleration {
+        key: first.key.clone(),
+        operator: if equal { TolerationOperator::Equal } else { TolerationOperator::Exists },
+        value: if equal { first.value.clone() } else { "".into() },
+        effect: same(|a, b| a.effect == b.effect).then_some(first.effect),
+    })
+}
+
+pub(super) fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
+    let equal = toleration.operator == TolerationOperator::Equal;
+    let mut to = json!({"key": &*toleration.key, "operator": if equal { "Equal" } else { "Exists" }});
+    let mut spelled = toleration.key.to_string();
+    if equal {
+        to["value"] = json!(&*toleration.value);
+        if !toleration.value.is_empty() {
+            spelled = format!("{spelled}={}", toleration.value);
+        }
+    }
+    if let Some(effect) = toleration.effect {
+        to["effect"] = json!(format!("{effect:?}"));
+        spelled = format!("{spelled}:{effect:?}");
+    }
+    Draft {
+        kind: ChangeKind::Tolerate,
+        edit: Edit::of_pod(pod, |shape| shape.tolerations.push(toleration)),
+        field: format!("spec.tolerations[{}]", pod.shape.tolerations.len()),
+        from: Value::Null,
+        to,
+        text: format!("tolerate the taint {spelled}"),
+        weight: 0,
+    }
+}
+
+/// Whether the taint says what state the node is in: it goes when the state does.
+pub(super) fn is_condition(taint: &Taint) -> bool {
+    const OF_AUTOSCALER: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"];
+    taint.key.starts_with("node.kubernetes.io/")
+        || taint.key.starts_with("node.cloudprovider.kubernetes.io/")
+        || OF_AUTOSCALER.contains(&&*taint.key)
+}
+
+/// A node without the taints that are in the way: because someone takes them away, or because the node recovers.
+pub(super) fn remove(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
+    scene.only(&[Plugin::TaintToleration]).take(GUESSES).filter_map(|view| removal(scene.pod, view)).collect()
+}
+
+fn removal(pod: &Pod, view: &View<'_>) -> Option<Draft> {
+    let taints: Vec<Taint> = in_the_way(pod, view.node).cloned().collect();
+    let conditions = taints.iter().filter(|taint| is_condition(taint)).count();
+    let (kind, name) =
+        (if conditions == 0 { ChangeKind::RemoveTaint } else { ChangeKind::RecoverNode }, &view.node.name);
+    let spelled: Vec<String> = taints.iter().map(spell).collect();
+    let text = match kind {
+        _ if conditions != 0 && conditions != taints.len() => return None,
+        ChangeKind::RecoverNode => format!("{name} recovers and loses the taint {}", spelled.join(", ")),
+        _ => format!("take the taint {} from {name}", spelled.join(", ")),
+    };
+    let list = |taints: &[Taint]| -> Value { taints.iter().map(spell).collect() };
+    let left: Vec<Taint> = view.node.taints.iter().filter(|taint| !taints.contains(taint)).cloned().collect();
+    Some(Draft {
+        kind,
+        field: "spec.taints".to_owned(),
+        from: list(&view.node.taints),
+        to: list(&left),
+        edit: Edit::of_node(view.node, |node| node.taints = left.into()),
+        text,
+        weight: taints.len() as u64 - 1,
+    })
+}
+
+/// A taint as kubectl writes it: `key=value:Effect`.
+fn spell(taint: &Taint) -> String {
+    let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+    format!("{}{value}:{:?}", taint.key, taint.effect)
+}

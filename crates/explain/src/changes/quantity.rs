@@ -1,0 +1,94 @@
+//! Amounts of resources by name, and as manifests spell them: exactly.
+
+use berth_core::model::Requests;
+
+/// What `of` has of the resource `name`.
+pub(super) fn amount(of: &Requests, name: &str) -> i64 {
+    match name {
+        "cpu" => of.milli_cpu,
+        "memory" => of.memory,
+        "ephemeral-storage" => of.ephemeral_storage,
+        scalar => of.scalar(scalar).unwrap_or(0),
+    }
+}
+
+/// Sets what `of` has of the resource `name`.
+pub(super) fn set_amount(of: &mut Requests, name: &str, amount: i64) {
+    match name {
+        "cpu" => of.milli_cpu = amount,
+        "memory" => of.memory = amount,
+        "ephemeral-storage" => of.ephemeral_storage = amount,
+        scalar => of.set_scalar(scalar.into(), amount),
+    }
+}
+
+/// `amount` of the resource `name` as a manifest spells it, exactly: `1500m`, `3Gi`, `3220000000`.
+pub(super) fn spelled(name: &str, amount: i64) -> String {
+    const UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    match name {
+        "cpu" if amount % 1000 != 0 => format!("{amount}m"),
+        "cpu" => (amount / 1000).to_string(),
+        _ if is_bytes(name) => {
+            let exponent = (1..7).rev().find(|e| amount != 0 && amount % (1 << (10 * e)) == 0).unwrap_or(0);
+            format!("{}{}", amount >> (10 * exponent), UNITS[exponent])
+        }
+        _ => amount.to_string(),
+    }
+}
+
+/// The same for people: bytes that no unit divides come with about how much they are.
+pub(super) fn told(name: &str, amount: i64) -> String {
+    let exact = spelled(name, amount);
+    let rough = |exponent: u32, unit: &str| {
+        let tenths = (i128::from(amount) * 10) >> (10 * exponent);
+        format!("{exact} (about {}.{}{unit})", tenths / 10, tenths % 10)
+    };
+    match amount {
+        _ if !is_bytes(name) || amount % (1 << 20) == 0 => exact,
+        _ if amount >= 1 << 30 => rough(3, "Gi"),
+        _ if amount >= 1 << 20 => rough(2, "Mi"),
+        _ => exact,
+    }
+}
+
+fn is_bytes(name: &str) -> bool {
+    matches!(name, "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_spelled_exactly() {
+        let table = [
+            ("cpu", 1500, "1500m"),
+            ("cpu", 2000, "2"),
+            ("cpu", 0, "0"),
+            ("memory", 3 << 30, "3Gi"),
+            ("memory", 1536 << 20, "1536Mi"),
+            ("memory", 3_220_000_000, "3220000000"),
+            ("memory", 0, "0"),
+            ("hugepages-2Mi", 64 << 20, "64Mi"),
+            ("example.com/gpu", 1024, "1024"),
+        ];
+        for (name, amount, want) in table {
+            assert_eq!(spelled(name, amount), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn odd_bytes_come_with_about_how_much_they_are() {
+        let table = [
+            ("memory", 3_220_000_000, "3220000000 (about 2.9Gi)"),
+            ("memory", 5_000_000, "5000000 (about 4.7Mi)"),
+            ("memory", 3 << 30, "3Gi"),
+            ("memory", 1536 << 20, "1536Mi"),
+            ("memory", 1000, "1000"),
+            ("cpu", 250, "250m"),
+        ];
+        for (name, amount, want) in table {
+            assert_eq!(told(name, amount), want);
+        }
+    }
+}

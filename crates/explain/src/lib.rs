@@ -1,0 +1,95 @@
+//! Why a pod does not fit, or where it would go: each pending pod judged alone against the cluster as given.
+//!
+//! The answers are the engine's own; here they are put into the form that machines read, and given the detail that
+//! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
+//!
+//! ```text
+//!  detail      the facts behind a reason
+//!  preemption  what evicting others would do
+//!  changes/    the smallest changes that would place a pod
+//!  next        when it is tried next
+//!  further     both of these, and all that stands in the way on one node, added to a report
+//! ```
+
+pub mod changes;
+mod detail;
+mod further;
+mod next;
+mod preemption;
+mod report;
+
+pub use detail::{Detail, detail, hard_taints};
+pub use further::{SEARCHED, add_changes, add_why};
+pub use next::Next;
+pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
+pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
+
+use berth_core::cycle::{self, Explanation, Judgement, NodeAnswer};
+use berth_core::model::{Pod, PodKey, Str};
+use berth_core::profile::CompiledProfile;
+use berth_simulate::{Cluster, not_served, serving};
+use std::sync::Arc;
+
+/// What upstream says where there is no node at all.
+const NO_NODES: &str = "no nodes available to schedule pods";
+
+/// Explains every pending pod of `cluster`, or only the one named `only`; sorted by namespace and name.
+pub fn explain(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], only: Option<&PodKey>) -> Report {
+    explain_those(cluster, profiles, |pod| only.is_none_or(|key| pod.key == *key))
+}
+
+/// Explains the pending pods of `cluster` that are `wanted`; sorted by namespace and name.
+pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wanted: impl Fn(&Pod) -> bool) -> Report {
+    let ledger = cluster.ledger();
+    let wanted = cluster.pending().into_iter().filter(|pod| wanted(pod));
+    let pods = wanted.map(|pod| match serving(profiles, pod) {
+        None => PodReport::held(pod, None, not_served(profiles, pod)),
+        Some(profile) => {
+            let explanation = cycle::explain(profile, &ledger, &Arc::new(Pod::clone(pod)));
+            from_engine(pod, &profile.name, explanation)
+        }
+    });
+    Report { pods: pods.collect() }
+}
+
+/// What the engine says, in the form that machines read.
+fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport {
+    let judgement = match explanation {
+        Explanation::Failed(text) => return PodReport::held(pod, Some(profile.clone()), text.to_string()),
+        Explanation::Gated(reason) | Explanation::Held(reason) => {
+            return PodReport::held(pod, Some(profile.clone()), reason);
+        }
+        Explanation::Judged(judgement) => judgement,
+    };
+    let Judgement { feasible, diagnosis, nodes } = judgement;
+    let message = match diagnosis {
+        Some(diagnosis) => Some(diagnosis.to_string()),
+        None if feasible == 0 => Some(NO_NODES.to_owned()),
+        None => None,
+    };
+    PodReport {
+        namespace: pod.key.namespace.clone(),
+        name: pod.key.name.clone(),
+        profile: Some(profile.clone()),
+        feasible,
+        message,
+        preemption: None,
+        reason: None,
+        nodes: Some(nodes.into_iter().map(|(name, answer)| of_node(name, answer)).collect()),
+        why: None,
+        changes: None,
+        next: None,
+    }
+}
+
+fn of_node(name: Str, answer: NodeAnswer) -> NodeReport {
+    match answer {
+        NodeAnswer::Refused { plugin, code, reasons } => {
+            NodeReport::Refused { name, plugin: plugin.name(), code: code.as_str(), reasons }
+        }
+        NodeAnswer::Fits { scores, total } => {
+            let scores = scores.into_iter().map(|s| (s.score.name(), s.weighted)).collect();
+            NodeReport::Scored { name, scores, total }
+        }
+    }
+}

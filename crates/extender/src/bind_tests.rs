@@ -1,0 +1,273 @@
+//! Binds by an extender: however it fails, a pod ends bound by that extender to that node, or not at all.
+
+use super::testing::{Act, Request, Rig, Server, local, settings};
+use berth_cluster::bind::{BindRequest, WorkerId};
+use berth_core::io::{AttemptId, BindOutcome, Input};
+use berth_testing::{Reply, until};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const WORKER: WorkerId = WorkerId(4);
+const SHORT: Duration = Duration::from_millis(200);
+
+/// The pod as the API server has it.
+#[derive(Clone)]
+struct Truth(Arc<Mutex<Seen>>);
+
+#[derive(Clone)]
+enum Seen {
+    Pod(Value),
+    Code(u16),
+}
+
+impl Truth {
+    fn unbound() -> Self {
+        Self(Arc::new(Mutex::new(Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {}})))))
+    }
+
+    fn bind(&self, node: &str) {
+        *self.0.lock().unwrap() = Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {"nodeName": node}}));
+    }
+
+    fn code(&self, code: u16) {
+        *self.0.lock().unwrap() = Seen::Code(code);
+    }
+
+    async fn rig(&self) -> Rig {
+        let truth = self.clone();
+        Rig::with(local(), move |asked| {
+            assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/api/v1/namespaces/ns/pods/p"));
+            let reply = truth.0.lock().unwrap().clone();
+            async move {
+                match reply {
+                    Seen::Pod(pod) => Reply::json(200, pod),
+                    Seen::Code(code) => Reply::status(code, "no"),
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Rig {
+    fn bind(&self, attempt: u64) {
+        let request = BindRequest { attempt: AttemptId(attempt), pod: self.pod("p"), node: "n1".into() };
+        self.lanes.bind(WORKER, "prof", &"ext".into(), request);
+    }
+
+    async fn outcome(&mut self) -> BindOutcome {
+        match self.next().await {
+            Input::BindEnded { attempt: AttemptId(1), outcome } => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn check(request: &Request) {
+    assert_eq!(request.path, "/scheduler/bind");
+    assert_eq!(request.body, json!({"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n1"}));
+}
+
+fn refused(message: &str) -> BindOutcome {
+    BindOutcome::Refused { message: message.into() }
+}
+
+#[tokio::test]
+async fn a_decoded_answer_ends_a_bind() {
+    for (reply, want) in [
+        (json!({"Error": ""}), BindOutcome::Bound),
+        (json!({}), BindOutcome::Bound),
+        (json!(null), BindOutcome::Bound),
+        (json!({"error": "node\nfull"}), refused("node full")),
+    ] {
+        let told = reply.clone();
+        let server = Server::start(move |request| {
+            check(request);
+            Act::Json(told.clone())
+        })
+        .await;
+        let mut rig = Truth::unbound().rig().await;
+        rig.configure(settings(&server.url(), SHORT * 20));
+        rig.bind(1);
+        assert_eq!(rig.outcome().await, want, "{reply}");
+        assert_eq!(server.asked().len(), 1);
+        assert!(rig.api.requests().is_empty());
+        assert!(rig.lanes.revoke(WORKER).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_sent_or_not_taken_is_refused_and_may_go_elsewhere() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut rig = Truth::unbound().rig().await;
+    rig.configure(settings(&format!("http://{free}"), SHORT * 20));
+    rig.bind(1);
+    let BindOutcome::Refused { message } = rig.outcome().await else { panic!() };
+    assert!(message.contains("no connection to"), "{message}");
+    for code in [400, 401, 403, 404, 422, 429] {
+        let server = Server::start(move |_| Act::Status(code, "")).await;
+        rig.configure(settings(&server.url(), SHORT * 20));
+        rig.bind(1);
+        let BindOutcome::Refused { message } = rig.outcome().await else { panic!("{code}") };
+        assert!(message.contains(&format!("code {code}")), "{message}");
+    }
+    assert!(rig.api.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_outcome_that_is_not_known_is_read_back_and_the_same_is_sent_again() {
+    for fault in [
+        Act::Hang,
+        Act::Reset,
+        Act::Status(500, ""),
+        Act::Status(302, "location: /\r\n"),
+        Act::body("junk"),
+        Act::body("{\"Error\":"),
+    ] {
+        let truth = Truth::unbound();
+        let (bound, told) = (truth.clone(), fault.clone());
+        let server = Server::start(move |request| {
+            check(request);
+            match request.number {
+                0 | 1 => told.clone(),
+                // An error now is no proof: the first may still land.
+                2 => Act::Json(json!({"Error": "it is being bound already"})),
+                _ => {
+                    bound.bind("n1");
+                    Act::Json(json!({"Error": ""}))
+                }
+            }
+        })
+        .await;
+        let mut rig = truth.rig().await;
+        let mut settings = settings(&server.url(), SHORT);
+        settings.open_for = Duration::from_millis(50);
+        rig.configure(settings);
+        rig.bind(1);
+        assert_eq!(rig.outcome().await, BindOutcome::Unknown, "{fault:?}");
+        assert_eq!(rig.lanes.health("prof")[0].unsettled_binds, 1);
+        assert_eq!(rig.outcome().await, BindOutcome::Bound, "{fault:?}");
+        assert_eq!(server.asked().len(), 4);
+        until("it is settled", || rig.lanes.health("prof")[0].unsettled_binds == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn the_pod_itself_ends_it() {
+    for (code, node, want) in [
+        (200, "n1", BindOutcome::Bound),
+        (200, "n2", BindOutcome::BoundElsewhere { node: Some("n2".into()) }),
+        (404, "", BindOutcome::PodGone),
+    ] {
+        let truth = Truth::unbound();
+        let found = truth.clone();
+        let server = Server::start(move |_| {
+            if code == 200 {
+                found.bind(node);
+            } else {
+                found.code(code);
+            }
+            Act::Reset
+        })
+        .await;
+        let mut rig = truth.rig().await;
+        rig.configure(settings(&server.url(), SHORT));
+        rig.bind(1);
+        assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+        assert_eq!(rig.outcome().await, want);
+        assert_eq!(server.asked().len(), 1, "nothing is sent to a pod that needs nothing");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_again_before_the_pod_was_read() {
+    let truth = Truth::unbound();
+    truth.code(500);
+    let server = Server::start(|_| Act::Reset).await;
+    let mut rig = truth.rig().await;
+    rig.configure(settings(&server.url(), SHORT));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    until("it is read several times", || rig.api.requests().len() >= 3).await;
+    assert_eq!(server.asked().len(), 1);
+    truth.bind("n1");
+    assert_eq!(rig.outcome().await, BindOutcome::Bound);
+}
+
+#[tokio::test]
+async fn what_the_watch_showed_is_not_followed_any_more() {
+    let server = Server::start(|_| Act::Reset).await;
+    let mut rig = Truth::unbound().rig().await;
+    rig.configure(settings(&server.url(), SHORT));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    rig.lanes.forget(WORKER, AttemptId(1));
+    until("nothing is followed", || rig.lanes.health("prof")[0].unsettled_binds == 0).await;
+    assert!(rig.told.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn without_leadership_nothing_is_sent_and_it_can_be_taken_back() {
+    let server = Server::start(|_| Act::Json(json!({}))).await;
+    let mut rig = Truth::unbound().rig().await;
+    rig.configure(settings(&server.url(), SHORT * 20));
+    rig.gate.shut();
+    rig.bind(1);
+    rig.bind(2);
+    assert_eq!(rig.lanes.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    rig.bind(1);
+    rig.gate.hold_until(tokio::time::Instant::now() + Duration::from_secs(60));
+    rig.gate.admit();
+    assert_eq!(rig.outcome().await, BindOutcome::Bound);
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn an_open_breaker_refuses_binds_that_were_not_sent() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = count.clone();
+    let server = Server::start(move |_| {
+        seen.fetch_add(1, Ordering::SeqCst);
+        Act::Status(404, "")
+    })
+    .await;
+    let mut rig = Truth::unbound().rig().await;
+    let mut settings = settings(&server.url(), SHORT * 20);
+    settings.open_for = Duration::from_secs(600);
+    rig.configure(settings);
+    let mut last = String::new();
+    for n in 0..8 {
+        let pod = berth_core::testing::pending_pod("ns", &format!("p{n}"));
+        let request = BindRequest { attempt: AttemptId(1), pod: Arc::new(pod), node: "n1".into() };
+        rig.lanes.bind(WORKER, "prof", &"ext".into(), request);
+        let BindOutcome::Refused { message } = rig.outcome().await else { panic!() };
+        last = message;
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 5);
+    assert!(last.contains("is not asked to bind at present"), "{last}");
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_what_was_sent_and_reports_the_rest() {
+    let server = Server::start(|request| if request.body["PodName"] == "p" { Act::Hang } else { Act::Reset }).await;
+    let mut rig = Truth::unbound().rig().await;
+    rig.configure(settings(&server.url(), Duration::from_secs(30)));
+    rig.bind(1);
+    until("it is sent", || server.asked().len() == 1).await;
+    let lanes = rig.lanes.clone();
+    let end = tokio::spawn(async move { lanes.shutdown(Duration::from_millis(300)).await });
+    let left = end.await.unwrap();
+    assert_eq!((left.unsent.len(), left.unsettled), (0, 1));
+    rig.bind(2);
+    assert_eq!(rig.next().await, Input::BindRevoked { attempt: AttemptId(2) });
+
+    let mut rig = Truth::unbound().rig().await;
+    rig.configure(settings(&server.url(), Duration::from_secs(30)));
+    rig.gate.shut();
+    rig.bind(1);
+    let left = rig.lanes.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((left.unsent, left.unsettled), (vec![(WORKER, AttemptId(1))], 0));
+    assert!(rig.told.try_recv().is_err());
+}

@@ -1,0 +1,87 @@
+//! The bound on bytes that one profile's calls hold in memory.
+
+use crate::wire::Fault;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that the requests built and the replies read for one profile may hold at once, objects shared with the store
+/// aside.
+pub const PROFILE_BYTES: usize = 16 << 20;
+
+/// Bytes that are left to one profile. Cheap to clone; all clones are one budget.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    limit: usize,
+    held: AtomicUsize,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Account { limit, held: AtomicUsize::new(0) }))
+    }
+
+    /// Bytes held now.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// Begins to hold; what is taken goes back when the holder is dropped.
+    pub fn hold(&self) -> Hold {
+        Hold { budget: self.clone(), held: 0 }
+    }
+}
+
+/// Bytes taken from a [`Budget`].
+#[derive(Debug)]
+pub struct Hold {
+    budget: Budget,
+    held: usize,
+}
+
+impl Hold {
+    /// Takes so many more bytes.
+    ///
+    /// # Errors
+    /// There are not as many left.
+    pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+        let account = &self.budget.0;
+        let before = account.held.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > account.limit {
+            account.held.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Fault::Full { limit: account.limit });
+        }
+        self.held += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.budget.0.held.fetch_sub(self.held, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_goes_back_and_no_more_is_given_than_there_is() {
+        let budget = Budget::new(100);
+        let mut one = budget.hold();
+        one.take(60).unwrap();
+        let mut two = budget.hold();
+        assert_eq!(two.take(41), Err(Fault::Full { limit: 100 }));
+        two.take(40).unwrap();
+        assert_eq!(budget.held(), 100);
+        drop(one);
+        assert_eq!(budget.held(), 40);
+        two.take(60).unwrap();
+        drop(two);
+        assert_eq!(budget.held(), 0);
+    }
+}

@@ -1,0 +1,222 @@
+//! One call to an extender: POST a body, read the reply as a stream, within a time and a size.
+
+use super::address::AddressPolicy;
+use super::connect::{Connection, Pool};
+use super::error::{Failure, broken, error};
+use super::resolve::{Lookup, Resolver};
+use super::settings::Endpoint;
+use super::settings::Settings;
+use super::tls;
+use super::wire::{Payload, Scanner, Visit};
+use berth_cluster::client::USER_AGENT;
+use berth_core::io::{ExtenderError, ExtenderErrorKind};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long the rest of a body may take for its connection to be used again.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How many bytes may follow a reply for its connection to be used again.
+const REST_BYTES: usize = 64 << 10;
+
+/// What calls need from the process.
+#[derive(Clone)]
+pub(super) struct Net {
+    /// Who may be connected to.
+    pub(super) policy: Arc<AddressPolicy>,
+    /// How names become addresses.
+    pub(super) lookup: Lookup,
+    /// How the endpoints of Services are read.
+    pub(super) kube: kube::Client,
+}
+
+/// One call.
+pub(super) struct Call<'a> {
+    /// The verb's path, without a slash before it.
+    pub(super) path: String,
+    /// The body.
+    pub(super) payload: Payload,
+    /// Longest time for all of it.
+    pub(super) timeout: Duration,
+    /// The largest reply, in bytes.
+    pub(super) limit: u64,
+    /// Whether it may be sent twice without harm.
+    pub(super) is_question: bool,
+    /// Looked at right before it is sent, once there is a connection; false: it is not.
+    pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Calls one extender.
+pub(super) struct Client {
+    pool: Pool,
+    path: String,
+    host: HeaderValue,
+    token: Option<HeaderValue>,
+}
+
+impl Client {
+    /// A client for these settings.
+    ///
+    /// # Errors
+    /// The address is not allowed, or certificates or token cannot be used.
+    pub(super) fn new(settings: &Settings, net: &Net) -> Result<Self, ExtenderError> {
+        let refused = |why: String| error(ExtenderErrorKind::Refused, format!("extender {}: {why}", settings.name));
+        let endpoint = &settings.endpoint;
+        let allowed = match endpoint {
+            Endpoint::Url(url) => net.policy.check_url(url),
+            Endpoint::Service { .. } => net.policy.check_scheme(endpoint.scheme(), &endpoint.host()),
+        };
+        allowed.map_err(|refusal| refused(refusal.to_string()))?;
+        let is_https = endpoint.scheme() == super::address::Scheme::Https;
+        let tls = if is_https {
+            Some(tls::prepare(settings).map_err(|e| error(ExtenderErrorKind::Tls, e.to_string()))?)
+        } else {
+            None
+        };
+        let header = |field: &str, text: &str| {
+            HeaderValue::from_str(text).map_err(|_| refused(format!("{field} has bytes that a header cannot have")))
+        };
+        let token = settings.credentials.token.as_ref();
+        let token = token.map(|token| header("auth.bearerTokenRef", &format!("Bearer {}", token.reveal())));
+        let token = token.transpose()?.map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        let resolver = Resolver::new(endpoint.clone(), net.policy.clone(), net.lookup.clone(), net.kube.clone());
+        Ok(Self {
+            pool: Pool::new(resolver, tls, settings.concurrency),
+            path: endpoint.path().to_owned(),
+            host: header("endpoint", &endpoint.authority())?,
+            token,
+        })
+    }
+
+    /// Makes a call; the visitor that has seen the whole reply is the answer.
+    pub(super) async fn call<V: Visit>(&self, call: &Call<'_>, visit: V) -> Result<V, Failure> {
+        let sent = AtomicBool::new(false);
+        let run = tokio::time::timeout(call.timeout, self.run(call, visit, &sent));
+        run.await.unwrap_or_else(|_| {
+            let why = format!("no answer within {} ms", call.timeout.as_millis());
+            let sent = sent.load(Ordering::Relaxed);
+            Err(Failure { error: error(ExtenderErrorKind::Timeout, why), sent, code: None })
+        })
+    }
+
+    async fn run<V: Visit>(&self, call: &Call<'_>, visit: V, sent: &AtomicBool) -> Result<V, Failure> {
+        let mut connection = self.pool.take(false).await?;
+        loop {
+            let request = self.request(call)?;
+            if !(call.may_go)() {
+                return Err(Failure::unsent(ExtenderErrorKind::Busy, "it was taken back before it was sent"));
+            }
+            sent.store(true, Ordering::Relaxed);
+            let mut failed = match connection.sender.try_send_request(request).await {
+                Ok(response) => return self.read(call, response, connection, visit).await,
+                Err(failed) => failed,
+            };
+            let was_sent = failed.take_message().is_none();
+            let (kind, why) = broken(&failed.into_error());
+            // A server may close a connection that was idle just when we use it: that says nothing about the extender.
+            if connection.is_used && (call.is_question || !was_sent) {
+                sent.store(false, Ordering::Relaxed);
+                connection = self.pool.take(true).await?;
+                continue;
+            }
+            let why = format!("the connection broke before an answer: {why}");
+            return Err(Failure { error: error(kind, why), sent: was_sent, code: None });
+        }
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Request<Payload>, Failure> {
+        let mut request = Request::post(format!("{}/{}", self.path, call.path))
+            .header(HOST, self.host.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json")
+            .header("user-agent", USER_AGENT);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.clone());
+        }
+        request.body(call.payload.clone()).map_err(|e| {
+            Failure::unsent(
+                ExtenderErrorKind::Refused,
+                format!("path {}/{} cannot be asked for: {e}", self.path, call.path),
+            )
+        })
+    }
+
+    async fn read<V: Visit>(
+        &self,
+        call: &Call<'_>,
+        response: Response<Incoming>,
+        connection: Connection,
+        mut visit: V,
+    ) -> Result<V, Failure> {
+        let (head, mut body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(not_ok(head.status));
+        }
+        let too_large = || {
+            let why = format!("the reply has more than {} bytes", call.limit);
+            Failure::sent(ExtenderErrorKind::InvalidReply, why)
+        };
+        let declared = head.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        if declared.is_some_and(|length| length > call.limit) {
+            return Err(too_large());
+        }
+        let invalid = |fault: super::wire::Fault| {
+            let kind = if fault.is_size() { ExtenderErrorKind::Busy } else { ExtenderErrorKind::InvalidReply };
+            Failure::sent(kind, format!("the reply cannot be used: {fault}"))
+        };
+        let (mut scanner, mut read) = (Scanner::default(), 0_u64);
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let frame = frame.map_err(|e| {
+                let (kind, why) = broken(&e);
+                Failure::sent(kind, format!("the reply broke off after {read} bytes: {why}"))
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            read += data.len() as u64;
+            if read > call.limit {
+                return Err(too_large());
+            }
+            scanner.feed(&data, &mut visit).map_err(invalid)?;
+            if scanner.is_done() {
+                break;
+            }
+        }
+        scanner.finish(&mut visit).map_err(invalid)?;
+        // What follows the value is nothing to wait for, as upstream has it; the connection is good where little does.
+        if tokio::time::timeout(PATIENCE, ends_soon(body)).await == Ok(true) {
+            self.pool.put(connection);
+        }
+        Ok(visit)
+    }
+}
+
+/// Reads the rest of a body; false: it is long, or broken.
+async fn ends_soon(mut body: Incoming) -> bool {
+    let mut left = REST_BYTES;
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let Ok(frame) = frame else { return false };
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        if length > left {
+            return false;
+        }
+        left -= length;
+    }
+    true
+}
+
+/// An answer that is not 200; redirects are not followed.
+fn not_ok(status: StatusCode) -> Failure {
+    let kind = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ExtenderErrorKind::Unauthorized,
+        _ => ExtenderErrorKind::Status,
+    };
+    Failure { code: Some(status.as_u16()), ..Failure::sent(kind, format!("code {}", status.as_u16())) }
+}

@@ -1,0 +1,134 @@
+//! Connections to an extender: made to a checked address, kept while they are of use.
+
+use super::error::{Failure, broken};
+use super::resolve::Resolver;
+use super::tls::Tls;
+use super::wire::Payload;
+use berth_core::io::ExtenderErrorKind;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper::rt::{Read, Write};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+
+/// Addresses tried for one call.
+const ADDRESSES: usize = 3;
+
+/// Longest wait for one address while there are others.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a connection is kept that is not used: less than servers commonly keep theirs.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Bytes that a connection buffers of what it reads, and the most that a reply's headers may have.
+const BUFFER: usize = 64 << 10;
+
+/// A connection, and the task that moves its bytes.
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<Payload>,
+    /// Whether a call was made on it before: its server may be closing it.
+    pub(super) is_used: bool,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Makes connections to one extender and keeps idle ones.
+pub(super) struct Pool {
+    resolver: Resolver,
+    tls: Option<Tls>,
+    most: usize,
+    idle: Mutex<Vec<(Instant, Connection)>>,
+}
+
+impl Pool {
+    /// A pool that keeps so many idle connections at most.
+    pub(super) fn new(resolver: Resolver, tls: Option<Tls>, most: usize) -> Self {
+        Self { resolver, tls, most, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// A connection that can be used: an idle one, unless a new one is asked for.
+    pub(super) async fn take(&self, new: bool) -> Result<Connection, Failure> {
+        if !new {
+            while let Some(mut connection) = self.pop() {
+                if connection.sender.ready().await.is_ok() {
+                    return Ok(connection);
+                }
+            }
+        }
+        self.connect().await
+    }
+
+    fn pop(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        idle.retain(|(since, connection)| now - *since < IDLE && !connection.sender.is_closed());
+        idle.pop().map(|(_, connection)| connection)
+    }
+
+    /// Gives back a connection whose call was answered whole.
+    pub(super) fn put(&self, mut connection: Connection) {
+        connection.is_used = true;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < self.most && !connection.sender.is_closed() {
+            idle.push((Instant::now(), connection));
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let addresses = self.resolver.addresses().await?;
+        let tried = &addresses[..addresses.len().min(ADDRESSES)];
+        let mut failure = None;
+        for (at, address) in tried.iter().enumerate() {
+            let connected = if at + 1 == tried.len() {
+                self.connect_to(*address).await
+            } else {
+                let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.connect_to(*address));
+                connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            };
+            match connected {
+                Ok(connection) => return Ok(connection),
+                Err(e) => failure = Some(e),
+            }
+        }
+        self.resolver.forget().await;
+        let (kind, why) = failure.map_or((ExtenderErrorKind::Connection, String::new()), |e| broken(&e));
+        Err(Failure::unsent(kind, format!("no connection to {}: {why}", list(tried))))
+    }
+
+    async fn connect_to(&self, address: SocketAddr) -> io::Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        match &self.tls {
+            None => handshake(TokioIo::new(stream)).await,
+            Some(tls) => {
+                let connector = TlsConnector::from(tls.config.clone());
+                handshake(TokioIo::new(connector.connect(tls.server_name.clone(), stream).await?)).await
+            }
+        }
+    }
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+async fn handshake<T: Read + Write + Send + Unpin + 'static>(io: T) -> io::Result<Connection> {
+    let (sender, driver) =
+        Builder::new().max_buf_size(BUFFER).max_headers(64).handshake(io).await.map_err(io::Error::other)?;
+    // How it ends is told to whoever waits for an answer.
+    let task = tokio::spawn(async move {
+        let _ended = driver.await;
+    });
+    Ok(Connection { sender, is_used: false, task })
+}

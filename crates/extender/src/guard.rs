@@ -1,0 +1,272 @@
+//! One extender of one profile: its client behind a limit of calls at a time and a breaker for each verb.
+
+use super::breaker::{Breaker, Change, Pass};
+use super::client::{Call, Client, Net};
+use super::error::Failure;
+use super::settings::{Settings, Verb, VerbSettings};
+use super::stats::{ExtenderHealth, VerbStats};
+use super::wire::{NodeForm, Payload, Visit, reply_limit};
+use berth_core::io::{ExtenderError, ExtenderErrorKind};
+use berth_core::model::Str;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+/// Calls that may wait for others to end: a whole worker's parked attempts, and no more.
+const WAITING: usize = 256;
+
+/// What a breaker did, and the failure that made it.
+pub(super) type OnChange = Box<dyn Fn(Verb, Change, Option<&ExtenderError>) + Send + Sync>;
+
+/// What can be exchanged while calls are under way.
+pub(super) struct Live {
+    pub(super) settings: Settings,
+    client: Result<Client, ExtenderError>,
+    slots: Semaphore,
+}
+
+#[derive(Debug)]
+struct VerbState {
+    breaker: Mutex<Breaker>,
+    stats: VerbStats,
+}
+
+/// One extender of one profile.
+pub(super) struct Extender {
+    pub(super) name: Str,
+    live: RwLock<Arc<Live>>,
+    verbs: BTreeMap<Verb, VerbState>,
+    waiting: AtomicUsize,
+    in_flight: AtomicUsize,
+    unknown_names: AtomicU64,
+    unsettled: AtomicUsize,
+    on_change: OnChange,
+}
+
+/// One call of a verb.
+pub(super) struct Ask<'a, V> {
+    pub(super) verb: Verb,
+    /// The pod's uid.
+    pub(super) pod: &'a Str,
+    pub(super) payload: Payload,
+    pub(super) visit: V,
+    /// Looked at right before it is sent, once there is a connection; false: it is not.
+    pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Live {
+    fn new(settings: Settings, net: &Net) -> Arc<Self> {
+        let client = Client::new(&settings, net);
+        let slots = Semaphore::new(settings.concurrency.max(1));
+        Arc::new(Self { settings, client, slots })
+    }
+}
+
+/// A pass that goes back when its call is dropped.
+struct Held<'a> {
+    breaker: &'a Mutex<Breaker>,
+    pass: Option<Pass>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            lock(self.breaker).abandoned(&pass);
+        }
+    }
+}
+
+/// One more, until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(counter: &'a AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
+    breaker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Extender {
+    pub(super) fn new(settings: Settings, net: &Net, on_change: OnChange) -> Self {
+        let state = || VerbState { breaker: Mutex::new(Breaker::new(settings.open_for)), stats: VerbStats::default() };
+        Self {
+            name: settings.name.clone(),
+            verbs: Verb::ALL.into_iter().map(|verb| (verb, state())).collect(),
+            live: RwLock::new(Live::new(settings, net)),
+            waiting: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            unknown_names: AtomicU64::new(0),
+            unsettled: AtomicUsize::new(0),
+            on_change,
+        }
+    }
+
+    /// Goes on with other settings; calls under way end by the old ones.
+    pub(super) fn replace(&self, settings: Settings, net: &Net) {
+        if self.live().settings == settings {
+            return;
+        }
+        for state in self.verbs.values() {
+            lock(&state.breaker).set_open_for(settings.open_for);
+        }
+        let live = Live::new(settings, net);
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
+    }
+
+    /// The settings of now.
+    pub(super) fn live(&self) -> Arc<Live> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How nodes are sent to it.
+    pub(super) fn form(&self) -> NodeForm {
+        self.live().settings.form
+    }
+
+    /// Counts names in a reply that were not asked about.
+    pub(super) fn met_unknown(&self, names: usize) {
+        self.unknown_names.fetch_add(names as u64, Ordering::Relaxed);
+    }
+
+    /// One bind more, or less, of unknown outcome.
+    pub(super) fn unsettled(&self) -> &AtomicUsize {
+        &self.unsettled
+    }
+
+    /// Makes a call and makes of the visitor what was asked for; an error of `finish` is one that the extender told.
+    pub(super) async fn call<V: Visit, R>(
+        &self,
+        ask: Ask<'_, V>,
+        finish: impl FnOnce(V) -> Result<R, ExtenderError>,
+    ) -> Result<R, Failure> {
+        let (live, verb) = (self.live(), ask.verb);
+        let state = &self.verbs[&verb];
+        let result = self.guarded(&live, state, ask).await.and_then(|visit| finish(visit).map_err(Failure::from));
+        match &result {
+            Ok(_) => state.stats.answered(),
+            Err(failure) => state.stats.failed(&failure.error),
+        }
+        result
+    }
+
+    async fn guarded<V: Visit>(&self, live: &Live, state: &VerbState, ask: Ask<'_, V>) -> Result<V, Failure> {
+        let client = live.client.as_ref().map_err(|error| Failure::from(error.clone()))?;
+        let Some(settings) = live.settings.verbs.get(&ask.verb) else {
+            let why = format!("extender {} has no verb {}", self.name, ask.verb.as_str());
+            return Err(Failure::unsent(ExtenderErrorKind::Refused, why));
+        };
+        {
+            // Whoever is turned away need not wait for a slot.
+            let (mut breaker, now) = (lock(&state.breaker), Instant::now());
+            if !breaker.would_pass(ask.pod, now) {
+                breaker.turned_away(ask.pod);
+                return Err(self.left_alone(ask.verb));
+            }
+        }
+        let _slot = self.slot(live, settings).await?;
+        let pass = lock(&state.breaker).ask(ask.pod, Instant::now());
+        let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.left_alone(ask.verb))?) };
+        let limit = reply_limit(live.settings.form, ask.payload.len());
+        let call = Call {
+            path: settings.path.clone(),
+            payload: ask.payload,
+            timeout: settings.timeout,
+            limit,
+            is_question: ask.verb != Verb::Bind,
+            may_go: ask.may_go,
+        };
+        let _flight = Counted::new(&self.in_flight);
+        let start = Instant::now();
+        let result = client.call(&call, ask.visit).await.map_err(|failure| named(failure, live, settings));
+        state.stats.took(start.elapsed());
+        if let Some(pass) = held.pass.take() {
+            self.tell_breaker(ask.verb, state, &pass, result.as_ref().err());
+        }
+        result
+    }
+
+    /// Waits for its turn among the calls of this extender, as long as a call may take at most.
+    async fn slot<'l>(&self, live: &'l Live, verb: &VerbSettings) -> Result<SemaphorePermit<'l>, Failure> {
+        if let Ok(slot) = live.slots.try_acquire() {
+            return Ok(slot);
+        }
+        let busy = |why: &str| {
+            let most = live.settings.concurrency;
+            let why =
+                format!("extender {}: {why}: {most} calls are under way, as maxConcurrentRequests allows", self.name);
+            Failure::unsent(ExtenderErrorKind::Busy, why)
+        };
+        let _waits = Counted::new(&self.waiting);
+        if self.waiting.load(Ordering::Relaxed) > WAITING {
+            return Err(busy("too many calls wait"));
+        }
+        match tokio::time::timeout(verb.timeout, live.slots.acquire()).await {
+            Ok(Ok(slot)) => Ok(slot),
+            _ => Err(busy("no call ended in time")),
+        }
+    }
+
+    fn tell_breaker(&self, verb: Verb, state: &VerbState, pass: &Pass, failure: Option<&Failure>) {
+        use ExtenderErrorKind::{Busy, CircuitOpen, Refused, Said};
+        let error = failure.map(|failure| &failure.error);
+        let change = {
+            let mut breaker = lock(&state.breaker);
+            match error.map(|error| error.kind) {
+                None | Some(Said) => breaker.succeeded(pass),
+                Some(Busy | CircuitOpen | Refused) => {
+                    breaker.abandoned(pass);
+                    None
+                }
+                Some(_) => breaker.failed(pass, Instant::now()),
+            }
+        };
+        if let Some(change) = change {
+            (self.on_change)(verb, change, error);
+        }
+    }
+
+    fn left_alone(&self, verb: Verb) -> Failure {
+        let why = format!("extender {} is not asked to {} at present: its last calls failed", self.name, verb.as_str());
+        Failure::unsent(ExtenderErrorKind::CircuitOpen, why)
+    }
+
+    /// How it does.
+    pub(super) fn health(&self) -> ExtenderHealth {
+        let live = self.live();
+        let verbs = live.settings.verbs.keys().filter_map(|verb| Some((*verb, self.verbs.get(verb)?)));
+        ExtenderHealth {
+            name: self.name.clone(),
+            verbs: verbs
+                .map(|(verb, state)| {
+                    let breaker = lock(&state.breaker);
+                    (verb, state.stats.health(breaker.circuit(), breaker.failures()))
+                })
+                .collect(),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+            unknown_names: self.unknown_names.load(Ordering::Relaxed),
+            unsettled_binds: self.unsettled.load(Ordering::Relaxed),
+            unusable: live.client.as_ref().err().cloned(),
+        }
+    }
+}
+
+/// The failure with the call named, as upstream names it.
+fn named(mut failure: Failure, live: &Live, verb: &VerbSettings) -> Failure {
+    let joint = if failure.code.is_some() { "," } else { ":" };
+    let (path, url, why) = (&verb.path, &live.settings.url, &failure.error.message);
+    failure.error.message = format!("failed {path} with extender at URL {url}/{path}{joint} {why}").into();
+    failure
+}

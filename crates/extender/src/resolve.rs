@@ -1,0 +1,152 @@
+//! From an endpoint to the addresses that may be connected to, each checked.
+
+use super::address::{AddressPolicy, Host, Url};
+use super::endpoints::{Service, SliceList, ready_addresses};
+use super::error::Failure;
+use super::settings::Endpoint;
+use berth_cluster::send::Call;
+use berth_core::io::ExtenderErrorKind;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long the endpoints of a Service are taken to be as they were read.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Longest wait for an answer of the API server.
+const READ_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Finds the addresses of a name and port.
+pub(super) type Lookup = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// The system's resolver.
+pub(super) fn system_lookup() -> Lookup {
+    Arc::new(|name, port| Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) }))
+}
+
+/// A look-up that is under way, for all who wait for it.
+type Pending = Shared<BoxFuture<'static, Result<Arc<[SocketAddr]>, Arc<str>>>>;
+
+/// Finds an extender's addresses.
+pub(super) struct Resolver {
+    endpoint: Endpoint,
+    policy: Arc<AddressPolicy>,
+    lookup: Lookup,
+    kube: kube::Client,
+    read: Mutex<Option<(Instant, Arc<[SocketAddr]>)>>,
+    /// One look-up at a time: each takes a thread of the process for as long as a name server is silent, however early
+    /// its call gives up.
+    pending: std::sync::Mutex<Option<Pending>>,
+    turn: AtomicUsize,
+}
+
+impl Resolver {
+    pub(super) fn new(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, kube: kube::Client) -> Self {
+        let (read, pending) = (Mutex::new(None), std::sync::Mutex::new(None));
+        Self { endpoint, policy, lookup, kube, read, pending, turn: AtomicUsize::new(0) }
+    }
+
+    /// The addresses that may be connected to, the one whose turn it is first; at least one.
+    ///
+    /// They are looked up once, checked, and nothing else is connected to: a name that leads elsewhere the next moment
+    /// changes nothing.
+    pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
+        let host = self.endpoint.host();
+        let mut found = match &self.endpoint {
+            Endpoint::Url(Url { host: Host::Address(address), port, .. }) => vec![SocketAddr::new(*address, *port)],
+            Endpoint::Url(Url { host: Host::Name(name), port, .. }) => self.look_up(name, *port).await?,
+            Endpoint::Service { namespace, name, port, .. } => self.endpoints(namespace, name, *port).await?.to_vec(),
+        };
+        let mut refused = None;
+        found.retain(|address| match self.policy.check_address(&host, address.ip()) {
+            Ok(()) => true,
+            Err(refusal) => {
+                refused = Some(refusal);
+                false
+            }
+        });
+        if found.is_empty() {
+            return Err(match refused {
+                Some(refusal) => Failure::unsent(ExtenderErrorKind::Refused, refusal.to_string()),
+                None => Failure::unsent(ExtenderErrorKind::Connection, format!("{host} has no address that is ready")),
+            });
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % found.len();
+        found.rotate_left(turn);
+        Ok(found)
+    }
+
+    /// What was read of the Service no longer holds: one of its addresses did not answer.
+    pub(super) async fn forget(&self) {
+        *self.read.lock().await = None;
+    }
+
+    async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+        let lock = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || {
+            let found = (self.lookup)(name.to_owned(), port);
+            let found = async move { found.await.map(Arc::from).map_err(|e| Arc::from(e.to_string())) };
+            found.boxed().shared()
+        };
+        let pending = lock().get_or_insert_with(begin).clone();
+        let found = pending.clone().await;
+        {
+            let mut current = lock();
+            if current.as_ref().is_some_and(|now| now.ptr_eq(&pending)) {
+                *current = None;
+            }
+        }
+        let found = found.map(|found: Arc<[SocketAddr]>| found.to_vec());
+        found.map_err(|e| Failure::unsent(ExtenderErrorKind::Connection, format!("host {name} is not found: {e}")))
+    }
+
+    async fn endpoints(&self, namespace: &str, name: &str, port: u16) -> Result<Arc<[SocketAddr]>, Failure> {
+        // The lock is held over the reads: those who come meanwhile want the same answer.
+        let mut read = self.read.lock().await;
+        if let Some((at, found)) = &*read
+            && at.elapsed() < FRESH
+        {
+            return Ok(found.clone());
+        }
+        let at = Instant::now();
+        let (service, slices) = tokio::join!(
+            self.get::<Service>(namespace, name, format!("/api/v1/namespaces/{namespace}/services/{name}")),
+            self.get::<SliceList>(namespace, name, slices_path(namespace, name))
+        );
+        let Some(found) = ready_addresses(&service?, &slices?, port) else {
+            let why = format!("Service {namespace}/{name} has no TCP port {port}: correct endpoint.service.port");
+            return Err(Failure::unsent(ExtenderErrorKind::Connection, why));
+        };
+        let found: Arc<[SocketAddr]> = found.into();
+        *read = Some((at, found.clone()));
+        Ok(found)
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(
+        &self,
+        namespace: &str,
+        name: &str,
+        path: String,
+    ) -> Result<T, Failure> {
+        let failed = |why: String| {
+            let why = format!("endpoints of Service {namespace}/{name}: {why}");
+            Failure::unsent(ExtenderErrorKind::Connection, why)
+        };
+        let answer = Call::get(path).send(&self.kube, READ_TIMEOUT).await.map_err(|e| failed(e.to_string()))?;
+        if !answer.is_success() {
+            return Err(failed(answer.message()));
+        }
+        serde_json::from_slice(&answer.body).map_err(|e| failed(e.to_string()))
+    }
+}
+
+fn slices_path(namespace: &str, name: &str) -> String {
+    let selector = format!("kubernetes.io%2Fservice-name%3D{name}");
+    format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector={selector}&limit=100")
+}

@@ -1,0 +1,366 @@
+//! How one extender is reached: `spec.extenders[]` with all its references resolved.
+
+use crate::address::{Host, Scheme, Url, UrlError};
+use crate::wire::NodeForm;
+use berth_api as api;
+use berth_core::model::Str;
+use berth_core::profile::CompiledProfile;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// What an extender can be asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// Take nodes out.
+    Filter,
+    /// Score nodes.
+    Prioritize,
+    /// Change victims.
+    Preempt,
+    /// Bind the pod.
+    Bind,
+}
+
+impl Verb {
+    /// All, in the order in which an attempt comes to them.
+    pub const ALL: [Self; 4] = [Self::Filter, Self::Prioritize, Self::Preempt, Self::Bind];
+
+    /// Its name, as a metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Prioritize => "prioritize",
+            Self::Preempt => "preempt",
+            Self::Bind => "bind",
+        }
+    }
+}
+
+/// How a verb is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerbSettings {
+    /// Its path, without a slash before it.
+    pub path: String,
+    /// Longest time for one whole call.
+    pub timeout: Duration,
+}
+
+/// Where an extender is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// At a URL.
+    Url(Url),
+    /// Behind a Service, at any of its ready endpoints.
+    Service {
+        /// The Service's namespace.
+        namespace: String,
+        /// The Service's name.
+        name: String,
+        /// The Service's port.
+        port: u16,
+        /// How it is spoken to.
+        scheme: Scheme,
+        /// The path before that of a verb, empty or beginning with a slash, without slashes at its end.
+        path: String,
+    },
+}
+
+impl Endpoint {
+    /// How it is spoken to.
+    pub const fn scheme(&self) -> Scheme {
+        match self {
+            Self::Url(url) => url.scheme,
+            Self::Service { scheme, .. } => *scheme,
+        }
+    }
+
+    /// Who it is: the name that a certificate must have.
+    pub fn host(&self) -> Host {
+        match self {
+            Self::Url(url) => url.host.clone(),
+            Self::Service { namespace, name, .. } => Host::Name(format!("{name}.{namespace}.svc")),
+        }
+    }
+
+    /// What the `Host` header says.
+    pub fn authority(&self) -> String {
+        match self {
+            Self::Url(url) => url.authority(),
+            Self::Service { port, .. } => format!("{}:{port}", self.host()),
+        }
+    }
+
+    /// The path before that of a verb.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Url(url) => &url.path,
+            Self::Service { path, .. } => path,
+        }
+    }
+}
+
+/// A text that nobody may read in a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret text.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// What the references of an extender gave, as it stands in the Secrets and ConfigMaps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Credentials {
+    /// Authorities that its certificate is checked against, in PEM form; `None`: the system's.
+    pub authorities: Option<String>,
+    /// The certificate chain and the private key that are shown to it, in PEM form.
+    pub client: Option<(String, Secret)>,
+    /// The token that is sent to it.
+    pub token: Option<Secret>,
+}
+
+/// One extender, ready to be connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Its name in the profile.
+    pub name: Str,
+    /// How messages name it: the URL before the verbs' paths.
+    pub url: Str,
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// The verbs that it has.
+    pub verbs: BTreeMap<Verb, VerbSettings>,
+    /// How nodes are sent to it.
+    pub form: NodeForm,
+    /// Most requests to it at one time, at least 1.
+    pub concurrency: usize,
+    /// How often a call is let through while its breaker is open.
+    pub open_for: Duration,
+    /// Whether anybody may answer in its place.
+    pub skip_verify: bool,
+    /// The name its certificate must have, where it is not the endpoint's host.
+    pub server_name: Option<String>,
+    /// What its references gave.
+    pub credentials: Credentials,
+}
+
+/// Why `spec.extenders[]` does not say how an extender is reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// The URL is not one.
+    #[error("extender {extender}: endpoint.url: {source}")]
+    Url {
+        /// The extender.
+        extender: String,
+        /// What is wrong.
+        #[source]
+        source: UrlError,
+    },
+    /// Neither a URL nor a Service is given.
+    #[error("extender {extender}: endpoint: give either url or service")]
+    Endpoint {
+        /// The extender.
+        extender: String,
+    },
+    /// A ConfigMap or Secret is not there.
+    #[error("extender {extender}: {field}: {kind} {name} is not in the operator's namespace; create it there")]
+    NotFound {
+        /// The extender.
+        extender: String,
+        /// The field that names it.
+        field: &'static str,
+        /// `ConfigMap` or `Secret`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// It has not the key, or the key holds no text.
+    #[error("extender {extender}: {field}: {kind} {name} has no text under the key {key}; add it")]
+    KeyMissing {
+        /// The extender.
+        extender: String,
+        /// The field that names it.
+        field: &'static str,
+        /// `ConfigMap` or `Secret`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// What is under the key cannot be used.
+    #[error("extender {extender}: {field}: {message}")]
+    Certificate {
+        /// The extender.
+        extender: String,
+        /// The field that led to it.
+        field: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl SettingsError {
+    /// The extender's name.
+    pub fn extender(&self) -> &str {
+        match self {
+            Self::Url { extender, .. }
+            | Self::Endpoint { extender }
+            | Self::NotFound { extender, .. }
+            | Self::KeyMissing { extender, .. }
+            | Self::Certificate { extender, .. } => extender,
+        }
+    }
+}
+
+/// The data of a ConfigMap or Secret of the operator's namespace, by kind and name; `None` where it is not there.
+pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<BTreeMap<String, Vec<u8>>>;
+
+/// The objects that an extender names: to be watched, and read for [`Settings::compile`].
+pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
+    let tls = spec.tls.as_ref();
+    let authorities = tls.and_then(|tls| tls.ca_bundle_ref.as_ref()).map(|r| (r.kind, r.name.as_str()));
+    let client = tls.and_then(|tls| tls.client_cert_ref.as_ref()).map(|r| r.name.as_str());
+    let token = spec.auth.as_ref().map(|auth| auth.bearer_token_ref.name.as_str());
+    let secrets = client.into_iter().chain(token).map(|name| (api::BundleKind::Secret, name));
+    authorities.into_iter().chain(secrets).collect()
+}
+
+/// The data of a ConfigMap or Secret, whether it is bytes or text.
+pub fn contents(
+    bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
+    texts: Option<BTreeMap<String, String>>,
+) -> BTreeMap<String, Vec<u8>> {
+    let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0));
+    bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()))).collect()
+}
+
+impl Settings {
+    /// The settings of each extender of `profile`, in the order in which the profile asks them; `specs` is what its spec says.
+    pub fn compile_all(
+        specs: &[api::Extender],
+        profile: &CompiledProfile,
+        lookup: Lookup<'_>,
+    ) -> Vec<Result<Self, SettingsError>> {
+        let spec = |name: &Str| specs.iter().find(|spec| *spec.name == **name);
+        let in_order = profile.extenders.iter().filter_map(|extender| spec(&extender.name));
+        in_order.map(|spec| Self::compile(spec, lookup)).collect()
+    }
+
+    /// Resolves `spec.extenders[]`.
+    ///
+    /// # Errors
+    /// The endpoint is not one, or a reference leads nowhere.
+    pub fn compile(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Self, SettingsError> {
+        let endpoint = endpoint(spec)?;
+        let url = format!("{}://{}{}", endpoint.scheme().as_str(), endpoint.authority(), endpoint.path());
+        let tls = spec.tls.as_ref();
+        Ok(Self {
+            name: spec.name.as_str().into(),
+            url: url.into(),
+            endpoint,
+            verbs: verbs(&spec.verbs),
+            form: match spec.node_payload {
+                api::NodePayload::Full => NodeForm::Full,
+                api::NodePayload::Names => NodeForm::Names,
+            },
+            concurrency: usize::try_from(spec.max_concurrent_requests).unwrap_or(1).max(1),
+            open_for: spec.circuit_breaker.open_for.get(),
+            skip_verify: tls.is_some_and(|tls| tls.mode == api::TlsMode::InsecureSkipVerify),
+            server_name: tls.and_then(|tls| tls.server_name.clone()),
+            credentials: credentials(spec, lookup)?,
+        })
+    }
+}
+
+fn endpoint(spec: &api::Extender) -> Result<Endpoint, SettingsError> {
+    if let Some(url) = &spec.endpoint.url {
+        let url = Url::parse(url);
+        return url.map(Endpoint::Url).map_err(|source| SettingsError::Url { extender: spec.name.clone(), source });
+    }
+    let service = spec.endpoint.service.as_ref();
+    let service = service.ok_or_else(|| SettingsError::Endpoint { extender: spec.name.clone() })?;
+    Ok(Endpoint::Service {
+        namespace: service.namespace.clone(),
+        name: service.name.clone(),
+        port: u16::try_from(service.port).unwrap_or(0),
+        scheme: match service.scheme {
+            api::Scheme::Https => Scheme::Https,
+            api::Scheme::Http => Scheme::Http,
+        },
+        path: service.path.trim_end_matches('/').to_owned(),
+    })
+}
+
+fn verbs(verbs: &api::ExtenderVerbs) -> BTreeMap<Verb, VerbSettings> {
+    let filter = verbs.filter.as_ref().map(|v| (Verb::Filter, &v.path, v.timeout));
+    let prioritize = verbs.prioritize.as_ref().map(|v| (Verb::Prioritize, &v.path, v.timeout));
+    let preempt = verbs.preempt.as_ref().map(|v| (Verb::Preempt, &v.path, v.timeout));
+    let bind = verbs.bind.as_ref().map(|v| (Verb::Bind, &v.path, v.timeout));
+    let given = [filter, prioritize, preempt, bind].into_iter().flatten();
+    given.map(|(verb, path, timeout)| (verb, VerbSettings { path: path.clone(), timeout: timeout.get() })).collect()
+}
+
+/// Reads what an extender's references name.
+struct Reader<'a> {
+    extender: &'a str,
+    lookup: Lookup<'a>,
+}
+
+impl Reader<'_> {
+    fn read(&self, field: &'static str, kind: api::BundleKind, name: &str, key: &str) -> Result<String, SettingsError> {
+        let kind_name = match kind {
+            api::BundleKind::ConfigMap => "ConfigMap",
+            api::BundleKind::Secret => "Secret",
+        };
+        let extender = self.extender.to_owned();
+        let Some(mut data) = (self.lookup)(kind, name) else {
+            return Err(SettingsError::NotFound { extender, field, kind: kind_name, name: name.to_owned() });
+        };
+        data.remove(key).and_then(|bytes| String::from_utf8(bytes).ok()).filter(|text| !text.is_empty()).ok_or_else(
+            || SettingsError::KeyMissing {
+                extender,
+                field,
+                kind: kind_name,
+                name: name.to_owned(),
+                key: key.to_owned(),
+            },
+        )
+    }
+}
+
+fn credentials(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Credentials, SettingsError> {
+    let reader = Reader { extender: &spec.name, lookup };
+    let mut credentials = Credentials::default();
+    if let Some(tls) = &spec.tls {
+        if let Some(bundle) = &tls.ca_bundle_ref {
+            let pem = reader.read("tls.caBundleRef", bundle.kind, &bundle.name, &bundle.key)?;
+            credentials.authorities = Some(pem);
+        }
+        if let Some(pair) = &tls.client_cert_ref {
+            let read = |key| reader.read("tls.clientCertRef", api::BundleKind::Secret, &pair.name, key);
+            credentials.client = Some((read("tls.crt")?, read("tls.key")?.into()));
+        }
+    }
+    if let Some(auth) = &spec.auth {
+        let token = &auth.bearer_token_ref;
+        let text = reader.read("auth.bearerTokenRef", api::BundleKind::Secret, &token.name, &token.key)?;
+        credentials.token = Some(text.trim().to_owned().into());
+    }
+    Ok(credentials)
+}

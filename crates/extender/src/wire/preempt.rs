@@ -1,0 +1,155 @@
+//! The reply to `preempt`: nodes and victims that remain, always by uid.
+
+use super::Fault;
+use super::message::Texts;
+use super::scanner::{Step, Token, Visit};
+use crate::budget::Hold;
+use berth_core::io::NodeVictims;
+use berth_core::model::Str;
+use std::collections::HashMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Reply,
+    Nodes,
+    Victims,
+    Pods,
+    Pod,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Pods,
+    Violations,
+}
+
+/// Reads a reply to `preempt`.
+#[derive(Debug)]
+pub struct PreemptVisitor {
+    texts: Texts,
+    place: Place,
+    field: Field,
+    node: Str,
+    uid: Option<Str>,
+    victims: Vec<Str>,
+    violations: i64,
+    nodes: Vec<NodeVictims>,
+    index: HashMap<Str, usize>,
+}
+
+const fn shape(place: &'static str, wanted: &'static str) -> Fault {
+    Fault::Shape { place, wanted }
+}
+
+impl PreemptVisitor {
+    /// A visitor that keeps names and uids within the budget held.
+    pub fn new(hold: Hold) -> Self {
+        Self {
+            texts: Texts::new(hold),
+            place: Place::Root,
+            field: Field::Pods,
+            node: Str::from(""),
+            uid: None,
+            victims: Vec::new(),
+            violations: 0,
+            nodes: Vec::new(),
+            index: HashMap::new(),
+        }
+    }
+
+    /// The nodes that remain, in the reply's order. Whether they and their victims are there is for the asker to say.
+    pub fn into_reply(self) -> Vec<NodeVictims> {
+        self.nodes
+    }
+
+    fn in_victims(&mut self, token: Token<'_>) -> Result<Step, Fault> {
+        match (token, self.field) {
+            (Token::Key(key), _) if key.eq_ignore_ascii_case("Pods") => self.field = Field::Pods,
+            (Token::Key(key), _) if key.eq_ignore_ascii_case("NumPDBViolations") => self.field = Field::Violations,
+            (Token::Key(_), _) => return Ok(Step::Skip),
+            (Token::EndObject, _) => self.end_node()?,
+            (Token::Null, Field::Pods) => self.victims.clear(),
+            (Token::Null, Field::Violations) => {}
+            (Token::BeginArray, Field::Pods) => {
+                self.victims.clear();
+                self.place = Place::Pods;
+            }
+            (Token::Number(number), Field::Violations) => {
+                self.violations = number.parse().map_err(|_| shape("NumPDBViolations", "a whole number of 64 bits"))?;
+            }
+            (_, Field::Pods) => return Err(shape("Pods", "a list")),
+            (_, Field::Violations) => return Err(shape("NumPDBViolations", "a whole number of 64 bits")),
+        }
+        Ok(Step::Go)
+    }
+
+    fn end_node(&mut self) -> Result<(), Fault> {
+        self.place = Place::Nodes;
+        self.texts.take(size_of::<NodeVictims>() + self.victims.len() * size_of::<Str>())?;
+        let one = NodeVictims {
+            node: self.node.clone(),
+            victims: std::mem::take(&mut self.victims),
+            budget_violations: std::mem::take(&mut self.violations),
+        };
+        if let Some(at) = self.index.get(&self.node) {
+            self.nodes[*at] = one;
+        } else {
+            self.index.insert(self.node.clone(), self.nodes.len());
+            self.nodes.push(one);
+        }
+        Ok(())
+    }
+
+    fn in_pod(&mut self, token: Token<'_>) -> Result<Step, Fault> {
+        match token {
+            Token::Key(key) if key.eq_ignore_ascii_case("UID") => {}
+            Token::Key(_) => return Ok(Step::Skip),
+            Token::Text(uid) => self.uid = Some(self.texts.keep(uid)?),
+            Token::Null => {}
+            Token::EndObject => {
+                self.place = Place::Pods;
+                let uid = self.uid.take().ok_or(shape("a member of Pods", "an object with a UID"))?;
+                self.victims.push(uid);
+                self.texts.take(size_of::<Str>())?;
+            }
+            _ => return Err(shape("UID", "a text")),
+        }
+        Ok(Step::Go)
+    }
+}
+
+impl Visit for PreemptVisitor {
+    fn token(&mut self, token: Token<'_>) -> Result<Step, Fault> {
+        match (self.place, token) {
+            (Place::Root, Token::BeginObject) | (Place::Nodes, Token::EndObject) => self.place = Place::Reply,
+            (Place::Root, Token::Null) => {}
+            (Place::Root, _) => return Err(shape("the reply", "an object")),
+            (Place::Reply, Token::Key(key)) if key.eq_ignore_ascii_case("NodeNameToMetaVictims") => {}
+            (Place::Reply, Token::Key(_)) => return Ok(Step::Skip),
+            (Place::Reply, Token::BeginObject) => self.place = Place::Nodes,
+            (Place::Reply, Token::EndObject) => self.place = Place::Root,
+            (Place::Reply, Token::Null) => {
+                self.nodes.clear();
+                self.index.clear();
+            }
+            (Place::Reply, _) => return Err(shape("NodeNameToMetaVictims", "an object")),
+            (Place::Nodes, Token::Key(node)) => self.node = self.texts.keep(node)?,
+            (Place::Nodes, Token::BeginObject) => {
+                self.victims.clear();
+                self.violations = 0;
+                self.place = Place::Victims;
+            }
+            (Place::Nodes, _) => return Err(shape("the victims of a node", "an object")),
+            (Place::Victims, token) => return self.in_victims(token),
+            (Place::Pods, Token::BeginObject) => {
+                self.uid = None;
+                self.place = Place::Pod;
+            }
+            (Place::Pods, Token::EndArray) => self.place = Place::Victims,
+            (Place::Pods, _) => return Err(shape("a member of Pods", "an object with a UID")),
+            (Place::Pod, token) => return self.in_pod(token),
+        }
+        Ok(Step::Go)
+    }
+}

@@ -1,0 +1,145 @@
+//! Arguments of the plugins that score by the room on nodes.
+
+use crate::error::CompileError;
+use crate::names::{is_dns1123_subdomain, is_qualified_name};
+use berth_api as api;
+use berth_core::model::{Str, is_scalar_resource};
+use berth_core::profile::{FitArgs, FitStrategy, ResourceWeight, ShapePoint};
+
+const FIT: &str = "spec.pluginArgs.nodeResourcesFit";
+const BALANCED: &str = "spec.pluginArgs.nodeResourcesBalancedAllocation";
+
+/// Scores in the API go to 10, in the engine to 100.
+const SHAPE_SCALE: i64 = 10;
+
+/// Lays the arguments of NodeResourcesFit over those of the preset.
+pub(super) fn resources_fit(args: &api::NodeResourcesFitArgs, fit: &mut FitArgs) -> Result<(), CompileError> {
+    fit.ignored_resources = ignored(&args.ignored_resources, "ignoredResources", |name| {
+        is_qualified_name(name) && is_extended_resource(name)
+    })?;
+    fit.ignored_resource_groups =
+        ignored(&args.ignored_resource_groups, "ignoredResourceGroups", is_dns1123_subdomain)?;
+    if let Some(strategy) = &args.strategy {
+        fit.strategy = match strategy.kind {
+            api::ScoringStrategyType::LeastAllocated => FitStrategy::LeastAllocated,
+            api::ScoringStrategyType::MostAllocated => FitStrategy::MostAllocated,
+            api::ScoringStrategyType::RequestedToCapacityRatio => {
+                FitStrategy::RequestedToCapacityRatio(shape(&strategy.shape)?)
+            }
+        };
+        if !matches!(fit.strategy, FitStrategy::RequestedToCapacityRatio(_)) && !strategy.shape.is_empty() {
+            return Err(CompileError::args(
+                format!("{FIT}.strategy.shape"),
+                "is read by type RequestedToCapacityRatio only",
+                "remove shape, or change type",
+            ));
+        }
+        if !strategy.resources.is_empty() {
+            fit.resources = weights(&strategy.resources, &format!("{FIT}.strategy.resources"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The resources that NodeResourcesBalancedAllocation evens out; `present` where none are given.
+pub(super) fn balanced(args: &api::BalancedAllocationArgs, present: Vec<Str>) -> Result<Vec<Str>, CompileError> {
+    let field = format!("{BALANCED}.resources");
+    if args.resources.is_empty() {
+        return Ok(present);
+    }
+    if let Some((i, resource)) = args.resources.iter().enumerate().find(|(_, r)| r.weight != 1) {
+        return Err(CompileError::args(
+            format!("{field}[{i}].weight"),
+            format!(
+                "{} for {}: NodeResourcesBalancedAllocation treats its resources alike",
+                resource.weight, resource.name
+            ),
+            "remove the weight, or set it to 1",
+        ));
+    }
+    Ok(weights(&args.resources, &field)?.into_iter().map(|r| r.name).collect())
+}
+
+fn weights(resources: &[api::ResourceWeight], field: &str) -> Result<Vec<ResourceWeight>, CompileError> {
+    let mut out: Vec<ResourceWeight> = Vec::with_capacity(resources.len());
+    for (i, resource) in resources.iter().enumerate() {
+        let name = resource.name.as_str();
+        let native = matches!(name, "cpu" | "memory" | "ephemeral-storage");
+        let scalar = is_qualified_name(name) && is_scalar_resource(name);
+        if !(native || scalar) {
+            return Err(CompileError::args(
+                format!("{field}[{i}].name"),
+                format!("{name:?} is not a resource that nodes have"),
+                "use cpu, memory, ephemeral-storage, hugepages-… or an extended resource such as nvidia.com/gpu",
+            ));
+        }
+        if !(1..=100).contains(&resource.weight) {
+            return Err(CompileError::args(
+                format!("{field}[{i}].weight"),
+                format!("{} for {name} is out of range", resource.weight),
+                "use 1 to 100",
+            ));
+        }
+        if out.iter().any(|r| &*r.name == name) {
+            return Err(CompileError::args(
+                format!("{field}[{i}].name"),
+                format!("{name:?} is there twice"),
+                "keep one entry for each resource",
+            ));
+        }
+        out.push(ResourceWeight { name: name.into(), weight: i64::from(resource.weight) });
+    }
+    Ok(out)
+}
+
+fn shape(points: &[api::ShapePoint]) -> Result<Vec<ShapePoint>, CompileError> {
+    let field = format!("{FIT}.strategy.shape");
+    if points.is_empty() {
+        return Err(CompileError::args(
+            field,
+            "is empty, and type RequestedToCapacityRatio needs one",
+            "give points, such as [{utilization: 0, score: 0}, {utilization: 100, score: 10}]",
+        ));
+    }
+    for (i, point) in points.iter().enumerate() {
+        if !(0..=100).contains(&point.utilization) {
+            let message = format!("{} is not a percentage", point.utilization);
+            return Err(CompileError::args(format!("{field}[{i}].utilization"), message, "use 0 to 100"));
+        }
+        if !(0..=10).contains(&point.score) {
+            let message = format!("{} is out of range", point.score);
+            return Err(CompileError::args(format!("{field}[{i}].score"), message, "use 0 to 10"));
+        }
+    }
+    if let Some(i) = points.windows(2).position(|pair| pair[0].utilization >= pair[1].utilization) {
+        return Err(CompileError::args(
+            format!("{field}[{}].utilization", i + 1),
+            format!("{} does not lie above {} of the point before", points[i + 1].utilization, points[i].utilization),
+            "sort the points by utilization, and keep one for each",
+        ));
+    }
+    let point = |p: &api::ShapePoint| ShapePoint {
+        utilization: i64::from(p.utilization),
+        score: i64::from(p.score) * SHAPE_SCALE,
+    };
+    Ok(points.iter().map(point).collect())
+}
+
+fn ignored(names: &[String], list: &str, valid: impl Fn(&str) -> bool) -> Result<Vec<Str>, CompileError> {
+    for (i, name) in names.iter().enumerate() {
+        if !valid(name) {
+            let (what, fix) = if list == "ignoredResources" {
+                ("an extended resource", "use a name such as example.com/license; native resources cannot be ignored")
+            } else {
+                ("a group of extended resources", "use what stands before the /, such as example.com")
+            };
+            return Err(CompileError::args(format!("{FIT}.{list}[{i}]"), format!("{name:?} is not {what}"), fix));
+        }
+    }
+    Ok(names.iter().map(|name| name.as_str().into()).collect())
+}
+
+/// Whether `name` is an extended resource: prefixed, and not by Kubernetes itself.
+fn is_extended_resource(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+}

@@ -1,0 +1,83 @@
+//! Arguments of the plugins that look at pods already placed.
+
+use crate::error::CompileError;
+use crate::selectors::label_key;
+use berth_api as api;
+use berth_core::model::SpreadConstraint;
+use berth_core::profile::{InterPodAffinityArgs, SpreadDefaults};
+
+const SPREAD: &str = "spec.pluginArgs.podTopologySpread";
+
+/// The arguments of InterPodAffinity.
+pub(super) fn inter_pod_affinity(args: &api::InterPodAffinityArgs) -> Result<InterPodAffinityArgs, CompileError> {
+    let weight = args.hard_pod_affinity_weight;
+    if !(0..=100).contains(&weight) {
+        let field = "spec.pluginArgs.interPodAffinity.hardPodAffinityWeight";
+        return Err(CompileError::args(field, format!("{weight} is out of range"), "use 0 to 100"));
+    }
+    Ok(InterPodAffinityArgs {
+        hard_weight: i64::from(weight),
+        ignore_preferred_of_existing: args.ignore_preferred_terms_of_existing_pods,
+    })
+}
+
+/// Replaces `defaults` by what `args` say; where they say nothing it stays.
+pub(super) fn spread(args: &api::PodTopologySpreadArgs, defaults: &mut SpreadDefaults) -> Result<(), CompileError> {
+    let list = args.defaulting_type == Some(api::SpreadDefaulting::List);
+    if !list && !args.default_constraints.is_empty() {
+        return Err(CompileError::args(
+            format!("{SPREAD}.defaultingType"),
+            "only List reads defaultConstraints",
+            "set defaultingType: List, or remove defaultConstraints",
+        ));
+    }
+    match args.defaulting_type {
+        None => {}
+        Some(api::SpreadDefaulting::System) => *defaults = SpreadDefaults::System,
+        Some(api::SpreadDefaulting::List) => *defaults = SpreadDefaults::List(constraints(&args.default_constraints)?),
+    }
+    Ok(())
+}
+
+fn constraints(constraints: &[api::SpreadConstraint]) -> Result<Vec<SpreadConstraint>, CompileError> {
+    for (i, constraint) in constraints.iter().enumerate() {
+        let same = |other: &api::SpreadConstraint| {
+            (&other.topology_key, other.when_unsatisfiable) == (&constraint.topology_key, constraint.when_unsatisfiable)
+        };
+        if constraints[..i].iter().any(same) {
+            return Err(CompileError::args(
+                format!("{SPREAD}.defaultConstraints[{i}]"),
+                format!("{} with {:?} is there twice", constraint.topology_key, constraint.when_unsatisfiable),
+                "keep one constraint for each topologyKey and whenUnsatisfiable",
+            ));
+        }
+    }
+    let numbered = constraints.iter().enumerate();
+    numbered.map(|(i, c)| constraint(c, &format!("{SPREAD}.defaultConstraints[{i}]"))).collect()
+}
+
+fn constraint(constraint: &api::SpreadConstraint, field: &str) -> Result<SpreadConstraint, CompileError> {
+    let hard = constraint.when_unsatisfiable == api::WhenUnsatisfiable::DoNotSchedule;
+    let min_domains = constraint.min_domains.unwrap_or(1);
+    for (name, value) in [("maxSkew", constraint.max_skew), ("minDomains", min_domains)] {
+        if value < 1 {
+            let message = format!("{value} is out of range");
+            return Err(CompileError::args(format!("{field}.{name}"), message, "use 1 or more"));
+        }
+    }
+    if constraint.min_domains.is_some() && !hard {
+        let message = "is read with whenUnsatisfiable DoNotSchedule only";
+        let fix = "remove minDomains, or change whenUnsatisfiable";
+        return Err(CompileError::args(format!("{field}.minDomains"), message, fix));
+    }
+    Ok(SpreadConstraint {
+        max_skew: constraint.max_skew,
+        topology_key: label_key(&constraint.topology_key, &format!("{field}.topologyKey"))?,
+        hard,
+        // The plugin derives it for each pod.
+        selector: None,
+        min_domains,
+        honor_affinity: constraint.node_affinity_policy != Some(api::NodeInclusionPolicy::Ignore),
+        honor_taints: constraint.node_taints_policy == Some(api::NodeInclusionPolicy::Honor),
+    })
+}

@@ -1,0 +1,139 @@
+use super::error::CompileError;
+use super::names::{is_dns1123_subdomain, is_namespace_name};
+use super::{args, extenders, plugins, preemption, preset, selectors};
+use berth_api as api;
+use berth_core::model::Str;
+use berth_core::profile::{CompiledProfile, Mode, NamespaceAccess, QueueTimes, Sampling, UnknownFields};
+use std::time::Duration;
+
+/// Resolves the spec of the profile `name` into what a worker runs, or says which field stands in the way.
+///
+/// Names that other profiles claim, and `default-scheduler`, are not looked at: that takes the cluster, and the
+/// operator's options.
+pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledProfile, CompileError> {
+    let mut profile = preset::base(spec.preset, name);
+    profile.scheduler_names = scheduler_names(name, &spec.scheduler_names)?;
+    profile.mode = match spec.mode {
+        api::Mode::Active => Mode::Active,
+        api::Mode::Paused => Mode::Paused,
+    };
+    profile.unknown_fields = match spec.unknown_fields {
+        api::UnknownFields::Warn => UnknownFields::Warn,
+        api::UnknownFields::Hold => UnknownFields::Hold,
+    };
+    plugins::overlay(spec, &mut profile)?;
+    args::overlay(spec, &mut profile)?;
+    nodes(&spec.nodes, &mut profile)?;
+    profile.namespaces = namespaces(&spec.namespaces)?;
+    profile.queue = queue(&spec.queue)?;
+    profile.preemption = preemption::compile(&spec.preemption)?;
+    extenders::compile(&spec.extenders, &mut profile)?;
+    Ok(profile)
+}
+
+fn scheduler_names(name: &str, listed: &[String]) -> Result<Vec<Str>, CompileError> {
+    let fix = "use lower-case letters, digits, - and . between them, at most 253, such as batch-binpack";
+    for (i, listed) in listed.iter().enumerate() {
+        if !is_dns1123_subdomain(listed) {
+            let message = format!("{listed:?} is not a DNS-1123 subdomain, as scheduler names must be");
+            return Err(CompileError::args(format!("spec.schedulerNames[{i}]"), message, fix));
+        }
+    }
+    if !is_dns1123_subdomain(name) {
+        let message = format!("{name:?} is not a DNS-1123 subdomain");
+        return Err(CompileError::args("metadata.name", message, fix));
+    }
+    let mut names: Vec<Str> = match listed {
+        [] => vec![name.into()],
+        listed => listed.iter().map(|n| n.as_str().into()).collect(),
+    };
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn nodes(nodes: &api::Nodes, profile: &mut CompiledProfile) -> Result<(), CompileError> {
+    if let Some(selector) = &nodes.selector {
+        let selector = selectors::label_selector(selector, "spec.nodes.selector")?;
+        profile.node_selector = (!selector.requirements.is_empty()).then_some(selector);
+    }
+    let percentage = u8::try_from(nodes.percentage_to_score).ok().filter(|p| *p <= 100).ok_or_else(|| {
+        let message = format!("{} is not a percentage", nodes.percentage_to_score);
+        CompileError::args(
+            "spec.nodes.percentageToScore",
+            message,
+            "use 1 to 100, or 0 to adapt to the number of nodes",
+        )
+    })?;
+    let min_feasible =
+        u32::try_from(nodes.min_feasible).ok().filter(|n| (1..=100_000).contains(n)).ok_or_else(|| {
+            let message = format!("{} is out of range", nodes.min_feasible);
+            CompileError::args("spec.nodes.minFeasible", message, "use 1 to 100,000")
+        })?;
+    profile.sampling = Sampling { percentage, min_feasible };
+    Ok(())
+}
+
+fn namespaces(namespaces: &api::Namespaces) -> Result<NamespaceAccess, CompileError> {
+    let named = !(namespaces.names.is_empty() && namespaces.match_labels.is_empty());
+    match (namespaces.access, named) {
+        (api::NamespaceAccess::All, false) => return Ok(NamespaceAccess::All),
+        (api::NamespaceAccess::All, true) => {
+            return Err(CompileError::args(
+                "spec.namespaces.access",
+                "All does not read names and matchLabels",
+                "remove them, or set access: Restricted",
+            ));
+        }
+        (api::NamespaceAccess::Restricted, false) => {
+            return Err(CompileError::args(
+                "spec.namespaces.access",
+                "Restricted without names or matchLabels lets no pod use the profile",
+                "give names or matchLabels, or set access: All",
+            ));
+        }
+        (api::NamespaceAccess::Restricted, true) => {}
+    }
+    if let Some((i, name)) = namespaces.names.iter().enumerate().find(|(_, name)| !is_namespace_name(name)) {
+        return Err(CompileError::selector(
+            format!("spec.namespaces.names[{i}]"),
+            format!("{name:?} is not a namespace's name"),
+            "use at most 63 lower-case letters, digits and -",
+        ));
+    }
+    Ok(NamespaceAccess::Restricted {
+        names: namespaces.names.iter().map(|name| name.as_str().into()).collect(),
+        match_labels: selectors::labels(&namespaces.match_labels, "spec.namespaces.matchLabels")?,
+    })
+}
+
+fn queue(queue: &api::Queue) -> Result<QueueTimes, CompileError> {
+    const HOUR: Duration = Duration::from_hours(1);
+    let times = QueueTimes {
+        initial_backoff: queue.initial_backoff.get(),
+        max_backoff: queue.max_backoff.get(),
+        max_unschedulable: queue.max_unschedulable_duration.get(),
+    };
+    let refuse = |field: &str, value: api::Duration, message: &str, fix: &str| {
+        Err(CompileError::args(format!("spec.queue.{field}"), format!("{value} {message}"), fix))
+    };
+    if times.initial_backoff.is_zero() {
+        return refuse("initialBackoff", queue.initial_backoff, "is no wait", "use more than 0s, such as 1s");
+    }
+    if times.max_backoff < times.initial_backoff {
+        let fix = "raise maxBackoff, or lower initialBackoff";
+        return refuse("maxBackoff", queue.max_backoff, "is shorter than initialBackoff", fix);
+    }
+    if times.max_backoff > HOUR {
+        return refuse("maxBackoff", queue.max_backoff, "is too long", "use at most 1h");
+    }
+    if !(Duration::from_secs(30)..=HOUR * 24).contains(&times.max_unschedulable) {
+        let fix = "use 30s to 24h, such as 5m";
+        return refuse("maxUnschedulableDuration", queue.max_unschedulable_duration, "is out of range", fix);
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+#[path = "compile_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+pub use berth_api::Preset;
+
+use berth_core::model::SpreadConstraint;
+use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
+
+/// Weights of the scores in the Default preset, which are kube-scheduler's.
+const DEFAULT_WEIGHTS: [(Score, i64); 7] = [
+    (Score::TaintToleration, 3),
+    (Score::NodeAffinity, 2),
+    (Score::NodeResourcesFit, 1),
+    (Score::PodTopologySpread, 2),
+    (Score::InterPodAffinity, 2),
+    (Score::NodeResourcesBalancedAllocation, 1),
+    (Score::ImageLocality, 1),
+];
+
+/// Weights of the BinPack preset: NodeResourcesFit well above what pulls pods apart.
+const BIN_PACK_WEIGHTS: [(Score, i64); 5] = [
+    (Score::TaintToleration, 3),
+    (Score::NodeAffinity, 2),
+    (Score::NodeResourcesFit, 5),
+    (Score::PodTopologySpread, 1),
+    (Score::InterPodAffinity, 2),
+];
+
+/// Weight of PodTopologySpread in the Spread preset: above every other.
+const SPREAD_WEIGHT: i64 = 5;
+
+/// Domains over which the Spread preset spreads pods without constraints of their own.
+const SPREAD_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
+
+/// Weight of NodePreferAvoidPodsPriority in the default set of scheduler Policies: above all the others together.
+const AVOID_PODS_WEIGHT: i64 = 10_000;
+
+/// What `preset` runs under `name` before any overlay.
+pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
+    let mut profile = CompiledProfile::default_preset(name);
+    match preset {
+        Preset::Default => {}
+        Preset::BinPack => {
+            profile.fit.strategy = FitStrategy::MostAllocated;
+            profile.scores = BIN_PACK_WEIGHTS.to_vec();
+        }
+        Preset::Spread => {
+            profile.spread_defaults = SpreadDefaults::List(SPREAD_KEYS.map(spread_over).to_vec());
+            for (score, weight) in &mut profile.scores {
+                if *score == Score::PodTopologySpread {
+                    *weight = SPREAD_WEIGHT;
+                }
+            }
+        }
+        Preset::NoScoring => profile.scores.clear(),
+    }
+    profile
+}
+
+fn spread_over(topology_key: &str) -> SpreadConstraint {
+    SpreadConstraint {
+        max_skew: 1,
+        topology_key: topology_key.into(),
+        hard: false,
+        selector: None,
+        min_domains: 1,
+        honor_affinity: true,
+        honor_taints: false,
+    }
+}
+
+/// The weight that `score` gets where a profile enables it and neither the profile nor its preset gives one.
+pub(super) fn default_weight(score: Score) -> i64 {
+    match score {
+        Score::NodePreferAvoidPodsPriority => AVOID_PODS_WEIGHT,
+        _ => DEFAULT_WEIGHTS.iter().find(|(s, _)| *s == score).map_or(1, |(_, weight)| *weight),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets() {
+        assert_eq!(base(Preset::Default, "p"), CompiledProfile::default_preset("p"));
+        assert_eq!(base(Preset::Default, "p").scores, DEFAULT_WEIGHTS);
+        let bin_pack = base(Preset::BinPack, "p");
+        assert_eq!(bin_pack.fit.strategy, FitStrategy::MostAllocated);
+        assert_eq!(bin_pack.scores, BIN_PACK_WEIGHTS);
+        let spread = base(Preset::Spread, "p");
+        assert_eq!(spread.weight(Score::PodTopologySpread), Some(5));
+        assert_eq!(spread.fit.strategy, FitStrategy::LeastAllocated);
+        assert!(matches!(spread.spread_defaults, SpreadDefaults::List(list) if list.len() == 2));
+        assert!(base(Preset::NoScoring, "p").scores.is_empty());
+        for preset in [Preset::Default, Preset::BinPack, Preset::Spread, Preset::NoScoring] {
+            assert!(!base(preset, "p").filters.has_legacy(), "{preset:?}");
+        }
+    }
+}

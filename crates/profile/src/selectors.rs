@@ -1,0 +1,216 @@
+//! Label selectors, node affinity and label maps, resolved.
+
+use std::collections::BTreeMap;
+
+use super::error::CompileError;
+use super::names::{is_dns1123_subdomain, is_label_value, is_qualified_name};
+use berth_api as api;
+use berth_core::model::{
+    LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
+    RequirementOperator, Str,
+};
+use berth_core::profile::AddedAffinity;
+
+/// A label selector; `field` is its path.
+pub(super) fn label_selector(selector: &api::LabelSelector, field: &str) -> Result<LabelSelector, CompileError> {
+    let pairs = labels(&selector.match_labels, &format!("{field}.matchLabels"))?;
+    let mut requirements: Vec<Requirement> = pairs
+        .iter()
+        .map(|(key, value)| Requirement {
+            key: key.clone(),
+            operator: RequirementOperator::In,
+            values: vec![value.clone()],
+        })
+        .collect();
+    for (i, expression) in selector.match_expressions.iter().enumerate() {
+        requirements.push(requirement(expression, &format!("{field}.matchExpressions[{i}]"))?);
+    }
+    Ok(LabelSelector { requirements })
+}
+
+fn requirement(expression: &api::LabelSelectorRequirement, field: &str) -> Result<Requirement, CompileError> {
+    use api::LabelSelectorOperator as Api;
+    let operator = match expression.operator {
+        Api::In => RequirementOperator::In,
+        Api::NotIn => RequirementOperator::NotIn,
+        Api::Exists => RequirementOperator::Exists,
+        Api::DoesNotExist => RequirementOperator::DoesNotExist,
+    };
+    let wants_values = matches!(operator, RequirementOperator::In | RequirementOperator::NotIn);
+    Ok(Requirement {
+        key: label_key(&expression.key, field)?,
+        operator,
+        values: values(&expression.values, wants_values, field)?,
+    })
+}
+
+/// A map of labels that must all be there; `field` is its path.
+pub(super) fn labels(map: &BTreeMap<String, String>, field: &str) -> Result<Labels, CompileError> {
+    for (name, value) in map {
+        label_key(name, field)?;
+        label_value(value, &format!("{field}[{name}]"))?;
+    }
+    Ok(Labels::from_pairs(map.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into()))))
+}
+
+/// The affinity that a profile adds to its pods; `field` is its path.
+pub(super) fn added_affinity(affinity: &api::AddedAffinity, field: &str) -> Result<AddedAffinity, CompileError> {
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()
+        .map(|selector| node_selector(selector, &format!("{field}.requiredDuringSchedulingIgnoredDuringExecution")))
+        .transpose()?;
+    let preferred_field = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution");
+    let preferred = affinity
+        .preferred_during_scheduling_ignored_during_execution
+        .iter()
+        .enumerate()
+        .map(|(i, term)| preferred_term(term, &format!("{preferred_field}[{i}]")))
+        .collect::<Result<_, _>>()?;
+    Ok(AddedAffinity { required, preferred })
+}
+
+fn node_selector(selector: &api::NodeSelector, field: &str) -> Result<NodeSelector, CompileError> {
+    if selector.node_selector_terms.is_empty() {
+        return Err(CompileError::selector(
+            format!("{field}.nodeSelectorTerms"),
+            "has no terms, so that no node could match",
+            "add a term, or remove the selector",
+        ));
+    }
+    let terms = selector.node_selector_terms.iter().enumerate();
+    let terms = terms.map(|(i, t)| term(t, &format!("{field}.nodeSelectorTerms[{i}]"))).collect::<Result<_, _>>()?;
+    Ok(NodeSelector { terms })
+}
+
+fn preferred_term(preferred: &api::PreferredNodeSelectorTerm, field: &str) -> Result<PreferredTerm, CompileError> {
+    if !(1..=100).contains(&preferred.weight) {
+        return Err(CompileError::selector(
+            format!("{field}.weight"),
+            format!("{} is not a weight of a preferred term", preferred.weight),
+            "use 1 to 100",
+        ));
+    }
+    Ok(PreferredTerm { weight: preferred.weight, term: term(&preferred.preference, &format!("{field}.preference"))? })
+}
+
+fn term(term: &api::NodeSelectorTerm, field: &str) -> Result<NodeSelectorTerm, CompileError> {
+    let expressions = term
+        .match_expressions
+        .iter()
+        .enumerate()
+        .map(|(i, e)| node_test(e, &format!("{field}.matchExpressions[{i}]")))
+        .collect::<Result<_, _>>()?;
+    let names = term
+        .match_fields
+        .iter()
+        .enumerate()
+        .map(|(i, f)| node_name(f, &format!("{field}.matchFields[{i}]")))
+        .collect::<Result<_, _>>()?;
+    Ok(NodeSelectorTerm { expressions, names, broken: false })
+}
+
+fn node_test(expression: &api::NodeSelectorRequirement, field: &str) -> Result<NodeTest, CompileError> {
+    use api::NodeSelectorOperator as Api;
+    let key = label_key(&expression.key, field)?;
+    let (operator, values) = match expression.operator {
+        Api::In => (NodeTestOperator::In, values(&expression.values, true, field)?),
+        Api::NotIn => (NodeTestOperator::NotIn, values(&expression.values, true, field)?),
+        Api::Exists => (NodeTestOperator::Exists, values(&expression.values, false, field)?),
+        Api::DoesNotExist => (NodeTestOperator::DoesNotExist, values(&expression.values, false, field)?),
+        Api::Gt => (NodeTestOperator::Gt, integer(&expression.values, field)?),
+        Api::Lt => (NodeTestOperator::Lt, integer(&expression.values, field)?),
+    };
+    Ok(NodeTest { key, operator, values })
+}
+
+fn node_name(requirement: &api::FieldSelectorRequirement, field: &str) -> Result<(bool, Str), CompileError> {
+    use api::NodeSelectorOperator as Api;
+    if requirement.key != "metadata.name" {
+        return Err(CompileError::selector(
+            format!("{field}.key"),
+            format!("{:?} is not a field that can be matched", requirement.key),
+            "use metadata.name",
+        ));
+    }
+    let wanted = match requirement.operator {
+        Api::In => true,
+        Api::NotIn => false,
+        other => {
+            return Err(CompileError::selector(
+                format!("{field}.operator"),
+                format!("{other:?} does not apply to fields"),
+                "use In or NotIn",
+            ));
+        }
+    };
+    match requirement.values.as_slice() {
+        [name] if is_dns1123_subdomain(name) => Ok((wanted, name.as_str().into())),
+        [name] => Err(CompileError::selector(
+            format!("{field}.values[0]"),
+            format!("{name:?} is not a node's name"),
+            "use the metadata.name of a node: lower-case letters, digits, - and . between them",
+        )),
+        other => Err(CompileError::selector(
+            format!("{field}.values"),
+            format!("has {} values", other.len()),
+            "give exactly one node name; use one term for each name",
+        )),
+    }
+}
+
+/// A label's key; `field` is its path.
+pub fn label_key(key: &str, field: &str) -> Result<Str, CompileError> {
+    if is_qualified_name(key) {
+        return Ok(key.into());
+    }
+    Err(CompileError::selector(
+        field,
+        format!("{key:?} is not a valid label key"),
+        "write name or prefix/name, such as example.com/pool: the prefix a DNS name, the name at most 63 letters, digits, -, _ and .",
+    ))
+}
+
+fn label_value(value: &str, field: &str) -> Result<(), CompileError> {
+    if is_label_value(value) {
+        return Ok(());
+    }
+    Err(CompileError::selector(
+        field,
+        format!("{value:?} is not a valid label value"),
+        "use at most 63 letters, digits, -, _ and ., beginning and ending with a letter or digit",
+    ))
+}
+
+fn values(values: &[String], wanted: bool, field: &str) -> Result<Vec<Str>, CompileError> {
+    let field = format!("{field}.values");
+    match (wanted, values.is_empty()) {
+        (true, true) => {
+            return Err(CompileError::selector(field, "is empty", "give at least one value, or use Exists"));
+        }
+        (false, false) => {
+            let fix = "remove the values, or use In or NotIn";
+            return Err(CompileError::selector(field, "are not read by this operator", fix));
+        }
+        _ => {}
+    }
+    for (i, value) in values.iter().enumerate() {
+        label_value(value, &format!("{field}[{i}]"))?;
+    }
+    let mut sorted: Vec<Str> = values.iter().map(|v| v.as_str().into()).collect();
+    sorted.sort();
+    sorted.dedup();
+    Ok(sorted)
+}
+
+fn integer(values: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
+    let fix = "operators Gt and Lt take exactly one whole number, such as \"4\"";
+    match values {
+        // A sign is no part of a label's value, so none could be compared with one that has it.
+        [value] if value.parse::<i64>().is_ok() && is_label_value(value) => Ok(vec![value.as_str().into()]),
+        [value] => {
+            Err(CompileError::selector(format!("{field}.values[0]"), format!("{value:?} is not a whole number"), fix))
+        }
+        other => Err(CompileError::selector(format!("{field}.values"), format!("has {} values", other.len()), fix)),
+    }
+}

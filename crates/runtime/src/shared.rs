@@ -1,0 +1,152 @@
+//! What the engine and its worker threads have in common: the ledger, the desks, the ways out.
+
+use super::access::SharedLedger;
+use super::clock::Clock;
+use super::desk::{Aftermath, Desk, Undone};
+use super::handle::Post;
+use super::outlets::Outlets;
+use super::shares::Shares;
+use berth_cluster::bind::{Deliver, WorkerId};
+use berth_core::io::{AttemptId, Input};
+use berth_core::ledger::LedgerAccess;
+use berth_core::model::Str;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{oneshot, watch};
+
+/// What the engine and the worker threads share.
+pub(super) struct Shared {
+    pub(super) ledger: SharedLedger,
+    pub(super) clock: Clock,
+    pub(super) shares: Shares,
+    pub(super) outlets: Box<dyn Outlets>,
+    workers: Mutex<BTreeMap<Str, Running>>,
+    desks: Mutex<FxHashMap<WorkerId, Arc<Desk>>>,
+    next_desk: AtomicU64,
+    dead: watch::Sender<Option<String>>,
+    seeds: RandomState,
+}
+
+/// A profile's worker as the engine keeps it.
+pub(super) struct Running {
+    pub(super) post: Arc<Post>,
+    pub(super) ended: oneshot::Receiver<()>,
+}
+
+impl Shared {
+    /// What a new engine shares. `connect` is given the way in for outcomes of binds, and makes the way out for effects.
+    pub(super) fn connected<O: Outlets>(connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
+        Arc::new_cyclic(|shared: &Weak<Self>| {
+            let shared = shared.clone();
+            let deliver: Deliver = Arc::new(move |worker, input| {
+                if let Some(shared) = shared.upgrade() {
+                    shared.deliver(worker, input);
+                }
+            });
+            Self {
+                ledger: SharedLedger::default(),
+                clock: Clock::start(),
+                shares: Shares::default(),
+                outlets: Box::new(connect(deliver)),
+                workers: Mutex::default(),
+                desks: Mutex::default(),
+                next_desk: AtomicU64::new(1),
+                dead: watch::Sender::new(None),
+                seeds: RandomState::new(),
+            }
+        })
+    }
+
+    /// Why the process cannot go on, once that is so.
+    pub(super) fn dead(&self) -> watch::Receiver<Option<String>> {
+        self.dead.subscribe()
+    }
+
+    /// Where ties between equally good nodes begin: different for each profile and process.
+    pub(super) fn seed(&self, profile: &str) -> u64 {
+        self.seeds.hash_one(profile)
+    }
+
+    /// Tells the ledger which schedulers the `workers` serve.
+    pub(super) fn tell_served(&self, workers: &BTreeMap<Str, Running>) {
+        let served = workers.values().flat_map(|running| running.post.profile().scheduler_names.clone()).collect();
+        self.ledger.write(|ledger| ledger.set_own_schedulers(served));
+    }
+
+    /// The same for the workers as they are now: one of them has another profile.
+    pub(super) fn tell_served_now(&self) {
+        self.tell_served(&self.lock());
+    }
+
+    pub(super) fn wake_all(&self) {
+        for running in self.lock().values() {
+            running.post.mailbox.wake();
+        }
+    }
+
+    /// The process cannot go on.
+    pub(super) fn die(&self, reason: String) {
+        self.dead.send_replace(Some(reason));
+    }
+
+    pub(super) fn open_desk(&self, post: &Post) -> Arc<Desk> {
+        let id = WorkerId(self.next_desk.fetch_add(1, Ordering::Relaxed));
+        let desk = Arc::new(Desk::new(id, post.mailbox.clone(), post.binds.clone()));
+        self.desks().insert(id, desk.clone());
+        desk
+    }
+
+    /// Takes back the worker's unsent binds; it is to be told.
+    pub(super) fn revoke(&self, desk: &Desk) -> Vec<AttemptId> {
+        let attempts = self.outlets.revoke(desk.id);
+        desk.revoked(&attempts);
+        attempts
+    }
+
+    /// The worker is gone: what was not sent goes back to the ledger, and so does `abandoned`, which it had not handed over.
+    pub(super) fn close_desk(&self, desk: &Desk, abandoned: &Undone) {
+        self.revoke(desk);
+        let undone = desk.leave();
+        if desk.is_done() {
+            self.desks().remove(&desk.id);
+        }
+        self.ledger.write(|ledger| {
+            for uid in undone.assumed.iter().chain(&abandoned.assumed) {
+                ledger.forget(uid);
+            }
+            ledger.release(&undone.victims);
+            ledger.release(&abandoned.victims);
+        });
+        self.wake_all();
+    }
+
+    fn deliver(&self, worker: WorkerId, input: Input) {
+        let Some(desk) = self.desks().get(&worker).cloned() else { return };
+        match desk.deliver(input) {
+            Aftermath::Nothing => {}
+            Aftermath::Announce(pod, node) => self.outlets.bound(pod, node),
+            Aftermath::Release(victims) => {
+                self.ledger.write(|ledger| ledger.release(&victims));
+                self.wake_all();
+            }
+            Aftermath::Forget(uid) => {
+                self.ledger.write(|ledger| ledger.forget(&uid));
+                self.wake_all();
+            }
+        }
+        if desk.is_done() {
+            self.desks().remove(&worker);
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Running>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn desks(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<Desk>>> {
+        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

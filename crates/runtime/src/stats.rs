@@ -1,0 +1,80 @@
+use berth_core::io::BindOutcome;
+use berth_telemetry::{Histogram, HistogramSnapshot};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How a bind ended, as metrics count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// On our node.
+    Bound,
+    /// The pod is gone.
+    PodGone,
+    /// On another node.
+    Elsewhere,
+    /// The API server refused it.
+    Refused,
+    /// Not known at first; it ends a second time as something else.
+    Unknown,
+    /// Taken back before it was sent.
+    Revoked,
+}
+
+impl Ended {
+    /// Every way.
+    pub const ALL: [Self; 6] =
+        [Self::Bound, Self::PodGone, Self::Elsewhere, Self::Refused, Self::Unknown, Self::Revoked];
+
+    /// The metric's label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Bound => "bound",
+            Self::PodGone => "pod_gone",
+            Self::Elsewhere => "bound_elsewhere",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+impl From<&BindOutcome> for Ended {
+    fn from(outcome: &BindOutcome) -> Self {
+        match outcome {
+            BindOutcome::Bound => Self::Bound,
+            BindOutcome::PodGone => Self::PodGone,
+            BindOutcome::BoundElsewhere { .. } => Self::Elsewhere,
+            BindOutcome::Refused { .. } => Self::Refused,
+            BindOutcome::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// What became of one profile's binds since the process began.
+#[derive(Debug, Default)]
+pub struct BindStats {
+    ended: [AtomicU64; Ended::ALL.len()],
+    duration: Histogram,
+}
+
+impl BindStats {
+    /// Counts an end.
+    pub(super) fn count(&self, ended: Ended) {
+        self.ended[ended as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes how long the API server's answer took, from the decision.
+    pub(super) fn answered_after(&self, time: Duration) {
+        self.duration.record(time);
+    }
+
+    /// How many binds ended in this way.
+    pub fn ended(&self, ended: Ended) -> u64 {
+        self.ended[ended as usize].load(Ordering::Relaxed)
+    }
+
+    /// Times from decision to answer.
+    pub fn duration(&self) -> HistogramSnapshot {
+        self.duration.snapshot()
+    }
+}

@@ -1,0 +1,84 @@
+//! An in-memory cluster and a virtual clock around the same core that schedules live.
+//!
+//! Binds take effect at once and victims vanish at once; workers step in turn by name; the clock jumps from one moment at which something is due
+//! to the next. A run ends when nothing is active, in backoff or on its way. The same inputs, profiles and seed give the
+//! same report.
+
+mod compare;
+mod evict;
+mod extenders;
+mod report;
+mod run;
+mod volumes;
+
+pub use compare::{Comparison, Moved, OnlyOne, Side, compare};
+pub use extenders::{Extenders, unasked};
+pub use report::{Fate, PodReport, Report, Summary};
+pub use run::{Outcome, run, run_asking};
+
+use berth_core::ledger::{Ledger, Object};
+use berth_core::model::{Node, Pod};
+use berth_core::profile::CompiledProfile;
+use std::sync::Arc;
+
+/// A cluster at one moment, as manifests describe it.
+#[derive(Debug, Clone, Default)]
+pub struct Cluster {
+    /// The nodes, in the order in which they joined.
+    pub nodes: Vec<Node>,
+    /// Everything that is neither node nor pod, in the order read.
+    pub others: Vec<Object>,
+    /// The pods, running (with a node) and pending.
+    pub pods: Vec<Pod>,
+}
+
+impl Cluster {
+    /// Puts an object in; a pod that has ended takes nothing and is left out by the ledger.
+    pub fn add(&mut self, object: Object) {
+        match object {
+            Object::Pod(pod) => self.pods.push(*pod),
+            Object::Node(node) => self.nodes.push(*node),
+            other => self.others.push(other),
+        }
+    }
+
+    /// A ledger that holds this cluster.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::new();
+        for object in &self.others {
+            object.clone().apply(&mut ledger);
+        }
+        for node in &self.nodes {
+            ledger.apply_node(node);
+        }
+        for pod in &self.pods {
+            ledger.apply_pod(pod.clone());
+        }
+        ledger
+    }
+
+    /// When this was, in microseconds of Unix time: the newest of what its pods say, so that the same inputs give the same
+    /// answer whenever they are asked.
+    pub fn as_of_unix_us(&self) -> i64 {
+        let times = self.pods.iter().flat_map(|pod| [Some(pod.created_unix_us), pod.started_unix_us]);
+        times.flatten().max().unwrap_or_default()
+    }
+
+    /// The pods without a node, sorted by namespace and name.
+    pub fn pending(&self) -> Vec<&Pod> {
+        let mut pending: Vec<&Pod> = self.pods.iter().filter(|p| p.node_name.is_none() && !p.finished).collect();
+        pending.sort_by(|a, b| a.key.cmp(&b.key));
+        pending
+    }
+}
+
+/// The profile of `profiles` that serves `pod`.
+pub fn serving<'a>(profiles: &'a [Arc<CompiledProfile>], pod: &Pod) -> Option<&'a Arc<CompiledProfile>> {
+    profiles.iter().find(|p| p.serves(&pod.scheduler_name))
+}
+
+/// Why no profile of `profiles` serves `pod`, and which names are served.
+pub fn not_served(profiles: &[Arc<CompiledProfile>], pod: &Pod) -> String {
+    let names: Vec<&str> = profiles.iter().flat_map(|p| p.scheduler_names.iter().map(|n| &**n)).collect();
+    format!("no profile serves schedulerName {}: the profiles given serve {}", pod.scheduler_name, names.join(", "))
+}

@@ -1,0 +1,150 @@
+//! The text that a scrape reads, made at that moment from whoever knows.
+
+use super::catalog::{Kind, Metric};
+use super::histogram::HistogramSnapshot;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+type LabelPairs = Vec<(&'static str, String)>;
+type Source = dyn Fn(&mut Samples) + Send + Sync;
+
+enum Value {
+    Counter(u64),
+    Gauge(f64),
+    Histogram(HistogramSnapshot),
+}
+
+/// The samples of one scrape.
+#[derive(Default)]
+pub struct Samples(BTreeMap<Metric, Vec<(LabelPairs, Value)>>);
+
+impl Samples {
+    /// Adds the value of a counter.
+    pub fn counter(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: u64) {
+        self.add(metric, labels, Value::Counter(value));
+    }
+
+    /// Adds the value of a gauge.
+    pub fn gauge(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
+        self.add(metric, labels, Value::Gauge(value));
+    }
+
+    /// Adds the value of a histogram.
+    pub fn histogram(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: HistogramSnapshot) {
+        self.add(metric, labels, Value::Histogram(value));
+    }
+
+    fn add(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: Value) {
+        let labels = labels.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+        self.0.entry(metric).or_default().push((labels, value));
+    }
+}
+
+/// Writes the metrics of all its sources as OpenMetrics text. Cheap to clone.
+#[derive(Clone)]
+pub struct Exposition(Arc<Registry>);
+
+impl fmt::Debug for Exposition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exposition")
+    }
+}
+
+impl Exposition {
+    /// An exposition of what `source` says at each scrape.
+    pub fn new(source: impl Fn(&mut Samples) + Send + Sync + 'static) -> Self {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Sourced(Box::new(source))));
+        Self(Arc::new(registry))
+    }
+
+    /// The text of this moment.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0)?;
+        Ok(text)
+    }
+}
+
+struct Sourced(Box<Source>);
+
+impl fmt::Debug for Sourced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sourced")
+    }
+}
+
+impl Collector for Sourced {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut samples = Samples::default();
+        (self.0)(&mut samples);
+        for (metric, values) in samples.0 {
+            // The encoder adds the suffix of counters itself.
+            let name = metric.name().strip_suffix("_total").unwrap_or(metric.name());
+            let kind = match metric.kind() {
+                Kind::Counter => MetricType::Counter,
+                Kind::Gauge => MetricType::Gauge,
+                Kind::Histogram => MetricType::Histogram,
+            };
+            let mut family = encoder.encode_descriptor(name, metric.help(), None, kind)?;
+            for (labels, value) in values {
+                if labels.is_empty() {
+                    write(&mut family, &value)?;
+                } else {
+                    write(&mut family.encode_family(&labels)?, &value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(encoder: &mut MetricEncoder<'_>, value: &Value) -> Result<(), fmt::Error> {
+    match value {
+        Value::Counter(value) => encoder.encode_counter::<NoLabelSet, u64, u64>(value, None),
+        Value::Gauge(value) => encoder.encode_gauge(value),
+        Value::Histogram(h) => encoder.encode_histogram::<NoLabelSet>(h.sum, h.count, &h.buckets, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Histogram;
+    use std::time::Duration;
+
+    #[test]
+    fn what_sources_say_is_written_as_open_metrics() {
+        let histogram = Histogram::default();
+        histogram.record(Duration::from_millis(3));
+        let exposition = Exposition::new(move |samples| {
+            samples.counter(Metric::ScheduleAttempts, &[("result", "scheduled"), ("profile", "a")], 7);
+            samples.gauge(Metric::Leader, &[], 1.0);
+            samples.histogram(Metric::BindDuration, &[("profile", "a")], histogram.snapshot());
+        });
+        let text = exposition.text().unwrap();
+        for line in [
+            "# TYPE scheduler_schedule_attempts counter",
+            r#"scheduler_schedule_attempts_total{result="scheduled",profile="a"} 7"#,
+            "schedulerprofile_leader 1.0",
+            r#"schedulerprofile_bind_duration_seconds_bucket{le="0.002",profile="a"} 0"#,
+            r#"schedulerprofile_bind_duration_seconds_bucket{le="0.004",profile="a"} 1"#,
+            r#"schedulerprofile_bind_duration_seconds_count{profile="a"} 1"#,
+            "# EOF",
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        let exposition = Exposition::new(|s| s.gauge(Metric::Leader, &[("holder", "a\"b\nc")], 1.0));
+        assert!(exposition.text().unwrap().contains(r#"holder="a\"b\nc""#));
+    }
+}

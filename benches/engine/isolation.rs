@@ -15,7 +15,7 @@ use berth_core::limits::EXTENDER_QUESTIONS;
 use berth_core::model::{Pod, Str};
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
 use berth_extender::Ask;
-use berth_runtime::{Engine, Outlets, Refusal};
+use berth_runtime::{EffectSink, Engine, Refusal};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -77,7 +77,7 @@ impl Sink {
     }
 }
 
-impl Outlets for Sink {
+impl EffectSink for Sink {
     fn bind(&self, worker: WorkerId, request: BindRequest) {
         self.tell(Told::Bind(worker, request));
     }

@@ -10,7 +10,7 @@ use berth_core::io::{AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuesti
 use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_extender::address::AddressPolicy;
-use berth_extender::{Ask, CallResult, ExtenderHealth, KeyOf, Lanes, ObjectStore, Options, Verb, VerbHealth};
+use berth_extender::{Ask, CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth};
 use berth_simulate::Extenders;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ impl CallArgs {
 /// Calls the extenders of some profiles.
 pub(super) struct Caller {
     runtime: Runtime,
-    lanes: Lanes,
+    lanes: ExtenderClients,
     answers: mpsc::UnboundedReceiver<Input>,
     asked: u64,
 }
@@ -71,7 +71,7 @@ impl Caller {
         let store = Arc::new(ObjectStore::default());
         let lanes = {
             let _inside = runtime.enter();
-            Lanes::new(Options {
+            ExtenderClients::new(Options {
                 policy,
                 kube: inputs_as_api_server(calls),
                 store: store.clone(),

@@ -5,15 +5,15 @@ use super::vain::Orphans;
 use super::watches::Fed;
 use super::writer::WriteCounters;
 use berth_api::SchedulerProfileStatus;
-use berth_cluster::bind::BindLane;
+use berth_cluster::bind::Binder;
 use berth_cluster::client::Clients;
 use berth_cluster::events::EventSink;
-use berth_cluster::evict::EvictLane;
+use berth_cluster::evict::Evictor;
 use berth_cluster::lease::LeaseState;
-use berth_cluster::prebind::PreBindLane;
+use berth_cluster::prebind::PreBinder;
 use berth_cluster::refusal::RefusalWriter;
 use berth_core::model::Str;
-use berth_extender::{Lanes, ObjectStore};
+use berth_extender::{ExtenderClients, ObjectStore};
 use berth_runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
-    pub(super) lanes: Lanes,
+    pub(super) lanes: ExtenderClients,
     /// Whole objects for extenders.
     pub(super) store: Arc<ObjectStore>,
-    pub(super) lane: BindLane,
-    pub(super) prebind: PreBindLane,
-    pub(super) evict: EvictLane,
+    pub(super) lane: Binder,
+    pub(super) prebind: PreBinder,
+    pub(super) evict: Evictor,
     pub(super) refusals: RefusalWriter,
     pub(super) events: EventSink,
     pub(super) denials: Denials,

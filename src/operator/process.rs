@@ -8,17 +8,17 @@ use super::reconciler::{Reconciler, Setup};
 use super::refs::References;
 use super::wiring::{Wiring, watch_for_denials};
 use super::{extenders, health, housekeeping, metrics, orphans, permissions, watches};
-use berth_cluster::bind::{self, BindLane, Deliver};
+use berth_cluster::bind::{self, Binder, Deliver};
 use berth_cluster::client::{Clients, connect};
 use berth_cluster::events::{Event, EventSink, EventType, ObjectRef};
-use berth_cluster::evict::{self, EvictLane};
+use berth_cluster::evict::{self, Evictor};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
-use berth_cluster::prebind::{self, Nominated, PreBindLane};
+use berth_cluster::prebind::{self, Nominated, PreBinder};
 use berth_cluster::refusal::RefusalWriter;
 use berth_cluster::revisions::Revisions;
 use berth_extender::address::AddressPolicy;
 use berth_extender::api_server_addresses;
-use berth_extender::{self as extender, Lanes, Notice, ObjectStore, taps};
+use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, taps};
 use berth_runtime::Engine;
 use berth_telemetry::{Check, Endpoints, Health, serve};
 use std::sync::{Arc, OnceLock};
@@ -105,7 +105,7 @@ fn assemble(
     });
     let deliver = watch_for_denials(deliver, evidence.clone());
     let nominated = Nominated::default();
-    let prebind = PreBindLane::new(
+    let prebind = PreBinder::new(
         clients.writes.clone(),
         prebind::Options::default(),
         gate.clone(),
@@ -114,7 +114,7 @@ fn assemble(
     );
     let store = Arc::<ObjectStore>::default();
     let ledgers: Arc<OnceLock<Engine>> = Arc::default();
-    let lanes = Lanes::new(extender::Options {
+    let lanes = ExtenderClients::new(extender::Options {
         policy,
         kube: clients.writes.clone(),
         store: store.clone(),
@@ -124,11 +124,11 @@ fn assemble(
         // Who would hear it has ended.
         notify: Arc::new(move |notice| drop(notify.send(notice))),
     });
-    let lane = BindLane::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
+    let lane = Binder::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
     let events = EventSink::new(clients.events.clone(), options.identity.name(), lane.load());
     let told = options.events.then(|| events.clone());
-    let evict = EvictLane::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
+    let evict = Evictor::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
         held: lane.held(),
         lane: lane.clone(),

@@ -1,30 +1,30 @@
 //! Where workers' effects go: the lanes before and of binds, that of evictions, the writer of refusals, events.
 
-use berth_cluster::bind::{BindLane, BindRequest, Deliver, Held, WorkerId};
+use berth_cluster::bind::{BindRequest, Binder, Deliver, Held, WorkerId};
 use berth_cluster::events::{Event, EventSink};
-use berth_cluster::evict::{EvictLane, EvictRequest};
-use berth_cluster::prebind::{NominateRequest, Nominated, PreBindLane, VolumeRequest};
+use berth_cluster::evict::{EvictRequest, Evictor};
+use berth_cluster::prebind::{NominateRequest, Nominated, PreBinder, VolumeRequest};
 use berth_cluster::refusal::RefusalWriter;
 use berth_core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
-use berth_extender::{Ask, Lanes};
-use berth_runtime::{Outlets, Refusal};
+use berth_extender::{Ask, ExtenderClients};
+use berth_runtime::{EffectSink, Refusal};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
 
 /// The way out for effects.
 pub(super) struct Wiring {
-    pub(super) lane: BindLane,
-    pub(super) lanes: Lanes,
-    pub(super) prebind: PreBindLane,
-    pub(super) evict: EvictLane,
+    pub(super) lane: Binder,
+    pub(super) lanes: ExtenderClients,
+    pub(super) prebind: PreBinder,
+    pub(super) evict: Evictor,
     pub(super) nominated: Nominated,
     pub(super) held: channel::Receiver<Held>,
     pub(super) refusals: RefusalWriter,
     pub(super) events: Option<EventSink>,
 }
 
-impl Outlets for Wiring {
+impl EffectSink for Wiring {
     fn bind(&self, worker: WorkerId, request: BindRequest) {
         self.refusals.cancel(&request.pod.uid);
         self.lane.submit(worker, request);

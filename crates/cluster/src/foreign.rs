@@ -23,7 +23,7 @@ const OURS: &str = "berth";
 
 /// What could be seen of a foreign bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binder {
+pub struct ForeignBinder {
     /// Who: a field manager, or the reporter of a `Scheduled` event.
     pub name: String,
     /// When it wrote that, as it is written in the object (RFC 3339); empty if it is not.
@@ -50,7 +50,7 @@ pub struct ForeignBinds {
     last: Mutex<Option<Instant>>,
 }
 
-impl std::fmt::Display for Binder {
+impl std::fmt::Display for ForeignBinder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let how = match self.source {
             Source::NodeName => "field manager of spec.nodeName",
@@ -68,7 +68,7 @@ impl ForeignBinds {
     }
 
     /// Who bound this pod; `None` where it cannot be seen, may not be read, or one was looked at just before.
-    pub async fn who(&self, pod: &Pod) -> Option<Binder> {
+    pub async fn who(&self, pod: &Pod) -> Option<ForeignBinder> {
         if !self.may_look(Instant::now()) {
             return None;
         }
@@ -88,7 +88,7 @@ impl ForeignBinds {
         due
     }
 
-    async fn in_managed_fields(&self, pod: &Pod) -> Option<Binder> {
+    async fn in_managed_fields(&self, pod: &Pod) -> Option<ForeignBinder> {
         #[derive(Deserialize)]
         struct Read {
             metadata: Meta,
@@ -122,18 +122,18 @@ impl ForeignBinds {
                 conditions.get(r#"k:{"type":"PodScheduled"}"#).map(|_| Source::Condition)
             }
         };
-        let mut found: Option<Binder> = None;
+        let mut found: Option<ForeignBinder> = None;
         for one in read.metadata.managed_fields {
             if let Some(source) = seen(&one)
                 && found.as_ref().is_none_or(|_| source == Source::NodeName)
             {
-                found = Some(Binder { name: one.manager, at: one.time, source });
+                found = Some(ForeignBinder { name: one.manager, at: one.time, source });
             }
         }
         found
     }
 
-    async fn in_events(&self, pod: &Pod) -> Option<Binder> {
+    async fn in_events(&self, pod: &Pod) -> Option<ForeignBinder> {
         #[derive(Deserialize)]
         struct List {
             items: Vec<One>,
@@ -162,7 +162,7 @@ impl ForeignBinds {
                 .into_iter()
                 .find(|name| !name.is_empty())?;
             let at = e.event_time.or(e.deprecated_last_timestamp).unwrap_or_default();
-            Some(Binder { name, at, source: Source::Event })
+            Some(ForeignBinder { name, at, source: Source::Event })
         })
     }
 
@@ -183,7 +183,7 @@ mod tests {
     use crate::scripted::{Reply, Scripted, pod};
     use serde_json::json;
 
-    async fn who(managed: Value, events: Value) -> Option<Binder> {
+    async fn who(managed: Value, events: Value) -> Option<ForeignBinder> {
         let server = Scripted::start(move |asked| {
             let reply = if asked.path.contains("/events") {
                 Reply::json(200, json!({"items": events}))
@@ -205,7 +205,7 @@ mod tests {
             "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"PodScheduled\"}": {}}}}});
         let event = json!({"reportingController": "bin", "reportingInstance": "bin-other-host", "eventTime": "e"});
         let own_event = json!({"reportingController": "bin", "reportingInstance": "bin-own-host", "eventTime": "e"});
-        let named = |b: Option<Binder>| b.map(|b| (b.name, b.source));
+        let named = |b: Option<ForeignBinder>| b.map(|b| (b.name, b.source));
 
         assert_eq!(named(who(json!([condition, node]), json!([])).await), Some(("hand".into(), Source::NodeName)));
         assert_eq!(

@@ -4,7 +4,7 @@
 //! reads. A worker is told the outcomes of what it asked for, by the attempt that asked.
 
 use crate::cycle::Diagnosis;
-use crate::ledger::Placed;
+use crate::ledger::PlacedPod;
 use crate::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
@@ -274,9 +274,9 @@ pub enum Effect {
         /// The node's name.
         node: Str,
         /// The victims that are to be deleted, most important first; those that are going already are not among them.
-        victims: Vec<Arc<Placed>>,
+        victims: Vec<Arc<PlacedPod>>,
         /// Pods that were assumed on the node and are taken back without asking the API server: they get the event only.
-        taken_back: Vec<Arc<Placed>>,
+        taken_back: Vec<Arc<PlacedPod>>,
         /// Pods of lower priority that are promised the node and now lose it.
         lesser: Vec<Arc<Pod>>,
     },

@@ -74,8 +74,8 @@ pub const COUNTERS_AT_LEAST: usize = 16;
 /// Sums by domain that one counter keeps: a workload asks by hostname and zone, with one set of tolerations.
 pub const SUMS_PER_COUNTER: usize = 8;
 
-/// Cohorts for which one worker remembers the counters they concern: as many as log entries between two attempts.
-pub const COHORTS_REMEMBERED: usize = 1024;
+/// MatchClasses for which one worker remembers the counters they concern: as many as log entries between two attempts.
+pub const MATCH_CLASSES_REMEMBERED: usize = 1024;
 
 /// Pod shapes of which one worker keeps what a plugin found out: a few hundred bytes each.
 pub const SHAPES_RESOLVED: usize = 1024;
@@ -95,10 +95,10 @@ pub const STORM_PAUSE: Duration = Duration::from_mins(30);
 /// The time over which a profile's evictions are counted against its limit.
 pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
 
-/// Cohorts of pods that came or went in one look at the log and are held against each pod that waits; beyond, all are tried.
-pub const HINT_COHORTS: usize = 128;
+/// MatchClasses of pods that came or went in one look at the log and are held against each pod that waits; beyond, all are tried.
+pub const HINT_MATCH_CLASSES: usize = 128;
 
-/// Cohorts held against pods that wait in one look at the log, some milliseconds' worth; beyond, the rest are tried.
+/// MatchClasses held against pods that wait in one look at the log, some milliseconds' worth; beyond, the rest are tried.
 pub const HINT_LOOKS: usize = 65_536;
 
 /// Questions to one extender without an answer, beyond which a worker takes up no more pods that concern it. As many again

@@ -1,6 +1,6 @@
 //! Questions over real sockets, to an extender that behaves and to ones that do not.
 
-use super::lanes::Ask;
+use super::extender_clients::Ask;
 use super::settings::{Settings, Verb};
 use super::testing::{Act, Request, Rig, Server, settings};
 use super::wire::NodeForm;

@@ -2,7 +2,7 @@
 //! wire.
 //!
 //! ```text
-//!  worker ─ question ─▶ Lanes ▶ Lane (one a profile) ▶ Extender (slots, a breaker a verb) ▶ Client ▶ Pool ▶ checked address
+//!  worker ─ question ─▶ ExtenderClients ▶ ExtenderClient (one a profile) ▶ Extender (slots, a breaker a verb) ▶ Client ▶ Pool ▶ checked address
 //!                                    │ objects: pods, nodes, victims       ▲ wire: body          │
 //!  worker ◀─ ExtenderAnswered ◀──────┴──────────────── wire: reply as a stream ◀─────────────────┘
 //! ```
@@ -17,7 +17,7 @@
 //! | `guard` | one extender: calls at a time, breakers, counts |
 //! | `binder` | the bind verb: an outcome that is not known is read back |
 //! | [`ObjectStore`] | whole objects for extenders that want them |
-//! | [`Lanes`] | what the runtime and the operator see |
+//! | [`ExtenderClients`] | what the runtime and the operator see |
 //!
 //! What one profile's extender does costs no other profile anything: connections, slots, tasks and the bound on memory are
 //! the profile's own. Of a reply only names, messages and scores are kept, and no text of it beyond its messages is told on.
@@ -48,25 +48,25 @@ mod client;
 mod connect;
 mod endpoints;
 mod error;
+mod extender_client;
+mod extender_clients;
 mod guard;
-mod lane;
-mod lanes;
 mod objects;
+mod observers;
 mod question;
 mod resolve;
 mod settings;
 mod stats;
-mod taps;
 mod tls;
 
 pub use api_servers::api_server_addresses;
 pub use breaker::{Breaker, Change, Circuit, FAILURES, Pass};
 pub use budget::{Budget, Hold, PROFILE_BYTES};
 pub use endpoints::{Service, SliceList, ready_addresses};
-pub use lanes::{Ask, Lanes, Notice, Notify, Options};
+pub use extender_clients::{Ask, ExtenderClients, Notice, Notify, Options};
 pub use objects::{KeyOf, ObjectStore};
+pub use observers::taps;
 pub use settings::{
     Credentials, Endpoint, Lookup, Secret, Settings, SettingsError, Verb, VerbSettings, contents, references,
 };
 pub use stats::{CallResult, ExtenderHealth, LastError, VerbHealth};
-pub use taps::taps;

@@ -1,7 +1,7 @@
 //! A scripted extender on a real socket: it reads requests as HTTP/1.1, and answers with whatever bytes the script says.
 
 use super::address::AddressPolicy;
-use super::lanes::{Lanes, Notice, Options};
+use super::extender_clients::{ExtenderClients, Notice, Options};
 use super::objects::ObjectStore;
 use super::settings::{Credentials, Endpoint, Settings, Verb, VerbSettings};
 use super::wire::NodeForm;
@@ -236,9 +236,9 @@ pub(super) fn local() -> AddressPolicy {
     AddressPolicy::new(&here, &here).unwrap()
 }
 
-/// Lanes with a scripted API server and a mailbox.
+/// ExtenderClients with a scripted API server and a mailbox.
 pub(super) struct Rig {
-    pub(super) lanes: Lanes,
+    pub(super) lanes: ExtenderClients,
     pub(super) store: Arc<ObjectStore>,
     pub(super) gate: Gate,
     pub(super) api: Scripted,
@@ -263,7 +263,7 @@ impl Rig {
         let gate = Gate::new();
         gate.hold_until(tokio::time::Instant::now() + Duration::from_secs(3_600));
         gate.admit();
-        let lanes = Lanes::new(Options {
+        let lanes = ExtenderClients::new(Options {
             policy,
             kube: api.client(),
             store: store.clone(),

@@ -1,9 +1,9 @@
 use super::clock::Clock;
-use super::handle::{Post, WorkerState, WorkerView};
+use super::effect_sink::EffectSink;
+use super::handle::{WorkerHandle, WorkerState, WorkerView};
 use super::mailbox::Order;
-use super::outlets::Outlets;
-use super::seat;
 use super::shared::{Running, Shared};
+use super::worker_thread;
 use berth_cluster::bind::Deliver;
 use berth_core::ledger::{Ledger, LedgerAccess};
 use berth_core::model::Str;
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Engine {
 impl Engine {
     /// An engine with an empty ledger and no workers. `connect` is given the way in for outcomes of binds, and makes the
     /// way out for effects.
-    pub fn new<O: Outlets>(connect: impl FnOnce(Deliver) -> O) -> Self {
+    pub fn new<O: EffectSink>(connect: impl FnOnce(Deliver) -> O) -> Self {
         Self(Shared::connected(connect))
     }
 
@@ -78,13 +78,13 @@ impl Engine {
             return Ok(());
         }
         let name = profile.name.clone();
-        let post = Arc::new(Post::new(profile, self.0.clock.now()));
+        let post = Arc::new(WorkerHandle::new(profile, self.0.clock.now()));
         let (end, ended) = oneshot::channel::<()>();
         let (shared, own) = (self.0.clone(), post.clone());
         let thread = std::thread::Builder::new().name(format!("berth-{name}")).spawn(move || {
             // Dropped when the thread ends, in whatever way.
             let _end = end;
-            seat::supervise(&shared, &own);
+            worker_thread::supervise(&shared, &own);
         });
         thread.map_err(|source| EngineError::Thread { profile: name.clone(), source })?;
         workers.insert(name, Running { post, ended });

@@ -43,7 +43,7 @@ pub struct WorkerView {
 
 /// What a worker's thread and the engine share.
 #[derive(Debug)]
-pub(super) struct Post {
+pub(super) struct WorkerHandle {
     pub(super) name: Str,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) binds: Arc<BindStats>,
@@ -60,7 +60,7 @@ struct Public {
     snapshot: Option<Arc<WorkerSnapshot>>,
 }
 
-impl Post {
+impl WorkerHandle {
     pub(super) fn new(profile: Arc<CompiledProfile>, started_at: Time) -> Self {
         Self {
             name: profile.name.clone(),

@@ -2,9 +2,9 @@
 
 use super::access::SharedLedger;
 use super::clock::Clock;
-use super::desk::{Aftermath, Desk, Undone};
-use super::handle::Post;
-use super::outlets::Outlets;
+use super::effect_sink::EffectSink;
+use super::handle::WorkerHandle;
+use super::in_flight::{Aftermath, InFlight, Undone};
 use super::shares::Shares;
 use berth_cluster::bind::{Deliver, WorkerId};
 use berth_core::io::{AttemptId, Input};
@@ -22,9 +22,9 @@ pub(super) struct Shared {
     pub(super) ledger: SharedLedger,
     pub(super) clock: Clock,
     pub(super) shares: Shares,
-    pub(super) outlets: Box<dyn Outlets>,
+    pub(super) outlets: Box<dyn EffectSink>,
     workers: Mutex<BTreeMap<Str, Running>>,
-    desks: Mutex<FxHashMap<WorkerId, Arc<Desk>>>,
+    desks: Mutex<FxHashMap<WorkerId, Arc<InFlight>>>,
     next_desk: AtomicU64,
     dead: watch::Sender<Option<String>>,
     seeds: RandomState,
@@ -32,13 +32,13 @@ pub(super) struct Shared {
 
 /// A profile's worker as the engine keeps it.
 pub(super) struct Running {
-    pub(super) post: Arc<Post>,
+    pub(super) post: Arc<WorkerHandle>,
     pub(super) ended: oneshot::Receiver<()>,
 }
 
 impl Shared {
     /// What a new engine shares. `connect` is given the way in for outcomes of binds, and makes the way out for effects.
-    pub(super) fn connected<O: Outlets>(connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
+    pub(super) fn connected<O: EffectSink>(connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = shared.clone();
             let deliver: Deliver = Arc::new(move |worker, input| {
@@ -92,22 +92,22 @@ impl Shared {
         self.dead.send_replace(Some(reason));
     }
 
-    pub(super) fn open_desk(&self, post: &Post) -> Arc<Desk> {
+    pub(super) fn open_desk(&self, post: &WorkerHandle) -> Arc<InFlight> {
         let id = WorkerId(self.next_desk.fetch_add(1, Ordering::Relaxed));
-        let desk = Arc::new(Desk::new(id, post.mailbox.clone(), post.binds.clone()));
+        let desk = Arc::new(InFlight::new(id, post.mailbox.clone(), post.binds.clone()));
         self.desks().insert(id, desk.clone());
         desk
     }
 
     /// Takes back the worker's unsent binds; it is to be told.
-    pub(super) fn revoke(&self, desk: &Desk) -> Vec<AttemptId> {
+    pub(super) fn revoke(&self, desk: &InFlight) -> Vec<AttemptId> {
         let attempts = self.outlets.revoke(desk.id);
         desk.revoked(&attempts);
         attempts
     }
 
     /// The worker is gone: what was not sent goes back to the ledger, and so does `abandoned`, which it had not handed over.
-    pub(super) fn close_desk(&self, desk: &Desk, abandoned: &Undone) {
+    pub(super) fn close_desk(&self, desk: &InFlight, abandoned: &Undone) {
         self.revoke(desk);
         let undone = desk.leave();
         if desk.is_done() {
@@ -146,7 +146,7 @@ impl Shared {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn desks(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<Desk>>> {
+    fn desks(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<InFlight>>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Outlets that lose everything, for tests without workers.
+/// EffectSink that lose everything, for tests without workers.
 pub(super) struct Nowhere;
 
-impl Outlets for Nowhere {
+impl EffectSink for Nowhere {
     fn bind(&self, _: WorkerId, _: BindRequest) {}
     fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
     fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
@@ -51,7 +51,7 @@ struct Hand {
     panics: Arc<Mutex<u32>>,
 }
 
-impl Outlets for Hand {
+impl EffectSink for Hand {
     fn bound(&self, pod: Arc<Pod>, _: Str) {
         self.bound.lock().unwrap().push(pod.uid.clone());
     }

@@ -1,6 +1,6 @@
 use super::run::Run;
 use berth_core::io::{NominatedNode, RefusalText};
-use berth_core::ledger::{Placed, PodState};
+use berth_core::ledger::{PlacedPod, PodState};
 use berth_core::model::{Pod, Str};
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ impl Run<'_> {
         &mut self,
         preemptor: &Pod,
         node: &Str,
-        victims: &[Arc<Placed>],
-        taken_back: &[Arc<Placed>],
+        victims: &[Arc<PlacedPod>],
+        taken_back: &[Arc<PlacedPod>],
         lesser: &[Arc<Pod>],
     ) {
         let progress = self.progress.entry(preemptor.uid.clone()).or_default();

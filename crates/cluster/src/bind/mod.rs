@@ -7,9 +7,9 @@
 //!                                                            └─▶ unknown (slots of its own): GET, POST again … ─▶ outcome
 //! ```
 //!
-//! Leadership is checked right before each send ([`Gate`]). What was not sent can be taken back ([`BindLane::revoke`]).
+//! Leadership is checked right before each send ([`Gate`]). What was not sent can be taken back ([`Binder::revoke`]).
 
-mod lane;
+mod binder;
 mod outcome;
 mod schedule;
 mod unknown;
@@ -17,7 +17,7 @@ mod unknown;
 #[cfg(test)]
 mod tests;
 
-pub use lane::BindLane;
+pub use binder::Binder;
 pub use outcome::{Found, found, read_call};
 
 use berth_core::io::{AttemptId, Input};

@@ -12,7 +12,7 @@ const W2: WorkerId = WorkerId(2);
 
 struct Rig {
     server: Scripted,
-    lane: BindLane,
+    lane: Binder,
     gate: Gate,
     told: Inputs,
 }
@@ -38,7 +38,7 @@ impl Rig {
         let server = Scripted::start(script).await;
         open(&gate);
         let (told, deliver) = inbox();
-        let lane = BindLane::new(server.client(), options, gate.clone(), deliver);
+        let lane = Binder::new(server.client(), options, gate.clone(), deliver);
         Self { server, lane, gate, told }
     }
 
@@ -276,7 +276,7 @@ async fn binds_wait_out_an_api_server_that_is_away() {
     let away = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let client = kube::Client::try_from(kube::Config::new(format!("http://{away}").parse().unwrap())).unwrap();
     let deliver: Deliver = Arc::new(|_, input| panic!("told {input:?}"));
-    let lane = BindLane::new(client, quick(), rig.gate.clone(), deliver);
+    let lane = Binder::new(client, quick(), rig.gate.clone(), deliver);
     let pod = Arc::new(pod("ns", "p"));
     lane.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into() });
     until("several tries", || lane.counters().throttled >= 3).await;

@@ -11,7 +11,7 @@ mod sink;
 pub use sink::{EventCounters, EventSink};
 
 use berth_core::io::RefusalText;
-use berth_core::ledger::Placed;
+use berth_core::ledger::PlacedPod;
 use berth_core::model::{Pod, PodKey, Str};
 use std::fmt;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl Event {
     }
 
     /// A pod goes for another one; `in_memory`: it was not bound yet, and stays.
-    pub fn preempted(victim: &Placed, preemptor: &Arc<Pod>, node: &str, in_memory: bool) -> Self {
+    pub fn preempted(victim: &PlacedPod, preemptor: &Arc<Pod>, node: &str, in_memory: bool) -> Self {
         let PodKey { namespace, name } = &victim.key;
         let suffix = if in_memory { " (in kube-scheduler memory)." } else { "" };
         let note = format!("Preempted by pod {} on node {node}{suffix}", preemptor.uid);

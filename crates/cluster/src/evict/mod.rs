@@ -12,16 +12,16 @@
 //!
 //! Leadership is checked right before each request ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
 
-mod lane;
+mod evictor;
 mod victim;
 
 #[cfg(test)]
 mod tests;
 
-pub use lane::EvictLane;
+pub use evictor::Evictor;
 
 use berth_core::io::AttemptId;
-use berth_core::ledger::Placed;
+use berth_core::ledger::PlacedPod;
 use berth_core::model::{Pod, Str};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +36,9 @@ pub struct EvictRequest {
     /// The node's name.
     pub node: Str,
     /// The victims, most important first.
-    pub victims: Vec<Arc<Placed>>,
+    pub victims: Vec<Arc<PlacedPod>>,
     /// Pods that were taken back before they were bound: they get an event only.
-    pub taken_back: Vec<Arc<Placed>>,
+    pub taken_back: Vec<Arc<PlacedPod>>,
     /// Pods whose nomination to the node is to be ended.
     pub lesser: Vec<Arc<Pod>>,
 }

@@ -21,14 +21,14 @@ fn quick() -> Options {
 
 struct Bench {
     server: Scripted,
-    lane: EvictLane,
+    lane: Evictor,
     inputs: Inputs,
 }
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
-        let lane = EvictLane::new(server.client(), options, gate, None, deliver);
+        let lane = Evictor::new(server.client(), options, gate, None, deliver);
         Self { server, lane, inputs }
     }
 
@@ -57,7 +57,7 @@ impl Bench {
     }
 }
 
-fn placed(name: &str) -> Arc<Placed> {
+fn placed(name: &str) -> Arc<PlacedPod> {
     let mut ledger = Ledger::new();
     ledger.apply_pod(Pod { node_name: Some("n1".into()), ..pod("ns", name) });
     match ledger.pod(&format!("uid-{name}")) {
@@ -264,7 +264,7 @@ async fn lesser_nominations_end_first_and_their_failure_stops_nothing() {
 async fn a_victim_that_is_marked_already_is_only_deleted() {
     let bench = Bench::start(|_| async { ok() }).await;
     let mut request = request(1, &["v"]);
-    request.victims = vec![Arc::new(Placed { preempted: true, ..Placed::clone(&request.victims[0]) })];
+    request.victims = vec![Arc::new(PlacedPod { preempted: true, ..PlacedPod::clone(&request.victims[0]) })];
     bench.lane.submit(WORKER, request);
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["DELETE v"]);

@@ -2,7 +2,7 @@
 
 use super::EvictRequest;
 use crate::send::{Answer, Call, NoAnswer};
-use berth_core::ledger::Placed;
+use berth_core::ledger::PlacedPod;
 use berth_core::model::PodKey;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -57,7 +57,7 @@ pub(super) enum Found {
 }
 
 /// Reads what a GET of the victim says.
-pub(super) fn found(victim: &Placed, answer: Result<Answer, NoAnswer>) -> Found {
+pub(super) fn found(victim: &PlacedPod, answer: Result<Answer, NoAnswer>) -> Found {
     #[derive(serde::Deserialize)]
     struct Seen {
         metadata: Meta,
@@ -87,7 +87,7 @@ fn path(key: &PodKey) -> String {
 }
 
 /// The request that says on the victim why it goes. After `PreemptPod` in `pkg/scheduler/framework/preemption/executor.go`.
-pub(super) fn mark_call(request: &EvictRequest, victim: &Placed, timeout: Duration) -> Call {
+pub(super) fn mark_call(request: &EvictRequest, victim: &PlacedPod, timeout: Duration) -> Call {
     let patch = json!({
         "metadata": {"uid": *victim.uid},
         "status": {"conditions": [{
@@ -103,13 +103,13 @@ pub(super) fn mark_call(request: &EvictRequest, victim: &Placed, timeout: Durati
 }
 
 /// The request that deletes the victim, and no other pod of its name, with the grace period that is its own.
-pub(super) fn delete_call(victim: &Placed, timeout: Duration) -> Call {
+pub(super) fn delete_call(victim: &PlacedPod, timeout: Duration) -> Call {
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": *victim.uid}});
     let uri = format!("{}?timeout={}ms", path(&victim.key), timeout.as_millis());
     Call::delete(uri, options.to_string().into_bytes())
 }
 
 /// The request that reads the victim.
-pub(super) fn read_call(victim: &Placed) -> Call {
+pub(super) fn read_call(victim: &PlacedPod) -> Call {
     Call::get(path(&victim.key))
 }

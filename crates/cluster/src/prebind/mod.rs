@@ -15,17 +15,17 @@
 //!
 //! Leadership is checked right before each write ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
 
-mod lane;
 mod nominated;
 mod nominator;
+mod pre_binder;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use lane::PreBindLane;
 pub use nominated::{Nominated, Promise};
 pub(crate) use nominator::end_call;
+pub use pre_binder::PreBinder;
 pub use write::{Target, Write};
 
 use berth_core::io::AttemptId;

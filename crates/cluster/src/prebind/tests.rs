@@ -15,7 +15,7 @@ fn quick() -> Options {
 
 struct Bench {
     server: Scripted,
-    lane: PreBindLane,
+    lane: PreBinder,
     nominated: Nominated,
     inputs: Inputs,
 }
@@ -24,7 +24,7 @@ impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
         let nominated = Nominated::default();
-        let lane = PreBindLane::new(server.client(), options, gate, nominated.clone(), deliver);
+        let lane = PreBinder::new(server.client(), options, gate, nominated.clone(), deliver);
         Self { server, lane, nominated, inputs }
     }
 

@@ -1,5 +1,5 @@
 use super::frame::{self, Frame, Seen};
-use super::tap::{Tap, Taps};
+use super::raw_observer::{RawObserver, Taps};
 use crate::decode::Decoder;
 use crate::slim::{
     SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
@@ -33,7 +33,7 @@ pub trait Watched: Send + 'static {
     }
 
     /// Who wants to see the texts of objects of this kind.
-    fn tap(_taps: &Taps) -> Option<Arc<dyn Tap<Self::Object>>> {
+    fn tap(_taps: &Taps) -> Option<Arc<dyn RawObserver<Self::Object>>> {
         None
     }
 
@@ -59,7 +59,7 @@ impl Watched for Pods {
         Decoder::new()
     }
 
-    fn tap(taps: &Taps) -> Option<Arc<dyn Tap<Pod>>> {
+    fn tap(taps: &Taps) -> Option<Arc<dyn RawObserver<Pod>>> {
         taps.pods.clone()
     }
 
@@ -84,7 +84,7 @@ impl Watched for Nodes {
     const RESOURCE: &'static str = "nodes";
     const PATH: &'static str = "/api/v1/nodes";
 
-    fn tap(taps: &Taps) -> Option<Arc<dyn Tap<Node>>> {
+    fn tap(taps: &Taps) -> Option<Arc<dyn RawObserver<Node>>> {
         taps.nodes.clone()
     }
 

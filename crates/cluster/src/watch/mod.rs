@@ -16,10 +16,10 @@ mod frame;
 mod kind;
 mod list;
 mod options;
+mod raw_observer;
 mod run;
 mod split;
 mod stats;
-mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -31,9 +31,9 @@ pub use kind::{
 };
 pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
+pub use raw_observer::{RawObserver, Taps};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};
-pub use tap::{Tap, Taps};
 
 /// An object that does not decode: it is skipped, and what was known of it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 use super::call::{Answer, list_request, watch_request};
 use super::frame::{Frame, Seen};
+use super::raw_observer::{RawObserver, object_of};
 use super::split::ListSplitter;
-use super::tap::{Tap, object_of};
 use super::{Absence, BadObject, CallError, InitialRead, Sink, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::slim::FieldError;
@@ -21,7 +21,7 @@ pub async fn run<W: Watched>(
     stats: Arc<WatchStats>,
     cancel: CancellationToken,
     sink: impl Sink<W::Object>,
-    tap: Option<Arc<dyn Tap<W::Object>>>,
+    tap: Option<Arc<dyn RawObserver<W::Object>>>,
 ) {
     let form = options.initial;
     let decoder = W::decoder();
@@ -51,7 +51,7 @@ struct Watch<W: Watched, K> {
     options: WatchOptions,
     stats: Arc<WatchStats>,
     sink: K,
-    tap: Option<Arc<dyn Tap<W::Object>>>,
+    tap: Option<Arc<dyn RawObserver<W::Object>>>,
     decoder: Decoder,
     /// The form of whole read in use.
     form: InitialRead,
@@ -267,7 +267,7 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
 }
 
 /// Lets `tap` see an object that decodes, and its text if it wants it.
-fn show<'a, O: 'static>(tap: Option<&dyn Tap<O>>, seen: &Seen<O>, json: impl FnOnce() -> Option<&'a [u8]>) {
+fn show<'a, O: 'static>(tap: Option<&dyn RawObserver<O>>, seen: &Seen<O>, json: impl FnOnce() -> Option<&'a [u8]>) {
     let (Some(tap), Ok(object)) = (tap, &seen.object) else { return };
     if tap.wants(object)
         && let Some(json) = json()

@@ -2,8 +2,8 @@ use crate::ledger::{Ledger, NodeId, NodeTable};
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::model::PodShape;
 use crate::plugins::{
-    Overlay, Subject, Verdict, balanced_allocation, filter, image_locality, legacy, node_affinity, node_resources_fit,
-    taint_toleration,
+    Overlay, ResolvedPod, Verdict, balanced_allocation, filter, image_locality, legacy, node_affinity,
+    node_resources_fit, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use rustc_hash::FxHashMap;
@@ -22,7 +22,7 @@ pub(super) struct Relative {
 /// The answers for one pod shape, row by row, each good as long as the row's version is the one it was made at.
 #[derive(Debug)]
 pub(super) struct Class {
-    pub(super) subject: Subject,
+    pub(super) subject: ResolvedPod,
     columns: Columns,
 }
 
@@ -106,7 +106,7 @@ impl Class {
 pub(super) fn fixed_score(
     score: Score,
     profile: &CompiledProfile,
-    subject: &Subject,
+    subject: &ResolvedPod,
     ledger: &Ledger,
     node: NodeId,
 ) -> i64 {
@@ -147,12 +147,12 @@ impl ClassCache {
         let class = match self.slots.get(&Arc::as_ptr(shape)).copied() {
             Some(slot) => self.known(slot, profile, ledger),
             None if self.came_back(shape) => {
-                let slot = self.insert(Subject::new(profile, ledger, shape), ledger);
+                let slot = self.insert(ResolvedPod::new(profile, ledger, shape), ledger);
                 self.known(slot, profile, ledger)
             }
             None => {
                 let columns = self.scratch.take().map(|class| class.columns).unwrap_or_default();
-                let class = self.scratch.insert(Class { subject: Subject::new(profile, ledger, shape), columns });
+                let class = self.scratch.insert(Class { subject: ResolvedPod::new(profile, ledger, shape), columns });
                 class.columns.clear();
                 class
             }
@@ -200,7 +200,7 @@ impl ClassCache {
         false
     }
 
-    fn insert(&mut self, subject: Subject, ledger: &Ledger) -> usize {
+    fn insert(&mut self, subject: ResolvedPod, ledger: &Ledger) -> usize {
         let shape = Arc::as_ptr(&subject.shape);
         let bound = (CLASS_CACHE_BYTES / (Columns::BYTES_PER_ROW * ledger.nodes().rows().max(1))).max(1);
         let slot = if self.classes.len() < bound {

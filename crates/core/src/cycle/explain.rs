@@ -4,8 +4,8 @@ use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Cause, Code, Cx, Plugin, Refusal, Subject, Tables, Verdict, default_normalize, node_affinity, reverse_normalize,
-    scheduling_gates, taint_toleration,
+    Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Tables, Verdict, default_normalize, node_affinity,
+    reverse_normalize, scheduling_gates, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use crate::worker::hold_reason;
@@ -74,14 +74,14 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
         return Explanation::Held(reason);
     }
     let nodes = probe::candidates(profile, ledger);
-    match judge(Cx { profile, ledger }, pod, &nodes) {
+    match judge(PluginContext { profile, ledger }, pod, &nodes) {
         Ok(judgement) => Explanation::Judged(judgement),
         Err(text) => Explanation::Failed(text),
     }
 }
 
-fn judge(cx: Cx<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
-    let subject = Subject::new(cx.profile, cx.ledger, &pod.shape);
+fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
+    let subject = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
     let (verdicts, missing) = match probe::look(cx, pod, &subject, nodes)? {
         Look::Refused(refusal) => return Ok(refused(cx, pod, nodes, &refusal)),
         Look::Judged { verdicts, missing } => (verdicts, missing),
@@ -115,7 +115,7 @@ pub(super) fn reasons(verdict: Verdict, pod: &Pod, missing: Option<&Str>) -> Vec
 }
 
 /// Every node's answer where PreFilter refused the pod.
-fn refused(cx: Cx<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgement {
+fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgement {
     let Refusal { plugin, code, message } = refusal;
     let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: vec![message.to_string()] };
     let answers = nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();
@@ -124,7 +124,7 @@ fn refused(cx: Cx<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgem
 }
 
 /// The weighted scores of each feasible node, normalised over all of them.
-fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Str> {
+fn scores(cx: PluginContext<'_>, subject: &ResolvedPod, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Str> {
     let mut all: Vec<Vec<ScoreOf>> = feasible.iter().map(|_| Vec::new()).collect();
     let (mut tables, mut normalised) = (Tables::default(), Vec::new());
     for (score, weight) in &cx.profile.scores {
@@ -144,7 +144,7 @@ fn scores(cx: Cx<'_>, subject: &Subject, feasible: &[NodeId]) -> Result<Vec<Vec<
 }
 
 /// The normalised values of a score that looks at rows alone.
-fn own_scores(score: Score, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) {
+fn own_scores(score: Score, cx: PluginContext<'_>, subject: &ResolvedPod, feasible: &[NodeId], out: &mut Vec<i64>) {
     let nodes = cx.ledger.nodes();
     let raw = |node: &NodeId| match score {
         Score::TaintToleration => taint_toleration::score(subject, nodes, *node),

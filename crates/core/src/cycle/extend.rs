@@ -5,7 +5,7 @@
 //!                   filters, one after another ──▶ scores, all at once ──▶ settle: filtered again, scored, chosen
 //! ```
 //!
-//! An [`Inquiry`] is a value: it holds nothing of the ledger, and whoever has it may take any time. What happened
+//! An [`ExtenderFilterState`] is a value: it holds nothing of the ledger, and whoever has it may take any time. What happened
 //! meanwhile is seen by [`Scheduler::settle`], which looks at the nodes left as they are then.
 //!
 //! After `findNodesThatPassExtenders` and `prioritizeNodes` in `pkg/scheduler/schedule_one.go` and
@@ -34,7 +34,7 @@ const MAX_EXTENDER_SCORE: i64 = 10;
 
 /// An attempt that waits for extenders.
 #[derive(Debug, Clone)]
-pub struct Inquiry {
+pub struct ExtenderFilterState {
     pod: Arc<Pod>,
     seen: u64,
     /// Nodes that were candidates.
@@ -70,7 +70,7 @@ enum Stage {
 /// What an answer leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
-    /// More is to be asked: [`Inquiry::questions`].
+    /// More is to be asked: [`ExtenderFilterState::questions`].
     Ask,
     /// Others are still to answer.
     Wait,
@@ -96,7 +96,7 @@ pub(super) struct Found<'a> {
     pub(super) messages: Messages,
 }
 
-impl Inquiry {
+impl ExtenderFilterState {
     /// What is to be asked about the `feasible` nodes (at least one), if any extender has a say.
     pub(super) fn begin(
         profile: &CompiledProfile,
@@ -267,7 +267,7 @@ fn next_filter(profile: &CompiledProfile, pod: &Pod, from: usize) -> Option<usiz
     extenders.find(|(_, extender)| extender.filter.is_some() && extender.concerns(pod)).map(|(at, _)| at)
 }
 
-/// Asking for scores, where there is a choice between nodes and an extender that scores for `pod`.
+/// ParkedAttempt for scores, where there is a choice between nodes and an extender that scores for `pod`.
 fn scoring(profile: &CompiledProfile, pod: &Pod, nodes: usize) -> Option<Stage> {
     if nodes < 2 {
         return None;

@@ -14,19 +14,19 @@ mod class;
 mod diagnosis;
 mod explain;
 mod extend;
+mod node_scan;
+mod non_row_checks;
 mod probe;
 mod rng;
 mod search;
-mod special;
-mod survey;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use diagnosis::Tally;
 pub use diagnosis::{Diagnosis, NoFit, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
-pub use extend::{Inquiry, Turn};
+pub use extend::{ExtenderFilterState, Turn};
+pub(crate) use node_scan::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
 pub use rng::Rng;
 pub use search::{Decision, Scheduler};
-pub(crate) use survey::Survey;

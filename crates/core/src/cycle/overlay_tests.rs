@@ -3,7 +3,7 @@
 use super::*;
 use crate::cycle::Rng;
 use crate::cycle::tests::Draw;
-use crate::ledger::{Ledger, Placed, PodState};
+use crate::ledger::{Ledger, PlacedPod, PodState};
 use crate::model::{
     Attachable, InlineDisk, Labels, PersistentVolumeClaim, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
     Toleration, TolerationOperator, VolumeAttachment,
@@ -23,12 +23,12 @@ fn verdict(
     node: NodeId,
     overlay: &Overlay,
 ) -> Option<Verdict> {
-    let cx = Cx { profile, ledger };
-    let subject = Subject::new(profile, ledger, &pod.shape);
+    let cx = PluginContext { profile, ledger };
+    let subject = ResolvedPod::new(profile, ledger, &pod.shape);
     let mut tables = Tables::default();
     let relations = tables.pre_filter(cx, pod, &subject).ok()?;
     let skips = relations.affinity.is_none() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
-    let special = Special { promised: FxHashMap::default(), relations };
+    let special = NonRowChecks { promised: FxHashMap::default(), relations };
     let own = filter(profile, &subject, ledger.nodes(), node, overlay);
     (!skips).then(|| special.complete(cx, &subject, node, own, overlay))
 }
@@ -204,7 +204,7 @@ impl Crowd {
     }
 
     /// Takes some of the pods of the row away, puts some of those back, and gives those that are away in the end.
-    fn take_away(&mut self, overlay: &mut Overlay, node: NodeId) -> Vec<Arc<Placed>> {
+    fn take_away(&mut self, overlay: &mut Overlay, node: NodeId) -> Vec<Arc<PlacedPod>> {
         let mut all = self.ledger.residents(node).to_vec();
         all.retain(|_| !self.one_in(4));
         for placed in &all {

@@ -1,12 +1,12 @@
 //! What filters alone say, without scores: where a pod fits, and everything that stands in its way on a node.
 
 use super::explain::reasons;
+use super::non_row_checks::NonRowChecks;
 use super::search::judge_fresh;
-use super::special::Special;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::node_affinity::{self, Named};
-use crate::plugins::{Cause, Code, Cx, Plugin, Refusal, Stop, Subject, Tables, Verdict};
+use crate::plugins::{Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Verdict};
 use crate::profile::{CompiledProfile, Filter, FilterSet};
 
 /// One filter's refusal of one node.
@@ -45,7 +45,7 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
 }
 
 /// The filters' say of `nodes`, from nothing; upstream's text where the attempt fails.
-pub(super) fn look(cx: Cx<'_>, pod: &Pod, subject: &Subject, nodes: &[NodeId]) -> Result<Look, Str> {
+pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, subject: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Str> {
     let named = match node_affinity::named(&pod.shape) {
         _ if !cx.profile.filters.has(Filter::NodeAffinity) => Named::Any,
         named => named,
@@ -59,7 +59,7 @@ pub(super) fn look(cx: Cx<'_>, pod: &Pod, subject: &Subject, nodes: &[NodeId]) -
         Err(Stop::Refused(refusal)) => return Ok(Look::Refused(refusal)),
         Err(Stop::Failed(text)) => return Err(text),
     };
-    let special = Special::new(cx.ledger, pod, relations);
+    let special = NonRowChecks::new(cx.ledger, pod, relations);
     let verdict = |node: NodeId| match &named {
         Named::Only(names) if !names.contains(cx.ledger.nodes().name(node)) => Verdict::unresolvable(Cause::NotNamed),
         _ => judge_fresh(cx, subject, &special, node),
@@ -76,8 +76,8 @@ pub(super) fn look(cx: Cx<'_>, pod: &Pod, subject: &Subject, nodes: &[NodeId]) -
 ///
 /// Gates and what holds a pod are not looked at: `explain` is for that.
 pub fn fitting(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod, among: Option<&[NodeId]>) -> Vec<NodeId> {
-    let cx = Cx { profile, ledger };
-    let subject = Subject::new(profile, ledger, &pod.shape);
+    let cx = PluginContext { profile, ledger };
+    let subject = ResolvedPod::new(profile, ledger, &pod.shape);
     let looked = match among {
         Some(nodes) => look(cx, pod, &subject, nodes),
         None => look(cx, pod, &subject, &candidates(profile, ledger)),
@@ -97,13 +97,19 @@ pub fn obstacles(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Vec<(
     let mut all: Vec<(NodeId, Vec<Obstacle>)> = nodes.iter().map(|node| (*node, Vec::new())).collect();
     for filter in profile.filters.iter() {
         let alone = CompiledProfile { filters: FilterSet::none().with(filter), ..profile.clone() };
-        add_obstacles(Cx { profile: &alone, ledger }, filter, pod, &nodes, &mut all);
+        add_obstacles(PluginContext { profile: &alone, ledger }, filter, pod, &nodes, &mut all);
     }
     all
 }
 
-fn add_obstacles(cx: Cx<'_>, filter: Filter, pod: &Pod, nodes: &[NodeId], all: &mut [(NodeId, Vec<Obstacle>)]) {
-    let subject = Subject::new(cx.profile, cx.ledger, &pod.shape);
+fn add_obstacles(
+    cx: PluginContext<'_>,
+    filter: Filter,
+    pod: &Pod,
+    nodes: &[NodeId],
+    all: &mut [(NodeId, Vec<Obstacle>)],
+) {
+    let subject = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
     let everywhere = |plugin, code, text: Str| Obstacle { plugin, cause: None, code, reasons: vec![text.to_string()] };
     let obstacle = match look(cx, pod, &subject, nodes) {
         Ok(Look::Judged { verdicts, missing }) => {

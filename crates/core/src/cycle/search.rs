@@ -1,14 +1,16 @@
 use super::choose::{RelativeWeights, add_relative, choose};
 use super::class::{Class, ClassCache};
 use super::diagnosis::{NoFit, Tally, refused_before_filter};
-use super::extend::{Found, Inquiry, Messages};
+use super::extend::{ExtenderFilterState, Found, Messages};
+use super::node_scan::NodeScan;
+use super::non_row_checks::NonRowChecks;
 use super::rng::Rng;
-use super::special::Special;
-use super::survey::Survey;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::node_affinity::{self, Named};
-use crate::plugins::{Cause, Cx, Overlay, Plugin, PluginSet, Refusal, Stop, Subject, Tables, Verdict, filter, volumes};
+use crate::plugins::{
+    Cause, Overlay, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict, filter, volumes,
+};
 use crate::profile::{CompiledProfile, Filter, Score};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ pub enum Decision {
     /// The attempt failed: something that a plugin needs is wrong or missing; upstream's text.
     Failed(Str),
     /// Extenders have a say first.
-    Ask(Box<Inquiry>),
+    Ask(Box<ExtenderFilterState>),
 }
 
 /// One profile's way of deciding, with what makes the next decision cheap.
@@ -104,14 +106,14 @@ impl Scheduler {
         if let Some(refusal) = conflict(pod, named.as_deref()) {
             return refused(pod, total, &refusal);
         }
-        let cx = Cx { profile: &self.profile, ledger };
+        let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.get(&self.profile, ledger, &pod.shape);
         let relations = match self.tables.pre_filter(cx, pod, &class.subject) {
             Ok(relations) => relations,
             Err(Stop::Refused(refusal)) => return refused(pod, total, &refusal),
             Err(Stop::Failed(text)) => return Decision::Failed(text),
         };
-        let special = Special::new(ledger, pod, relations);
+        let special = NonRowChecks::new(ledger, pod, relations);
         let looked_around = !special.relations.is_empty();
         let asks = !self.profile.extenders.is_empty();
         let found =
@@ -119,7 +121,8 @@ impl Scheduler {
         if said.is_none()
             && let Some(node) = nominated(cx, pod, class, &special)
         {
-            let about = || Inquiry::of_promised(cx.profile, found(Tally::new(), None, Messages::default()), node);
+            let about =
+                || ExtenderFilterState::of_promised(cx.profile, found(Tally::new(), None, Messages::default()), node);
             if let Some(inquiry) = asks.then(about).flatten() {
                 return Decision::Ask(inquiry);
             }
@@ -144,7 +147,7 @@ impl Scheduler {
             let messages = said.map(|said| said.about(&self.feasible)).unwrap_or_default();
             let found = found(tally, special.relations.missing_claim(), messages);
             let feasible = self.feasible.iter().map(|(node, _)| *node);
-            if let Some(inquiry) = Inquiry::begin(cx.profile, found, feasible) {
+            if let Some(inquiry) = ExtenderFilterState::begin(cx.profile, found, feasible) {
                 return Decision::Ask(inquiry);
             }
         }
@@ -163,10 +166,10 @@ impl Scheduler {
     /// Whether the pod still fits the node, by the whole filter chain of that row with counters brought up to date; and if
     /// so, what is to be done for its claims there. For commit's re-check.
     pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
-        let cx = Cx { profile: &self.profile, ledger };
-        let subject = Subject::new(&self.profile, ledger, &pod.shape);
+        let cx = PluginContext { profile: &self.profile, ledger };
+        let subject = ResolvedPod::new(&self.profile, ledger, &pod.shape);
         let relations = self.tables.pre_filter(cx, pod, &subject).ok()?;
-        let special = Special::new(ledger, pod, relations);
+        let special = NonRowChecks::new(ledger, pod, relations);
         judge_fresh(cx, &subject, &special, node).fits().then(|| special.relations.volume_plan(cx, node))
     }
 
@@ -175,17 +178,17 @@ impl Scheduler {
         &'t mut self,
         ledger: &'t Ledger,
         pod: &'t Arc<Pod>,
-    ) -> Result<(Survey<'t>, &'t mut Rng), Stop> {
+    ) -> Result<(NodeScan<'t>, &'t mut Rng), Stop> {
         self.candidates(ledger);
         let named = self.named(ledger, pod);
         if let Some(refusal) = conflict(pod, named.as_deref()) {
             return Err(Stop::Refused(refusal));
         }
-        let cx = Cx { profile: &self.profile, ledger };
+        let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.again(&self.profile, ledger, &pod.shape);
         let relations = self.tables.pre_filter(cx, pod, &class.subject)?;
-        let special = Special::new(ledger, pod, relations);
-        Ok((Survey::new(cx, class, special, &self.nodes, named), &mut self.rng))
+        let special = NonRowChecks::new(ledger, pod, relations);
+        Ok((NodeScan::new(cx, class, special, &self.nodes, named), &mut self.rng))
     }
 
     /// The candidates that PreFilter leaves, where it leaves only some.
@@ -226,7 +229,7 @@ pub(super) fn refused(pod: &Pod, nodes: usize, refusal: &Refusal) -> Decision {
 }
 
 /// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).
-fn nominated(cx: Cx<'_>, pod: &Pod, class: &mut Class, special: &Special<'_>) -> Option<NodeId> {
+fn nominated(cx: PluginContext<'_>, pod: &Pod, class: &mut Class, special: &NonRowChecks<'_>) -> Option<NodeId> {
     let node = cx.ledger.nodes().find(pod.nominated_node.as_ref()?)?;
     let listed = cx.profile.places_on(cx.ledger.nodes().labels(node));
     let own = class.verdict(cx.profile, cx.ledger, node);
@@ -244,7 +247,7 @@ impl Scratch {
     /// Adds the normalised scores to the sums of the feasible nodes, of which there are several.
     pub(super) fn add_scores(
         &mut self,
-        cx: Cx<'_>,
+        cx: PluginContext<'_>,
         tables: &mut Tables,
         class: &Class,
         feasible: &mut [(NodeId, i64)],
@@ -256,9 +259,9 @@ impl Scratch {
     /// Adds the scores that look beyond the row to the sums of the feasible nodes.
     fn add_relational(
         &mut self,
-        cx: Cx<'_>,
+        cx: PluginContext<'_>,
         tables: &mut Tables,
-        subject: &Subject,
+        subject: &ResolvedPod,
         feasible: &mut [(NodeId, i64)],
     ) -> Result<(), Str> {
         self.nodes.clear();
@@ -275,13 +278,18 @@ impl Scratch {
 }
 
 /// The verdict of one row computed from nothing, nominations and relations included.
-pub(super) fn judge_fresh(cx: Cx<'_>, subject: &Subject, special: &Special<'_>, node: NodeId) -> Verdict {
+pub(super) fn judge_fresh(
+    cx: PluginContext<'_>,
+    subject: &ResolvedPod,
+    special: &NonRowChecks<'_>,
+    node: NodeId,
+) -> Verdict {
     let own = || filter(cx.profile, subject, cx.ledger.nodes(), node, Overlay::none());
     special.judge(cx, subject, node, own)
 }
 
 /// The weights of the normalised scores that can tell nodes apart for this pod.
-fn relative_weights(profile: &CompiledProfile, ledger: &Ledger, subject: &Subject) -> RelativeWeights {
+fn relative_weights(profile: &CompiledProfile, ledger: &Ledger, subject: &ResolvedPod) -> RelativeWeights {
     let weight = |score, tells: bool| profile.weight(score).filter(|_| tells).unwrap_or(0);
     RelativeWeights {
         soft_taints: weight(Score::TaintToleration, ledger.nodes().has_soft_taints()),
@@ -291,8 +299,8 @@ fn relative_weights(profile: &CompiledProfile, ledger: &Ledger, subject: &Subjec
 
 /// One look over the candidates.
 struct Scan<'a> {
-    cx: Cx<'a>,
-    special: &'a Special<'a>,
+    cx: PluginContext<'a>,
+    special: &'a NonRowChecks<'a>,
     candidates: &'a [NodeId],
     start: usize,
 }

@@ -1,4 +1,4 @@
-use super::{CohortTable, Ledger, NodeTable, PlacedTerms, PodState};
+use super::{Ledger, MatchClassTable, NodeTable, PlacedTerms, PodState};
 use std::sync::Arc;
 
 impl Ledger {
@@ -7,7 +7,7 @@ impl Ledger {
     /// O(pods + nodes). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
     pub fn audit(&self) -> Result<(), String> {
         let mut naive = NodeTable::default();
-        let (mut cohorts, mut terms) = (CohortTable::default(), PlacedTerms::default());
+        let (mut match_classes, mut terms) = (MatchClassTable::default(), PlacedTerms::default());
         let mut residents = 0;
         for row in 0..self.nodes.rows() {
             naive.row(&format!("{row}").into());
@@ -18,14 +18,14 @@ impl Ledger {
                 PodState::Pending(_) => continue,
                 PodState::Assumed { placed, .. } | PodState::Bound(placed) => placed,
             };
-            let (node, cohort) = (placed.node, &placed.cohort);
+            let (node, match_class) = (placed.node, &placed.match_class);
             if !self.residents(node).iter().any(|one| Arc::ptr_eq(one, placed)) {
                 return Err(format!("pod {}: not among the pods of its node", placed.key));
             }
             residents += 1;
             naive.take(node, &placed.usage, 1);
-            cohorts.add(cohort, node);
-            terms.add(cohort, node, 0);
+            match_classes.add(match_class, node);
+            terms.add(match_class, node, 0);
         }
         self.compare_columns(&mut naive)?;
         if self.residents.len() != residents {
@@ -41,8 +41,8 @@ impl Ledger {
         if !self.terms.same_placements(&terms) {
             return Err("affinity terms differ from those of the pods".into());
         }
-        if !self.cohorts.same_placements(&cohorts) {
-            return Err("cohorts differ from those of the pods".into());
+        if !self.match_classes.same_placements(&match_classes) {
+            return Err("match_classes differ from those of the pods".into());
         }
         self.audit_topologies()?;
         self.audit_evictions()?;

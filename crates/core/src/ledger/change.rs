@@ -1,4 +1,4 @@
-use super::{Cohort, NodeId, VolumeChange};
+use super::{MatchClass, NodeId, VolumeChange};
 use crate::limits::CHANGE_LOG_ENTRIES;
 use crate::model::{Pod, Str, Usage};
 use std::collections::VecDeque;
@@ -79,11 +79,11 @@ pub enum Change {
         pod: Arc<Pod>,
     },
     /// A pod takes room on a node: assumed, or seen bound.
-    Placed {
+    PlacedPod {
         /// The node.
         node: NodeId,
         /// What others see of it.
-        cohort: Arc<Cohort>,
+        match_class: Arc<MatchClass>,
     },
     /// A pod no longer takes room on a node: deleted, finished, or its assumption undone.
     Freed {
@@ -92,7 +92,7 @@ pub enum Change {
         /// What it took.
         usage: Arc<Usage>,
         /// What others saw of it.
-        cohort: Arc<Cohort>,
+        match_class: Arc<MatchClass>,
     },
     /// A placed pod changed what it takes: a resize in place.
     Resized {
@@ -108,9 +108,9 @@ pub enum Change {
         /// The node.
         node: NodeId,
         /// What others saw of it.
-        before: Arc<Cohort>,
+        before: Arc<MatchClass>,
         /// What others see of it.
-        after: Arc<Cohort>,
+        after: Arc<MatchClass>,
     },
     /// A node appeared, changed or went.
     Node {

@@ -1,4 +1,4 @@
-use super::{Change, Cohort, Ledger, NodeId, Placed, PodState, VolumePlan};
+use super::{Change, Ledger, MatchClass, NodeId, PlacedPod, PodState, VolumePlan};
 use crate::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
@@ -86,8 +86,8 @@ impl Ledger {
         let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
         self.end_nomination(&current, elsewhere);
         self.evictions.end(&current.uid);
-        let cohort = self.cohorts.intern(Cohort::of(&current));
-        let placed = Arc::new(Placed::of(&current, proposal.node, cohort));
+        let match_class = self.match_classes.intern(MatchClass::of(&current));
+        let placed = Arc::new(PlacedPod::of(&current, proposal.node, match_class));
         self.place(&placed);
         self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
         let uid = current.uid.clone();

@@ -8,7 +8,7 @@
 //! ```
 
 use super::commit::unchanged;
-use super::{Conflict, Ledger, NodeId, Placed, PodState};
+use super::{Conflict, Ledger, NodeId, PlacedPod, PodState};
 use crate::model::{Pod, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ pub struct EvictionProposal {
     /// The ledger's version that the worker saw.
     pub seen: u64,
     /// The pods that are to go, most important first.
-    pub victims: Vec<Arc<Placed>>,
+    pub victims: Vec<Arc<PlacedPod>>,
 }
 
 /// An eviction that came into force.
@@ -35,9 +35,9 @@ pub struct Evicting {
     /// The node's name.
     pub node: Str,
     /// The victims that are to be deleted, most important first.
-    pub victims: Vec<Arc<Placed>>,
+    pub victims: Vec<Arc<PlacedPod>>,
     /// The victims that were only assumed there: they are pending again.
-    pub taken_back: Vec<Arc<Placed>>,
+    pub taken_back: Vec<Arc<PlacedPod>>,
     /// How many victims are going already, by someone else's doing or for another pod.
     pub going: usize,
     /// Pods of own profiles with lower priority that were promised the node and are no more, as they were.
@@ -120,10 +120,11 @@ impl Ledger {
         if !self.nodes.present[row] || self.nodes.epoch[row] != proposal.epoch {
             return Err(Conflict::NodeGone);
         }
-        let there = |victim: &Arc<Placed>| {
+        let there = |victim: &Arc<PlacedPod>| {
             self.residents(proposal.node).iter().find(|one| one.uid == victim.uid && one.priority < current.priority)
         };
-        let victims: Option<Vec<Arc<Placed>>> = proposal.victims.iter().map(|victim| there(victim).cloned()).collect();
+        let victims: Option<Vec<Arc<PlacedPod>>> =
+            proposal.victims.iter().map(|victim| there(victim).cloned()).collect();
         let victims = victims.filter(|victims| !victims.is_empty()).ok_or(Conflict::NoLongerFits)?;
         // Where something happened on the node itself, fewer victims may do.
         if self.nodes.version[row] > proposal.seen || (self.version() > proposal.seen && !holds(self)) {
@@ -175,12 +176,12 @@ impl Ledger {
     }
 
     /// Every pod that was asked to go and has not gone, in the order of their uids. O(such pods).
-    pub fn evicting(&self) -> Vec<Arc<Placed>> {
+    pub fn evicting(&self) -> Vec<Arc<PlacedPod>> {
         let placed = |uid: &Str| match self.pod(uid) {
             Some(PodState::Bound(placed) | PodState::Assumed { placed, .. }) => Some(placed.clone()),
             _ => None,
         };
-        let mut all: Vec<Arc<Placed>> = self.evictions.claims.keys().filter_map(placed).collect();
+        let mut all: Vec<Arc<PlacedPod>> = self.evictions.claims.keys().filter_map(placed).collect();
         all.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
         all
     }

@@ -20,19 +20,19 @@ mod access;
 mod audit;
 mod budgets;
 mod change;
-mod cohorts;
 mod commit;
+mod counts_by_node;
 mod device_classes;
 mod evictions;
 mod images;
 mod intern;
+mod match_classes;
 mod nodes;
 mod nominations;
 mod object;
 mod order;
 mod pods;
-mod residents;
-mod spots;
+mod pods_on_node;
 mod terms;
 mod topology;
 mod volumes;
@@ -40,17 +40,17 @@ mod workloads;
 
 pub use access::LedgerAccess;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects};
-pub use cohorts::{Cohort, CohortTable};
 pub use commit::{Committed, Conflict, Proposal};
+pub use counts_by_node::CountsByNode;
 pub use device_classes::DeviceClasses;
 pub use evictions::{Evicting, EvictionProposal, Round};
 pub use images::ImageId;
+pub use match_classes::{MatchClass, MatchClassTable};
 pub use nodes::{NodeId, NodeTable, ScalarId};
 pub use nominations::Nomination;
 pub use object::Object;
 pub use pods::PodState;
-pub use residents::Placed;
-pub use spots::Spots;
+pub use pods_on_node::PlacedPod;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
 pub(crate) use volumes::is_meant_for;
@@ -65,7 +65,7 @@ use intern::Interner;
 use nominations::Nominations;
 use order::NodeTree;
 use pods::PodTable;
-use residents::Residents;
+use pods_on_node::PodsOnNode;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use topology::TopologyTable;
@@ -78,8 +78,8 @@ pub struct Ledger {
     tree: NodeTree,
     images: ImageTable,
     pods: PodTable,
-    residents: Residents,
-    cohorts: CohortTable,
+    residents: PodsOnNode,
+    match_classes: MatchClassTable,
     terms: PlacedTerms,
     topologies: TopologyTable,
     nominations: Nominations,
@@ -120,7 +120,7 @@ impl Ledger {
     }
 
     /// The pods that take room on `node`, in no order that means anything.
-    pub fn residents(&self, node: NodeId) -> &[Arc<Placed>] {
+    pub fn residents(&self, node: NodeId) -> &[Arc<PlacedPod>] {
         self.residents.on(node)
     }
 
@@ -135,8 +135,8 @@ impl Ledger {
     }
 
     /// What others see of placed pods, and where those are.
-    pub fn cohorts(&self) -> &CohortTable {
-        &self.cohorts
+    pub fn match_classes(&self) -> &MatchClassTable {
+        &self.match_classes
     }
 
     /// What placed pods ask of others.

@@ -1,4 +1,4 @@
-use super::{Change, Cohort, Ledger, NodeId, Placed};
+use super::{Change, Ledger, MatchClass, NodeId, PlacedPod};
 use crate::model::{Pod, PodKey, Str, Usage, VolumeWrites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ pub enum PodState {
         /// The pod as last seen, still without a node.
         pod: Arc<Pod>,
         /// The room that it takes.
-        placed: Arc<Placed>,
+        placed: Arc<PlacedPod>,
         /// What it needs done to its claims before it can be bound; none where they are all bound.
         volumes: Option<Arc<VolumeWrites>>,
         /// Whether that is still under way, so that it can be taken back without asking the API server.
         waits: bool,
     },
     /// Seen bound.
-    Bound(Arc<Placed>),
+    Bound(Arc<PlacedPod>),
 }
 
 impl PodState {
@@ -123,11 +123,11 @@ impl Ledger {
             self.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
             self.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
         }
-        let fresh = self.cohorts.intern(Cohort::of(now));
-        let seen = Arc::new(Placed::of(now, node, fresh));
+        let fresh = self.match_classes.intern(MatchClass::of(now));
+        let seen = Arc::new(PlacedPod::of(now, node, fresh));
         if let Some(PodState::Assumed { placed, .. }) = self.pods.states.get_mut(&now.uid) {
             let old = std::mem::replace(placed, seen.clone());
-            self.regroup(node, old.cohort.clone(), seen.cohort.clone());
+            self.regroup(node, old.match_class.clone(), seen.match_class.clone());
             self.residents.replace(&seen);
         }
     }
@@ -144,12 +144,12 @@ impl Ledger {
     }
 
     /// Others see something else of a placed pod than before.
-    fn regroup(&mut self, node: NodeId, before: Arc<Cohort>, after: Arc<Cohort>) {
+    fn regroup(&mut self, node: NodeId, before: Arc<MatchClass>, after: Arc<MatchClass>) {
         if Arc::ptr_eq(&before, &after) {
             return;
         }
-        self.cohorts.remove(&before, node);
-        self.cohorts.add(&after, node);
+        self.match_classes.remove(&before, node);
+        self.match_classes.add(&after, node);
         let version = self.log.version() + 1;
         self.terms.remove(&before, node, version);
         self.terms.add(&after, node, version);
@@ -204,8 +204,8 @@ impl Ledger {
             }
             None => {}
         }
-        let cohort = self.cohorts.intern(Cohort::of(pod));
-        let placed = Arc::new(Placed::of(pod, node, cohort));
+        let match_class = self.match_classes.intern(MatchClass::of(pod));
+        let placed = Arc::new(PlacedPod::of(pod, node, match_class));
         self.place(&placed);
         self.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
         self.pods.insert(pod.uid.clone(), PodState::Bound(placed));
@@ -225,15 +225,15 @@ impl Ledger {
 
     /// A bound pod changed. What it mounts cannot.
     fn update_bound(&mut self, pod: &Pod, node: NodeId) {
-        let fresh = self.cohorts.intern(Cohort::of(pod));
+        let fresh = self.match_classes.intern(MatchClass::of(pod));
         let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
             return;
         };
-        let seen = Arc::new(Placed { volumes: known.volumes.clone(), ..Placed::of(pod, node, fresh) });
+        let seen = Arc::new(PlacedPod { volumes: known.volumes.clone(), ..PlacedPod::of(pod, node, fresh) });
         let old = std::mem::replace(known, seen.clone());
         self.residents.replace(&seen);
         self.resize(node, old.usage.clone(), seen.usage.clone());
-        self.regroup(node, old.cohort.clone(), seen.cohort.clone());
+        self.regroup(node, old.match_class.clone(), seen.match_class.clone());
     }
 
     /// Drops the pod `uid`: deleted, finished, or not there any more at a re-read.
@@ -269,14 +269,14 @@ impl Ledger {
     }
 
     /// Takes room on a node.
-    pub(super) fn place(&mut self, placed: &Arc<Placed>) -> u64 {
-        let Placed { node, cohort, .. } = &**placed;
+    pub(super) fn place(&mut self, placed: &Arc<PlacedPod>) -> u64 {
+        let PlacedPod { node, match_class, .. } = &**placed;
         self.nodes.take(*node, &placed.usage, 1);
-        self.cohorts.add(cohort, *node);
+        self.match_classes.add(match_class, *node);
         self.residents.add(placed);
-        let version = self.log.push(Change::Placed { node: *node, cohort: cohort.clone() });
+        let version = self.log.push(Change::PlacedPod { node: *node, match_class: match_class.clone() });
         self.nodes.version[node.index()] = version;
-        self.terms.add(cohort, *node, version);
+        self.terms.add(match_class, *node, version);
         version
     }
 
@@ -291,14 +291,14 @@ impl Ledger {
             Some(PodState::Pending(_)) | None => return,
         };
         self.evictions.gone(uid);
-        let Placed { node, usage, cohort, .. } = &*placed;
+        let PlacedPod { node, usage, match_class, .. } = &*placed;
         self.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
         self.nodes.take(*node, usage, -1);
-        self.cohorts.remove(cohort, *node);
+        self.match_classes.remove(match_class, *node);
         self.residents.remove(&placed);
         let version = self.log.version() + 1;
-        self.terms.remove(cohort, *node, version);
-        self.log.push(Change::Freed { node: *node, usage: usage.clone(), cohort: cohort.clone() });
+        self.terms.remove(match_class, *node, version);
+        self.log.push(Change::Freed { node: *node, usage: usage.clone(), match_class: match_class.clone() });
         self.nodes.version[node.index()] = version;
         self.nodes.release_if_unused(*node);
     }

@@ -1,5 +1,5 @@
-use super::spots::Spots;
-use super::{Cohort, Ledger, NodeId};
+use super::counts_by_node::CountsByNode;
+use super::{Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Equal terms are one entry, so that a thousand replicas cost one selector match.
 #[derive(Debug)]
 pub struct TermIndex<T> {
-    placed: FxHashMap<Arc<T>, Spots>,
+    placed: FxHashMap<Arc<T>, CountsByNode>,
     version: u64,
 }
 
@@ -32,7 +32,7 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
     }
 
     /// Every term with the nodes of the pods that have it, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &Spots)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &CountsByNode)> {
         self.placed.iter()
     }
 
@@ -47,7 +47,7 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
             if let Some(spots) = self.placed.get_mut(term) {
                 spots.add(node);
             } else {
-                let mut spots = Spots::default();
+                let mut spots = CountsByNode::default();
                 spots.add(node);
                 self.placed.insert(Arc::new(term.clone()), spots);
             }
@@ -95,16 +95,16 @@ impl PlacedTerms {
             && self.preferred.placed == other.preferred.placed
     }
 
-    pub(super) fn add(&mut self, cohort: &Cohort, node: NodeId, version: u64) {
-        self.anti_affinity.add(&cohort.anti_affinity, node, version);
-        self.affinity.add(&cohort.affinity, node, version);
-        self.preferred.add(&cohort.preferred, node, version);
+    pub(super) fn add(&mut self, match_class: &MatchClass, node: NodeId, version: u64) {
+        self.anti_affinity.add(&match_class.anti_affinity, node, version);
+        self.affinity.add(&match_class.affinity, node, version);
+        self.preferred.add(&match_class.preferred, node, version);
     }
 
-    pub(super) fn remove(&mut self, cohort: &Cohort, node: NodeId, version: u64) {
-        self.anti_affinity.remove(&cohort.anti_affinity, node, version);
-        self.affinity.remove(&cohort.affinity, node, version);
-        self.preferred.remove(&cohort.preferred, node, version);
+    pub(super) fn remove(&mut self, match_class: &MatchClass, node: NodeId, version: u64) {
+        self.anti_affinity.remove(&match_class.anti_affinity, node, version);
+        self.affinity.remove(&match_class.affinity, node, version);
+        self.preferred.remove(&match_class.preferred, node, version);
     }
 }
 

@@ -1,11 +1,11 @@
 //! NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes evenly used, in the difference form of 1.36.
 //! After `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
-use super::{MAX_NODE_SCORE, Resource, ScoredResource, Subject};
+use super::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
 use crate::ledger::{NodeId, NodeTable};
 use smallvec::SmallVec;
 
-pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+pub(crate) fn score(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
     let [before, after] = match &*subject.balanced_resources {
         // The common case, cpu and memory, without a list.
         [a, b] => match (fractions(a, nodes, node), fractions(b, nodes, node)) {

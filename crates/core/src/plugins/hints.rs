@@ -13,7 +13,7 @@ pub use events::{WakeEvent, wake_events};
 
 use super::{Plugin, PluginSet};
 use crate::ledger::{Change, Ledger, NodeAspects};
-use crate::limits::{HINT_COHORTS, HINT_LOOKS};
+use crate::limits::{HINT_LOOKS, HINT_MATCH_CLASSES};
 use crate::model::{PodShape, Usage};
 use movement::Movement;
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ pub(crate) struct Hints {
     newest: [u64; Plugin::ALL.len()],
     /// The same without placed pods that came, went or changed, for the plugins that look at those.
     newest_other: [u64; Plugin::ALL.len()],
-    /// Pods that came, went or changed since [`Self::begin`], once for each cohort, with the newest version.
+    /// Pods that came, went or changed since [`Self::begin`], once for each match_class, with the newest version.
     movements: Vec<(u64, Movement)>,
 }
 
@@ -60,7 +60,7 @@ impl Hints {
             *newest = version;
             return true;
         }
-        let room = self.movements.len() < HINT_COHORTS;
+        let room = self.movements.len() < HINT_MATCH_CLASSES;
         if room {
             self.movements.push((version, movement));
         }
@@ -165,7 +165,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
             }
         }
         // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
-        Change::Placed { .. } | Change::Regrouped { .. } => {
+        Change::PlacedPod { .. } | Change::Regrouped { .. } => {
             add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
         }
         Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),

@@ -1,7 +1,7 @@
 //! ImageLocality: prefers nodes that hold the pod's images already.
 //! After `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
-use super::{MAX_NODE_SCORE, Subject};
+use super::{MAX_NODE_SCORE, ResolvedPod};
 use crate::ledger::{ImageId, Ledger, NodeId};
 use crate::model::PodShape;
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ pub(super) fn worths(shape: &PodShape, ledger: &Ledger) -> SmallVec<[(ImageId, i
     shape.images.iter().filter_map(|name| worth(name)).collect()
 }
 
-pub(crate) fn score(subject: &Subject, ledger: &Ledger, node: NodeId) -> i64 {
+pub(crate) fn score(subject: &ResolvedPod, ledger: &Ledger, node: NodeId) -> i64 {
     if subject.images.is_empty() {
         return 0;
     }

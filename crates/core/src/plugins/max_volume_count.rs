@@ -1,7 +1,7 @@
 //! MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and MaxCinderVolumeCount of the Policy era: a node takes
 //! so many in-tree disks of a kind. After `pkg/scheduler/algorithm/predicates` of 1.12; `KUBE_MAX_PD_VOLS` is ignored.
 
-use super::relations::Cx;
+use super::relations::PluginContext;
 use super::{Cause, Overlay, Verdict};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, InTreePlugin, InlineDisk, Labels, Pod, PodKey, PodVolume, PodVolumes, Str, VolumeSource};
@@ -54,7 +54,7 @@ pub(crate) struct State(SmallVec<[(Kind, Vec<Str>); 1]>);
 
 impl State {
     /// None where no such filter runs or the pod has no such disk.
-    pub(crate) fn prepare(cx: Cx<'_>, pod: &Pod) -> Option<Self> {
+    pub(crate) fn prepare(cx: PluginContext<'_>, pod: &Pod) -> Option<Self> {
         let volumes = pod.volumes.as_ref().filter(|_| cx.profile.filters.has_legacy())?;
         let of_kind = |kind: Kind| (kind, disks(cx, kind.plugin, &pod.key, volumes));
         let kinds = KINDS.into_iter().filter(|kind| cx.profile.filters.has(kind.filter)).map(of_kind);
@@ -62,7 +62,7 @@ impl State {
         (!state.0.is_empty()).then_some(state)
     }
 
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
         for (kind, new) in &self.0 {
             let mut there: Vec<Str> = Vec::new();
             let placed = cx.ledger.volumes().placed_on(node).iter();
@@ -84,7 +84,7 @@ impl State {
 }
 
 /// The most disks of a kind on the node: what it says itself, or else the profile.
-fn limit(cx: Cx<'_>, kind: Kind, node: NodeId) -> i64 {
+fn limit(cx: PluginContext<'_>, kind: Kind, node: NodeId) -> i64 {
     let nodes = cx.ledger.nodes();
     let own = nodes.scalar(kind.resource).map_or(0, |scalar| nodes.scalar_allocatable(scalar, node));
     if own > 0 { own } else { limit_of_profile(cx.profile, kind, nodes.labels(node)) }
@@ -113,7 +113,7 @@ fn is_nitro(labels: &Labels) -> bool {
 
 /// The disks of a plugin that a pod mounts, each once. A claim that is not there counts for nothing; one without a volume
 /// counts by itself, where its class is of this plugin.
-fn disks(cx: Cx<'_>, plugin: InTreePlugin, pod: &PodKey, volumes: &PodVolumes) -> Vec<Str> {
+fn disks(cx: PluginContext<'_>, plugin: InTreePlugin, pod: &PodKey, volumes: &PodVolumes) -> Vec<Str> {
     let mut disks: Vec<Str> = volumes
         .iter()
         .filter_map(|volume| match (volume, plugin) {
@@ -140,7 +140,7 @@ fn inline(disk: &InlineDisk, plugin: InTreePlugin) -> Option<Str> {
     }
 }
 
-fn claimed(cx: Cx<'_>, key: &ClaimKey, plugin: InTreePlugin) -> Option<Str> {
+fn claimed(cx: PluginContext<'_>, key: &ClaimKey, plugin: InTreePlugin) -> Option<Str> {
     let volumes = cx.ledger.volumes();
     let claim = volumes.claim(key)?;
     if let Some(volume) = claim.volume.as_ref().and_then(|name| volumes.volume(name)) {
@@ -225,7 +225,7 @@ mod tests {
         let profile = CompiledProfile::default_preset("test");
         let kind = KINDS[0];
         let limit_of = |ledger: &Ledger| {
-            let cx = Cx { profile: &profile, ledger };
+            let cx = PluginContext { profile: &profile, ledger };
             limit(cx, kind, ledger.nodes().find("a").expect("there"))
         };
         let mut ledger = Ledger::new();

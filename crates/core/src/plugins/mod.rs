@@ -1,6 +1,6 @@
 //! Filters (predicates) and scores (priorities): one file per plugin.
 //!
-//! A filter of a row's own facts is a plain function of a [`Subject`] (a pod's shape resolved against the ledger), a row of
+//! A filter of a row's own facts is a plain function of a [`ResolvedPod`] (a pod's shape resolved against the ledger), a row of
 //! the node table and an [`Overlay`]. There are two entries over that one body: the batch over many rows calls it with the empty overlay and
 //! keeps the answers by row version (`cycle::class`); nominated pods and commit's re-check call it for one row with what
 //! they add. A score is a plain function of the same row. Nothing is called through a pointer, nothing allocates.
@@ -26,10 +26,10 @@ mod overlay;
 mod plugin;
 pub(crate) mod pod_topology_spread;
 pub(crate) mod relations;
+mod resolved_pod;
 pub(crate) mod scheduling_gates;
 pub(crate) mod selector_spread;
 pub(crate) mod service_affinity;
-mod subject;
 pub(crate) mod taint_toleration;
 mod verdict;
 pub(crate) mod volume_binding;
@@ -42,8 +42,8 @@ pub(crate) use normalize::{default_normalize, reverse_normalize};
 pub(crate) use overlay::Overlay;
 pub use plugin::{Plugin, PluginSet};
 pub use relations::Refusal;
-pub(crate) use relations::{Cx, Relations, Stop, Tables};
-pub(crate) use subject::{Resource, ScoredResource, Subject};
+pub(crate) use relations::{PluginContext, Relations, Stop, Tables};
+pub(crate) use resolved_pod::{ResolvedPod, Resource, ScoredResource};
 pub use verdict::{Cause, Code, Verdict};
 pub(crate) use verdict::{lacking_text, volume_text};
 
@@ -57,7 +57,7 @@ pub(crate) const MAX_NODE_SCORE: i64 = 100;
 #[inline]
 pub(crate) fn filter(
     profile: &CompiledProfile,
-    subject: &Subject,
+    subject: &ResolvedPod,
     nodes: &NodeTable,
     node: NodeId,
     overlay: &Overlay,

@@ -1,7 +1,7 @@
 //! NodeAffinity: nodeSelector, node affinity, and the profile's added affinity.
 //! After `pkg/scheduler/framework/plugins/nodeaffinity`.
 
-use super::{Cause, Subject};
+use super::{Cause, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{PodShape, PreferredTerm, Str};
 use crate::profile::CompiledProfile;
@@ -46,7 +46,12 @@ pub(crate) fn named(shape: &PodShape) -> Named {
     Named::Only(all)
 }
 
-pub(super) fn refuses(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
+pub(super) fn refuses(
+    profile: &CompiledProfile,
+    subject: &ResolvedPod,
+    nodes: &NodeTable,
+    node: NodeId,
+) -> Option<Cause> {
     let shape = &subject.shape;
     let pod_selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
     if !pod_selects && profile.added_affinity.required.is_none() {
@@ -62,7 +67,7 @@ pub(super) fn refuses(profile: &CompiledProfile, subject: &Subject, nodes: &Node
 }
 
 /// The sum of the weights of the preferred terms that match: the pod's and the added ones.
-pub(crate) fn score(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+pub(crate) fn score(profile: &CompiledProfile, subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
     if subject.shape.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
         return 0;
     }

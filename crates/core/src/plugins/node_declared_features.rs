@@ -3,13 +3,13 @@
 //!
 //! What a pod needs follows from its spec alone and is inferred when it is decoded.
 
-use super::Subject;
+use super::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 
 pub(super) const REASON: &str = "node(s) didn't match Pod's required features";
 
 #[inline]
-pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
+pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     let required = &subject.shape.required_features;
     required.is_empty() || required.iter().all(|f| nodes.declared_features[node.index()].binary_search(f).is_ok())
 }
@@ -18,7 +18,7 @@ pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
 mod tests {
     use crate::ledger::Ledger;
     use crate::model::Str;
-    use crate::plugins::{Cause, Code, Overlay, Subject, Verdict, filter};
+    use crate::plugins::{Cause, Code, Overlay, ResolvedPod, Verdict, filter};
     use crate::profile::{CompiledProfile, Filter};
     use crate::testing::{node, shape};
     use std::sync::Arc;
@@ -31,7 +31,7 @@ mod tests {
         ledger.apply_node(&object);
         let mut pod = shape();
         pod.required_features = texts(required);
-        let subject = Subject::new(profile, &ledger, &Arc::new(pod));
+        let subject = ResolvedPod::new(profile, &ledger, &Arc::new(pod));
         filter(profile, &subject, ledger.nodes(), ledger.nodes().find("a").expect("applied"), Overlay::none())
     }
 

@@ -3,12 +3,12 @@
 //! A pod with a nodeName is bound and never pending here, so the filter refuses no node in a cycle. It stands in the
 //! chain, under its own name, because profiles can disable it and explanations list it.
 
-use super::Subject;
+use super::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 
 /// Upstream's text.
 pub(crate) const REASON: &str = "node(s) didn't match the requested node name";
 
-pub(super) fn fits(_subject: &Subject, _nodes: &NodeTable, _node: NodeId) -> bool {
+pub(super) fn fits(_subject: &ResolvedPod, _nodes: &NodeTable, _node: NodeId) -> bool {
     true
 }

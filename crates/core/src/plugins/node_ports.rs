@@ -1,13 +1,13 @@
 //! NodePorts: refuses nodes where a host port is taken. After `pkg/scheduler/framework/plugins/nodeports`.
 
-use super::{Overlay, Subject};
+use super::{Overlay, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::HostPort;
 
 /// Upstream's text.
 pub(crate) const REASON: &str = "node(s) didn't have free ports for the requested pod ports";
 
-pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
+pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
     let wanted = &subject.shape.host_ports;
     if wanted.is_empty() {
         return true;
@@ -50,7 +50,7 @@ mod tests {
         let at: NodeId = ledger.nodes().find("a").expect("applied");
         let profile = CompiledProfile::default_preset("test");
         let fits_on = |ip: &str, overlay: &Overlay| {
-            let subject = Subject::new(&profile, &ledger, &holding("p", ip).shape);
+            let subject = ResolvedPod::new(&profile, &ledger, &holding("p", ip).shape);
             fits(&subject, ledger.nodes(), at, overlay)
         };
         let mut overlay = Overlay::NONE;

@@ -1,7 +1,7 @@
 //! NodeResourcesFit: refuses nodes without room, and scores by allocation.
 //! After `pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 
-use super::{MAX_NODE_SCORE, Overlay, Resource, ScoredResource, Subject, Verdict};
+use super::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
 use crate::ledger::{NodeId, NodeTable};
 use crate::profile::{FitArgs, FitStrategy, ShapePoint};
 
@@ -15,7 +15,7 @@ pub(super) fn is_ignored(args: &FitArgs, name: &str) -> bool {
 }
 
 #[inline]
-pub(super) fn filter(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
+pub(super) fn filter(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
     let i = node.index();
     let wanted = &subject.shape.requests;
     let mut lacking = 0_u64;
@@ -43,7 +43,7 @@ pub(super) fn filter(subject: &Subject, nodes: &NodeTable, node: NodeId, overlay
 }
 
 /// The allocation score, 0 to 100; not normalised.
-pub(crate) fn score(args: &FitArgs, subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+pub(crate) fn score(args: &FitArgs, subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
     let resources = &subject.fit_resources;
     match &args.strategy {
         FitStrategy::LeastAllocated => mean(resources, nodes, node, least),

@@ -1,6 +1,6 @@
 //! NodeUnschedulable: refuses cordoned nodes. After `pkg/scheduler/framework/plugins/nodeunschedulable`.
 
-use super::Subject;
+use super::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{PodShape, Taint, TaintEffect};
 
@@ -14,6 +14,6 @@ pub(crate) fn tolerates(shape: &PodShape) -> bool {
     shape.tolerations.iter().any(|t| t.tolerates(&cordon))
 }
 
-pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
+pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     subject.tolerates_cordon || !nodes.unschedulable[node.index()]
 }

@@ -1,10 +1,10 @@
 //! NodeVolumeLimits: a node's CSI drivers attach only so many volumes.
 //! After `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
 
-use super::relations::Cx;
+use super::relations::PluginContext;
 use super::volumes::{Mount, Mounts, missing_claim};
 use super::{Cause, Overlay, Verdict};
-use crate::ledger::{NodeId, Spots};
+use crate::ledger::{CountsByNode, NodeId};
 use crate::model::{Attachable, ClaimKey, PersistentVolumeClaim, PodKey, PodVolume, PodVolumes, Str};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 struct Wanted<'t> {
     volume: Attachable,
     /// Nodes with pods that mount it already.
-    mounted: Option<&'t Spots>,
+    mounted: Option<&'t CountsByNode>,
 }
 
 /// What keeps the plugin from counting: the first of the pod's volumes that does.
@@ -38,7 +38,7 @@ pub(crate) struct State<'t> {
 
 impl<'t> State<'t> {
     /// None where the plugin skips the pod.
-    pub(crate) fn prepare(cx: Cx<'t>, mounts: &Mounts<'t, '_>) -> Option<Self> {
+    pub(crate) fn prepare(cx: PluginContext<'t>, mounts: &Mounts<'t, '_>) -> Option<Self> {
         let mut state = Self { wanted: Vec::new(), problems: Vec::new() };
         let mut counts = false;
         for mount in &mounts.all {
@@ -66,7 +66,7 @@ impl<'t> State<'t> {
     }
 
     /// Says whether the plugin looks at such a volume.
-    fn inline(&mut self, cx: Cx<'t>, volume: &PodVolume) -> bool {
+    fn inline(&mut self, cx: PluginContext<'t>, volume: &PodVolume) -> bool {
         let PodVolume::Disk { volume: name, disk, counts } = volume else { return false };
         match counts {
             Ok(attachable) => self.want(cx, attachable.clone()),
@@ -78,7 +78,7 @@ impl<'t> State<'t> {
         disk.is_migratable()
     }
 
-    fn want(&mut self, cx: Cx<'t>, volume: Option<Attachable>) {
+    fn want(&mut self, cx: PluginContext<'t>, volume: Option<Attachable>) {
         let Some(volume) = volume else { return };
         if self.wanted.iter().all(|wanted| wanted.volume != volume) {
             let mounted = cx.ledger.volumes().mounted_on(&volume);
@@ -86,7 +86,7 @@ impl<'t> State<'t> {
         }
     }
 
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Result<Verdict, Str> {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Result<Verdict, Str> {
         let volumes = cx.ledger.volumes();
         for problem in &self.problems {
             match problem {
@@ -141,7 +141,7 @@ struct Moves {
 }
 
 impl Moves {
-    fn of(cx: Cx<'_>, node: NodeId, overlay: &Overlay, driver: &str) -> Self {
+    fn of(cx: PluginContext<'_>, node: NodeId, overlay: &Overlay, driver: &str) -> Self {
         let mut freed = attached_by(cx, overlay.mounts_removed(), driver);
         if !freed.is_empty() {
             let placed = cx.ledger.volumes().placed_on(node).iter();
@@ -155,7 +155,7 @@ impl Moves {
     /// How many of the `wanted` volumes are new to the node, and how many it can take beyond those of added pods.
     ///
     /// As upstream, a volume is new unless a pod mounts it there: an attachment alone does not count for the pod's own.
-    fn count(&self, cx: Cx<'_>, node: NodeId, wanted: &[Wanted<'_>], room: i64) -> (i64, i64) {
+    fn count(&self, cx: PluginContext<'_>, node: NodeId, wanted: &[Wanted<'_>], room: i64) -> (i64, i64) {
         let volumes = cx.ledger.volumes();
         let is_new = |wanted: &&Wanted<'_>| {
             let mounted = wanted.mounted.is_some_and(|nodes| nodes.on(node) > 0);
@@ -174,7 +174,7 @@ impl Moves {
 
 /// The volumes of `driver` that `pods` have attached, each once.
 fn attached_by<'a>(
-    cx: Cx<'_>,
+    cx: PluginContext<'_>,
     pods: impl Iterator<Item = (&'a PodKey, &'a Arc<PodVolumes>)>,
     driver: &str,
 ) -> Vec<Attachable> {

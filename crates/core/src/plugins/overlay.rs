@@ -1,4 +1,4 @@
-use crate::ledger::{Cohort, NodeTable, Placed, ScalarId};
+use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId};
 use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Overlay {
     /// The pods added, for filters that look at labels, terms and volumes.
     pub(crate) added: SmallVec<[Arc<Pod>; 1]>,
     /// Pods of the row that are taken away.
-    pub(crate) removed: SmallVec<[Arc<Placed>; 2]>,
+    pub(crate) removed: SmallVec<[Arc<PlacedPod>; 2]>,
 }
 
 impl Overlay {
@@ -73,13 +73,13 @@ impl Overlay {
     }
 
     /// Takes a pod of the row away.
-    pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<Placed>) {
+    pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
         self.removed.push(placed.clone());
     }
 
     /// Puts a pod that was taken away back; nothing happens to one that was not.
-    pub(crate) fn restore(&mut self, nodes: &NodeTable, placed: &Arc<Placed>) {
+    pub(crate) fn restore(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         // Whoever puts back one after the other took that one away last.
         let removed = self.removed.iter();
         let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
@@ -105,14 +105,14 @@ impl Overlay {
     }
 
     /// The sum of `of` over the pods taken away; pods alike that follow one another are asked about once.
-    pub(crate) fn sum_removed(&self, of: impl Fn(&Cohort) -> i64) -> i64 {
-        let (mut sum, mut last) = (0, None::<(&Arc<Cohort>, i64)>);
+    pub(crate) fn sum_removed(&self, of: impl Fn(&MatchClass) -> i64) -> i64 {
+        let (mut sum, mut last) = (0, None::<(&Arc<MatchClass>, i64)>);
         for placed in &self.removed {
             let value = match last {
-                Some((cohort, value)) if Arc::ptr_eq(cohort, &placed.cohort) => value,
-                _ => of(&placed.cohort),
+                Some((match_class, value)) if Arc::ptr_eq(match_class, &placed.match_class) => value,
+                _ => of(&placed.match_class),
             };
-            last = Some((&placed.cohort, value));
+            last = Some((&placed.match_class, value));
             sum += value;
         }
         sum

@@ -4,8 +4,8 @@
 //! before the late ones. What they count is kept in [`Tables`] between attempts and brought up to date from the change log.
 
 use super::{
-    Code, MAX_NODE_SCORE, Overlay, Plugin, Subject, Verdict, inter_pod_affinity, max_volume_count, pod_topology_spread,
-    selector_spread, service_affinity, volumes,
+    Code, MAX_NODE_SCORE, Overlay, Plugin, ResolvedPod, Verdict, inter_pod_affinity, max_volume_count,
+    pod_topology_spread, selector_spread, service_affinity, volumes,
 };
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
@@ -13,7 +13,7 @@ use crate::profile::{CompiledProfile, Score};
 
 /// What a plugin reads: the profile it runs for and the ledger as it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cx<'a> {
+pub(crate) struct PluginContext<'a> {
     pub(crate) profile: &'a CompiledProfile,
     pub(crate) ledger: &'a Ledger,
 }
@@ -66,9 +66,9 @@ impl Tables {
     /// PreFilter of the relational plugins, in upstream's order.
     pub(crate) fn pre_filter<'t>(
         &'t mut self,
-        cx: Cx<'t>,
+        cx: PluginContext<'t>,
         pod: &Pod,
-        subject: &Subject,
+        subject: &ResolvedPod,
     ) -> Result<Relations<'t>, Stop> {
         Ok(Relations {
             volumes: volumes::Attempt::prepare(cx, pod)?,
@@ -86,8 +86,8 @@ impl Tables {
     pub(crate) fn score(
         &mut self,
         score: Score,
-        cx: Cx<'_>,
-        subject: &Subject,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
         feasible: &[NodeId],
         out: &mut Vec<i64>,
     ) -> Result<bool, Str> {
@@ -121,7 +121,13 @@ impl Relations<'_> {
     }
 
     /// The first relational filter's refusal of `node` with the pods of `overlay` on it.
-    pub(crate) fn filter(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
         if let Some(volumes) = &self.volumes {
             let verdict = volumes.filter(cx, node, overlay);
             if !verdict.fits() {
@@ -160,7 +166,7 @@ impl Relations<'_> {
     }
 
     /// What is to be done for the pod's claims on `node`, which was just found to fit.
-    pub(crate) fn volume_plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+    pub(crate) fn volume_plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
         self.volumes.as_ref().map(|volumes| volumes.plan(cx, node)).unwrap_or_default()
     }
 

@@ -2,7 +2,7 @@
 //! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
 
 use super::counts::{Alike, ByShape, Counters};
-use super::{Cx, MAX_NODE_SCORE, Subject};
+use super::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, Str};
 use rustc_hash::FxHashMap;
@@ -53,7 +53,13 @@ impl Zones {
 
 impl Tables {
     /// The scores of the `feasible` nodes, into `out`; false for a pod that has spread constraints of its own.
-    pub(crate) fn score(&mut self, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+    pub(crate) fn score(
+        &mut self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        feasible: &[NodeId],
+        out: &mut Vec<i64>,
+    ) -> bool {
         let (ledger, shape) = (cx.ledger, &subject.shape);
         if !shape.spread.is_empty() {
             return false;
@@ -160,8 +166,8 @@ mod tests {
 
     fn scores(ledger: &Ledger, shape: PodShape) -> Option<Vec<i64>> {
         let profile = CompiledProfile::default_preset("test");
-        let (cx, mut out) = (Cx { profile: &profile, ledger }, Vec::new());
-        let subject = Subject::new(&profile, ledger, &Arc::new(shape));
+        let (cx, mut out) = (PluginContext { profile: &profile, ledger }, Vec::new());
+        let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
         Tables::default().score(cx, &subject, &ledger.node_order(), &mut out).then_some(out)
     }
 

@@ -1,8 +1,8 @@
 //! CheckServiceAffinity: the pods of a Service stay where the listed labels have one value. Of the Policy era, by name.
 //! After `pkg/scheduler/framework/plugins/serviceaffinity` of 1.21.
 
-use super::{Cause, Cx, Overlay, Subject, Verdict};
-use crate::ledger::{Cohort, Ledger, NodeId, Workloads};
+use super::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
+use crate::ledger::{Ledger, MatchClass, NodeId, Workloads};
 use crate::model::{PodShape, Str};
 use crate::profile::Filter;
 
@@ -33,7 +33,7 @@ impl Attempt {
     /// The pod's nodeSelector says what it wants. Where that leaves some of the labels open and a Service selects the
     /// pod, those are the ones of the node of a placed pod that carries all of the pod's labels. The first such node in
     /// scan order counts; being deleted is no reason not to count.
-    pub(crate) fn prepare(cx: Cx<'_>, subject: &Subject) -> Option<Self> {
+    pub(crate) fn prepare(cx: PluginContext<'_>, subject: &ResolvedPod) -> Option<Self> {
         if !cx.profile.filters.has(Filter::CheckServiceAffinity) {
             return None;
         }
@@ -60,7 +60,13 @@ impl Attempt {
     }
 
     /// Whether the pod may go to `node`. Promised pods do not matter: they are on this very node.
-    pub(crate) fn filter(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
         let wanted = match &self.peer {
             Some(peer) if peer.node == node && peer.is_emptied(subject, overlay) => &peer.without,
@@ -73,15 +79,15 @@ impl Attempt {
 
 impl Peer {
     /// Whether `overlay` takes all pods away that make the node count.
-    fn is_emptied(&self, subject: &Subject, overlay: &Overlay) -> bool {
-        let is_alike = |cohort: &Cohort| i64::from(is_alike(cohort, &subject.shape));
+    fn is_emptied(&self, subject: &ResolvedPod, overlay: &Overlay) -> bool {
+        let is_alike = |match_class: &MatchClass| i64::from(is_alike(match_class, &subject.shape));
         !overlay.removed.is_empty() && overlay.sum_removed(is_alike) == self.pods
     }
 }
 
 /// Whether such pods carry all labels of `shape`.
-fn is_alike(cohort: &Cohort, shape: &PodShape) -> bool {
-    cohort.namespace == shape.namespace && shape.labels.is_subset_of(&cohort.labels)
+fn is_alike(match_class: &MatchClass, shape: &PodShape) -> bool {
+    match_class.namespace == shape.namespace && shape.labels.is_subset_of(&match_class.labels)
 }
 
 /// The first two nodes with pods that carry all labels of `shape`, if a Service selects those, with the number of pods.
@@ -91,8 +97,8 @@ fn peers(ledger: &Ledger, shape: &PodShape) -> Vec<(NodeId, i64)> {
         return Vec::new();
     }
     let mut on = vec![0; ledger.nodes().rows()];
-    for (cohort, spots) in ledger.cohorts().of_namespace(&shape.namespace) {
-        if is_alike(cohort, shape) {
+    for (match_class, spots) in ledger.match_classes().of_namespace(&shape.namespace) {
+        if is_alike(match_class, shape) {
             spots.iter().for_each(|(node, pods)| on[node.index()] += i64::from(pods));
         }
     }
@@ -137,8 +143,8 @@ mod tests {
         let mut profile = CompiledProfile::default_preset("test");
         profile.filters = profile.filters.with(Filter::CheckServiceAffinity);
         profile.legacy.affinity_labels = keys.iter().map(|k| Str::from(*k)).collect();
-        let cx = Cx { profile: &profile, ledger };
-        let subject = Subject::new(&profile, ledger, &Arc::new(shape));
+        let cx = PluginContext { profile: &profile, ledger };
+        let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
         let attempt = Attempt::prepare(cx, &subject);
         let fits =
             |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, &subject, *node, Overlay::none()).fits());

@@ -1,14 +1,14 @@
 //! TaintToleration: taints keep pods away, or make nodes less wanted.
 //! After `pkg/scheduler/framework/plugins/tainttoleration`.
 
-use super::Subject;
+use super::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{TaintEffect, Toleration};
 
 /// Upstream's text.
 pub(crate) const REASON: &str = "node(s) had untolerated taint(s)";
 
-pub(super) fn fits(subject: &Subject, nodes: &NodeTable, node: NodeId) -> bool {
+pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     admits(&subject.shape.tolerations, nodes, node)
 }
 
@@ -25,7 +25,7 @@ pub(super) fn admits(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId
 }
 
 /// How many PreferNoSchedule taints the pod does not tolerate; normalised in reverse.
-pub(crate) fn score(subject: &Subject, nodes: &NodeTable, node: NodeId) -> i64 {
+pub(crate) fn score(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
     if !nodes.tainted[node.index()] {
         return 0;
     }

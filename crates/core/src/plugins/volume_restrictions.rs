@@ -1,7 +1,7 @@
 //! VolumeRestrictions: disks that two pods on one node cannot share, and claims that only one pod at a time may use.
 //! After `pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`.
 
-use super::relations::{Cx, Refusal, Stop};
+use super::relations::{PluginContext, Refusal, Stop};
 use super::volumes::{Mounts, missing_claim};
 use super::{Cause, Overlay, Plugin, Verdict};
 use crate::ledger::NodeId;
@@ -20,7 +20,7 @@ pub(crate) struct State {
 
 impl State {
     /// None where the plugin skips the pod.
-    pub(crate) fn prepare(cx: Cx<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
+    pub(crate) fn prepare(cx: PluginContext<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
         let mut state = Self { disks: None, exclusive: SmallVec::new() };
         for (key, claim) in mounts.named() {
             let claim = claim.ok_or_else(|| {
@@ -35,7 +35,7 @@ impl State {
         Ok((restricted || state.is_in_use()).then_some(state))
     }
 
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
         if let Some(own) = &self.disks {
             let placed = cx.ledger.volumes().placed_on(node).iter();
             let placed = placed.filter(|placed| !overlay.takes_away(&placed.uid)).map(|placed| &placed.volumes);
@@ -184,7 +184,7 @@ mod tests {
         let profile = CompiledProfile::default_preset("test");
         let pod = using("p", &["one"]);
         let fits_without = |ledger: &Ledger, names: &[&str]| {
-            let cx = Cx { profile: &profile, ledger };
+            let cx = PluginContext { profile: &profile, ledger };
             let mounts = Mounts::resolve(ledger, &pod, pod.volumes.as_ref().expect("mounts"));
             let state = State::prepare(cx, &mounts).expect("claims are there").expect("one is in use");
             let at = ledger.nodes().find("a").expect("applied");

@@ -1,7 +1,7 @@
 //! VolumeZone: a volume whose labels name zones or regions is used there only.
 //! After `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
-use super::relations::{Cx, Refusal, Stop};
+use super::relations::{PluginContext, Refusal, Stop};
 use super::volumes::{Mounts, missing_claim, missing_volume};
 use super::{Cause, Plugin, Verdict};
 use crate::ledger::NodeId;
@@ -26,7 +26,7 @@ pub(crate) struct State(Vec<Place>);
 
 impl State {
     /// None where the plugin skips the pod.
-    pub(crate) fn prepare(cx: Cx<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
+    pub(crate) fn prepare(cx: PluginContext<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
         let mut places = Vec::new();
         for (key, claim) in mounts.named() {
             let text = match claim {
@@ -45,7 +45,7 @@ impl State {
         Ok((!places.is_empty()).then_some(Self(places)))
     }
 
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId) -> Verdict {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
         let is_in = |place: &Place| value(labels, place.key).is_some_and(|value| place.values.contains(value));
         // A node without any such label is in a cluster of one zone.
@@ -57,7 +57,7 @@ impl State {
 }
 
 /// The claim's volume; none where its class waits for the pod.
-fn volume_of<'t>(cx: Cx<'t>, claim: &PersistentVolumeClaim) -> Result<Option<&'t PersistentVolume>, String> {
+fn volume_of<'t>(cx: PluginContext<'t>, claim: &PersistentVolumeClaim) -> Result<Option<&'t PersistentVolume>, String> {
     let volumes = cx.ledger.volumes();
     if let Some(name) = &claim.volume {
         return volumes.volume(name).map(|volume| Some(&**volume)).ok_or_else(|| missing_volume(name));

@@ -1,10 +1,10 @@
 use super::rules::is_lower;
-use crate::ledger::{Ledger, Placed};
+use crate::ledger::{Ledger, PlacedPod};
 use std::time::Duration;
 
 /// Microseconds until `placed` has run for `min_runtime` and so may be a victim (`minVictimRuntime`); not positive where it has.
 /// One that has not started may start now.
-pub(super) fn missing_us(placed: &Placed, min_runtime: Duration, now_unix_us: i64) -> i64 {
+pub(super) fn missing_us(placed: &PlacedPod, min_runtime: Duration, now_unix_us: i64) -> i64 {
     let ran = placed.started_unix_us.map_or(0, |started| now_unix_us.saturating_sub(started));
     i64::try_from(min_runtime.as_micros()).unwrap_or(i64::MAX).saturating_sub(ran)
 }

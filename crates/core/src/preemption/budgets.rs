@@ -1,4 +1,4 @@
-use crate::ledger::{Cohort, Ledger, Placed};
+use crate::ledger::{Ledger, MatchClass, PlacedPod};
 use crate::model::PodDisruptionBudget;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 pub(super) struct Budgets<'l> {
     ledger: &'l Ledger,
     /// Victims of plans in force, deducted from what each budget has left; none where upstream's way is wanted.
-    deducted: &'l [Arc<Placed>],
+    deducted: &'l [Arc<PlacedPod>],
     accounts: Vec<Account<'l>>,
     by_namespace: FxHashMap<&'l str, Range<usize>>,
-    /// By the address of a cohort, which the ledger holds while this reads it.
-    by_cohort: FxHashMap<*const Cohort, SmallVec<[usize; 2]>>,
+    /// By the address of a match_class, which the ledger holds while this reads it.
+    by_match_class: FxHashMap<*const MatchClass, SmallVec<[usize; 2]>>,
     /// Accounts with charges, each once.
     charged: Vec<usize>,
 }
@@ -28,19 +28,19 @@ struct Account<'l> {
 
 impl<'l> Budgets<'l> {
     /// None where there is no budget at all.
-    pub(super) fn new(ledger: &'l Ledger, deducted: &'l [Arc<Placed>]) -> Option<Self> {
+    pub(super) fn new(ledger: &'l Ledger, deducted: &'l [Arc<PlacedPod>]) -> Option<Self> {
         ledger.has_budgets().then(|| Self {
             ledger,
             deducted,
             accounts: Vec::new(),
             by_namespace: FxHashMap::default(),
-            by_cohort: FxHashMap::default(),
+            by_match_class: FxHashMap::default(),
             charged: Vec::new(),
         })
     }
 
     /// Counts an eviction against every budget of the pod; whether one is violated by it. A pod may be charged once.
-    pub(super) fn charge(&mut self, placed: &'l Placed) -> bool {
+    pub(super) fn charge(&mut self, placed: &'l PlacedPod) -> bool {
         let mut violates = false;
         self.each(placed, |account, at, charged| {
             if account.spent == 0 {
@@ -53,7 +53,7 @@ impl<'l> Budgets<'l> {
     }
 
     /// Whether every budget of the pod has something left, charges aside.
-    pub(super) fn permit(&mut self, placed: &'l Placed) -> bool {
+    pub(super) fn permit(&mut self, placed: &'l PlacedPod) -> bool {
         let mut permitted = true;
         self.each(placed, |account, _, _| permitted &= account.left > 0);
         permitted
@@ -66,9 +66,9 @@ impl<'l> Budgets<'l> {
         }
     }
 
-    fn each(&mut self, placed: &'l Placed, mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>)) {
+    fn each(&mut self, placed: &'l PlacedPod, mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>)) {
         self.meet(placed);
-        let Some(own) = self.by_cohort.get(&Arc::as_ptr(&placed.cohort)) else { return };
+        let Some(own) = self.by_match_class.get(&Arc::as_ptr(&placed.match_class)) else { return };
         for at in own {
             let account = &mut self.accounts[*at];
             if !account.budget.has_counted(&placed.key.name) {
@@ -78,26 +78,27 @@ impl<'l> Budgets<'l> {
     }
 
     /// Looks up the budgets of pods like this one, unless that was done.
-    fn meet(&mut self, placed: &'l Placed) {
-        let address = Arc::as_ptr(&placed.cohort);
-        if self.by_cohort.contains_key(&address) {
+    fn meet(&mut self, placed: &'l PlacedPod) {
+        let address = Arc::as_ptr(&placed.match_class);
+        if self.by_match_class.contains_key(&address) {
             return;
         }
-        let namespace = &*placed.cohort.namespace;
+        let namespace = &*placed.match_class.namespace;
         let known = match self.by_namespace.get(namespace) {
             Some(known) => known.clone(),
             None => self.open(namespace),
         };
-        let selects = |at: &usize| self.accounts[*at].budget.selects(&placed.cohort.labels);
+        let selects = |at: &usize| self.accounts[*at].budget.selects(&placed.match_class.labels);
         let own = known.filter(selects).collect();
-        self.by_cohort.insert(address, own);
+        self.by_match_class.insert(address, own);
     }
 
     fn open(&mut self, namespace: &'l str) -> Range<usize> {
         let from = self.accounts.len();
         for budget in self.ledger.budgets(namespace) {
-            let under =
-                |p: &&Arc<Placed>| *p.key.namespace == *namespace && budget.counts(&p.key.name, &p.cohort.labels);
+            let under = |p: &&Arc<PlacedPod>| {
+                *p.key.namespace == *namespace && budget.counts(&p.key.name, &p.match_class.labels)
+            };
             let under_way = self.deducted.iter().filter(under).count() as i64;
             let left = i64::from(budget.disruptions_allowed) - under_way;
             self.accounts.push(Account { budget, left, spent: 0 });

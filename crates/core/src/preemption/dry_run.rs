@@ -3,8 +3,8 @@ use super::room::Room;
 use super::rules::Rules;
 use super::status::{self, Status, Statuses};
 use super::{Candidate, Limits, Outcome, PREFIX, Search};
-use crate::cycle::{Rng, Survey};
-use crate::ledger::{Ledger, NodeId, Placed};
+use crate::cycle::{NodeScan, Rng};
+use crate::ledger::{Ledger, NodeId, PlacedPod};
 use crate::model::Pod;
 use crate::plugins::{Code, Overlay, Verdict};
 use std::cmp::Reverse;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A look at what evictions would do for one pod, node by node, with room that is used again for each.
 pub(super) struct DryRun<'t> {
-    survey: Survey<'t>,
+    survey: NodeScan<'t>,
     ledger: &'t Ledger,
     pod: &'t Pod,
     limits: &'t Limits<'t>,
@@ -26,7 +26,7 @@ pub(super) struct DryRun<'t> {
 /// A pod that may be a victim.
 #[derive(Clone, Copy)]
 struct Lower<'t> {
-    placed: &'t Arc<Placed>,
+    placed: &'t Arc<PlacedPod>,
     violates: bool,
     is_victim: bool,
 }
@@ -39,7 +39,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn set_up(&mut self, survey: &Survey<'_>, node: NodeId) {
+    fn set_up(&mut self, survey: &NodeScan<'_>, node: NodeId) {
         self.without.clear();
         self.promised = survey.promised_to(node).cloned();
     }
@@ -48,23 +48,23 @@ impl Bench {
         std::iter::once(&mut self.without).chain(&mut self.promised)
     }
 
-    fn remove(&mut self, ledger: &Ledger, placed: &Arc<Placed>) {
+    fn remove(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
         self.overlays().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
     }
 
-    fn restore(&mut self, ledger: &Ledger, placed: &Arc<Placed>) {
+    fn restore(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
         self.overlays().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
     }
 
     /// Filter with the pods that are promised the node, then without them.
-    fn judge(&self, survey: &Survey<'_>, node: NodeId) -> Verdict {
+    fn judge(&self, survey: &NodeScan<'_>, node: NodeId) -> Verdict {
         let with = self.promised.as_ref().map_or(Verdict::FITS, |overlay| survey.judge(node, overlay));
         if with.fits() { survey.judge(node, &self.without) } else { with }
     }
 }
 
 impl<'t> DryRun<'t> {
-    pub(super) fn new(survey: Survey<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
+    pub(super) fn new(survey: NodeScan<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
         let (profile, ledger) = (survey.cx.profile, survey.cx.ledger);
         let strict = profile.preemption.strict_budgets;
         let deducted = if strict { limits.evicting } else { &[] };
@@ -169,7 +169,7 @@ impl<'t> DryRun<'t> {
         }
         let victims = || self.lower.iter().filter(|lower| lower.is_victim);
         let violations = if self.strict { 0 } else { victims().filter(|lower| lower.violates).count() as u32 };
-        let victims: Vec<Arc<Placed>> = victims().map(|lower| lower.placed.clone()).collect();
+        let victims: Vec<Arc<PlacedPod>> = victims().map(|lower| lower.placed.clone()).collect();
         if victims.is_empty() { Err(Status::NeedsNone) } else { Ok(Candidate { node, victims, violations }) }
     }
 

@@ -1,6 +1,6 @@
 use super::rules::is_lower;
 use super::{Limits, PREFIX};
-use crate::cycle::Survey;
+use crate::cycle::NodeScan;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::Pod;
 use crate::plugins::Code;
@@ -29,7 +29,7 @@ impl Eligibility<'_> {
     /// Whether the pod still waits for victims on the node that it is promised; an error says so.
     ///
     /// Where that node can no longer be resolved by evictions the pod looks for another one at once.
-    pub(super) fn of_nomination(self, survey: &mut Survey<'_>) -> Result<(), String> {
+    pub(super) fn of_nomination(self, survey: &mut NodeScan<'_>) -> Result<(), String> {
         let nominated = self.pod.nominated_node.as_ref().and_then(|name| self.ledger.nodes().find(name));
         match nominated {
             Some(node) if self.is_resolvable(survey, node) && self.waits_on(node) => {
@@ -39,7 +39,7 @@ impl Eligibility<'_> {
         }
     }
 
-    fn is_resolvable(self, survey: &mut Survey<'_>, node: NodeId) -> bool {
+    fn is_resolvable(self, survey: &mut NodeScan<'_>, node: NodeId) -> bool {
         match (survey.verdict(node), (self.limits.refused)(node)) {
             (None, _) => false,
             (Some(verdict), None) => verdict.fits() || verdict.code() == Code::Unschedulable,

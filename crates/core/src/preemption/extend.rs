@@ -7,7 +7,7 @@
 use super::rules::{Rules, is_lower};
 use super::{Candidate, Limits, PREFIX};
 use crate::io::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
-use crate::ledger::{Ledger, NodeId, Placed};
+use crate::ledger::{Ledger, NodeId, PlacedPod};
 use crate::model::{Pod, Str};
 use crate::profile::{CompiledProfile, Extender, OnFailure};
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A preemption that waits for extenders. Holds no lock, and nothing of the ledger but the victims.
 #[derive(Debug, Clone)]
-pub struct Consultation {
+pub struct ExtenderPreemptState {
     pod: Arc<Pod>,
     choices: Vec<Choice>,
     /// Which of the profile's extenders is asked.
@@ -34,13 +34,13 @@ struct Choice {
 pub enum Reply {
     /// Another extender is to be asked.
     Ask,
-    /// All is said: [`Consultation::candidates`].
+    /// All is said: [`ExtenderPreemptState::candidates`].
     Done,
     /// The preemption failed; the text follows the diagnosis of the attempt.
     Failed(Str),
 }
 
-impl Consultation {
+impl ExtenderPreemptState {
     /// What is to be asked about the candidates, if an extender has a say in them; otherwise they come back.
     pub fn begin(
         profile: &CompiledProfile,
@@ -182,11 +182,11 @@ impl Choice {
 }
 
 /// The node of victims that were all found on one; there is at least one.
-fn placed_on(victims: &[Arc<Placed>]) -> NodeId {
+fn placed_on(victims: &[Arc<PlacedPod>]) -> NodeId {
     victims[0].node
 }
 
-fn sort_by_importance(victims: &mut [Arc<Placed>]) {
+fn sort_by_importance(victims: &mut [Arc<PlacedPod>]) {
     victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us.unwrap_or(i64::MAX)));
 }
 

@@ -54,7 +54,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
     let limits = Limits { search: Search::Everywhere, ..Limits::at(1_000_000) };
     let candidates = scheduler.preemption_candidates(&ledger, &waits, &limits).expect("evictions help");
     let mut asked = Vec::new();
-    let left = match Consultation::begin(&profile, &ledger, &waits, candidates) {
+    let left = match ExtenderPreemptState::begin(&profile, &ledger, &waits, candidates) {
         Err(candidates) => candidates,
         Ok(mut consultation) => {
             let mut answers = answers.into_iter();
@@ -142,7 +142,7 @@ fn more_victims_may_be_named_than_were_asked_about() {
     let mut scheduler = Scheduler::new(Arc::new(profile.clone()), 1);
     let limits = Limits::at(1_000_000);
     let candidates = scheduler.preemption_candidates(&ledger, &waits, &limits).expect("evictions help");
-    let mut consultation = Consultation::begin(&profile, &ledger, &waits, candidates).expect("asks");
+    let mut consultation = ExtenderPreemptState::begin(&profile, &ledger, &waits, candidates).expect("asks");
     assert_eq!(consultation.answer(&profile, &ledger, &limits, reply("b:mid,more")), Reply::Done);
     let candidates = consultation.clone().candidates(&ledger);
     let victims: Vec<&str> = candidates[0].victims.iter().map(|placed| &*placed.uid).collect();

@@ -1,4 +1,4 @@
-use crate::ledger::{NodeId, Placed};
+use crate::ledger::{NodeId, PlacedPod};
 use crate::model::Str;
 use crate::plugins::Code;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Limits<'a> {
     /// Victims that are left of the profile's minute; `None` is no limit.
     pub budget_left: Option<u32>,
     /// Victims of plans in force that are not gone yet: they go anyway.
-    pub evicting: &'a [Arc<Placed>],
+    pub evicting: &'a [Arc<PlacedPod>],
     /// The code with which an extender refused a node in this attempt.
     pub refused: &'a dyn Fn(NodeId) -> Option<Code>,
     /// Which of the potential nodes are looked at.

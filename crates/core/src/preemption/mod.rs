@@ -44,11 +44,11 @@ mod tests;
 
 pub use age::next_of_age;
 pub use explain::{Prospect, Victims, explain};
-pub use extend::{Consultation, Reply};
+pub use extend::{ExtenderPreemptState, Reply};
 pub use limits::{Limits, Search};
 
 use crate::cycle::Scheduler;
-use crate::ledger::{Ledger, NodeId, Placed};
+use crate::ledger::{Ledger, NodeId, PlacedPod};
 use crate::model::{Pod, Str};
 use crate::plugins::Stop;
 use dry_run::DryRun;
@@ -64,7 +64,7 @@ pub struct Candidate {
     /// The node.
     pub node: NodeId,
     /// The pods to evict, most important first; never none.
-    pub victims: Vec<Arc<Placed>>,
+    pub victims: Vec<Arc<PlacedPod>>,
     /// How many of them violate a PodDisruptionBudget.
     pub violations: u32,
 }
@@ -81,7 +81,7 @@ pub struct Plan {
     /// The ledger's version that was seen.
     pub seen: u64,
     /// The victims, most important first. Some may be on their way out already: those need no eviction.
-    pub victims: Vec<Arc<Placed>>,
+    pub victims: Vec<Arc<PlacedPod>>,
     /// How many of them violate a PodDisruptionBudget.
     pub violations: u32,
 }

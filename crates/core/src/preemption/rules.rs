@@ -1,12 +1,12 @@
 use super::Limits;
 use super::age::missing_us;
-use crate::ledger::Placed;
+use crate::ledger::PlacedPod;
 use crate::model::Str;
 use crate::profile::{CompiledProfile, Preemption, VictimScope};
 use rustc_hash::FxHashSet;
 
 /// Whether evicting `placed` frees something, and its priority allows it.
-pub(super) fn is_lower(placed: &Placed, priority: i32) -> bool {
+pub(super) fn is_lower(placed: &PlacedPod, priority: i32) -> bool {
     placed.priority < priority && !placed.is_static
 }
 
@@ -44,17 +44,17 @@ impl<'a> Rules<'a> {
     }
 
     /// Whether it may be a victim, whatever budgets say.
-    pub(super) fn admit(&self, placed: &Placed) -> bool {
+    pub(super) fn admit(&self, placed: &PlacedPod) -> bool {
         is_lower(placed, self.priority) && (self.plain || self.goes_anyway(placed) || self.concern(placed))
     }
 
     /// Whether it is on its way out already.
-    pub(super) fn goes_anyway(&self, placed: &Placed) -> bool {
+    pub(super) fn goes_anyway(&self, placed: &PlacedPod) -> bool {
         placed.is_terminating() || self.evicting.contains(&placed.uid)
     }
 
     /// Whether the profile lets its pods evict this one.
-    fn concern(&self, placed: &Placed) -> bool {
+    fn concern(&self, placed: &PlacedPod) -> bool {
         let Preemption { scope, protected_namespaces, min_runtime, .. } = &self.profile.preemption;
         let in_scope = match scope {
             VictimScope::Any => true,
@@ -67,7 +67,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Whether these are more victims than there may be.
-    pub(super) fn too_many<'p>(&self, victims: impl Iterator<Item = &'p Placed>) -> Option<TooMany> {
+    pub(super) fn too_many<'p>(&self, victims: impl Iterator<Item = &'p PlacedPod>) -> Option<TooMany> {
         if self.plain {
             return None;
         }

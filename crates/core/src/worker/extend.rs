@@ -15,12 +15,12 @@ pub(super) use victims::{Consulted, Found};
 
 use super::Worker;
 use super::attempt::{Decided, Refused};
-use crate::cycle::{Decision, Inquiry, Turn};
+use crate::cycle::{Decision, ExtenderFilterState, Turn};
 use crate::io::{AttemptId, Effect, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply};
 use crate::ledger::{Change, LedgerAccess, PodState};
 use crate::limits::{ATTEMPTS_ASKING, EXTENDER_LOOK, EXTENDER_QUESTIONS};
 use crate::model::{Pod, Str, Time};
-use crate::preemption::Consultation;
+use crate::preemption::ExtenderPreemptState;
 use crate::profile::ExtenderSet;
 use crate::queue::Ticket;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ type Answer = Result<ExtenderReply, ExtenderError>;
 
 /// An attempt that waits for extenders.
 #[derive(Debug)]
-struct Asking {
+struct ParkedAttempt {
     ticket: Ticket,
     about: About,
     /// The extenders that have not answered yet.
@@ -42,9 +42,9 @@ struct Asking {
 #[derive(Debug)]
 pub(super) enum About {
     /// The nodes that fit. After so many conflicts: someone else was faster.
-    Nodes(Box<Inquiry>, u32),
+    Nodes(Box<ExtenderFilterState>, u32),
     /// The victims, where none fits.
-    Victims(Box<Consultation>, Box<Refused>),
+    Victims(Box<ExtenderPreemptState>, Box<Refused>),
 }
 
 impl About {
@@ -59,15 +59,15 @@ impl About {
 /// An attempt about whose nodes an answer came.
 struct Answered {
     ticket: Ticket,
-    inquiry: Box<Inquiry>,
+    inquiry: Box<ExtenderFilterState>,
     conflicts: u32,
     turn: Turn,
 }
 
 /// The attempts of a worker that wait for extenders.
 #[derive(Debug, Default)]
-pub(super) struct Inquiries {
-    attempts: BTreeMap<AttemptId, Asking>,
+pub(super) struct ExtenderFilterStates {
+    attempts: BTreeMap<AttemptId, ParkedAttempt>,
     /// By extender: questions without an answer.
     pub(super) unanswered: Vec<usize>,
     /// What came since the last look.
@@ -84,7 +84,7 @@ pub(super) struct Inquiries {
     give_back: bool,
 }
 
-impl Inquiries {
+impl ExtenderFilterStates {
     pub(super) fn len(&self) -> usize {
         self.attempts.len()
     }
@@ -143,7 +143,7 @@ impl Inquiries {
         self.give_back = true;
     }
 
-    fn park(&mut self, attempt: AttemptId, one: Asking) {
+    fn park(&mut self, attempt: AttemptId, one: ParkedAttempt) {
         for extender in one.open.iter() {
             if self.unanswered.len() <= extender {
                 self.unanswered.resize(extender + 1, 0);
@@ -153,7 +153,7 @@ impl Inquiries {
         self.attempts.insert(attempt, one);
     }
 
-    fn take(&mut self, attempt: AttemptId) -> Option<Asking> {
+    fn take(&mut self, attempt: AttemptId) -> Option<ParkedAttempt> {
         let one = self.attempts.remove(&attempt)?;
         for extender in one.open.iter() {
             self.unanswered[extender] -= 1;
@@ -172,7 +172,13 @@ impl Worker {
     }
 
     /// Asks about the nodes that fit and parks the attempt.
-    pub(super) fn ask(&mut self, ticket: Ticket, inquiry: Box<Inquiry>, conflicts: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn ask(
+        &mut self,
+        ticket: Ticket,
+        inquiry: Box<ExtenderFilterState>,
+        conflicts: u32,
+        effects: &mut Vec<Effect>,
+    ) {
         self.ask_about(ticket, About::Nodes(inquiry, conflicts), effects);
     }
 
@@ -186,7 +192,7 @@ impl Worker {
             open.insert(extender);
             effects.push(Effect::AskExtender { attempt, extender, pod: pod.clone(), question });
         }
-        self.inquiries.park(attempt, Asking { ticket, about, open });
+        self.inquiries.park(attempt, ParkedAttempt { ticket, about, open });
     }
 
     /// Ends the attempts for which it is over, and goes on with those that were answered.
@@ -228,7 +234,7 @@ impl Worker {
     fn end_inquiries_of_gone_pods(&mut self, ledger: &impl LedgerAccess) {
         let attempts = &self.inquiries.attempts;
         let over: Vec<AttemptId> = ledger.read(|ledger| {
-            let waits = |one: &Asking| match ledger.pod(&one.ticket.pod().uid) {
+            let waits = |one: &ParkedAttempt| match ledger.pod(&one.ticket.pod().uid) {
                 Some(PodState::Pending(pod)) => !pod.deleting,
                 _ => false,
             };
@@ -250,9 +256,9 @@ impl Worker {
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(Asking { ticket, about, mut open }) = self.inquiries.take(attempt) else { return };
+        let Some(ParkedAttempt { ticket, about, mut open }) = self.inquiries.take(attempt) else { return };
         if !open.remove(extender) {
-            return self.inquiries.park(attempt, Asking { ticket, about, open });
+            return self.inquiries.park(attempt, ParkedAttempt { ticket, about, open });
         }
         let profile = self.profile().clone();
         match about {
@@ -260,7 +266,7 @@ impl Worker {
                 let turn = inquiry.answer(&profile, extender, answer);
                 if turn == Turn::Wait {
                     let about = About::Nodes(inquiry, conflicts);
-                    return self.inquiries.park(attempt, Asking { ticket, about, open });
+                    return self.inquiries.park(attempt, ParkedAttempt { ticket, about, open });
                 }
                 self.binding_by_uid.remove(&ticket.pod().uid);
                 self.nodes_answered(now, Answered { ticket, inquiry, conflicts, turn }, ledger, effects);
@@ -295,7 +301,7 @@ impl Worker {
         }
     }
 
-    fn unpark(&mut self, attempt: AttemptId) -> Option<Asking> {
+    fn unpark(&mut self, attempt: AttemptId) -> Option<ParkedAttempt> {
         let one = self.inquiries.take(attempt)?;
         self.binding_by_uid.remove(&one.ticket.pod().uid);
         Some(one)

@@ -133,7 +133,7 @@ impl Worker {
             | Change::DeviceClass { .. }
             | Change::Budget { .. }
             | Change::Confirmed { .. }
-            | Change::Placed { .. }
+            | Change::PlacedPod { .. }
             | Change::Freed { .. }
             | Change::Resized { .. }
             | Change::Regrouped { .. }

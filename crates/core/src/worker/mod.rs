@@ -53,7 +53,7 @@ use crate::model::{Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
-use extend::Inquiries;
+use extend::ExtenderFilterStates;
 use preemption::Rounds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -91,7 +91,7 @@ pub struct Worker {
     binding_by_uid: FxHashMap<Str, AttemptId>,
     unknown_binds: usize,
     volumes: VolumeWaits,
-    inquiries: Inquiries,
+    inquiries: ExtenderFilterStates,
     rounds: Rounds,
     unix_us_at_zero: i64,
     bind_window: usize,
@@ -114,7 +114,7 @@ impl Worker {
             binding_by_uid: FxHashMap::default(),
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
-            inquiries: Inquiries::default(),
+            inquiries: ExtenderFilterStates::default(),
             rounds: Rounds::default(),
             unix_us_at_zero: 0,
             bind_window: usize::MAX,

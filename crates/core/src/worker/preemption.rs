@@ -16,10 +16,10 @@ use super::extend::{Consulted, Found};
 use super::snapshot::Storm;
 use crate::cycle::NoFit;
 use crate::io::{AttemptId, Effect, EvictionOutcome, NominatedNode, RefusalReason, RefusalText};
-use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, Placed};
+use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, PlacedPod};
 use crate::limits::{STORM_PAUSE, STORM_ROUNDS, VICTIMS_WINDOW};
 use crate::model::{Pod, PodKey, PodShape, Str, Time};
-use crate::preemption::{Consultation, Limits, Outcome, Plan, next_of_age};
+use crate::preemption::{ExtenderPreemptState, Limits, Outcome, Plan, next_of_age};
 use crate::profile::Preemption;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,7 +34,7 @@ pub(super) enum PostFilter {
     /// Preemption is off, or cannot help by its nature.
     NotRun,
     /// Extenders have a say first.
-    Ask(Box<Consultation>),
+    Ask(Box<ExtenderPreemptState>),
     /// Pods are being asked to go.
     Evicting(Box<Evicting>),
     /// None is, for this reason.
@@ -445,7 +445,7 @@ pub(super) fn limits<'a>(
     ledger: &'a Ledger,
     now_unix_us: i64,
     left: Option<u32>,
-    evicting: &'a [Arc<Placed>],
+    evicting: &'a [Arc<PlacedPod>],
 ) -> Limits<'a> {
     Limits { own_schedulers: ledger.own_schedulers(), budget_left: left, evicting, ..Limits::at(now_unix_us) }
 }

@@ -134,7 +134,7 @@ impl Bench {
             match effect {
                 Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
                 Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
-                    let uids = |pods: Vec<Arc<crate::ledger::Placed>>| {
+                    let uids = |pods: Vec<Arc<crate::ledger::PlacedPod>>| {
                         pods.iter().map(|one| one.uid.to_string()).collect::<Vec<_>>()
                     };
                     self.asked.push(Asked {

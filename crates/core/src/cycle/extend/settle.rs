@@ -1,23 +1,23 @@
-use super::{Inquiry, Left};
+use super::{ExtenderFilterState, Left};
 use crate::cycle::choose::choose;
+use crate::cycle::non_row_checks::NonRowChecks;
 use crate::cycle::search::{Decision, Scheduler, place, refused};
-use crate::cycle::special::Special;
 use crate::ledger::{Ledger, VolumePlan};
-use crate::plugins::{Cx, Stop, volumes};
+use crate::plugins::{PluginContext, Stop, volumes};
 
 impl Scheduler {
     /// Decides among the nodes that extenders left, filtered again and scored as they are now. `None`: none of them takes the
     /// pod any more, since someone else was faster.
-    pub fn settle(&mut self, ledger: &Ledger, inquiry: &Inquiry) -> Option<Decision> {
+    pub fn settle(&mut self, ledger: &Ledger, inquiry: &ExtenderFilterState) -> Option<Decision> {
         let pod = &inquiry.pod;
-        let cx = Cx { profile: &self.profile, ledger };
+        let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.get(&self.profile, ledger, &pod.shape);
         let relations = match self.tables.pre_filter(cx, pod, &class.subject) {
             Ok(relations) => relations,
             Err(Stop::Refused(refusal)) => return Some(refused(pod, inquiry.nodes as usize, &refusal)),
             Err(Stop::Failed(text)) => return Some(Decision::Failed(text)),
         };
-        let special = Special::new(ledger, pod, relations);
+        let special = NonRowChecks::new(ledger, pod, relations);
         let looked_around = !special.relations.is_empty();
         self.feasible.clear();
         let mut bonuses = Vec::with_capacity(inquiry.left.len());
@@ -51,13 +51,13 @@ impl Scheduler {
     }
 
     /// Looks at all nodes after extenders refused the one that the pod is promised.
-    pub fn look_further(&mut self, ledger: &Ledger, inquiry: Inquiry) -> Decision {
+    pub fn look_further(&mut self, ledger: &Ledger, inquiry: ExtenderFilterState) -> Decision {
         self.search(ledger, &inquiry.pod, Some(inquiry.messages))
     }
 }
 
 /// Whether the node is still the one that was found, and still one of the profile's.
-fn is_there(cx: Cx<'_>, left: &Left) -> bool {
+fn is_there(cx: PluginContext<'_>, left: &Left) -> bool {
     let (nodes, row) = (cx.ledger.nodes(), left.node.index());
     nodes.present[row] && nodes.epoch[row] == left.epoch && cx.profile.places_on(nodes.labels(left.node))
 }

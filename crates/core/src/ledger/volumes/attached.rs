@@ -1,4 +1,4 @@
-use super::super::{NodeId, Spots};
+use super::super::{CountsByNode, NodeId};
 use crate::model::{Attachable, CsiNode, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -25,8 +25,8 @@ struct Slot {
 /// Where one volume is attached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Places {
-    pods: Spots,
-    objects: Spots,
+    pods: CountsByNode,
+    objects: CountsByNode,
 }
 
 /// Attached volumes by node and driver.
@@ -46,7 +46,7 @@ impl Attached {
     }
 
     /// The nodes with pods that mount `volume`.
-    pub(super) fn by_pods(&self, volume: &Attachable) -> Option<&Spots> {
+    pub(super) fn by_pods(&self, volume: &Attachable) -> Option<&CountsByNode> {
         self.volumes.get(volume).map(|places| &places.pods)
     }
 
@@ -136,7 +136,7 @@ impl Places {
         self.pods.on(node) > 0 || self.objects.on(node) > 0
     }
 
-    const fn by(&mut self, by: By) -> &mut Spots {
+    const fn by(&mut self, by: By) -> &mut CountsByNode {
         match by {
             By::Pod => &mut self.pods,
             By::Object => &mut self.objects,

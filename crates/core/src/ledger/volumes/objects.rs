@@ -88,7 +88,7 @@ impl VolumeTable {
     }
 
     /// The nodes with pods that mount `volume`.
-    pub fn mounted_on(&self, volume: &Attachable) -> Option<&super::super::Spots> {
+    pub fn mounted_on(&self, volume: &Attachable) -> Option<&super::super::CountsByNode> {
         self.attached.by_pods(volume)
     }
 

@@ -1,4 +1,4 @@
-use super::super::{NodeId, NodeTable, Spots};
+use super::super::{CountsByNode, NodeId, NodeTable};
 use super::VolumeTable;
 use super::attached::By;
 use crate::model::{Attachable, ClaimKey, PodKey, PodVolumes, Str};
@@ -20,9 +20,9 @@ pub struct PlacedVolumes {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Use {
     /// Where, once for each volume that names it.
-    pub(super) all: Spots,
+    pub(super) all: CountsByNode,
     /// The same without claims that were made for a pod: only these count for ReadWriteOncePod.
-    named: Spots,
+    named: CountsByNode,
     /// What it is counted as on those nodes.
     pub(super) counted: Option<Attachable>,
 }

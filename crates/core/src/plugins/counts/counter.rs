@@ -1,7 +1,7 @@
 use super::layout::Layout;
 use super::recent::Recent;
-use crate::ledger::{Change, Cohort, Ledger, NodeId};
-use crate::limits::{COHORTS_REMEMBERED, COUNTER_BYTES, COUNTERS_AT_LEAST, SUMS_PER_COUNTER};
+use crate::ledger::{Change, Ledger, MatchClass, NodeId};
+use crate::limits::{COUNTER_BYTES, COUNTERS_AT_LEAST, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
 use crate::model::{LabelSelector, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -15,8 +15,10 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    fn counts(&self, cohort: &Cohort) -> bool {
-        !cohort.terminating && cohort.namespace == self.namespace && self.selector.matches(&cohort.labels)
+    fn counts(&self, match_class: &MatchClass) -> bool {
+        !match_class.terminating
+            && match_class.namespace == self.namespace
+            && self.selector.matches(&match_class.labels)
     }
 }
 
@@ -70,12 +72,12 @@ impl Counter {
         self.sums.iter_mut().for_each(|sum| sum.add(node, delta));
     }
 
-    /// Counts from nothing. O(cohorts of the namespace, and the nodes those alike are on).
+    /// Counts from nothing. O(match_classes of the namespace, and the nodes those alike are on).
     fn recount(&mut self, ledger: &Ledger, alike: &Alike) {
         self.by_node.clear();
         self.by_node.resize(ledger.nodes().rows(), 0);
-        for (cohort, spots) in ledger.cohorts().of_namespace(&alike.namespace) {
-            if alike.counts(cohort) {
+        for (match_class, spots) in ledger.match_classes().of_namespace(&alike.namespace) {
+            if alike.counts(match_class) {
                 for (node, count) in spots.iter() {
                     self.by_node[node.index()] += count;
                 }
@@ -114,10 +116,10 @@ impl Counter {
     }
 }
 
-/// The counters that a cohort concerns, good for one generation of the set of counters.
+/// The counters that a match_class concerns, good for one generation of the set of counters.
 #[derive(Debug)]
 struct Remembered {
-    cohort: Arc<Cohort>,
+    match_class: Arc<MatchClass>,
     generation: u64,
     slots: SmallVec<[u32; 2]>,
 }
@@ -130,7 +132,7 @@ pub(crate) struct Counters {
     cursor: u64,
     recent: Recent<Alike, Counter>,
     by_namespace: FxHashMap<Str, Vec<u32>>,
-    /// Direct-mapped by the cohort's address; each entry keeps its cohort, so that the address stands for it.
+    /// Direct-mapped by the match_class's address; each entry keeps its match_class, so that the address stands for it.
     remembered: Vec<Option<Remembered>>,
     /// Moves whenever another set of questions has counters.
     generation: u64,
@@ -172,8 +174,8 @@ impl Counters {
         };
         for (_, change) in changes {
             match change {
-                Change::Placed { node, cohort } => self.count(cohort, *node, 1),
-                Change::Freed { node, cohort, .. } => self.count(cohort, *node, -1),
+                Change::PlacedPod { node, match_class } => self.count(match_class, *node, 1),
+                Change::Freed { node, match_class, .. } => self.count(match_class, *node, -1),
                 Change::Regrouped { node, before, after } => {
                     self.count(before, *node, -1);
                     self.count(after, *node, 1);
@@ -183,17 +185,17 @@ impl Counters {
         }
     }
 
-    fn count(&mut self, cohort: &Arc<Cohort>, node: NodeId, delta: i32) {
+    fn count(&mut self, match_class: &Arc<MatchClass>, node: NodeId, delta: i32) {
         if self.remembered.is_empty() {
-            self.remembered.resize_with(COHORTS_REMEMBERED, || None);
+            self.remembered.resize_with(MATCH_CLASSES_REMEMBERED, || None);
         }
         // Allocations are 16 bytes apart at least.
-        let at = (Arc::as_ptr(cohort) as usize >> 4) % COHORTS_REMEMBERED;
+        let at = (Arc::as_ptr(match_class) as usize >> 4) % MATCH_CLASSES_REMEMBERED;
         let generation = self.generation;
-        let known = |r: &Remembered| r.generation == generation && Arc::ptr_eq(&r.cohort, cohort);
+        let known = |r: &Remembered| r.generation == generation && Arc::ptr_eq(&r.match_class, match_class);
         if !self.remembered[at].as_ref().is_some_and(known) {
-            let slots = self.concerned(cohort);
-            self.remembered[at] = Some(Remembered { cohort: cohort.clone(), generation, slots });
+            let slots = self.concerned(match_class);
+            self.remembered[at] = Some(Remembered { match_class: match_class.clone(), generation, slots });
         }
         if let Some(remembered) = &self.remembered[at] {
             for slot in &remembered.slots {
@@ -202,9 +204,9 @@ impl Counters {
         }
     }
 
-    fn concerned(&self, cohort: &Cohort) -> SmallVec<[u32; 2]> {
-        let slots = self.by_namespace.get(&cohort.namespace).map_or(&[][..], Vec::as_slice);
-        slots.iter().copied().filter(|slot| self.recent.key(*slot as usize).counts(cohort)).collect()
+    fn concerned(&self, match_class: &MatchClass) -> SmallVec<[u32; 2]> {
+        let slots = self.by_namespace.get(&match_class.namespace).map_or(&[][..], Vec::as_slice);
+        slots.iter().copied().filter(|slot| self.recent.key(*slot as usize).counts(match_class)).collect()
     }
 
     /// The counter of `alike`, up to date if [`Self::catch_up`] was called before.

@@ -9,7 +9,7 @@
 //!  Recent    what bounds each table: the least recently used goes
 //! ```
 //!
-//! The log is read once for all counters: a change finds the counters that its pod concerns by the pod's cohort, so a
+//! The log is read once for all counters: a change finds the counters that its pod concerns by the pod's match_class, so a
 //! thousand workloads cost an attempt no more than one does.
 
 mod by_shape;

@@ -1,7 +1,7 @@
 //! The hints' table read the other way: for the plugins that refused a pod, what happens next that lets it be tried again.
 
 use super::helped_by;
-use crate::ledger::{Change, Cohort, NodeAspects, NodeId, VolumeChange};
+use crate::ledger::{Change, MatchClass, NodeAspects, NodeId, VolumeChange};
 use crate::model::{HostPort, Labels, Protocol, Requests, Usage};
 use crate::plugins::PluginSet;
 use crate::plugins::volumes::claim_matters_to;
@@ -105,9 +105,11 @@ impl WakeEvent {
         let of_node = |aspects| vec![Change::Node { node, aspects }];
         let volumes = |changes: &[VolumeChange]| changes.iter().cloned().map(Change::Volume).collect();
         match self {
-            Self::PodGone => vec![Change::Freed { node, usage: Arc::default(), cohort: cohort() }],
-            Self::PodWithPortsGone => vec![Change::Freed { node, usage: Arc::new(with_port()), cohort: cohort() }],
-            Self::PodPlaced => vec![Change::Placed { node, cohort: cohort() }],
+            Self::PodGone => vec![Change::Freed { node, usage: Arc::default(), match_class: match_class() }],
+            Self::PodWithPortsGone => {
+                vec![Change::Freed { node, usage: Arc::new(with_port()), match_class: match_class() }]
+            }
+            Self::PodPlaced => vec![Change::PlacedPod { node, match_class: match_class() }],
             Self::PodShrunk => {
                 vec![Change::Resized { node, before: Arc::new(with_cpu()), after: Arc::default() }]
             }
@@ -136,8 +138,8 @@ impl WakeEvent {
     }
 }
 
-fn cohort() -> Arc<Cohort> {
-    Arc::new(Cohort {
+fn match_class() -> Arc<MatchClass> {
+    Arc::new(MatchClass {
         namespace: "".into(),
         labels: Labels::none(),
         terminating: false,

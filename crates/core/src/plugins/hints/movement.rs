@@ -1,19 +1,19 @@
-use crate::ledger::{Change, Cohort, Ledger};
+use crate::ledger::{Change, Ledger, MatchClass};
 use crate::model::{AffinityTerm, PodShape};
 use std::sync::Arc;
 
 /// A placed pod that came, went or changed what others see of it.
 #[derive(Debug, Clone)]
 pub(super) struct Movement {
-    before: Option<Arc<Cohort>>,
-    after: Option<Arc<Cohort>>,
+    before: Option<Arc<MatchClass>>,
+    after: Option<Arc<MatchClass>>,
 }
 
 impl Movement {
     pub(super) fn of(change: &Change) -> Option<Self> {
         let (before, after) = match change {
-            Change::Placed { cohort, .. } => (None, Some(cohort)),
-            Change::Freed { cohort, .. } => (Some(cohort), None),
+            Change::PlacedPod { match_class, .. } => (None, Some(match_class)),
+            Change::Freed { match_class, .. } => (Some(match_class), None),
             Change::Regrouped { before, after, .. } => (Some(before), Some(after)),
             _ => return None,
         };
@@ -22,7 +22,7 @@ impl Movement {
 
     /// Whether it says the same as `other` to everyone.
     pub(super) fn is(&self, other: &Self) -> bool {
-        let same = |a: &Option<Arc<Cohort>>, b: &Option<Arc<Cohort>>| match (a, b) {
+        let same = |a: &Option<Arc<MatchClass>>, b: &Option<Arc<MatchClass>>| match (a, b) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,
             _ => false,
@@ -37,12 +37,12 @@ impl Movement {
     /// all of several terms, and does not think of the first.
     pub(super) fn may_open(&self, ledger: &Ledger, shape: &PodShape) -> bool {
         let (before, after) = (self.before.as_deref(), self.after.as_deref());
-        let meant = |term: &AffinityTerm, of: &Cohort| ledger.speaks_of(term, &of.namespace, &of.labels);
-        let means_pod = |of: &Cohort, term: &AffinityTerm| {
+        let meant = |term: &AffinityTerm, of: &MatchClass| ledger.speaks_of(term, &of.namespace, &of.labels);
+        let means_pod = |of: &MatchClass, term: &AffinityTerm| {
             of.anti_affinity.contains(term) && ledger.speaks_of(term, &shape.namespace, &shape.labels)
         };
-        let company = |of: Option<&Cohort>| of.is_some_and(|of| shape.affinity.iter().all(|term| meant(term, of)));
-        let goes = |has: &dyn Fn(&Cohort) -> bool| before.is_some_and(has) && !after.is_some_and(has);
+        let company = |of: Option<&MatchClass>| of.is_some_and(|of| shape.affinity.iter().all(|term| meant(term, of)));
+        let goes = |has: &dyn Fn(&MatchClass) -> bool| before.is_some_and(has) && !after.is_some_and(has);
         let own_company = || shape.affinity.iter().all(|t| ledger.speaks_of(t, &shape.namespace, &shape.labels));
         let (was, is) = (company(before), company(after));
         (!shape.affinity.is_empty() && ((is && !was) || (was && !is && own_company())))
@@ -54,13 +54,13 @@ impl Movement {
     ///
     /// Of constraints that the profile gives the pod only the namespace is known here.
     pub(super) fn may_even_out(&self, shape: &PodShape) -> bool {
-        let alike = |of: &&Arc<Cohort>| of.namespace == shape.namespace;
+        let alike = |of: &&Arc<MatchClass>| of.namespace == shape.namespace;
         let (before, after) = (self.before.as_ref().filter(alike), self.after.as_ref().filter(alike));
         if shape.spread.is_empty() {
             return before.is_some() || after.is_some();
         }
         shape.spread.iter().filter_map(|constraint| constraint.selector.as_ref()).any(|selector| {
-            let counts = |of: &Arc<Cohort>| selector.matches(&of.labels);
+            let counts = |of: &Arc<MatchClass>| selector.matches(&of.labels);
             match (before, after) {
                 // A pod that is being deleted counts no more.
                 (Some(before), Some(after)) => {

@@ -2,17 +2,17 @@
 //! `interpodaffinity/plugin_test.go`.
 
 use super::*;
-use crate::ledger::Cohort;
+use crate::ledger::MatchClass;
 use crate::model::{Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
 
 /// Whether `before` turning into `after` wakes a pod that `plugin` refused; none is a pod that is not there.
 fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, after: Option<&Pod>) -> bool {
-    let cohort = |pod: &Pod| Arc::new(Cohort::of(pod));
+    let match_class = |pod: &Pod| Arc::new(MatchClass::of(pod));
     let node = ledger.node_order()[0];
-    let change = match (before.map(cohort), after.map(cohort)) {
-        (None, Some(cohort)) => Change::Placed { node, cohort },
-        (Some(cohort), None) => Change::Freed { node, usage: Arc::default(), cohort },
+    let change = match (before.map(match_class), after.map(match_class)) {
+        (None, Some(match_class)) => Change::PlacedPod { node, match_class },
+        (Some(match_class), None) => Change::Freed { node, usage: Arc::default(), match_class },
         (Some(before), Some(after)) => Change::Regrouped { node, before, after },
         (None, None) => panic!("nothing changes"),
     };
@@ -168,14 +168,14 @@ fn what_is_not_a_movement_wakes_as_before_and_so_does_too_much_of_it() {
     let node = ledger.node_order()[0];
     let comes = |i: usize| {
         let pod = labelled(&format!("turn={i}")).named("other");
-        Change::Placed { node, cohort: Arc::new(Cohort::of(&pod)) }
+        Change::PlacedPod { node, match_class: Arc::new(MatchClass::of(&pod)) }
     };
     hints.begin();
-    for i in 0..HINT_COHORTS {
+    for i in 0..HINT_MATCH_CLASSES {
         hints.note(2 + i as u64, &comes(i), true);
     }
     assert!(!hints.judge(&ledger).may_help(asked, 1, &shape), "each was looked at");
-    hints.note(2 + HINT_COHORTS as u64, &comes(HINT_COHORTS), true);
+    hints.note(2 + HINT_MATCH_CLASSES as u64, &comes(HINT_MATCH_CLASSES), true);
     assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "one could not be looked at");
     hints.begin();
     assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "what was not looked at stays known");

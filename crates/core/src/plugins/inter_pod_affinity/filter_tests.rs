@@ -4,7 +4,7 @@ use super::Tables;
 use super::testing::{Asks, Says, cluster, filter, labelled, labels, nodes_of, profile, term, term_in, verdicts};
 use crate::model::{Namespace, Pod};
 use crate::plugins::Overlay;
-use crate::plugins::relations::Cx;
+use crate::plugins::relations::PluginContext;
 use crate::profile::Filter;
 use Says::{Affinity, Anti, Existing, Fits};
 use std::sync::Arc;
@@ -403,7 +403,7 @@ fn pods_added_to_a_node_count_in_all_three_ways() {
         let ledger = cluster(&nodes, &[]);
         let added = added.iter().enumerate().map(|(i, asks)| Arc::new(asks.named(&format!("added-{i}")))).collect();
         let overlay = Overlay { added, ..Overlay::NONE };
-        let cx = Cx { profile: &profile(), ledger: &ledger };
+        let cx = PluginContext { profile: &profile(), ledger: &ledger };
         filter(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(&ledger), &overlay)
     };
     let lonely = || s1().away(term("zone", "service"));
@@ -426,7 +426,7 @@ fn pods_added_to_a_node_count_in_all_three_ways() {
 #[test]
 fn pods_added_do_not_open_or_close_other_domains() {
     let ledger = cluster(&[("n1", "zone=a")], &[("n1", scan())]);
-    let cx = Cx { profile: &profile(), ledger: &ledger };
+    let cx = PluginContext { profile: &profile(), ledger: &ledger };
     let overlay = Overlay { added: [Arc::new(s1().named("added"))].into_iter().collect(), ..Overlay::NONE };
     let verdict = |asks: Asks| filter(&mut Tables::default(), cx, &Arc::new(asks.0), &nodes_of(&ledger), &overlay);
     assert_eq!(verdict(s1().away(term("zone", "service"))), Some(vec![Anti]));
@@ -438,7 +438,7 @@ fn a_profile_without_the_filter_does_not_ask() {
     let ledger = cluster(&one(), &[("n1", scan())]);
     let mut without = profile();
     without.filters = without.filters.without(Filter::InterPodAffinity);
-    let cx = Cx { profile: &without, ledger: &ledger };
+    let cx = PluginContext { profile: &without, ledger: &ledger };
     let asks = Arc::new(s1().away(term("zone", "service")).0);
     assert_eq!(filter(&mut Tables::default(), cx, &asks, &nodes_of(&ledger), Overlay::none()), None);
 }
@@ -450,7 +450,7 @@ fn namespaces_that_change_their_labels_are_followed() {
     let (mut tables, profile) = (Tables::default(), profile());
     let asks = Arc::new(s1().away(term_in(&[], Some("team=1"), "zone", "service")).0);
     let mut verdict = |ledger: &crate::ledger::Ledger| {
-        let cx = Cx { profile: &profile, ledger };
+        let cx = PluginContext { profile: &profile, ledger };
         filter(&mut tables, cx, &asks, &nodes_of(ledger), Overlay::none())
     };
     assert_eq!(verdict(&ledger), Some(vec![Anti]));

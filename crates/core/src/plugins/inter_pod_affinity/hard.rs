@@ -1,9 +1,9 @@
 use super::store::Store;
 use super::table::{Lens, Table};
-use crate::ledger::{Cohort, Ledger, NodeId};
+use crate::ledger::{Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Pod, PodShape, Str};
-use crate::plugins::relations::Cx;
-use crate::plugins::{Cause, Overlay, Subject, Verdict};
+use crate::plugins::relations::PluginContext;
+use crate::plugins::{Cause, Overlay, ResolvedPod, Verdict};
 use std::sync::Arc;
 
 type Lenses<'t> = Vec<Lens<'t>>;
@@ -59,7 +59,13 @@ impl<'t> Hard<'t> {
 
     /// Upstream's order: affinity, anti-affinity, placed pods' anti-affinity.
     #[inline]
-    pub(crate) fn filter(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
         if !overlay.is_empty() {
             return self.filter_with(cx, &subject.shape, node, overlay);
         }
@@ -79,7 +85,7 @@ impl<'t> Hard<'t> {
     ///
     /// Every pod taken away was counted, so that what is left is never below 0: a domain is closed where something is left
     /// or an added pod closes it.
-    fn filter_with(&self, cx: Cx<'_>, shape: &PodShape, node: NodeId, overlay: &Overlay) -> Verdict {
+    fn filter_with(&self, cx: PluginContext<'_>, shape: &PodShape, node: NodeId, overlay: &Overlay) -> Verdict {
         if self.affinity.as_ref().is_some_and(|affinity| !affinity.admits_with(cx.ledger, shape, node, overlay)) {
             return Verdict::unresolvable(Cause::PodAffinity);
         }
@@ -97,8 +103,8 @@ impl<'t> Hard<'t> {
         let terms = &shape.anti_affinity;
         let left = |lens: &Lens<'_>| {
             let counted = lens.count(node);
-            let meant = |cohort: &Cohort| {
-                lens.count_of(terms, |term| ledger.speaks_of(term, &cohort.namespace, &cohort.labels))
+            let meant = |match_class: &MatchClass| {
+                lens.count_of(terms, |term| ledger.speaks_of(term, &match_class.namespace, &match_class.labels))
             };
             counted > 0 && counted > overlay.sum_removed(meant)
         };
@@ -115,7 +121,7 @@ impl<'t> Hard<'t> {
         let means = |term: &AffinityTerm| ledger.speaks_of(term, &shape.namespace, &shape.labels);
         let left = |lens: &Lens<'_>| {
             let counted = lens.count(node);
-            counted > 0 && counted > overlay.sum_removed(|cohort| lens.count_of(&cohort.anti_affinity, means))
+            counted > 0 && counted > overlay.sum_removed(|match_class| lens.count_of(&match_class.anti_affinity, means))
         };
         let labels = ledger.nodes().labels(node);
         let mut theirs = overlay.added.iter().flat_map(|pod| &pod.shape.anti_affinity);
@@ -140,7 +146,9 @@ impl Affinity<'_> {
         if overlay.added.iter().any(is_company) {
             return true;
         }
-        let meant = |cohort: &Cohort| i64::from(is_meant_by_all(terms, ledger, &cohort.namespace, &cohort.labels));
+        let meant = |match_class: &MatchClass| {
+            i64::from(is_meant_by_all(terms, ledger, &match_class.namespace, &match_class.labels))
+        };
         let removed = overlay.sum_removed(meant);
         // One pod counts once a term, and the node has all of their keys.
         self.keys.iter().all(|lens| lens.count(node) > removed * lens.count_of(terms, |_| true))

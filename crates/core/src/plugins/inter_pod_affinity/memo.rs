@@ -1,4 +1,4 @@
-use crate::ledger::Cohort;
+use crate::ledger::MatchClass;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ pub(super) struct Share {
 
 pub(super) type Shares = SmallVec<[Share; 2]>;
 
-/// Slots of a memo: cohorts that change at the same time are few; a stateful set's pods are each their own and pass by.
+/// Slots of a memo: match_classes that change at the same time are few; a stateful set's pods are each their own and pass by.
 const SLOTS: usize = 128;
 
-/// What cohorts count for, by address, so that selectors are not matched once a pod. An entry keeps its cohort, so that
-/// the address stands for it; a cohort that falls on a taken slot takes it over.
+/// What match_classes count for, by address, so that selectors are not matched once a pod. An entry keeps its match_class, so that
+/// the address stands for it; a match_class that falls on a taken slot takes it over.
 #[derive(Debug, Default)]
-pub(super) struct Memo(Vec<Option<(Arc<Cohort>, Shares)>>);
+pub(super) struct Memo(Vec<Option<(Arc<MatchClass>, Shares)>>);
 
 impl Memo {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// What `cohort` counts for, worked out by `make` where it is not known.
-    pub(super) fn get(&mut self, cohort: &Arc<Cohort>, make: impl FnOnce() -> Shares) -> &[Share] {
+    /// What `match_class` counts for, worked out by `make` where it is not known.
+    pub(super) fn get(&mut self, match_class: &Arc<MatchClass>, make: impl FnOnce() -> Shares) -> &[Share] {
         if self.0.is_empty() {
             self.0.resize_with(SLOTS, || None);
         }
-        let slot = &mut self.0[slot_of(cohort)];
-        if !slot.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, cohort)) {
-            *slot = Some((cohort.clone(), make()));
+        let slot = &mut self.0[slot_of(match_class)];
+        if !slot.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, match_class)) {
+            *slot = Some((match_class.clone(), make()));
         }
         slot.as_ref().map_or(&[], |(_, shares)| shares)
     }
 }
 
-/// Spreads addresses, which are multiples of a cohort's size, over the slots.
-fn slot_of(cohort: &Arc<Cohort>) -> usize {
-    let address = Arc::as_ptr(cohort) as usize as u64;
+/// Spreads addresses, which are multiples of a match_class's size, over the slots.
+fn slot_of(match_class: &Arc<MatchClass>) -> usize {
+    let address = Arc::as_ptr(match_class) as usize as u64;
     (address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57) as usize
 }

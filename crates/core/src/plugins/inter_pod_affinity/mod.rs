@@ -4,11 +4,11 @@
 //! ```text
 //!  pod ─▶ questions ("which domains have a pod that my terms mean?", "whose terms mean me?")
 //!           └─▶ store: one table a question, shared by all pods that ask it ── axes: the domain of every node by key
-//!                 └─▶ table: counts by domain, followed from the change log ── memo: what a cohort counts for
+//!                 └─▶ table: counts by domain, followed from the change log ── memo: what a match_class counts for
 //!  filter, score: array reads, node ▶ domain ▶ count
 //! ```
 //!
-//! A table counts from nothing once, over cohorts and distinct terms, and then follows the log. It counts anew where its
+//! A table counts from nothing once, over match_classes and distinct terms, and then follows the log. It counts anew where its
 //! cursor fell off the log, where a node left a domain, and where a namespace's labels make a selector answer otherwise.
 //!
 //! Terms of the pod itself look at the labels of the other pods' namespaces, as those of placed pods do.
@@ -31,8 +31,8 @@ pub(crate) mod testing;
 
 pub(crate) use hard::Hard;
 
-use super::Subject;
-use super::relations::Cx;
+use super::ResolvedPod;
+use super::relations::PluginContext;
 use crate::ledger::NodeId;
 use crate::profile::Filter;
 use hard::Answers;
@@ -49,7 +49,7 @@ impl Tables {
     /// PreFilter: none where the pod has no required term and no placed pod's anti-affinity speaks of it.
     ///
     /// Pods promised a node are not looked at then either: upstream skips the plugin with all it does.
-    pub(crate) fn prepare<'t>(&'t mut self, cx: Cx<'t>, subject: &Subject) -> Option<Hard<'t>> {
+    pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
         let shape = &subject.shape;
         let (to, away) = (!shape.affinity.is_empty(), !shape.anti_affinity.is_empty());
         let asked = !cx.ledger.terms().anti_affinity.is_empty();
@@ -68,7 +68,13 @@ impl Tables {
 
     /// PreScore, Score and NormalizeScore over the feasible nodes. False where no preference, either way, is about
     /// a pod on a node with its topology key.
-    pub(crate) fn score(&mut self, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+    pub(crate) fn score(
+        &mut self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        feasible: &[NodeId],
+        out: &mut Vec<i64>,
+    ) -> bool {
         let (shape, args, terms) = (&subject.shape, cx.profile.inter_pod_affinity, cx.ledger.terms());
         let asks = !shape.preferred_pods.is_empty();
         let asked = !terms.preferred.is_empty() || (args.hard_weight > 0 && !terms.affinity.is_empty());

@@ -1,19 +1,19 @@
-use crate::ledger::{Cohort, Ledger};
+use crate::ledger::{Ledger, MatchClass};
 use crate::model::{AffinityTerm, Labels, PodShape, Str, WeightedTerm};
 use rustc_hash::FxHashMap;
 
 /// What a table counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Placed pods' required anti-affinity terms that speak of the pod.
+    /// PlacedPod pods' required anti-affinity terms that speak of the pod.
     ExcludedBy,
-    /// Placed pods that all of the pod's required affinity terms speak of.
+    /// PlacedPod pods that all of the pod's required affinity terms speak of.
     Affinity,
-    /// Placed pods that a required anti-affinity term of the pod speaks of, once a term.
+    /// PlacedPod pods that a required anti-affinity term of the pod speaks of, once a term.
     AntiAffinity,
-    /// Placed pods that a preferred term of the pod speaks of, weighed.
+    /// PlacedPod pods that a preferred term of the pod speaks of, weighed.
     Preferred,
-    /// Placed pods' preferred and required affinity terms that speak of the pod, weighed.
+    /// PlacedPod pods' preferred and required affinity terms that speak of the pod, weighed.
     WantedBy,
 }
 
@@ -113,47 +113,47 @@ impl Question {
         matches!(self, Self::ExcludedBy(_) | Self::WantedBy(_))
     }
 
-    /// Whether nothing of `cohort` can count, seen without a look at selectors.
-    pub(super) fn passes_over(&self, cohort: &Cohort) -> bool {
+    /// Whether nothing of `match_class` can count, seen without a look at selectors.
+    pub(super) fn passes_over(&self, match_class: &MatchClass) -> bool {
         match self {
-            Self::ExcludedBy(_) => cohort.anti_affinity.is_empty(),
-            Self::WantedBy(_) => cohort.affinity.is_empty() && cohort.preferred.is_empty(),
+            Self::ExcludedBy(_) => match_class.anti_affinity.is_empty(),
+            Self::WantedBy(_) => match_class.affinity.is_empty() && match_class.preferred.is_empty(),
             _ => false,
         }
     }
 
-    /// The namespace whose labels decide about `cohort`.
-    fn scope<'a>(&'a self, cohort: &'a Cohort) -> &'a Str {
+    /// The namespace whose labels decide about `match_class`.
+    fn scope<'a>(&'a self, match_class: &'a MatchClass) -> &'a Str {
         match self {
             Self::ExcludedBy(peer) | Self::WantedBy(peer) => &peer.namespace,
-            _ => &cohort.namespace,
+            _ => &match_class.namespace,
         }
     }
 
-    /// Gives the topology key and the weight of everything that one pod of `cohort` counts for.
+    /// Gives the topology key and the weight of everything that one pod of `match_class` counts for.
     ///
     /// `hard_weight`: what a placed pod's required affinity term adds to a score; nothing at 0.
     pub(super) fn weigh(
         &self,
-        cohort: &Cohort,
+        match_class: &MatchClass,
         scopes: &mut Scopes,
         ledger: &Ledger,
         hard_weight: i64,
         mut count: impl FnMut(&Str, i64),
     ) {
-        let of_namespace = scopes.labels(self.scope(cohort), ledger);
-        let meant = |term: &AffinityTerm| speaks_of(term, &cohort.namespace, of_namespace, &cohort.labels);
+        let of_namespace = scopes.labels(self.scope(match_class), ledger);
+        let meant = |term: &AffinityTerm| speaks_of(term, &match_class.namespace, of_namespace, &match_class.labels);
         match self {
             Self::ExcludedBy(peer) => {
-                let terms = cohort.anti_affinity.iter().filter(|term| peer.is_meant_by(term, of_namespace));
+                let terms = match_class.anti_affinity.iter().filter(|term| peer.is_meant_by(term, of_namespace));
                 terms.for_each(|term| count(&term.topology_key, 1));
             }
             Self::WantedBy(peer) => {
                 if hard_weight > 0 {
-                    let terms = cohort.affinity.iter().filter(|term| peer.is_meant_by(term, of_namespace));
+                    let terms = match_class.affinity.iter().filter(|term| peer.is_meant_by(term, of_namespace));
                     terms.for_each(|term| count(&term.topology_key, hard_weight));
                 }
-                let terms = cohort.preferred.iter().filter(|t| peer.is_meant_by(&t.term, of_namespace));
+                let terms = match_class.preferred.iter().filter(|t| peer.is_meant_by(&t.term, of_namespace));
                 terms.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
             }
             Self::All(terms) => {

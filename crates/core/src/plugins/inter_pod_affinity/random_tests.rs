@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::limits::CHANGE_LOG_ENTRIES;
 use crate::model::{AffinityTerm, Labels, Namespace, Pod, PodShape, Str};
 use crate::plugins::Overlay;
-use crate::plugins::relations::Cx;
+use crate::plugins::relations::PluginContext;
 use crate::profile::{CompiledProfile, InterPodAffinityArgs};
 use crate::testing::node;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl World {
         !terms.is_empty() && terms.iter().all(|term| self.meant(term, shape))
     }
 
-    /// Placed pods with the labels of their nodes; pods on nodes that are not there are nowhere.
+    /// PlacedPod pods with the labels of their nodes; pods on nodes that are not there are nowhere.
     fn placed(&self) -> impl Iterator<Item = (&PodShape, &Labels)> {
         let on = |pod: &Pod| pod.node_name.as_ref().and_then(|name| self.nodes.get(name));
         self.pods.values().filter_map(move |pod| Some((&*pod.shape, on(pod)?)))
@@ -220,7 +220,14 @@ impl Draw {
 }
 
 /// The answers of `tables` and of fresh ones for one pod, against the definitions.
-fn compare(tables: &mut Tables, world: &World, cx: Cx<'_>, pod: &Arc<PodShape>, added: &[Arc<Pod>], context: &str) {
+fn compare(
+    tables: &mut Tables,
+    world: &World,
+    cx: PluginContext<'_>,
+    pod: &Arc<PodShape>,
+    added: &[Arc<Pod>],
+    context: &str,
+) {
     let nodes = nodes_of(cx.ledger);
     let labels = |node: &NodeId| cx.ledger.nodes().labels(*node);
     let overlay = Overlay { added: added.iter().cloned().collect(), ..Overlay::NONE };
@@ -264,7 +271,7 @@ fn tables_that_are_followed_give_the_answers_of_the_definitions() {
             let pod = &asking[draw.below(asking.len() as u64) as usize];
             let added: Vec<Arc<Pod>> =
                 (0..draw.below(3)).map(|i| Arc::new(draw.asks().named(&format!("a{i}")))).collect();
-            let cx = Cx { profile: &profile, ledger: &ledger };
+            let cx = PluginContext { profile: &profile, ledger: &ledger };
             compare(&mut tables, &world, cx, pod, &added, &format!("seed {seed}, step {step}"));
             for says in filter(&mut tables, cx, pod, &nodes_of(&ledger), Overlay::none()).into_iter().flatten() {
                 *said.entry(format!("{says:?}")).or_insert(0) += 1;
@@ -276,7 +283,7 @@ fn tables_that_are_followed_give_the_answers_of_the_definitions() {
 }
 
 fn fresh_and_kept_agree(tables: &mut Tables, ledger: &Ledger, profile: &CompiledProfile, asks: &Asks) {
-    let (cx, pod) = (Cx { profile, ledger }, Arc::new(asks.0.clone()));
+    let (cx, pod) = (PluginContext { profile, ledger }, Arc::new(asks.0.clone()));
     let nodes = nodes_of(ledger);
     let kept = filter(tables, cx, &pod, &nodes, Overlay::none());
     assert_eq!(kept, filter(&mut Tables::default(), cx, &pod, &nodes, Overlay::none()));
@@ -315,7 +322,7 @@ fn more_questions_than_tables_and_more_keys_than_columns() {
     }
     for i in 0..3000 {
         let asks = labelled(&format!("app=web turn={i}"));
-        let cx = Cx { profile: &profile, ledger: &ledger };
+        let cx = PluginContext { profile: &profile, ledger: &ledger };
         filter(&mut tables, cx, &Arc::new(asks.0), &nodes_of(&ledger), Overlay::none());
     }
     fresh_and_kept_agree(&mut tables, &ledger, &profile, &labelled("turn=5").away(term("zone", "turn=5")));

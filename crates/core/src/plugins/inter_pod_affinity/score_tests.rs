@@ -3,19 +3,19 @@
 use super::Tables;
 use super::testing::{Asks, cluster, labelled, nodes_of, profile, score, term, term_in};
 use crate::ledger::Ledger;
-use crate::plugins::relations::Cx;
+use crate::plugins::relations::PluginContext;
 use crate::profile::InterPodAffinityArgs;
 use std::sync::Arc;
 
 type Nodes = Vec<(&'static str, &'static str)>;
-type Placed = Vec<(&'static str, Asks)>;
+type PlacedPod = Vec<(&'static str, Asks)>;
 /// One situation: nodes, placed pods, the pod, and each node's score; nothing where PreScore skips.
-type Case = (&'static str, Nodes, Placed, Asks, Option<Vec<i64>>);
+type Case = (&'static str, Nodes, PlacedPod, Asks, Option<Vec<i64>>);
 
 fn scores(ledger: &Ledger, asks: &Asks, args: InterPodAffinityArgs) -> Option<Vec<i64>> {
     let mut profile = profile();
     profile.inter_pod_affinity = args;
-    let cx = Cx { profile: &profile, ledger };
+    let cx = PluginContext { profile: &profile, ledger };
     score(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(ledger))
 }
 
@@ -252,7 +252,7 @@ fn only_the_feasible_nodes_are_stretched_over_the_scale() {
     let nodes = vec![("n1", "zone=a"), ("n2", "zone=b"), ("n3", "zone=c")];
     let ledger = cluster(&nodes, &[("n1", s1()), ("n1", s1()), ("n2", s1())]);
     let asks = Arc::new(labelled("").rather(3, term("zone", "security")).0);
-    let cx = Cx { profile: &profile(), ledger: &ledger };
+    let cx = PluginContext { profile: &profile(), ledger: &ledger };
     let nodes = nodes_of(&ledger);
     assert_eq!(score(&mut Tables::default(), cx, &asks, &nodes), Some(vec![100, 50, 0]));
     assert_eq!(score(&mut Tables::default(), cx, &asks, &nodes[1..]), Some(vec![100, 0]));

@@ -4,7 +4,7 @@ use super::table::Table;
 use crate::ledger::Ledger;
 use crate::limits::{AFFINITY_TABLES_BYTES, TOPOLOGY_KEYS};
 use crate::model::PodShape;
-use crate::plugins::relations::Cx;
+use crate::plugins::relations::PluginContext;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// The table of a question that pods of `shape` ask, up to date.
-    pub(super) fn answer(&mut self, kind: Kind, cx: Cx<'_>, shape: &Arc<PodShape>) -> usize {
+    pub(super) fn answer(&mut self, kind: Kind, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> usize {
         let slot = self.find(kind, shape, cx.ledger);
         self.slots[slot].last_used = self.uses;
         self.slots[slot].table.sync(cx, &mut self.axes);

@@ -1,9 +1,9 @@
 use super::axes::Axes;
 use super::memo::{Memo, Share, Shares};
 use super::question::{Peer, Question, Scopes, labels_now};
-use crate::ledger::{Change, Cohort, Ledger, NodeId, Spots};
+use crate::ledger::{Change, CountsByNode, Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Str};
-use crate::plugins::relations::Cx;
+use crate::plugins::relations::PluginContext;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ impl Table {
         self.columns.iter().map(|column| column.lens(axes))
     }
 
-    /// Brings the counts up to the ledger; the axes must be fresh. O(changes since), or O(cohorts and their nodes).
-    pub(super) fn sync(&mut self, cx: Cx<'_>, axes: &mut Axes) {
+    /// Brings the counts up to the ledger; the axes must be fresh. O(changes since), or O(match_classes and their nodes).
+    pub(super) fn sync(&mut self, cx: PluginContext<'_>, axes: &mut Axes) {
         if self.cursor == cx.ledger.version() && self.labels_version.is_some() {
             return;
         }
@@ -110,7 +110,7 @@ impl Table {
     }
 
     /// Takes up the changes since the cursor; false where only a count from nothing will do.
-    fn follow(&mut self, cx: Cx<'_>, axes: &mut Axes) -> bool {
+    fn follow(&mut self, cx: PluginContext<'_>, axes: &mut Axes) -> bool {
         let Some(labels_version) = self.labels_version else { return false };
         let relabelled = labels_version != cx.ledger.node_labels_version();
         let moved = |column: &Column| column.moves != axes.moves(column.axis);
@@ -120,8 +120,8 @@ impl Table {
         let Ok(changes) = cx.ledger.log().since(self.cursor) else { return false };
         for (_, change) in changes {
             match change {
-                Change::Placed { node, cohort } => self.apply(cx, axes, *node, cohort, 1),
-                Change::Freed { node, cohort, .. } => self.apply(cx, axes, *node, cohort, -1),
+                Change::PlacedPod { node, match_class } => self.apply(cx, axes, *node, match_class, 1),
+                Change::Freed { node, match_class, .. } => self.apply(cx, axes, *node, match_class, -1),
                 Change::Regrouped { node, before, after } => {
                     self.apply(cx, axes, *node, before, -1);
                     self.apply(cx, axes, *node, after, 1);
@@ -139,15 +139,22 @@ impl Table {
         counted_with.is_some_and(|labels| self.question.tells_apart(labels, &labels_now(namespace, ledger)))
     }
 
-    /// Counts a pod of `cohort` in (`sign` 1) or out (−1), in the domain where the row is now.
+    /// Counts a pod of `match_class` in (`sign` 1) or out (−1), in the domain where the row is now.
     ///
     /// That holds for older changes too: a row that was in another domain when it was counted before makes all count anew.
-    fn apply(&mut self, cx: Cx<'_>, axes: &mut Axes, node: NodeId, cohort: &Arc<Cohort>, sign: i64) {
-        if self.question.passes_over(cohort) {
+    fn apply(
+        &mut self,
+        cx: PluginContext<'_>,
+        axes: &mut Axes,
+        node: NodeId,
+        match_class: &Arc<MatchClass>,
+        sign: i64,
+    ) {
+        if self.question.passes_over(match_class) {
             return;
         }
         let (question, scopes, columns) = (&self.question, &mut self.scopes, &mut self.columns);
-        let shares = self.memo.get(cohort, || shares(question, cohort, scopes, columns, cx, axes));
+        let shares = self.memo.get(match_class, || shares(question, match_class, scopes, columns, cx, axes));
         if shares.is_empty() {
             return;
         }
@@ -161,7 +168,7 @@ impl Table {
         }
     }
 
-    fn count_anew(&mut self, cx: Cx<'_>, axes: &mut Axes) {
+    fn count_anew(&mut self, cx: PluginContext<'_>, axes: &mut Axes) {
         self.columns.clear();
         self.memo.clear();
         self.scopes.clear();
@@ -186,7 +193,7 @@ impl Table {
                     self.count_term(cx, axes, peer, &weighed.term, i64::from(weighed.weight), spots);
                 }
             }
-            own => self.count_cohorts(cx, axes, own),
+            own => self.count_match_classes(cx, axes, own),
         }
         self.scopes_counted = self.scopes.len();
     }
@@ -194,12 +201,12 @@ impl Table {
     /// Counts what a term of placed pods, on the nodes of `spots`, says of `peer`.
     fn count_term(
         &mut self,
-        cx: Cx<'_>,
+        cx: PluginContext<'_>,
         axes: &mut Axes,
         peer: &Peer,
         term: &AffinityTerm,
         weight: i64,
-        spots: &Spots,
+        spots: &CountsByNode,
     ) {
         if peer.is_meant_by(term, self.scopes.labels(&peer.namespace, cx.ledger)) {
             let column = column_of(&mut self.columns, axes, &term.topology_key, cx.ledger);
@@ -207,10 +214,10 @@ impl Table {
         }
     }
 
-    fn count_cohorts(&mut self, cx: Cx<'_>, axes: &mut Axes, question: &Question) {
-        let cohorts = cx.ledger.cohorts();
+    fn count_match_classes(&mut self, cx: PluginContext<'_>, axes: &mut Axes, question: &Question) {
+        let match_classes = cx.ledger.match_classes();
         if question.own_terms().any(|term| term.namespaces.selector.is_some()) {
-            for (_, list) in cohorts.namespaces() {
+            for (_, list) in match_classes.namespaces() {
                 self.count_list(cx, axes, question, list);
             }
             return;
@@ -219,20 +226,26 @@ impl Table {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            self.count_list(cx, axes, question, cohorts.of_namespace(name));
+            self.count_list(cx, axes, question, match_classes.of_namespace(name));
         }
     }
 
-    fn count_list(&mut self, cx: Cx<'_>, axes: &mut Axes, question: &Question, list: &[(Arc<Cohort>, Spots)]) {
-        for (cohort, spots) in list {
-            let shares = shares(question, cohort, &mut self.scopes, &mut self.columns, cx, axes);
+    fn count_list(
+        &mut self,
+        cx: PluginContext<'_>,
+        axes: &mut Axes,
+        question: &Question,
+        list: &[(Arc<MatchClass>, CountsByNode)],
+    ) {
+        for (match_class, spots) in list {
+            let shares = shares(question, match_class, &mut self.scopes, &mut self.columns, cx, axes);
             if !shares.is_empty() {
                 self.count_spots(cx, axes, &shares, spots);
             }
         }
     }
 
-    fn count_spots(&mut self, cx: Cx<'_>, axes: &Axes, shares: &[Share], spots: &Spots) {
+    fn count_spots(&mut self, cx: PluginContext<'_>, axes: &Axes, shares: &[Share], spots: &CountsByNode) {
         for (node, pods) in spots.iter() {
             if !cx.ledger.nodes().present[node.index()] {
                 self.homeless = true;
@@ -279,18 +292,18 @@ fn column_of(columns: &mut SmallVec<[Column; 1]>, axes: &mut Axes, key: &Str, le
     at as u32
 }
 
-/// What each pod of `cohort` counts for.
+/// What each pod of `match_class` counts for.
 fn shares(
     question: &Question,
-    cohort: &Cohort,
+    match_class: &MatchClass,
     scopes: &mut Scopes,
     columns: &mut SmallVec<[Column; 1]>,
-    cx: Cx<'_>,
+    cx: PluginContext<'_>,
     axes: &mut Axes,
 ) -> Shares {
     let mut shares = Shares::new();
     let hard_weight = cx.profile.inter_pod_affinity.hard_weight;
-    question.weigh(cohort, scopes, cx.ledger, hard_weight, |key, weight| {
+    question.weigh(match_class, scopes, cx.ledger, hard_weight, |key, weight| {
         let column = column_of(columns, axes, key, cx.ledger);
         shares.push(Share { column, weight: weight as i32 });
     });

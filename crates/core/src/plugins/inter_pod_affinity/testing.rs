@@ -6,8 +6,8 @@ use crate::model::{
     AffinityTerm, LabelSelector, Labels, Namespace, NamespaceScope, Pod, PodShape, Requirement, RequirementOperator,
     WeightedTerm,
 };
-use crate::plugins::relations::Cx;
-use crate::plugins::{Cause, Code, Overlay, Subject, Verdict};
+use crate::plugins::relations::PluginContext;
+use crate::plugins::{Cause, Code, Overlay, ResolvedPod, Verdict};
 use crate::profile::CompiledProfile;
 use crate::testing::{node, pod, shape};
 use std::sync::Arc;
@@ -130,19 +130,24 @@ pub(crate) fn nodes_of(ledger: &Ledger) -> Vec<NodeId> {
 /// The verdict of each of `nodes`; none where PreFilter skips the pod.
 pub(crate) fn filter(
     tables: &mut Tables,
-    cx: Cx<'_>,
+    cx: PluginContext<'_>,
     shape: &Arc<PodShape>,
     nodes: &[NodeId],
     overlay: &Overlay,
 ) -> Option<Vec<Says>> {
-    let subject = Subject::new(cx.profile, cx.ledger, shape);
+    let subject = ResolvedPod::new(cx.profile, cx.ledger, shape);
     let hard = tables.prepare(cx, &subject)?;
     Some(nodes.iter().map(|node| Says::of(hard.filter(cx, &subject, *node, overlay))).collect())
 }
 
 /// The normalised score of each of `nodes`; none where PreScore skips the pod.
-pub(crate) fn score(tables: &mut Tables, cx: Cx<'_>, shape: &Arc<PodShape>, nodes: &[NodeId]) -> Option<Vec<i64>> {
-    let (subject, mut out) = (Subject::new(cx.profile, cx.ledger, shape), Vec::new());
+pub(crate) fn score(
+    tables: &mut Tables,
+    cx: PluginContext<'_>,
+    shape: &Arc<PodShape>,
+    nodes: &[NodeId],
+) -> Option<Vec<i64>> {
+    let (subject, mut out) = (ResolvedPod::new(cx.profile, cx.ledger, shape), Vec::new());
     tables.score(cx, &subject, nodes, &mut out).then_some(out)
 }
 
@@ -153,6 +158,6 @@ pub(crate) fn profile() -> CompiledProfile {
 
 /// The verdicts of a ledger's nodes, by name, from nothing.
 pub(crate) fn verdicts(ledger: &Ledger, asks: &Asks) -> Option<Vec<Says>> {
-    let cx = Cx { profile: &profile(), ledger };
+    let cx = PluginContext { profile: &profile(), ledger };
     filter(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(ledger), Overlay::none())
 }

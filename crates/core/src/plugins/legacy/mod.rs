@@ -16,13 +16,18 @@ mod room;
 pub(super) use label_presence::REASON as LABELS_REASON;
 pub(super) use node_pressure::{DISK_REASON, MEMORY_REASON, PID_REASON};
 
-use super::{Cause, Subject};
+use super::{Cause, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::profile::{CompiledProfile, Filter, Score};
 use room::Room;
 
 /// What the first of these filters refuses the node for, if one does. All of them are beyond what preemption can mend.
-pub(super) fn refuses(profile: &CompiledProfile, subject: &Subject, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
+pub(super) fn refuses(
+    profile: &CompiledProfile,
+    subject: &ResolvedPod,
+    nodes: &NodeTable,
+    node: NodeId,
+) -> Option<Cause> {
     let on = |filter| profile.filters.has(filter);
     let pressure = nodes.pressure[node.index()];
     if on(Filter::CheckNodeLabelPresence) && !label_presence::fits(&profile.legacy, nodes.labels(node)) {
@@ -41,7 +46,7 @@ pub(super) fn refuses(profile: &CompiledProfile, subject: &Subject, nodes: &Node
 pub(crate) fn score(
     score: Score,
     profile: &CompiledProfile,
-    subject: &Subject,
+    subject: &ResolvedPod,
     nodes: &NodeTable,
     node: NodeId,
 ) -> i64 {

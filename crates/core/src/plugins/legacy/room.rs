@@ -1,5 +1,5 @@
 use crate::ledger::{NodeId, NodeTable};
-use crate::plugins::Subject;
+use crate::plugins::ResolvedPod;
 
 /// A resource of a node as the scores of the Policy era see it: cpu or memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn of(subject: &Subject, nodes: &NodeTable, node: NodeId) -> Self {
+    pub(super) fn of(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Self {
         let (i, pod) = (node.index(), &subject.shape.score_requests);
         let share = |capacity, used: i64, asked| Share { capacity, requested: used.saturating_add(asked) };
         Self {

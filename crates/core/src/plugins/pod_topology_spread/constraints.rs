@@ -1,6 +1,6 @@
 use super::default_selector::default_selector;
 use crate::model::{LabelSelector, PodShape, SpreadConstraint, Str};
-use crate::plugins::Cx;
+use crate::plugins::PluginContext;
 use crate::plugins::counts::{Alike, ByShape, LayoutKey};
 use crate::profile::SpreadDefaults;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn new(cx: Cx<'_>, shape: &PodShape) -> Self {
+    fn new(cx: PluginContext<'_>, shape: &PodShape) -> Self {
         let of = |all: &[SpreadConstraint], requires_all| Self {
             hard: constraints(shape, all, true, true),
             soft: constraints(shape, all, false, requires_all),
@@ -110,7 +110,7 @@ pub(super) struct Plans(ByShape<Plan>);
 
 impl Plans {
     /// What `shape` asks for; none where that is nothing.
-    pub(super) fn get(&mut self, cx: Cx<'_>, shape: &Arc<PodShape>) -> Option<Arc<Plan>> {
+    pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> Option<Arc<Plan>> {
         // A pod with constraints of its own depends on nothing else.
         let version = if shape.spread.is_empty() { cx.ledger.workloads(&shape.namespace)?.version() } else { 0 };
         Some(self.0.get(shape, version, || Plan::new(cx, shape)))

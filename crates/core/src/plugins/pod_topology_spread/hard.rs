@@ -1,7 +1,7 @@
 use super::constraints::{Constraint, Plan};
-use crate::ledger::{Cohort, Ledger, NodeId};
+use crate::ledger::{Ledger, MatchClass, NodeId};
 use crate::plugins::counts::{Counters, Layout, Layouts};
-use crate::plugins::{Cause, Cx, Overlay, Subject, Verdict};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -53,7 +53,13 @@ impl<'t> Hard<'t> {
     }
 
     /// Whether the pod may go to `node`, with the pods of `overlay` on it.
-    pub(crate) fn filter(&self, _cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(
+        &self,
+        _cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
         for (counted, constraint) in self.counted.iter().zip(&self.plan.hard) {
             let place = counted.layout.place(node);
             if !place.has_label() {
@@ -77,7 +83,7 @@ impl<'t> Hard<'t> {
 ///
 /// As upstream, all that the selector matches: one that is being deleted, and with an empty selector any pod, is not
 /// counted to begin with but is counted here, so that the sum may go below 0.
-fn difference(constraint: &Constraint, subject: &Subject, overlay: &Overlay) -> i64 {
+fn difference(constraint: &Constraint, subject: &ResolvedPod, overlay: &Overlay) -> i64 {
     if overlay.is_empty() {
         return 0;
     }
@@ -85,7 +91,9 @@ fn difference(constraint: &Constraint, subject: &Subject, overlay: &Overlay) -> 
     let namespace = &subject.shape.namespace;
     let added =
         overlay.added.iter().filter(|pod| pod.key.namespace == *namespace && selector.matches(&pod.shape.labels));
-    let alike = |cohort: &Cohort| i64::from(cohort.namespace == *namespace && selector.matches(&cohort.labels));
+    let alike = |match_class: &MatchClass| {
+        i64::from(match_class.namespace == *namespace && selector.matches(&match_class.labels))
+    };
     added.count() as i64 - overlay.sum_removed(alike)
 }
 

@@ -24,9 +24,9 @@ pub(super) mod tests;
 
 pub(crate) use hard::Hard;
 
-use super::Subject;
+use super::ResolvedPod;
 use super::counts::{Counters, Layouts};
-use super::relations::Cx;
+use super::relations::PluginContext;
 use crate::ledger::NodeId;
 use crate::profile::Filter;
 use constraints::Plans;
@@ -42,7 +42,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// PreFilter: none where the pod has no hard constraint.
-    pub(crate) fn prepare<'t>(&'t mut self, cx: Cx<'t>, subject: &Subject) -> Option<Hard<'t>> {
+    pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
         if !cx.profile.filters.has(Filter::PodTopologySpread) {
             return None;
         }
@@ -52,7 +52,13 @@ impl Tables {
     }
 
     /// PreScore, Score and NormalizeScore over the feasible nodes; false where the pod has no soft constraint.
-    pub(crate) fn score(&mut self, cx: Cx<'_>, subject: &Subject, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+    pub(crate) fn score(
+        &mut self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        feasible: &[NodeId],
+        out: &mut Vec<i64>,
+    ) -> bool {
         let Some(plan) = self.plans.get(cx, &subject.shape).filter(|plan| !plan.soft.is_empty()) else {
             return false;
         };

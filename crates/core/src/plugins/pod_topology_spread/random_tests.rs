@@ -9,7 +9,7 @@ use crate::model::{
     LabelSelector, Labels, Node, Pod, PodShape, Requirement, RequirementOperator, Service, SpreadConstraint, Str,
     Taint, TaintEffect, Toleration, TolerationOperator,
 };
-use crate::plugins::{Cause, Cx, Overlay, Subject};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod};
 use crate::profile::{CompiledProfile, SpreadDefaults};
 use crate::testing::{node, pod, shape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Default)]
 struct World {
     nodes: BTreeMap<Str, Node>,
-    /// Placed pods by uid.
+    /// PlacedPod pods by uid.
     pods: BTreeMap<Str, Pod>,
     services: BTreeMap<Str, Labels>,
 }
@@ -159,7 +159,7 @@ impl World {
 #[derive(Default)]
 struct Moves {
     added: Vec<Pod>,
-    /// Placed pods by uid.
+    /// PlacedPod pods by uid.
     removed: BTreeSet<Str>,
     /// Which way upstream goes through its map of domains.
     backwards: bool,
@@ -361,8 +361,8 @@ type Answers = (Vec<Cause>, Vec<Cause>, Option<Vec<i64>>);
 
 fn answers(
     tables: &mut Tables,
-    cx: Cx<'_>,
-    subject: &Subject,
+    cx: PluginContext<'_>,
+    subject: &ResolvedPod,
     nodes: &[NodeId],
     moves: &Moves,
     feasible: &[NodeId],
@@ -403,9 +403,9 @@ fn the_tables_say_what_the_definitions_say() {
             let mut moves = Moves { backwards: seed % 3 == 0, ..Moves::default() };
             moves.added = (0..draw.below(4)).map(|_| draw.placed("added")).collect();
             moves.removed = world.pods.keys().filter(|_| draw.one_in(2)).cloned().collect();
-            let cx = Cx { profile: &profile, ledger: &ledger };
+            let cx = PluginContext { profile: &profile, ledger: &ledger };
             for (i, shape) in shapes.iter().enumerate().filter(|_| draw.one_in(2)) {
-                let subject = Subject::new(&profile, &ledger, shape);
+                let subject = ResolvedPod::new(&profile, &ledger, shape);
                 let kept = answers(&mut tables, cx, &subject, &nodes, &moves, &feasible);
                 let fresh = answers(&mut Tables::default(), cx, &subject, &nodes, &moves, &feasible);
                 let object = |node: &NodeId| &world.nodes[ledger.nodes().name(*node)];
@@ -430,7 +430,7 @@ fn a_gap_in_the_log() {
     let shape = Arc::new(super::tests::web(vec![super::tests::hard(ZONE, 1)]));
     let mut tables = Tables::default();
     let mut verdicts = |ledger: &Ledger| {
-        let (cx, subject) = (Cx { profile: &profile, ledger }, Subject::new(&profile, ledger, &shape));
+        let (cx, subject) = (PluginContext { profile: &profile, ledger }, ResolvedPod::new(&profile, ledger, &shape));
         answers(&mut tables, cx, &subject, &ledger.node_order(), &Moves::default(), &[]).0
     };
     assert_eq!(verdicts(&ledger), [Cause::None, Cause::None]);

@@ -6,7 +6,7 @@ use crate::model::{
     LabelSelector, Labels, Pod, PodShape, Requirement, RequirementOperator, Service, SpreadConstraint, Str, Taint,
     TaintEffect, Toleration, TolerationOperator,
 };
-use crate::plugins::{Cause, Cx, Overlay, Subject};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod};
 use crate::profile::{CompiledProfile, SpreadDefaults};
 use crate::testing::{node, pod, shape};
 use std::sync::Arc;
@@ -89,8 +89,8 @@ pub(super) fn tolerant(mut shape: PodShape) -> PodShape {
 
 /// For each node in the order of their names: `.` fits, `S` too many pods alike, `L` a label is missing.
 fn verdicts_with(profile: &CompiledProfile, ledger: &Ledger, shape: PodShape, overlays: &[(&str, &Overlay)]) -> String {
-    let cx = Cx { profile, ledger };
-    let subject = Subject::new(profile, ledger, &Arc::new(shape));
+    let cx = PluginContext { profile, ledger };
+    let subject = ResolvedPod::new(profile, ledger, &Arc::new(shape));
     let (mut tables, none) = (Tables::default(), Overlay::NONE);
     let hard = tables.prepare(cx, &subject);
     let mut nodes = ledger.node_order();

@@ -16,7 +16,7 @@ mod tests;
 
 pub(crate) use progress::{Progress, progress};
 
-use super::relations::{Cx, Refusal, Stop};
+use super::relations::{PluginContext, Refusal, Stop};
 use super::volumes::{Mount, Mounts, missing_claim};
 use super::{Plugin, Verdict};
 use crate::ledger::{Ledger, NodeId, VolumePlan};
@@ -49,7 +49,7 @@ pub(crate) struct State<'t> {
 
 impl<'t> State<'t> {
     /// None where the pod has no claims.
-    pub(crate) fn prepare(cx: Cx<'t>, mounts: &Mounts<'t, '_>) -> Result<Option<Self>, Stop> {
+    pub(crate) fn prepare(cx: PluginContext<'t>, mounts: &Mounts<'t, '_>) -> Result<Option<Self>, Stop> {
         let claims = readable_claims(mounts).map_err(refused)?;
         if claims.is_empty() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl<'t> State<'t> {
         Ok(Some(state))
     }
 
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId) -> Result<Verdict, Str> {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId) -> Result<Verdict, Str> {
         let reasons = self.look(cx, node, &mut VolumePlan::default())?;
         Ok(if reasons == 0 { Verdict::FITS } else { Verdict::volumes(reasons) })
     }
@@ -88,7 +88,7 @@ impl<'t> State<'t> {
         !(self.selected.is_empty() && self.matching.is_empty())
     }
 
-    pub(crate) fn plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+    pub(crate) fn plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
         let mut plan = VolumePlan::default();
         // The node was just found to fit, so that this finds no reason against it.
         if !matches!(self.look(cx, node, &mut plan), Ok(0)) {
@@ -99,7 +99,7 @@ impl<'t> State<'t> {
     }
 
     /// The reasons against `node` as bits; what would be done there goes into `plan`. After `FindPodVolumes`.
-    fn look(&self, cx: Cx<'_>, node: NodeId, plan: &mut VolumePlan) -> Result<u64, Str> {
+    fn look(&self, cx: PluginContext<'_>, node: NodeId, plan: &mut VolumePlan) -> Result<u64, Str> {
         let mut reasons = self.look_at_bound(cx, node)?;
         if !self.has_waiting_claims() {
             return Ok(reasons);
@@ -120,7 +120,7 @@ impl<'t> State<'t> {
         Ok(reasons)
     }
 
-    fn look_at_bound(&self, cx: Cx<'_>, node: NodeId) -> Result<u64, Str> {
+    fn look_at_bound(&self, cx: PluginContext<'_>, node: NodeId) -> Result<u64, Str> {
         for volume in &self.bound {
             let Some(volume) = volume else { return Ok(NO_VOLUME) };
             if !is_usable(cx.ledger, volume, node)? {

@@ -31,7 +31,7 @@ fn of(ledger: &Ledger, pod: &Pod) -> String {
 /// What the pod's claims get on `node`: `claim=volume` and `claim+` for a volume that is to be made.
 fn plan(ledger: &Ledger, pod: &Pod, node: &str) -> String {
     let profile = crate::profile::CompiledProfile::default_preset("test");
-    let cx = Cx { profile: &profile, ledger };
+    let cx = PluginContext { profile: &profile, ledger };
     let plan = crate::plugins::volumes::plan(cx, pod, ledger.nodes().find(node).expect("a node"));
     let bindings = plan.bindings.iter().map(|(claim, volume)| format!("{}={volume}", claim.name));
     bindings.chain(plan.provisions.iter().map(|claim| format!("{}+", claim.name))).collect::<Vec<_>>().join(" ")

@@ -8,7 +8,7 @@ mod mounts;
 pub(crate) use hints::{claim_matters_to, helped_by};
 pub(crate) use mounts::{Mount, Mounts, missing_claim, missing_volume};
 
-use super::relations::{Cx, Stop};
+use super::relations::{PluginContext, Stop};
 use super::{Overlay, Plugin, Verdict, node_volume_limits, volume_binding, volume_restrictions, volume_zone};
 use crate::ledger::{NodeId, VolumePlan};
 use crate::model::{Pod, PodVolume, Str};
@@ -26,14 +26,14 @@ pub(crate) struct Attempt<'t> {
 }
 
 /// What is to be done for the claims of `pod` on `node`, which was just found to fit.
-pub(crate) fn plan(cx: Cx<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
+pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
     let attempt = Attempt::prepare(cx, pod).ok().flatten();
     attempt.map(|attempt| attempt.plan(cx, node)).unwrap_or_default()
 }
 
 impl<'t> Attempt<'t> {
     /// Resolves the pod's volumes; none where it has none that a plugin of the profile looks at.
-    pub(crate) fn prepare(cx: Cx<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
+    pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
         let Some(volumes) = &pod.volumes else { return Ok(None) };
         let on = |filter| cx.profile.filters.has(filter);
         let plugins = [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding, Filter::VolumeZone];
@@ -60,7 +60,7 @@ impl<'t> Attempt<'t> {
     }
 
     /// The first volume filter's refusal of `node` with the pods of `overlay` on it.
-    pub(crate) fn filter(&self, cx: Cx<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
         if let Some(state) = &self.restrictions {
             let verdict = state.filter(cx, node, overlay);
             if !verdict.fits() {
@@ -95,7 +95,7 @@ impl<'t> Attempt<'t> {
     }
 
     /// What is to be done for the pod's claims on `node`, which was just found to fit.
-    pub(crate) fn plan(&self, cx: Cx<'_>, node: NodeId) -> VolumePlan {
+    pub(crate) fn plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
         self.binding.as_ref().map(|state| state.plan(cx, node)).unwrap_or_default()
     }
 

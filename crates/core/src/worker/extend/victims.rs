@@ -5,7 +5,7 @@ use crate::cycle::Scheduler;
 use crate::io::Effect;
 use crate::ledger::{Conflict, Ledger, LedgerAccess};
 use crate::model::{Pod, Str, Time};
-use crate::preemption::{Consultation, Limits, Outcome, Reply};
+use crate::preemption::{ExtenderPreemptState, Limits, Outcome, Reply};
 use crate::queue::Ticket;
 use crate::worker::attempt::Refused;
 use crate::worker::preemption::limits;
@@ -17,7 +17,7 @@ pub(in crate::worker) enum Consulted {
     /// They were not asked yet.
     NotYet,
     /// All that concern the pod have answered.
-    Left(Box<Consultation>),
+    Left(Box<ExtenderPreemptState>),
     /// One failed, and the preemption with it.
     Failed(Str),
 }
@@ -25,7 +25,7 @@ pub(in crate::worker) enum Consulted {
 /// What a search for victims comes to.
 pub(in crate::worker) enum Found {
     /// Extenders have a say first.
-    Ask(Box<Consultation>),
+    Ask(Box<ExtenderPreemptState>),
     /// This.
     Outcome(Outcome),
 }
@@ -44,7 +44,7 @@ impl Consulted {
             Self::NotYet => {
                 return Ok(match scheduler.preemption_candidates(ledger, pod, limits) {
                     Err(outcome) => Found::Outcome(outcome),
-                    Ok(candidates) => match Consultation::begin(scheduler.profile(), ledger, pod, candidates) {
+                    Ok(candidates) => match ExtenderPreemptState::begin(scheduler.profile(), ledger, pod, candidates) {
                         Ok(consultation) => Found::Ask(consultation),
                         Err(candidates) => Found::Outcome(scheduler.pick(ledger, pod, candidates)),
                     },
@@ -68,7 +68,7 @@ impl Consulted {
 
 /// An attempt about whose victims an answer came.
 pub(super) struct Waiting {
-    pub(super) consultation: Box<Consultation>,
+    pub(super) consultation: Box<ExtenderPreemptState>,
     pub(super) refused: Box<Refused>,
     pub(super) answer: Answer,
 }
@@ -78,7 +78,7 @@ impl Worker {
     pub(in crate::worker) fn consult(
         &mut self,
         ticket: Ticket,
-        consultation: Box<Consultation>,
+        consultation: Box<ExtenderPreemptState>,
         refused: Refused,
         effects: &mut Vec<Effect>,
     ) {

@@ -24,7 +24,7 @@ pub struct Refusal {
 }
 
 /// Where workers' effects go. Called from worker threads: nothing here may block.
-pub trait Outlets: Send + Sync + 'static {
+pub trait EffectSink: Send + Sync + 'static {
     /// Queues a bind. Its outcome is delivered to the engine.
     fn bind(&self, worker: WorkerId, request: BindRequest);
 

@@ -9,7 +9,7 @@ use crate::prebind::end_call;
 use crate::queue::{Job, LONGEST_PAUSE, Load, Queue};
 use crate::send::Call;
 use berth_core::io::{AttemptId, EvictionOutcome, Input};
-use berth_core::ledger::Placed;
+use berth_core::ledger::PlacedPod;
 use berth_core::model::Str;
 use futures::StreamExt;
 use kube::Client;
@@ -19,11 +19,11 @@ use std::time::Duration;
 
 /// Submits evictions and takes them back. Cheap to clone; all clones are one lane. Its tasks end when the last clone goes.
 #[derive(Clone)]
-pub struct EvictLane(Arc<Handle>);
+pub struct Evictor(Arc<Handle>);
 
-impl std::fmt::Debug for EvictLane {
+impl std::fmt::Debug for Evictor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("EvictLane").field(&self.counters()).finish()
+        f.debug_tuple("Evictor").field(&self.counters()).finish()
     }
 }
 
@@ -73,7 +73,7 @@ enum Sent {
     Gone,
 }
 
-impl EvictLane {
+impl Evictor {
     /// Starts the lane on the current tokio runtime. `client` must be one without retries; without `events` victims are not told.
     pub fn new(client: Client, options: Options, gate: Gate, events: Option<EventSink>, deliver: Deliver) -> Self {
         let (tasks, counts) = (options.concurrency, Counts::default());
@@ -169,8 +169,8 @@ impl Shared {
         &self,
         failed: &AtomicBool,
         request: &EvictRequest,
-        victim: &'v Placed,
-    ) -> (&'v Placed, Result<(), Option<String>>) {
+        victim: &'v PlacedPod,
+    ) -> (&'v PlacedPod, Result<(), Option<String>>) {
         if failed.load(Ordering::Relaxed) {
             return (victim, Err(None));
         }
@@ -193,7 +193,7 @@ impl Shared {
         }
     }
 
-    async fn evict(&self, request: &EvictRequest, victim: &Placed) -> Result<Sent, String> {
+    async fn evict(&self, request: &EvictRequest, victim: &PlacedPod) -> Result<Sent, String> {
         if !victim.preempted {
             let mark = mark_call(request, victim, self.options.timeout);
             // Whether the mark of an unknown outcome is there, sending it again tells.
@@ -206,7 +206,7 @@ impl Shared {
 
     /// Sends a request until its outcome is known, or it was sent often enough. `deletes`: a victim that is seen going is what
     /// was wanted.
-    async fn send(&self, call: &Call, victim: &Placed, deletes: bool) -> Result<Sent, String> {
+    async fn send(&self, call: &Call, victim: &PlacedPod, deletes: bool) -> Result<Sent, String> {
         let mut pause = self.options.pause;
         // Whether an earlier try may have been carried out.
         let mut doubt = false;
@@ -245,11 +245,11 @@ impl Shared {
         Err(format!("not known in {} tries: {last}", self.options.tries))
     }
 
-    async fn read(&self, victim: &Placed) -> Found {
+    async fn read(&self, victim: &PlacedPod) -> Found {
         found(victim, read_call(victim).send(&self.client, self.options.timeout).await)
     }
 
-    fn tell(&self, request: &EvictRequest, victim: &Placed, in_memory: bool) {
+    fn tell(&self, request: &EvictRequest, victim: &PlacedPod, in_memory: bool) {
         if let Some(events) = &self.events {
             events.send(Event::preempted(victim, &request.preemptor, &request.node, in_memory));
         }

@@ -1,27 +1,27 @@
 //! What an attempt sees of the nodes, for whoever goes on where no node fits.
 
 use super::class::Class;
-use super::special::Special;
+use super::non_row_checks::NonRowChecks;
 use crate::ledger::NodeId;
 use crate::model::{PodShape, Str};
-use crate::plugins::{Cx, Overlay, Verdict};
+use crate::plugins::{Overlay, PluginContext, Verdict};
 
 /// One pod's view of the nodes: PreFilter done, verdicts from the class cache, and any node looked at again under an overlay.
 #[derive(Debug)]
-pub(crate) struct Survey<'t> {
+pub(crate) struct NodeScan<'t> {
     /// What the filters read.
-    pub(crate) cx: Cx<'t>,
+    pub(crate) cx: PluginContext<'t>,
     class: &'t mut Class,
-    special: Special<'t>,
+    special: NonRowChecks<'t>,
     nodes: &'t [NodeId],
     named: Option<Vec<NodeId>>,
 }
 
-impl<'t> Survey<'t> {
+impl<'t> NodeScan<'t> {
     pub(super) fn new(
-        cx: Cx<'t>,
+        cx: PluginContext<'t>,
         class: &'t mut Class,
-        special: Special<'t>,
+        special: NonRowChecks<'t>,
         nodes: &'t [NodeId],
         named: Option<Vec<NodeId>>,
     ) -> Self {

@@ -19,11 +19,11 @@ const CONFLICT_TRIES: u32 = 3;
 
 /// Submits binds and takes them back. Cheap to clone; all clones are one lane.
 #[derive(Clone)]
-pub struct BindLane(Arc<Shared>);
+pub struct Binder(Arc<Shared>);
 
-impl std::fmt::Debug for BindLane {
+impl std::fmt::Debug for Binder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("BindLane").field(&self.counters()).finish()
+        f.debug_tuple("Binder").field(&self.counters()).finish()
     }
 }
 
@@ -73,7 +73,7 @@ enum Step {
     Shut,
 }
 
-impl BindLane {
+impl Binder {
     /// Starts the lane on the current tokio runtime. `client` must be one without retries, used for nothing else.
     pub fn new(client: Client, options: Options, gate: Gate, deliver: Deliver) -> Self {
         let state =

@@ -43,7 +43,7 @@ pub(super) struct Undone {
 /// One incarnation of a worker as the bind lane sees it. It outlives the worker until its last bind has ended, so that a
 /// late refusal still gives the room back.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct InFlight {
     /// Its number at the lane, used once: an answer for an earlier incarnation never reaches a later one.
     pub(super) id: WorkerId,
     mailbox: Arc<Mailbox>,
@@ -64,7 +64,7 @@ pub(super) enum Aftermath {
     Release(Vec<Str>),
 }
 
-impl Desk {
+impl InFlight {
     pub(super) fn new(id: WorkerId, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
         Self { id, mailbox, stats, state: Mutex::default() }
     }
@@ -76,7 +76,7 @@ impl Desk {
         self.lock().open.insert(request.attempt, open);
     }
 
-    /// Takes back [`Desk::opened`]: the handing over failed.
+    /// Takes back [`InFlight::opened`]: the handing over failed.
     pub(super) fn never_opened(&self, attempt: AttemptId) {
         let mut state = self.lock();
         state.open.remove(&attempt);
@@ -218,14 +218,14 @@ mod tests {
     use super::*;
     use berth_core::testing;
 
-    fn open(desk: &Desk, attempt: u64, uid: &str) {
+    fn open(desk: &InFlight, attempt: u64, uid: &str) {
         let pod = Arc::new(testing::pod(uid, testing::shape()));
         desk.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() });
     }
 
-    fn desk() -> (Desk, Arc<Mailbox>) {
+    fn desk() -> (InFlight, Arc<Mailbox>) {
         let mailbox = Arc::new(Mailbox::default());
-        (Desk::new(WorkerId(1), mailbox.clone(), Arc::default()), mailbox)
+        (InFlight::new(WorkerId(1), mailbox.clone(), Arc::default()), mailbox)
     }
 
     fn ended(attempt: u64, outcome: BindOutcome) -> Input {

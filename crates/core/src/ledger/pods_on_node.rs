@@ -1,10 +1,10 @@
-use super::{Cohort, NodeId};
+use super::{MatchClass, NodeId};
 use crate::model::{Pod, PodKey, PodVolumes, Str, Usage};
 use std::sync::Arc;
 
 /// A pod that takes room on a node, assumed there or seen bound: as little of it as still matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedPod {
     /// Its uid.
     pub uid: Str,
     /// Namespace and name.
@@ -14,7 +14,7 @@ pub struct Placed {
     /// What it takes there.
     pub usage: Arc<Usage>,
     /// What others see of it: labels, terms, whether it is being deleted.
-    pub cohort: Arc<Cohort>,
+    pub match_class: Arc<MatchClass>,
     /// What it mounts.
     pub volumes: Option<Arc<PodVolumes>>,
     /// Its priority.
@@ -29,15 +29,15 @@ pub struct Placed {
     pub preempted: bool,
 }
 
-impl Placed {
-    /// `pod` on `node`, seen by others as `cohort`.
-    pub(super) fn of(pod: &Pod, node: NodeId, cohort: Arc<Cohort>) -> Self {
+impl PlacedPod {
+    /// `pod` on `node`, seen by others as `match_class`.
+    pub(super) fn of(pod: &Pod, node: NodeId, match_class: Arc<MatchClass>) -> Self {
         Self {
             uid: pod.uid.clone(),
             key: pod.key.clone(),
             node,
             usage: pod.usage.clone(),
-            cohort,
+            match_class,
             volumes: pod.volumes.clone(),
             priority: pod.priority,
             started_unix_us: pod.started_unix_us,
@@ -49,21 +49,21 @@ impl Placed {
 
     /// Whether it is being deleted.
     pub fn is_terminating(&self) -> bool {
-        self.cohort.terminating
+        self.match_class.terminating
     }
 }
 
 /// The pods on each node, for whoever must look at them one by one.
 #[derive(Debug, Default)]
-pub(super) struct Residents {
-    by_row: Vec<Vec<Arc<Placed>>>,
+pub(super) struct PodsOnNode {
+    by_row: Vec<Vec<Arc<PlacedPod>>>,
     /// The lowest priority on each row, `i32::MAX` where there is no pod.
     lowest: Vec<i32>,
 }
 
-impl Residents {
+impl PodsOnNode {
     /// The pods on `node`, in no order that means anything beyond being the same for the same history.
-    pub(super) fn on(&self, node: NodeId) -> &[Arc<Placed>] {
+    pub(super) fn on(&self, node: NodeId) -> &[Arc<PlacedPod>] {
         self.by_row.get(node.index()).map_or(&[], Vec::as_slice)
     }
 
@@ -77,7 +77,7 @@ impl Residents {
         self.by_row.iter().map(Vec::len).sum()
     }
 
-    pub(super) fn add(&mut self, placed: &Arc<Placed>) {
+    pub(super) fn add(&mut self, placed: &Arc<PlacedPod>) {
         let row = placed.node.index();
         if self.by_row.len() <= row {
             self.by_row.resize_with(row + 1, Vec::new);
@@ -87,7 +87,7 @@ impl Residents {
         self.lowest[row] = self.lowest[row].min(placed.priority);
     }
 
-    pub(super) fn remove(&mut self, placed: &Placed) {
+    pub(super) fn remove(&mut self, placed: &PlacedPod) {
         if let Some(at) = self.position(placed) {
             let gone = self.by_row[placed.node.index()].swap_remove(at);
             self.forget_priority(placed.node, gone.priority);
@@ -95,7 +95,7 @@ impl Residents {
     }
 
     /// The pod is seen otherwise than before, on the same node. O(pods of the node).
-    pub(super) fn replace(&mut self, placed: &Arc<Placed>) {
+    pub(super) fn replace(&mut self, placed: &Arc<PlacedPod>) {
         if let Some(at) = self.position(placed) {
             let row = placed.node.index();
             let before = std::mem::replace(&mut self.by_row[row][at], placed.clone());
@@ -112,7 +112,7 @@ impl Residents {
         }
     }
 
-    fn position(&self, placed: &Placed) -> Option<usize> {
+    fn position(&self, placed: &PlacedPod) -> Option<usize> {
         self.on(placed.node).iter().position(|one| one.uid == placed.uid)
     }
 }

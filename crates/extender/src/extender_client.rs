@@ -4,8 +4,8 @@ use super::binder::{Binder, Ticket};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
+use super::extender_clients::{Ask, Notice, Surroundings};
 use super::guard::{Extender, OnChange};
-use super::lanes::{Ask, Notice, Surroundings};
 use super::question;
 use super::settings::{Settings, SettingsError};
 use super::stats::ExtenderHealth;
@@ -31,7 +31,7 @@ struct Slot {
 type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<Ticket>>;
 
 /// The lane of one profile.
-pub(super) struct Lane {
+pub(super) struct ExtenderClient {
     profile: Str,
     with: Arc<Surroundings>,
     slots: Mutex<BTreeMap<Str, Slot>>,
@@ -46,7 +46,7 @@ pub(super) struct Lane {
     closing: CancellationToken,
 }
 
-impl Lane {
+impl ExtenderClient {
     pub(super) fn new(profile: Str, with: Arc<Surroundings>) -> Self {
         Self {
             profile,

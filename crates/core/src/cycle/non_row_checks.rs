@@ -1,6 +1,6 @@
 use crate::ledger::{Ledger, NodeId};
 use crate::model::Pod;
-use crate::plugins::{Cx, Overlay, Relations, Subject, Verdict, filter};
+use crate::plugins::{Overlay, PluginContext, Relations, ResolvedPod, Verdict, filter};
 use rustc_hash::FxHashMap;
 
 /// What the cached verdicts of a class leave out because it is not a row's own: nominations, and what PreFilter found in
@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 ///
 /// For most pods both are empty, and this costs a few comparisons an attempt.
 #[derive(Debug)]
-pub(super) struct Special<'t> {
+pub(super) struct NonRowChecks<'t> {
     /// Nodes promised to pods of at least this pod's priority, with what those pods add.
     promised: FxHashMap<NodeId, Overlay>,
     pub(super) relations: Relations<'t>,
 }
 
-impl<'t> Special<'t> {
+impl<'t> NonRowChecks<'t> {
     pub(super) fn new(ledger: &Ledger, pod: &Pod, relations: Relations<'t>) -> Self {
         Self { promised: promised(ledger, pod), relations }
     }
@@ -28,7 +28,13 @@ impl<'t> Special<'t> {
     ///
     /// With pods nominated to the node both passes must do: with them (room, ports, anti-affinity) and without
     /// (semantics §3.3). A refusal of the first pass is final.
-    pub(super) fn judge(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, own: impl FnOnce() -> Verdict) -> Verdict {
+    pub(super) fn judge(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        own: impl FnOnce() -> Verdict,
+    ) -> Verdict {
         if let Some(overlay) = self.promised.get(&node) {
             let with_promised = self.judge_under(cx, subject, node, overlay);
             if !with_promised.fits() {
@@ -39,7 +45,13 @@ impl<'t> Special<'t> {
     }
 
     /// The verdict of a row with `overlay` laid over it, in one pass: whoever is promised the node counts if it is in there.
-    pub(super) fn judge_under(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(super) fn judge_under(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
         let own = filter(cx.profile, subject, cx.ledger.nodes(), node, overlay);
         self.complete(cx, subject, node, own, overlay)
     }
@@ -50,7 +62,14 @@ impl<'t> Special<'t> {
     }
 
     /// The whole chain's verdict where the row's own filters say `own`.
-    fn complete(&self, cx: Cx<'_>, subject: &Subject, node: NodeId, own: Verdict, overlay: &Overlay) -> Verdict {
+    fn complete(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        own: Verdict,
+        overlay: &Overlay,
+    ) -> Verdict {
         if !own.fits() && !own.cause().is_late() {
             return own;
         }

@@ -3,7 +3,7 @@
 use super::address::AddressPolicy;
 use super::breaker::Change;
 use super::client::Net;
-use super::lane::Lane;
+use super::extender_client::ExtenderClient;
 use super::objects::{KeyOf, ObjectStore, Objects};
 use super::resolve::system_lookup;
 use super::settings::{Settings, SettingsError, Verb};
@@ -88,7 +88,7 @@ pub(super) struct Surroundings {
 
 /// The lanes of all profiles. Cheap to clone; all clones are the same lanes.
 #[derive(Clone)]
-pub struct Lanes(Arc<Shared>);
+pub struct ExtenderClients(Arc<Shared>);
 
 struct Shared {
     with: Arc<Surroundings>,
@@ -98,21 +98,21 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    lanes: BTreeMap<Str, Arc<Lane>>,
+    lanes: BTreeMap<Str, Arc<ExtenderClient>>,
     /// Profiles that are gone, while binds of theirs are followed.
-    past: Vec<Arc<Lane>>,
+    past: Vec<Arc<ExtenderClient>>,
     wanted: BTreeMap<Str, (bool, bool)>,
     closed: bool,
 }
 
-impl std::fmt::Debug for Lanes {
+impl std::fmt::Debug for ExtenderClients {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Lanes").field(&self.lock().lanes.keys().collect::<Vec<_>>()).finish()
+        f.debug_tuple("ExtenderClients").field(&self.lock().lanes.keys().collect::<Vec<_>>()).finish()
     }
 }
 
-impl Lanes {
-    /// Lanes without profiles. Calls run on the tokio runtime on which this is called, from wherever they are asked for.
+impl ExtenderClients {
+    /// ExtenderClients without profiles. Calls run on the tokio runtime on which this is called, from wherever they are asked for.
     pub fn new(options: Options) -> Self {
         let Options { policy, kube, store, key_of, gate, deliver, notify } = options;
         let net = Net { policy: Arc::new(policy), lookup: system_lookup(), kube: kube.clone() };
@@ -135,7 +135,7 @@ impl Lanes {
         let full = extenders.iter().flatten().any(|settings| settings.form == NodeForm::Full);
         state.wanted.insert(profile.into(), (!extenders.is_empty(), full));
         let lane = state.lanes.entry(profile.into());
-        let lane = lane.or_insert_with(|| Arc::new(Lane::new(profile.into(), self.0.with.clone()))).clone();
+        let lane = lane.or_insert_with(|| Arc::new(ExtenderClient::new(profile.into(), self.0.with.clone()))).clone();
         self.tidy(&mut state);
         drop(state);
         lane.configure(extenders);
@@ -161,11 +161,11 @@ impl Lanes {
         self.0.store.want(any(|(pods, _)| *pods), any(|(_, nodes)| *nodes));
     }
 
-    fn lane(&self, profile: &str) -> Arc<Lane> {
+    fn lane(&self, profile: &str) -> Arc<ExtenderClient> {
         let mut state = self.lock();
         let closed = state.closed;
         let lane = state.lanes.entry(profile.into());
-        let lane = lane.or_insert_with(|| Arc::new(Lane::new(profile.into(), self.0.with.clone()))).clone();
+        let lane = lane.or_insert_with(|| Arc::new(ExtenderClient::new(profile.into(), self.0.with.clone()))).clone();
         if closed {
             lane.close();
         }
@@ -194,7 +194,7 @@ impl Lanes {
         }
     }
 
-    fn all(&self) -> Vec<Arc<Lane>> {
+    fn all(&self) -> Vec<Arc<ExtenderClient>> {
         let state = self.lock();
         state.lanes.values().chain(&state.past).cloned().collect()
     }

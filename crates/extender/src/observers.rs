@@ -1,7 +1,7 @@
 //! Fills the store from the watches of pods and nodes.
 
 use super::objects::ObjectStore;
-use berth_cluster::watch::{Tap, Taps};
+use berth_cluster::watch::{RawObserver, Taps};
 use berth_core::model::{Node, Pod, Str};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ impl Filler {
     }
 }
 
-impl Tap<Pod> for Filler {
+impl RawObserver<Pod> for Filler {
     fn begin(&self) {
         self.begins();
     }
@@ -69,7 +69,7 @@ impl Tap<Pod> for Filler {
     }
 }
 
-impl Tap<Node> for Filler {
+impl RawObserver<Node> for Filler {
     fn begin(&self) {
         self.begins();
     }

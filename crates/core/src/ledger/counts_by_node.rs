@@ -3,9 +3,9 @@ use smallvec::SmallVec;
 
 /// On which nodes something is, and how often on each; sorted by node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spots(SmallVec<[(NodeId, u32); 1]>);
+pub struct CountsByNode(SmallVec<[(NodeId, u32); 1]>);
 
-impl Spots {
+impl CountsByNode {
     /// Node and number, in the order of the rows.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, u32)> {
         self.0.iter().copied()

@@ -1,9 +1,9 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
-use super::desk::{Desk, Undone};
-use super::handle::{Post, WorkerState};
+use super::effect_sink::Refusal;
+use super::handle::{WorkerHandle, WorkerState};
+use super::in_flight::{InFlight, Undone};
 use super::mailbox::{Mail, Order};
-use super::outlets::Refusal;
 use super::shared::Shared;
 use super::shares::Share;
 use berth_cluster::bind::BindRequest;
@@ -32,12 +32,12 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const HEALTHY_AFTER: Duration = Duration::from_mins(10);
 
 /// A worker's life: runs it until it is stopped, and again after each panic.
-pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<Post>) {
+pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<WorkerHandle>) {
     let mut pause = FIRST_PAUSE;
     loop {
         let desk = shared.open_desk(post);
         let began = Instant::now();
-        let mut seat = Seat::new(shared.clone(), post.clone(), desk.clone());
+        let mut seat = WorkerThread::new(shared.clone(), post.clone(), desk.clone());
         let ended = catch_unwind(AssertUnwindSafe(|| seat.run()));
         let abandoned = seat.undispatched();
         drop(seat);
@@ -69,7 +69,7 @@ pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<Post>) {
 }
 
 /// Waits until `until`, or for an order: says whether it was to stop. A new profile is tried at once.
-fn wait_or_stop(post: &Post, until: Instant) -> bool {
+fn wait_or_stop(post: &WorkerHandle, until: Instant) -> bool {
     while Instant::now() < until {
         match post.mailbox.take(Some(until)).order {
             Some(Order::Stop) => return true,
@@ -89,10 +89,10 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// One incarnation of a worker.
-struct Seat {
+struct WorkerThread {
     shared: Arc<Shared>,
-    post: Arc<Post>,
-    desk: Arc<Desk>,
+    post: Arc<WorkerHandle>,
+    desk: Arc<InFlight>,
     worker: Worker,
     share: Share,
     inputs: Vec<Input>,
@@ -100,8 +100,8 @@ struct Seat {
     published: Option<Instant>,
 }
 
-impl Seat {
-    fn new(shared: Arc<Shared>, post: Arc<Post>, desk: Arc<Desk>) -> Self {
+impl WorkerThread {
+    fn new(shared: Arc<Shared>, post: Arc<WorkerHandle>, desk: Arc<InFlight>) -> Self {
         let mut worker = Worker::new(post.profile(), shared.seed(&post.name));
         worker.set_unix_us_at_zero(shared.clock.unix_us_at_zero());
         let share = shared.shares.join();

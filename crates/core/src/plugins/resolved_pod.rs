@@ -35,7 +35,7 @@ pub(crate) struct ScalarRequest {
 
 /// A pod's shape resolved against a profile and the ledger: what filters and scores read.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject {
+pub(crate) struct ResolvedPod {
     pub(crate) shape: Arc<PodShape>,
     pub(crate) tolerates_cordon: bool,
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
@@ -50,7 +50,7 @@ pub(crate) struct Subject {
     soft_taints: bool,
 }
 
-impl Subject {
+impl ResolvedPod {
     pub(crate) fn new(profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> Self {
         let mut subject = Self {
             tolerates_cordon: node_unschedulable::tolerates(shape),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Looks at objects as they came, beside the sink that gets what they were decoded to. Called between two frames: it must not
 /// block for longer than a lock is held.
-pub trait Tap<O>: Send + Sync + 'static {
+pub trait RawObserver<O>: Send + Sync + 'static {
     /// A whole read begins.
     fn begin(&self);
 
@@ -26,9 +26,9 @@ pub trait Tap<O>: Send + Sync + 'static {
 #[derive(Clone, Default)]
 pub struct Taps {
     /// At pods.
-    pub pods: Option<Arc<dyn Tap<Pod>>>,
+    pub pods: Option<Arc<dyn RawObserver<Pod>>>,
     /// At nodes.
-    pub nodes: Option<Arc<dyn Tap<Node>>>,
+    pub nodes: Option<Arc<dyn RawObserver<Node>>>,
 }
 
 /// The text of the object in a line of a watch.

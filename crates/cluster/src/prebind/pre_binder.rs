@@ -21,11 +21,11 @@ const NOMINATION_TRIES: u32 = 2;
 /// Submits what is to be written before binds, and takes it back. Cheap to clone; all clones are one lane. Its tasks end
 /// when the last clone goes.
 #[derive(Clone)]
-pub struct PreBindLane(Arc<Handle>);
+pub struct PreBinder(Arc<Handle>);
 
-impl std::fmt::Debug for PreBindLane {
+impl std::fmt::Debug for PreBinder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PreBindLane").field(&self.counters()).finish()
+        f.debug_tuple("PreBinder").field(&self.counters()).finish()
     }
 }
 
@@ -96,7 +96,7 @@ enum Failure {
     Failed(String),
 }
 
-impl PreBindLane {
+impl PreBinder {
     /// Starts the lane on the current tokio runtime. `client` must be one without retries. Nominations are noted in
     /// `nominated`.
     pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, deliver: Deliver) -> Self {

@@ -1,0 +1,118 @@
+use super::NodeId;
+use super::counts_by_node::CountsByNode;
+use super::intern::Interner;
+use crate::model::{AffinityTerm, Labels, Pod, Str, WeightedTerm};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// What other pods see of placed pods: all that spread, affinity and Services go by. Equal ones are one match_class, so that a
+/// selector is matched once for a thousand replicas.
+///
+/// Interned by the ledger: equal match_classes have one address as long as anyone keeps one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MatchClass {
+    /// The pods' namespace.
+    pub namespace: Str,
+    /// The pods' labels.
+    pub labels: Labels,
+    /// Whether they are being deleted.
+    pub terminating: bool,
+    /// Required affinity terms.
+    pub affinity: Vec<AffinityTerm>,
+    /// Required anti-affinity terms.
+    pub anti_affinity: Vec<AffinityTerm>,
+    /// Preferred terms.
+    pub preferred: Vec<WeightedTerm>,
+}
+
+impl MatchClass {
+    /// What others see of `pod`.
+    pub fn of(pod: &Pod) -> Self {
+        let shape = &pod.shape;
+        Self {
+            namespace: shape.namespace.clone(),
+            labels: shape.labels.clone(),
+            terminating: pod.deleting,
+            affinity: shape.affinity.clone(),
+            anti_affinity: shape.anti_affinity.clone(),
+            preferred: shape.preferred_pods.clone(),
+        }
+    }
+
+    /// Whether it has any term that may concern other pods.
+    pub fn has_terms(&self) -> bool {
+        !(self.affinity.is_empty() && self.anti_affinity.is_empty() && self.preferred.is_empty())
+    }
+}
+
+/// The address of a match_class that the table holds: it stands for that match_class, and is compared, never followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Address(usize);
+
+impl Address {
+    fn of(match_class: &Arc<MatchClass>) -> Self {
+        Self(Arc::as_ptr(match_class) as usize)
+    }
+}
+
+/// The match_classes of placed pods by namespace, and on which nodes they are.
+#[derive(Debug, Default)]
+pub struct MatchClassTable {
+    interner: Interner<MatchClass>,
+    by_namespace: FxHashMap<Str, Vec<(Arc<MatchClass>, CountsByNode)>>,
+    /// Where in its namespace's list a match_class is, by address.
+    slots: FxHashMap<Address, usize>,
+}
+
+impl MatchClassTable {
+    /// The match_classes of `namespace` with the nodes they are on, in no order that means anything.
+    pub fn of_namespace(&self, namespace: &str) -> &[(Arc<MatchClass>, CountsByNode)] {
+        self.by_namespace.get(namespace).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every namespace with placed pods, in no order that means anything.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&Str, &[(Arc<MatchClass>, CountsByNode)])> {
+        self.by_namespace.iter().map(|(name, match_classes)| (name, match_classes.as_slice()))
+    }
+
+    /// Whether both have the same match_classes on the same nodes, for audits.
+    pub(super) fn same_placements(&self, other: &Self) -> bool {
+        let sorted = |table: &Self| -> Vec<(*const MatchClass, CountsByNode)> {
+            let all = table.by_namespace.values().flatten();
+            let mut list: Vec<_> = all.map(|(match_class, spots)| (Arc::as_ptr(match_class), spots.clone())).collect();
+            list.sort_by_key(|(address, _)| *address);
+            list
+        };
+        sorted(self) == sorted(other)
+    }
+
+    pub(super) fn intern(&mut self, match_class: MatchClass) -> Arc<MatchClass> {
+        self.interner.intern(Arc::new(match_class))
+    }
+
+    pub(super) fn add(&mut self, match_class: &Arc<MatchClass>, node: NodeId) {
+        let list = self.by_namespace.entry(match_class.namespace.clone()).or_default();
+        let slot = *self.slots.entry(Address::of(match_class)).or_insert_with(|| {
+            list.push((match_class.clone(), CountsByNode::default()));
+            list.len() - 1
+        });
+        list[slot].1.add(node);
+    }
+
+    pub(super) fn remove(&mut self, match_class: &Arc<MatchClass>, node: NodeId) {
+        let Some(list) = self.by_namespace.get_mut(&match_class.namespace) else { return };
+        let Some(slot) = self.slots.get(&Address::of(match_class)).copied() else { return };
+        list[slot].1.remove(node);
+        if !list[slot].1.is_empty() {
+            return;
+        }
+        list.swap_remove(slot);
+        self.slots.remove(&Address::of(match_class));
+        if let Some((moved, _)) = list.get(slot) {
+            self.slots.insert(Address::of(moved), slot);
+        }
+        if list.is_empty() {
+            self.by_namespace.remove(&match_class.namespace);
+        }
+    }
+}

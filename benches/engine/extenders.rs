@@ -3,7 +3,7 @@
 use crate::Prepared;
 use crate::manifests::PodSpec;
 use crate::workloads::{PLAIN, Workload};
-use berth_core::io::{BindOutcome, Effect, ExtenderQuestion, ExtenderReply, Input};
+use berth_core::io::{BindOutcome, BindRequest, Effect, ExtenderQuestion, ExtenderReply, ExtenderRequest, Input};
 use berth_core::model::{Pod, Time};
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
 use berth_core::worker::{Next, Worker};
@@ -59,11 +59,11 @@ pub(crate) fn place_all_asking(prepared: &Prepared) -> Duration {
         let next = worker.step(Time::ZERO, &mut inputs, &ledger, &mut effects);
         for effect in effects.drain(..) {
             match effect {
-                Effect::AskExtender { attempt, extender, question, .. } => {
+                Effect::AskExtender(ExtenderRequest { attempt, extender, question, .. }) => {
                     asked += 1;
                     inputs.push(Input::ExtenderAnswered { attempt, extender, answer: Ok(reply(&question)) });
                 }
-                Effect::Bind { attempt, pod, node, .. } => {
+                Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
                     bound += 1;
                     inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
                     ledger.borrow_mut().apply_pod(Pod { node_name: Some(node), ..(*pod).clone() });

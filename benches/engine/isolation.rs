@@ -7,15 +7,14 @@ use crate::extenders::extender;
 use crate::manifests::PodSpec;
 use crate::workloads::{PLAIN, Workload};
 use crate::{Prepared, decode};
-use berth_cluster::bind::{BindRequest, Deliver, WorkerId};
-use berth_cluster::evict::EvictRequest;
-use berth_cluster::prebind::{NominateRequest, VolumeRequest};
-use berth_core::io::{AttemptId, BindOutcome, ExtenderError, ExtenderErrorKind, Input};
+use berth_core::io::{
+    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest,
+    Input, NominateRequest, Refusal, VolumeRequest, WorkerId,
+};
 use berth_core::limits::EXTENDER_QUESTIONS;
 use berth_core::model::{Pod, Str};
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
-use berth_extender::Ask;
-use berth_runtime::{EffectSink, Engine, Refusal};
+use berth_runtime::{EffectSink, Engine};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -63,7 +62,7 @@ pub(crate) fn isolation(prepared: &Prepared) -> (f64, f64) {
 /// What the sink's thread is told.
 enum Told {
     Bind(WorkerId, BindRequest),
-    Ask(WorkerId, Ask),
+    Ask(WorkerId, ExtenderRequest),
     Stop,
 }
 
@@ -78,13 +77,12 @@ impl Sink {
 }
 
 impl EffectSink for Sink {
-    fn bind(&self, worker: WorkerId, request: BindRequest) {
+    fn bind(&self, worker: WorkerId, _: &Str, request: BindRequest) {
         self.tell(Told::Bind(worker, request));
     }
-    fn ask(&self, worker: WorkerId, _: &Str, ask: Ask) {
+    fn ask(&self, worker: WorkerId, _: &Str, ask: ExtenderRequest) {
         self.tell(Told::Ask(worker, ask));
     }
-    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
     fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
     fn nominate(&self, _: NominateRequest) {}
     fn evict(&self, _: WorkerId, _: EvictRequest) {}
@@ -98,7 +96,7 @@ impl EffectSink for Sink {
         false
     }
     fn bound(&self, _: Arc<Pod>, _: Str) {}
-    fn refuse(&self, _: Refusal) {}
+    fn refuse(&self, _: &Str, _: Refusal) {}
 }
 
 /// What the sink's thread has seen so far.
@@ -175,7 +173,7 @@ fn waiting(scheduler: &str) -> Vec<Pod> {
 /// Takes binds in batches: outcomes first, then what a watch would show. Answers questions once they have timed out.
 fn sink(engine: &Engine, deliver: &Deliver, told: &Receiver<Told>, seen: &Seen) {
     let mut batch = Vec::with_capacity(BATCH);
-    let mut open: VecDeque<(Instant, WorkerId, Ask)> = VecDeque::new();
+    let mut open: VecDeque<(Instant, WorkerId, ExtenderRequest)> = VecDeque::new();
     let mut again = 0_u64;
     while !seen.done.load(Ordering::Relaxed) {
         let wait = open.front().map_or(TIMEOUT, |(due, ..)| due.saturating_duration_since(Instant::now()));
@@ -197,7 +195,7 @@ fn sink(engine: &Engine, deliver: &Deliver, told: &Receiver<Told>, seen: &Seen) 
         while open.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
             let Some((_, worker, ask)) = open.pop_front() else { break };
             let error = ExtenderError { kind: ExtenderErrorKind::Timeout, message: "no answer in time".into() };
-            let Ask { attempt, extender, .. } = ask;
+            let ExtenderRequest { attempt, extender, .. } = ask;
             deliver(worker, Input::ExtenderAnswered { attempt, extender, answer: Err(error) });
         }
         take(engine, deliver, &mut batch, seen, &mut again);

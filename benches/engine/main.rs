@@ -12,7 +12,7 @@ mod workloads;
 
 use berth_cluster::decode::{Decoder, from_manifest};
 use berth_core::cycle::{Decision, Scheduler};
-use berth_core::io::{BindOutcome, Effect, Input};
+use berth_core::io::{BindOutcome, BindRequest, Effect, Input};
 use berth_core::ledger::{Ledger, PodState};
 use berth_core::model::{Node, Pod, Time};
 use berth_core::preemption::{Limits, Outcome};
@@ -75,7 +75,7 @@ fn place_all(workload: &Workload, prepared: &Prepared) -> Duration {
     let started = Instant::now();
     while worker.step(Time::ZERO, &mut inputs, &ledger, &mut effects) != Next::Idle || bound < prepared.pods.len() {
         for effect in effects.drain(..) {
-            let Effect::Bind { attempt, pod, node: name, .. } = effect else { continue };
+            let Effect::Bind(BindRequest { attempt, pod, node: name, .. }) = effect else { continue };
             inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
             ledger.borrow_mut().apply_pod(Pod { node_name: Some(name), ..(*pod).clone() });
             bound += 1;

@@ -4,13 +4,14 @@ use super::inputs::{Calls, NODES};
 use anyhow::Context;
 use axum::Router;
 use axum::http::{StatusCode, Uri, header};
-use berth_cluster::bind::WorkerId;
 use berth_cluster::lease::Gate;
-use berth_core::io::{AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, Input};
+use berth_core::io::{
+    AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, ExtenderRequest, Input, WorkerId,
+};
 use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_extender::address::AddressPolicy;
-use berth_extender::{Ask, CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth};
+use berth_extender::{CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth};
 use berth_simulate::Extenders;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -108,14 +109,14 @@ impl Extenders for Caller {
     fn answer(
         &mut self,
         profile: &CompiledProfile,
-        extender: usize,
+        extender: &Str,
         pod: &Arc<Pod>,
         question: ExtenderQuestion,
     ) -> Result<ExtenderReply, ExtenderError> {
         self.asked += 1;
         let ours = AttemptId(self.asked);
-        let name = profile.extenders[extender].name.clone();
-        self.lanes.ask(WorkerId(0), &profile.name, Ask { attempt: ours, extender, name, pod: pod.clone(), question });
+        let request = ExtenderRequest { attempt: ours, extender: extender.clone(), pod: pod.clone(), question };
+        self.lanes.ask(WorkerId(0), &profile.name, request);
         while let Some(input) = self.runtime.block_on(self.answers.recv()) {
             if let Input::ExtenderAnswered { attempt, answer, .. } = input
                 && attempt == ours

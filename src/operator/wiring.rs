@@ -1,14 +1,17 @@
 //! Where workers' effects go: the lanes before and of binds, that of evictions, the writer of refusals, events.
 
-use berth_cluster::bind::{BindRequest, Binder, Deliver, Held, WorkerId};
+use berth_cluster::bind::{Binder, Held};
 use berth_cluster::events::{Event, EventSink};
-use berth_cluster::evict::{EvictRequest, Evictor};
-use berth_cluster::prebind::{NominateRequest, Nominated, PreBinder, VolumeRequest};
+use berth_cluster::evict::Evictor;
+use berth_cluster::prebind::{Nominated, PreBinder};
 use berth_cluster::refusal::RefusalWriter;
-use berth_core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
+use berth_core::io::{
+    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
+    NominateRequest, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
+};
 use berth_core::model::{Pod, Str};
-use berth_extender::{Ask, ExtenderClients};
-use berth_runtime::{EffectSink, Refusal};
+use berth_extender::ExtenderClients;
+use berth_runtime::EffectSink;
 use std::sync::Arc;
 use tokio::sync::{Notify, watch as channel};
 
@@ -25,18 +28,16 @@ pub(super) struct Wiring {
 }
 
 impl EffectSink for Wiring {
-    fn bind(&self, worker: WorkerId, request: BindRequest) {
+    fn bind(&self, worker: WorkerId, profile: &Str, request: BindRequest) {
         self.refusals.cancel(&request.pod.uid);
-        self.lane.submit(worker, request);
+        match request.extender.clone() {
+            Some(extender) => self.lanes.bind(worker, profile, &extender, request),
+            None => self.lane.submit(worker, request),
+        }
     }
 
-    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest) {
-        self.refusals.cancel(&request.pod.uid);
-        self.lanes.bind(worker, profile, extender, request);
-    }
-
-    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask) {
-        self.lanes.ask(worker, profile, ask);
+    fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest) {
+        self.lanes.ask(worker, profile, request);
     }
 
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
@@ -76,9 +77,9 @@ impl EffectSink for Wiring {
         }
     }
 
-    fn refuse(&self, refusal: Refusal) {
-        let Refusal { profile, pod, reason, text, attempted, nomination } = refusal;
-        tracing::info!(profile = &*profile, pod = %pod.key, reason = reason.as_str(), %text, "pod not placed");
+    fn refuse(&self, profile: &Str, refusal: Refusal) {
+        let Refusal { pod, reason, text, attempted, nomination } = refusal;
+        tracing::info!(profile = &**profile, pod = %pod.key, reason = reason.as_str(), %text, "pod not placed");
         if let Some(events) = self.events.as_ref().filter(|_| attempted) {
             events.send(Event::failed(pod.clone(), text.clone()));
         }

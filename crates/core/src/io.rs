@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttemptId(pub u64);
 
-/// How a bind ended. Table: `reliability-anchors` §6 and DESIGN §2.3.
+/// How a bind ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindOutcome {
     /// The API server took it, or the pod was found bound to our node.
@@ -175,16 +175,13 @@ pub enum Input {
     ExtenderAnswered {
         /// The attempt that asked.
         attempt: AttemptId,
-        /// Which of the profile's extenders.
-        extender: usize,
-        /// What it said.
+        /// The extender's name in the profile.
+        extender: Str,
+        /// What it answered, or why not.
         answer: Result<ExtenderReply, ExtenderError>,
     },
     /// An extender that was left alone answers again: pods that it failed may be tried.
-    ExtenderRecovered {
-        /// Which of the profile's extenders.
-        extender: usize,
-    },
+    ExtenderRecovered,
 }
 
 /// Why a pod is not placed, as the `PodScheduled` condition says it.
@@ -248,83 +245,128 @@ pub enum NominatedNode {
     Set(Str),
 }
 
+/// Names one incarnation of a worker; the runtime gives a number out once, so that an answer for an earlier incarnation never
+/// reaches a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(pub u64);
+
+/// Where outcomes go. Called from tasks that do I/O: it must not block.
+pub type Deliver = Arc<dyn Fn(WorkerId, Input) + Send + Sync>;
+
+/// A bind, with the pod's uid as precondition.
+#[derive(Debug, Clone)]
+pub struct BindRequest {
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The node's name.
+    pub node: Str,
+    /// The name of the profile's extender that binds it; `None` is Berth itself.
+    pub extender: Option<Str>,
+}
+
+/// The evictions of one preemption.
+///
+/// First the nominations of `lower_priority` are cleared; then all victims but the last are deleted side by side, and the
+/// last alone once they are done. Each is marked with the condition `DisruptionTarget` and deleted with its uid as
+/// precondition.
+#[derive(Debug, Clone)]
+pub struct EvictRequest {
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// The pod that needs their capacity.
+    pub preemptor: Arc<Pod>,
+    /// The node's name.
+    pub node: Str,
+    /// The victims that are to be deleted, most important first; those that are terminating already are not among them.
+    pub victims: Vec<Arc<PlacedPod>>,
+    /// Pods that were assumed on the node and are taken back without asking the API server: they get the event only.
+    pub taken_back: Vec<Arc<PlacedPod>>,
+    /// Pods of lower priority that are nominated to the node and lose it now.
+    pub lower_priority: Vec<Arc<Pod>>,
+}
+
+/// A question to one of the profile's extenders.
+#[derive(Debug, Clone)]
+pub struct ExtenderRequest {
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// The extender's name in the profile.
+    pub extender: Str,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// What is asked.
+    pub question: ExtenderQuestion,
+}
+
+/// The writes to a pod's volumes and claims that a bind needs first.
+///
+/// Each write has the uid and resourceVersion given as preconditions. One that meets a newer object on which what it would
+/// set is already there counts as written; any other conflict is a failure.
+#[derive(Debug, Clone)]
+pub struct VolumeRequest {
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The node's name: the value of `volume.kubernetes.io/selected-node`.
+    pub node: Str,
+    /// The writes that are needed, volumes first.
+    pub writes: VolumeWrites,
+}
+
+/// `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it.
+#[derive(Debug, Clone)]
+pub struct NominateRequest {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The node's name; `None` clears the field.
+    pub node: Option<Str>,
+}
+
+/// What a pod's owner is told: `PodScheduled=False` on change, and a `FailedScheduling` event.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The condition's reason.
+    pub reason: RefusalReason,
+    /// The condition's message and the event's note.
+    pub text: RefusalText,
+    /// Whether an attempt failed (event too) or the pod is held without one (condition only).
+    pub attempted: bool,
+    /// What becomes of the node that the pod is nominated to.
+    pub nomination: NominatedNode,
+}
+
+impl Refusal {
+    /// An attempt for `pod` that ended in `text` although no node was at fault; a nomination ends with it.
+    pub fn failed(pod: Arc<Pod>, text: impl Into<Arc<str>>) -> Self {
+        Self {
+            pod,
+            reason: RefusalReason::SchedulerError,
+            text: RefusalText::Plain(text.into()),
+            attempted: true,
+            nomination: NominatedNode::Clear,
+        }
+    }
+}
+
 /// What a worker wants done.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// Bind the pod to the node with the pod's uid as precondition; answered by [`Input::BindEnded`] or `BindRevoked`.
-    Bind {
-        /// The attempt that asks.
-        attempt: AttemptId,
-        /// The pod.
-        pod: Arc<Pod>,
-        /// The node's name.
-        node: Str,
-        /// Which of the profile's extenders binds it; `None` is Berth itself.
-        extender: Option<usize>,
-    },
-    /// Evict the victims of a preemption; answered by [`Input::EvictionEnded`].
-    ///
-    /// First the nominations of `lesser` are cleared; then all victims but the last are deleted side by side, and the last
-    /// alone once they are done. Each is marked with the condition `DisruptionTarget` and deleted with its uid as precondition.
-    Evict {
-        /// The attempt that asks.
-        attempt: AttemptId,
-        /// The pod for which they go.
-        preemptor: Arc<Pod>,
-        /// The node's name.
-        node: Str,
-        /// The victims that are to be deleted, most important first; those that are going already are not among them.
-        victims: Vec<Arc<PlacedPod>>,
-        /// Pods that were assumed on the node and are taken back without asking the API server: they get the event only.
-        taken_back: Vec<Arc<PlacedPod>>,
-        /// Pods of lower priority that are promised the node and now lose it.
-        lesser: Vec<Arc<Pod>>,
-    },
-    /// Ask an extender; answered by [`Input::ExtenderAnswered`].
-    AskExtender {
-        /// The attempt that asks.
-        attempt: AttemptId,
-        /// Which of the profile's extenders.
-        extender: usize,
-        /// The pod.
-        pod: Arc<Pod>,
-        /// What is asked.
-        question: ExtenderQuestion,
-    },
-    /// Write to the pod's volumes and claims what binding it to the node needs; answered by [`Input::VolumesWritten`] or
-    /// `BindRevoked`. The bind itself is asked for, by the same attempt, once the claims are seen bound.
-    ///
-    /// Each write has the uid and resourceVersion given as preconditions. One that meets a newer object on which what it
-    /// would set is already there counts as written; any other conflict is a failure. Only writes that are `needed` are
-    /// here, volumes first.
-    BindVolumes {
-        /// The attempt that asks.
-        attempt: AttemptId,
-        /// The pod.
-        pod: Arc<Pod>,
-        /// The node's name: the value of `volume.kubernetes.io/selected-node`.
-        node: Str,
-        /// The writes.
-        writes: VolumeWrites,
-    },
-    /// Set `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it. Not answered.
-    Nominate {
-        /// The pod.
-        pod: Arc<Pod>,
-        /// The node's name; `None` clears the field: nothing came of it.
-        node: Option<Str>,
-    },
-    /// Tell the pod's owner why it is not placed: `PodScheduled=False` on change, and a `FailedScheduling` event.
-    Refuse {
-        /// The pod.
-        pod: Arc<Pod>,
-        /// The condition's reason.
-        reason: RefusalReason,
-        /// The condition's message and the event's note.
-        text: RefusalText,
-        /// Whether an attempt failed (event too) or the pod is held without one (condition only).
-        attempted: bool,
-        /// What becomes of the node that it is promised.
-        nomination: NominatedNode,
-    },
+    /// Answered by [`Input::BindEnded`] or [`Input::BindRevoked`].
+    Bind(BindRequest),
+    /// Answered by [`Input::EvictionEnded`] or [`Input::BindRevoked`].
+    Evict(EvictRequest),
+    /// Answered by [`Input::ExtenderAnswered`].
+    AskExtender(ExtenderRequest),
+    /// Answered by [`Input::VolumesWritten`] or [`Input::BindRevoked`]. The same attempt asks for the bind once the claims are
+    /// seen bound.
+    BindVolumes(VolumeRequest),
+    /// Not answered.
+    Nominate(NominateRequest),
+    /// Not answered.
+    Refuse(Refusal),
 }

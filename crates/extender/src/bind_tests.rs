@@ -53,7 +53,8 @@ impl Truth {
 
 impl Rig {
     fn bind(&self, attempt: u64) {
-        let request = BindRequest { attempt: AttemptId(attempt), pod: self.pod("p"), node: "n1".into() };
+        let request =
+            BindRequest { attempt: AttemptId(attempt), pod: self.pod("p"), node: "n1".into(), extender: None };
         self.lanes.bind(WORKER, "prof", &"ext".into(), request);
     }
 
@@ -240,7 +241,7 @@ async fn an_open_breaker_refuses_binds_that_were_not_sent() {
     let mut last = String::new();
     for n in 0..8 {
         let pod = berth_core::testing::pending_pod("ns", &format!("p{n}"));
-        let request = BindRequest { attempt: AttemptId(1), pod: Arc::new(pod), node: "n1".into() };
+        let request = BindRequest { attempt: AttemptId(1), pod: Arc::new(pod), node: "n1".into(), extender: None };
         rig.lanes.bind(WORKER, "prof", &"ext".into(), request);
         let BindOutcome::Refused { message } = rig.outcome().await else { panic!() };
         last = message;

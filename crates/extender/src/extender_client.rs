@@ -4,16 +4,16 @@ use super::binder::{Binder, Ticket};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
-use super::extender_clients::{Ask, Notice, Surroundings};
+use super::extender_clients::{Notice, Surroundings};
 use super::guard::{Extender, OnChange};
 use super::question;
 use super::settings::{Settings, SettingsError};
 use super::stats::ExtenderHealth;
 use berth_cluster::bind::{BindRequest, WorkerId};
-use berth_core::io::{AttemptId, BindOutcome, ExtenderError, ExtenderErrorKind, Input};
+use berth_core::io::{AttemptId, BindOutcome, ExtenderError, ExtenderErrorKind, ExtenderRequest, Input};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,8 +24,6 @@ struct Slot {
     extender: Option<Arc<Extender>>,
     /// Why its present settings cannot be used; the last that could be are in force.
     problem: Option<SettingsError>,
-    /// Its place among the compiled profile's.
-    place: Arc<AtomicUsize>,
 }
 
 type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<Ticket>>;
@@ -73,20 +71,16 @@ impl ExtenderClient {
     pub(super) fn configure(&self, all: Vec<Result<Settings, SettingsError>>) {
         let mut slots = self.slots();
         let mut old = std::mem::take(&mut *slots);
-        for (at, one) in all.into_iter().enumerate() {
+        for one in all {
             let name = one.as_ref().map_or_else(|e| e.extender().into(), |settings| settings.name.clone());
-            let mut slot = old.remove(&name).unwrap_or_else(|| Slot {
-                extender: None,
-                problem: None,
-                place: Arc::new(AtomicUsize::new(at)),
-            });
+            let mut slot = old.remove(&name).unwrap_or_else(|| Slot { extender: None, problem: None });
             match (one, &slot.extender) {
                 (Ok(settings), Some(extender)) => {
                     extender.replace(settings, &self.with.net);
                     slot.problem = None;
                 }
                 (Ok(settings), None) => {
-                    let on_change = self.on_change(name.clone(), slot.place.clone());
+                    let on_change = self.on_change(name.clone());
                     slot.extender = Some(Arc::new(Extender::new(settings, &self.with.net, on_change)));
                     slot.problem = None;
                 }
@@ -97,7 +91,7 @@ impl ExtenderClient {
     }
 
     /// Tells the operator, and the worker when pods may be tried again.
-    fn on_change(&self, extender: Str, place: Arc<AtomicUsize>) -> OnChange {
+    fn on_change(&self, extender: Str) -> OnChange {
         let (profile, with, worker) = (self.profile.clone(), self.with.clone(), self.worker.clone());
         Box::new(move |verb, change, error| {
             let why = error.map(|e| e.message.clone());
@@ -115,7 +109,7 @@ impl ExtenderClient {
                 error: error.cloned(),
             });
             if change == Change::Closed {
-                let input = Input::ExtenderRecovered { extender: place.load(Ordering::Relaxed) };
+                let input = Input::ExtenderRecovered;
                 (with.deliver)(WorkerId(worker.load(Ordering::Relaxed)), input);
             }
         })
@@ -132,21 +126,14 @@ impl ExtenderClient {
         })
     }
 
-    fn remember(&self, worker: WorkerId, name: &Str, place: usize) {
-        self.worker.store(worker.0, Ordering::Relaxed);
-        if let Some(slot) = self.slots().get(name) {
-            slot.place.store(place, Ordering::Relaxed);
-        }
-    }
-
     /// Asks; the answer is delivered.
-    pub(super) fn ask(self: &Arc<Self>, worker: WorkerId, ask: Ask) {
-        self.remember(worker, &ask.name, ask.extender);
+    pub(super) fn ask(self: &Arc<Self>, worker: WorkerId, ask: ExtenderRequest) {
+        self.worker.store(worker.0, Ordering::Relaxed);
         let lane = self.clone();
         let task = async move {
-            let Ask { attempt, extender, name, pod, question } = ask;
+            let ExtenderRequest { attempt, extender, pod, question } = ask;
             let answer = async {
-                let found = lane.find(&name)?;
+                let found = lane.find(&extender)?;
                 question::ask(&found, &lane.with.objects, &lane.budget, &pod, &question).await
             };
             tokio::select! {

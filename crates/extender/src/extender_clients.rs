@@ -11,27 +11,12 @@ use super::stats::ExtenderHealth;
 use super::wire::NodeForm;
 use berth_cluster::bind::{BindRequest, Deliver, Leftover, WorkerId};
 use berth_cluster::lease::Gate;
-use berth_core::io::{AttemptId, ExtenderError, ExtenderQuestion};
-use berth_core::model::{Pod, Str};
+use berth_core::io::{AttemptId, ExtenderError, ExtenderRequest};
+use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
-
-/// A question of a worker.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// The attempt that asks.
-    pub attempt: AttemptId,
-    /// Which of the compiled profile's extenders; the answer carries it back.
-    pub extender: usize,
-    /// Its name.
-    pub name: Str,
-    /// The pod.
-    pub pod: Arc<Pod>,
-    /// What is asked.
-    pub question: ExtenderQuestion,
-}
 
 /// A breaker opened or closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +158,7 @@ impl ExtenderClients {
     }
 
     /// Asks an extender; answered by [`Input::ExtenderAnswered`](berth_core::io::Input::ExtenderAnswered). Never blocks. After a shutdown nothing is answered.
-    pub fn ask(&self, worker: WorkerId, profile: &str, ask: Ask) {
+    pub fn ask(&self, worker: WorkerId, profile: &str, ask: ExtenderRequest) {
         self.lane(profile).ask(worker, ask);
     }
 

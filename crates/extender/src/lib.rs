@@ -63,7 +63,7 @@ pub use api_servers::api_server_addresses;
 pub use breaker::{Breaker, Change, Circuit, FAILURES, Pass};
 pub use budget::{Budget, Hold, PROFILE_BYTES};
 pub use endpoints::{Service, SliceList, ready_addresses};
-pub use extender_clients::{Ask, ExtenderClients, Notice, Notify, Options};
+pub use extender_clients::{ExtenderClients, Notice, Notify, Options};
 pub use objects::{KeyOf, ObjectStore};
 pub use observers::taps;
 pub use settings::{

@@ -1,10 +1,9 @@
 //! TLS with an extender: who it must be, who we say we are, and what is said when one does not believe the other.
 
-use super::extender_clients::Ask;
 use super::settings::{Credentials, Settings};
 use super::testing::{Act, Rig, Server, settings};
 use berth_cluster::bind::WorkerId;
-use berth_core::io::{AttemptId, ExtenderErrorKind, ExtenderQuestion, Input};
+use berth_core::io::{AttemptId, ExtenderErrorKind, ExtenderQuestion, ExtenderRequest, Input};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -142,7 +141,7 @@ async fn ask(settings: Settings) -> Option<(ExtenderErrorKind, String)> {
     let mut rig = Rig::new().await;
     rig.configure(settings);
     let question = ExtenderQuestion::Filter { nodes: Arc::from(vec!["n".into()]) };
-    let ask = Ask { attempt: AttemptId(1), extender: 0, name: "ext".into(), pod: rig.pod("p"), question };
+    let ask = ExtenderRequest { attempt: AttemptId(1), extender: "ext".into(), pod: rig.pod("p"), question };
     rig.lanes.ask(WorkerId(1), "prof", ask);
     match rig.next().await {
         Input::ExtenderAnswered { answer, .. } => answer.err().map(|e| (e.kind, e.message.to_string())),

@@ -1,38 +1,16 @@
-use berth_cluster::bind::{BindRequest, WorkerId};
-use berth_cluster::evict::EvictRequest;
-use berth_cluster::prebind::{NominateRequest, VolumeRequest};
-use berth_core::io::{AttemptId, NominatedNode, RefusalReason, RefusalText};
+use berth_core::io::{
+    AttemptId, BindRequest, EvictRequest, ExtenderRequest, NominateRequest, Refusal, VolumeRequest, WorkerId,
+};
 use berth_core::model::{Pod, Str};
-use berth_extender::Ask;
 use std::sync::Arc;
-
-/// What a pod's owner is to be told.
-#[derive(Debug, Clone)]
-pub struct Refusal {
-    /// The profile that says it.
-    pub profile: Str,
-    /// The pod.
-    pub pod: Arc<Pod>,
-    /// The condition's reason.
-    pub reason: RefusalReason,
-    /// The condition's message and the event's note.
-    pub text: RefusalText,
-    /// Whether an attempt failed; otherwise the pod is held without one, and there is no event.
-    pub attempted: bool,
-    /// What becomes of the node that the pod is promised.
-    pub nomination: NominatedNode,
-}
 
 /// Where workers' effects go. Called from worker threads: nothing here may block.
 pub trait EffectSink: Send + Sync + 'static {
-    /// Queues a bind. Its outcome is delivered to the engine.
-    fn bind(&self, worker: WorkerId, request: BindRequest);
-
-    /// Has a profile's extender bind a pod. Its outcome is delivered to the engine.
-    fn bind_by(&self, worker: WorkerId, profile: &Str, extender: &Str, request: BindRequest);
+    /// Queues a bind, or has the profile's extender do it that the request names. The outcome is delivered to the engine.
+    fn bind(&self, worker: WorkerId, profile: &Str, request: BindRequest);
 
     /// Asks a profile's extender. The answer is delivered to the engine.
-    fn ask(&self, worker: WorkerId, profile: &Str, ask: Ask);
+    fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest);
 
     /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);
@@ -55,6 +33,6 @@ pub trait EffectSink: Send + Sync + 'static {
     /// A pod of ours is bound: says so to its owner.
     fn bound(&self, pod: Arc<Pod>, node: Str);
 
-    /// Tells a pod's owner why it is not placed.
-    fn refuse(&self, refusal: Refusal);
+    /// Tells a pod's owner why `profile` does not place it.
+    fn refuse(&self, profile: &Str, refusal: Refusal);
 }

@@ -4,7 +4,7 @@ use super::handle::{WorkerHandle, WorkerState, WorkerView};
 use super::mailbox::Order;
 use super::shared::{Running, Shared};
 use super::worker_thread;
-use berth_cluster::bind::Deliver;
+use berth_core::io::Deliver;
 use berth_core::ledger::{Ledger, LedgerAccess};
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;

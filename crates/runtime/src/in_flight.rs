@@ -2,8 +2,8 @@
 
 use super::mailbox::Mailbox;
 use super::stats::{BindStats, Ended};
-use berth_cluster::bind::{BindRequest, WorkerId};
 use berth_core::io::{AttemptId, BindOutcome, EvictionOutcome, Input};
+use berth_core::io::{BindRequest, WorkerId};
 use berth_core::model::{Pod, Str};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -188,7 +188,7 @@ impl InFlight {
             Input::VolumesWritten { attempt, .. } | Input::ExtenderAnswered { attempt, .. } => {
                 return (*attempt, Aftermath::Nothing);
             }
-            Input::ExtenderRecovered { .. } => return (AttemptId(0), Aftermath::Nothing),
+            Input::ExtenderRecovered => return (AttemptId(0), Aftermath::Nothing),
             Input::BindEnded { attempt, outcome } => (*attempt, outcome),
         };
         self.stats.count(outcome.into());
@@ -220,7 +220,7 @@ mod tests {
 
     fn open(desk: &InFlight, attempt: u64, uid: &str) {
         let pod = Arc::new(testing::pod(uid, testing::shape()));
-        desk.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() });
+        desk.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None });
     }
 
     fn desk() -> (InFlight, Arc<Mailbox>) {

@@ -29,7 +29,7 @@ mod tracked;
 mod worker_thread;
 
 pub use clock::Clock;
-pub use effect_sink::{EffectSink, Refusal};
+pub use effect_sink::EffectSink;
 pub use engine::{Engine, EngineError};
 pub use feed::{Feed, Seen};
 pub use handle::{WorkerState, WorkerView};

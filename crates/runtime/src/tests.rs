@@ -1,12 +1,12 @@
 //! The engine with real worker threads, and outlets that the tests hold in their hands.
 
 use super::*;
-use berth_cluster::bind::{BindRequest, Deliver, WorkerId};
 use berth_cluster::decode::Decoder;
-use berth_cluster::evict::EvictRequest;
-use berth_cluster::prebind::{NominateRequest, VolumeRequest};
 use berth_cluster::slim::{SlimClaim, SlimPod, SlimStorageClass, SlimVolume};
-use berth_core::io::{AttemptId, BindOutcome, EvictionOutcome, Input, VolumesOutcome};
+use berth_core::io::{
+    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
+    NominateRequest, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
+};
 use berth_core::ledger::PodState;
 use berth_core::model::{Pod, Str};
 use berth_core::profile::{CompiledProfile, Mode};
@@ -19,10 +19,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Nowhere;
 
 impl EffectSink for Nowhere {
-    fn bind(&self, _: WorkerId, _: BindRequest) {}
+    fn bind(&self, _: WorkerId, _: &Str, _: BindRequest) {}
     fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
-    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
-    fn ask(&self, _: WorkerId, _: &Str, _: berth_extender::Ask) {}
+    fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
     fn evict(&self, _: WorkerId, _: EvictRequest) {}
     fn nominate(&self, _: NominateRequest) {}
     fn bound(&self, _: Arc<Pod>, _: Str) {}
@@ -35,7 +34,7 @@ impl EffectSink for Nowhere {
     fn holds(&self, _: &str) -> bool {
         false
     }
-    fn refuse(&self, _: Refusal) {}
+    fn refuse(&self, _: &Str, _: Refusal) {}
 }
 
 /// A lane whose binds wait until the test answers them.
@@ -55,7 +54,7 @@ impl EffectSink for Hand {
     fn bound(&self, pod: Arc<Pod>, _: Str) {
         self.bound.lock().unwrap().push(pod.uid.clone());
     }
-    fn bind(&self, worker: WorkerId, request: BindRequest) {
+    fn bind(&self, worker: WorkerId, _: &Str, request: BindRequest) {
         let mut panics = self.panics.lock().unwrap();
         if *panics > 0 {
             *panics -= 1;
@@ -64,8 +63,7 @@ impl EffectSink for Hand {
         }
         self.queued.lock().unwrap().push((worker, request));
     }
-    fn bind_by(&self, _: WorkerId, _: &Str, _: &Str, _: BindRequest) {}
-    fn ask(&self, _: WorkerId, _: &Str, _: berth_extender::Ask) {}
+    fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
         self.written.lock().unwrap().push((worker, request));
     }
@@ -95,7 +93,7 @@ impl EffectSink for Hand {
     fn holds(&self, _: &str) -> bool {
         false
     }
-    fn refuse(&self, refusal: Refusal) {
+    fn refuse(&self, _: &Str, refusal: Refusal) {
         self.refused.lock().unwrap().push(refusal);
     }
 }

@@ -1,19 +1,13 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
-use super::effect_sink::Refusal;
 use super::handle::{WorkerHandle, WorkerState};
 use super::in_flight::{InFlight, Undone};
 use super::mailbox::{Mail, Order};
 use super::shared::Shared;
 use super::shares::Share;
-use berth_cluster::bind::BindRequest;
-use berth_cluster::evict::EvictRequest;
-use berth_cluster::prebind::{NominateRequest, VolumeRequest};
-use berth_core::io::{AttemptId, BindOutcome, Effect, Input};
+use berth_core::io::{AttemptId, BindOutcome, BindRequest, Effect, EvictRequest, Input, NominateRequest};
 use berth_core::ledger::LedgerAccess;
-use berth_core::model::Str;
 use berth_core::worker::{Next, Worker};
-use berth_extender::Ask;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -113,11 +107,11 @@ impl WorkerThread {
         let mut undone = Undone::default();
         for effect in &self.effects {
             match effect {
-                Effect::Bind { attempt, pod, .. } => {
+                Effect::Bind(BindRequest { attempt, pod, .. }) => {
                     self.desk.never_opened(*attempt);
                     undone.assumed.push(pod.uid.clone());
                 }
-                Effect::Evict { attempt, victims, .. } => {
+                Effect::Evict(EvictRequest { attempt, victims, .. }) => {
                     self.desk.never_opened(*attempt);
                     undone.victims.extend(victims.iter().map(|victim| victim.uid.clone()));
                 }
@@ -158,7 +152,7 @@ impl WorkerThread {
         let given_up = self
             .effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Nominate { node: None, .. } | Effect::Evict { .. }));
+            .any(|effect| matches!(effect, Effect::Nominate(NominateRequest { node: None, .. }) | Effect::Evict(_)));
         self.dispatch();
         if given_up || !undone.is_empty() {
             // Room came back: others may have waited for it.
@@ -188,45 +182,23 @@ impl WorkerThread {
     fn dispatch(&mut self) {
         self.effects.reverse();
         while let Some(effect) = self.effects.last().cloned() {
+            let (profile, sink) = (&self.post.name, &self.shared.outlets);
             match effect {
-                Effect::Bind { attempt, pod, node, extender } => {
-                    let request = BindRequest { attempt, pod, node };
+                Effect::Bind(request) => {
                     self.desk.opened(&request);
-                    match extender.and_then(|at| self.extender_name(at)) {
-                        None => self.shared.outlets.bind(self.desk.id, request),
-                        Some(name) => {
-                            self.shared.outlets.bind_by(self.desk.id, &self.post.name, &name, request);
-                        }
-                    }
+                    sink.bind(self.desk.id, profile, request);
                 }
-                Effect::AskExtender { attempt, extender, pod, question } => {
-                    if let Some(name) = self.extender_name(extender) {
-                        let ask = Ask { attempt, extender, name, pod, question };
-                        self.shared.outlets.ask(self.desk.id, &self.post.name, ask);
-                    }
+                Effect::AskExtender(request) => sink.ask(self.desk.id, profile, request),
+                Effect::BindVolumes(request) => sink.write_volumes(self.desk.id, request),
+                Effect::Nominate(request) => sink.nominate(request),
+                Effect::Evict(request) => {
+                    self.desk.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());
+                    sink.evict(self.desk.id, request);
                 }
-                Effect::BindVolumes { attempt, pod, node, writes } => {
-                    let request = VolumeRequest::new(attempt, pod, &node, &writes);
-                    self.shared.outlets.write_volumes(self.desk.id, request);
-                }
-                Effect::Nominate { pod, node } => self.shared.outlets.nominate(NominateRequest { pod, node }),
-                Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
-                    self.desk.evicting(attempt, victims.iter().map(|victim| victim.uid.clone()).collect());
-                    let request = EvictRequest { attempt, preemptor, node, victims, taken_back, lesser };
-                    self.shared.outlets.evict(self.desk.id, request);
-                }
-                Effect::Refuse { pod, reason, text, attempted, nomination } => {
-                    let profile = self.post.name.clone();
-                    self.shared.outlets.refuse(Refusal { profile, pod, reason, text, attempted, nomination });
-                }
+                Effect::Refuse(refusal) => sink.refuse(profile, refusal),
             }
             self.effects.pop();
         }
-    }
-
-    /// The name of one of the profile's extenders.
-    fn extender_name(&self, at: usize) -> Option<Str> {
-        self.worker.profile().extenders.get(at).map(|extender| extender.name.clone())
     }
 
     /// Publishes if it is time; otherwise says when it will be.
@@ -248,7 +220,7 @@ fn gives_back(input: &Input) -> Option<AttemptId> {
         Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. }
         | Input::VolumesWritten { .. }
         | Input::ExtenderAnswered { .. }
-        | Input::ExtenderRecovered { .. } => None,
+        | Input::ExtenderRecovered => None,
         Input::BindEnded { attempt, .. } | Input::EvictionEnded { attempt, .. } | Input::BindRevoked { attempt } => {
             Some(*attempt)
         }

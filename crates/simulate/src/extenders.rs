@@ -1,19 +1,19 @@
 use super::{Cluster, serving};
 use berth_core::io::{ExtenderError, ExtenderQuestion, ExtenderReply};
-use berth_core::model::Pod;
+use berth_core::model::{Pod, Str};
 use berth_core::profile::CompiledProfile;
 use std::sync::Arc;
 
 /// Who answers for extenders while pods are placed.
 pub trait Extenders {
-    /// What the extender of `profile` at the place `extender` answers about `pod`.
+    /// What the extender of this name of `profile` answers about `pod`.
     ///
     /// # Errors
     /// It gave no answer.
     fn answer(
         &mut self,
         profile: &CompiledProfile,
-        extender: usize,
+        extender: &Str,
         pod: &Arc<Pod>,
         question: ExtenderQuestion,
     ) -> Result<ExtenderReply, ExtenderError>;

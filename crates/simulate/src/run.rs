@@ -1,5 +1,8 @@
 use super::{Cluster, Extenders, Fate, PodReport, Report, evict, not_served, serving, volumes};
-use berth_core::io::{BindOutcome, Effect, EvictionOutcome, Input, VolumesOutcome};
+use berth_core::io::{
+    self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderRequest, Input, VolumeRequest,
+    VolumesOutcome,
+};
 use berth_core::ledger::{Ledger, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::{CompiledProfile, Mode};
@@ -159,7 +162,7 @@ impl Run<'_> {
     /// Does what a worker wants done; returns whether that may give workers something to do.
     fn perform(&mut self, seat: usize, effect: Effect) -> bool {
         match effect {
-            Effect::Bind { attempt, pod, node, extender: _ } => {
+            Effect::Bind(BindRequest { attempt, pod, node, extender: _ }) => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += 1;
                 progress.node = Some(node.clone());
@@ -170,26 +173,26 @@ impl Run<'_> {
                 self.seats[seat].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
                 true
             }
-            Effect::BindVolumes { attempt, node, writes, .. } => {
+            Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
                 volumes::settle(&mut self.ledger.borrow_mut(), &writes, &node);
                 self.seats[seat].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
                 true
             }
-            Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
-                self.evict(&preemptor, &node, &victims, &taken_back, &lesser);
+            Effect::Evict(EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority }) => {
+                self.evict(&preemptor, &node, &victims, &taken_back, &lower_priority);
                 self.seats[seat].inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
                 true
             }
-            Effect::AskExtender { attempt, extender, pod, question } => {
+            Effect::AskExtender(ExtenderRequest { attempt, extender, pod, question }) => {
                 let Some(extenders) = &mut self.extenders else { return false };
                 let Seat { worker, inputs } = &mut self.seats[seat];
-                let answer = extenders.answer(worker.profile(), extender, &pod, question);
+                let answer = extenders.answer(worker.profile(), &extender, &pod, question);
                 inputs.push(Input::ExtenderAnswered { attempt, extender, answer });
                 true
             }
             // Whatever is nominated here is placed before anyone else is asked.
-            Effect::Nominate { .. } => false,
-            Effect::Refuse { pod, reason, text, attempted, nomination } => {
+            Effect::Nominate(_) => false,
+            Effect::Refuse(io::Refusal { pod, reason, text, attempted, nomination }) => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
                 let (reason, message) = (reason.as_str().to_owned(), evict::message_of(&text));

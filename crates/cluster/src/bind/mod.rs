@@ -20,29 +20,13 @@ mod tests;
 pub use binder::Binder;
 pub use outcome::{Found, found, read_call};
 
-use berth_core::io::{AttemptId, Input};
-use berth_core::model::{Pod, Str};
+pub use berth_core::io::{BindRequest, Deliver, WorkerId};
+
+use berth_core::io::AttemptId;
+use berth_core::model::Str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// Names a worker to the lane; the runtime gives a number out once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkerId(pub u64);
-
-/// A bind that a worker wants.
-#[derive(Debug, Clone)]
-pub struct BindRequest {
-    /// The attempt that asks.
-    pub attempt: AttemptId,
-    /// The pod.
-    pub pod: Arc<Pod>,
-    /// The node's name.
-    pub node: Str,
-}
-
-/// Where outcomes go. Called from the lane's tasks: it must not block.
-pub type Deliver = Arc<dyn Fn(WorkerId, Input) + Send + Sync>;
 
 /// How the lane is set up.
 #[derive(Debug, Clone)]

@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn the_pod_tells_how_it_is() {
-        let request = BindRequest { attempt: AttemptId(1), pod: Arc::new(pod("ns", "p")), node: "n1".into() };
+        let request =
+            BindRequest { attempt: AttemptId(1), pod: Arc::new(pod("ns", "p")), node: "n1".into(), extender: None };
         let pod = |uid: &str, spec, deleted: Option<&str>| json!({"metadata": {"uid": uid, "deletionTimestamp": deleted}, "spec": spec});
         let table = [
             (200, pod("uid-p", json!({"nodeName": "n1"}), None), Found::Here),

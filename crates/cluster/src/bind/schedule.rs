@@ -220,7 +220,7 @@ mod tests {
 
     fn item(worker: u64, attempt: u64, namespace: &str) -> Item {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        Item::new(WorkerId(worker), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() })
+        Item::new(WorkerId(worker), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None })
     }
 
     fn schedule(concurrency: usize, qps: Option<f64>) -> Schedule {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::lease::Gate;
 use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, pod, until};
-use berth_core::io::BindOutcome;
+use berth_core::io::{BindOutcome, Input};
 use serde_json::json;
 use std::future::Future;
 
@@ -44,7 +44,7 @@ impl Rig {
 
     fn submit(&self, worker: WorkerId, attempt: u64, namespace: &str) {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        self.lane.submit(worker, BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into() });
+        self.lane.submit(worker, BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), extender: None });
     }
 
     fn told(&self) -> Vec<(WorkerId, Input)> {
@@ -278,7 +278,7 @@ async fn binds_wait_out_an_api_server_that_is_away() {
     let deliver: Deliver = Arc::new(|_, input| panic!("told {input:?}"));
     let lane = Binder::new(client, quick(), rig.gate.clone(), deliver);
     let pod = Arc::new(pod("ns", "p"));
-    lane.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into() });
+    lane.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into(), extender: None });
     until("several tries", || lane.counters().throttled >= 3).await;
     assert_eq!(lane.counters().unknown, 0, "what never left is not in doubt");
     until("queued again", || !lane.revoke(W1).is_empty()).await;

@@ -142,7 +142,7 @@ mod tests {
 
     fn item(attempt: u64, namespace: &str) -> Item {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        Item::new(WorkerId(1), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into() })
+        Item::new(WorkerId(1), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None })
     }
 
     #[tokio::test]

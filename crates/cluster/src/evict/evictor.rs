@@ -156,7 +156,7 @@ impl Shared {
 
     /// Pods that are promised the node and lose it: best effort, a failed test says that someone else has written there.
     async fn end_lesser(&self, request: &EvictRequest) {
-        for pod in request.lesser.iter().take_while(|_| self.gate.is_open()) {
+        for pod in request.lower_priority.iter().take_while(|_| self.gate.is_open()) {
             let answer = end_call(pod, &request.node).send(&self.client, self.options.timeout).await;
             if let Err(error) = answer {
                 tracing::warn!(pod = %pod.key, %error, "nomination not ended");

@@ -20,28 +20,9 @@ mod tests;
 
 pub use evictor::Evictor;
 
-use berth_core::io::AttemptId;
-use berth_core::ledger::PlacedPod;
-use berth_core::model::{Pod, Str};
-use std::sync::Arc;
-use std::time::Duration;
+pub use berth_core::io::EvictRequest;
 
-/// The evictions that a worker wants.
-#[derive(Debug, Clone)]
-pub struct EvictRequest {
-    /// The attempt that asks.
-    pub attempt: AttemptId,
-    /// The pod for which they go.
-    pub preemptor: Arc<Pod>,
-    /// The node's name.
-    pub node: Str,
-    /// The victims, most important first.
-    pub victims: Vec<Arc<PlacedPod>>,
-    /// Pods that were taken back before they were bound: they get an event only.
-    pub taken_back: Vec<Arc<PlacedPod>>,
-    /// Pods whose nomination to the node is to be ended.
-    pub lesser: Vec<Arc<Pod>>,
-}
+use std::time::Duration;
 
 /// How the lane is set up.
 #[derive(Debug, Clone)]

@@ -2,9 +2,11 @@ use super::*;
 use crate::bind::WorkerId;
 use crate::lease::Gate;
 use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
-use berth_core::io::{EvictionOutcome, Input};
-use berth_core::ledger::{Ledger, PodState};
+use berth_core::io::{AttemptId, EvictionOutcome, Input};
+use berth_core::ledger::{Ledger, PlacedPod, PodState};
+use berth_core::model::Pod;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WORKER: WorkerId = WorkerId(1);
@@ -73,7 +75,7 @@ fn request(attempt: u64, victims: &[&str]) -> EvictRequest {
         node: "n1".into(),
         victims: victims.iter().map(|name| placed(name)).collect(),
         taken_back: Vec::new(),
-        lesser: Vec::new(),
+        lower_priority: Vec::new(),
     }
 }
 
@@ -251,7 +253,7 @@ async fn lesser_nominations_end_first_and_their_failure_stops_nothing() {
     })
     .await;
     let lesser = vec![Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", "low") })];
-    bench.lane.submit(WORKER, EvictRequest { lesser, ..request(1, &["v"]) });
+    bench.lane.submit(WORKER, EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["PATCH low/status", "PATCH v/status", "DELETE v"]);
     assert_eq!(

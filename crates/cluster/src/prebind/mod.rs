@@ -28,38 +28,27 @@ pub(crate) use nominator::end_call;
 pub use pre_binder::PreBinder;
 pub use write::{Target, Write};
 
+pub use berth_core::io::{NominateRequest, VolumeRequest};
+
 use berth_core::io::AttemptId;
-use berth_core::model::{Pod, Str, VolumeWrites};
+use berth_core::model::Pod;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The volumes that a worker wants written before a bind.
+/// A pod's writes, in this order.
 #[derive(Debug, Clone)]
-pub struct VolumeRequest {
-    /// The attempt that asks.
-    pub attempt: AttemptId,
-    /// The pod.
-    pub pod: Arc<Pod>,
-    /// What to write, in this order.
-    pub writes: Vec<Write>,
+struct PodWrites {
+    attempt: AttemptId,
+    pod: Arc<Pod>,
+    writes: Vec<Write>,
 }
 
-impl VolumeRequest {
-    /// The request for these writes, which bring the pod to `node`.
-    pub fn new(attempt: AttemptId, pod: Arc<Pod>, node: &Str, writes: &VolumeWrites) -> Self {
+impl From<VolumeRequest> for PodWrites {
+    fn from(VolumeRequest { attempt, pod, node, writes }: VolumeRequest) -> Self {
         let bindings = writes.bindings.iter().map(Write::bind);
-        let provisions = writes.provisions.iter().map(|provision| Write::select_node(provision, node));
+        let provisions = writes.provisions.iter().map(|provision| Write::select_node(provision, &node));
         Self { attempt, pod, writes: bindings.chain(provisions).collect() }
     }
-}
-
-/// A node that a worker has chosen for a pod which may have to wait before it can be bound.
-#[derive(Debug, Clone)]
-pub struct NominateRequest {
-    /// The pod.
-    pub pod: Arc<Pod>,
-    /// The node's name; `None` takes the nomination back.
-    pub node: Option<Str>,
 }
 
 /// How the lane is set up.

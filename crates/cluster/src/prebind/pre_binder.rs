@@ -3,7 +3,8 @@
 use super::nominator::{self, Now};
 use super::write::{Found, Target, Verdict, judge};
 use super::{
-    NominateRequest, Nominated, Options, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters, end_call,
+    NominateRequest, Nominated, Options, PodWrites, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters,
+    end_call,
 };
 use crate::bind::{Deliver, Leftover, WorkerId};
 use crate::lease::Gate;
@@ -47,7 +48,7 @@ struct Shared {
 
 enum Work {
     Nominate(NominateRequest),
-    Write(WorkerId, VolumeRequest),
+    Write(WorkerId, PodWrites),
 }
 
 impl Job for Work {
@@ -131,8 +132,12 @@ impl PreBinder {
 
     /// Queues a pod's writes; their outcome is delivered. Never blocks. After a shutdown they are taken back at once.
     pub fn submit(&self, worker: WorkerId, request: VolumeRequest) {
-        let attempt = request.attempt;
-        if !self.0.queue.submit(Work::Write(worker, request)) {
+        self.submit_writes(worker, request.into());
+    }
+
+    pub(super) fn submit_writes(&self, worker: WorkerId, writes: PodWrites) {
+        let attempt = writes.attempt;
+        if !self.0.queue.submit(Work::Write(worker, writes)) {
             (self.0.shared.deliver)(worker, Input::BindRevoked { attempt });
         }
     }
@@ -178,7 +183,7 @@ impl Shared {
         }
     }
 
-    async fn write_all(&self, request: &VolumeRequest) -> Result<(), String> {
+    async fn write_all(&self, request: &PodWrites) -> Result<(), String> {
         for write in &request.writes {
             let counts = match write.target {
                 Target::Volume => &self.volumes,

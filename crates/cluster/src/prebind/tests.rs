@@ -38,7 +38,7 @@ impl Bench {
 
     fn submit(&self, attempt: u64, writes: Vec<Write>) {
         let pod = Arc::new(pod("ns", &format!("p{attempt}")));
-        self.lane.submit(WORKER, VolumeRequest { attempt: AttemptId(attempt), pod, writes });
+        self.lane.submit_writes(WORKER, PodWrites { attempt: AttemptId(attempt), pod, writes });
     }
 
     /// What was delivered, once there is so much: the outcome, or `Err` where the attempt was taken back.

@@ -79,7 +79,7 @@ pub enum Change {
         pod: Arc<Pod>,
     },
     /// A pod takes room on a node: assumed, or seen bound.
-    PlacedPod {
+    Placed {
         /// The node.
         node: NodeId,
         /// What others see of it.

@@ -274,7 +274,7 @@ impl Ledger {
         self.nodes.take(*node, &placed.usage, 1);
         self.match_classes.add(match_class, *node);
         self.residents.add(placed);
-        let version = self.log.push(Change::PlacedPod { node: *node, match_class: match_class.clone() });
+        let version = self.log.push(Change::Placed { node: *node, match_class: match_class.clone() });
         self.nodes.version[node.index()] = version;
         self.terms.add(match_class, *node, version);
         version

@@ -165,7 +165,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
             }
         }
         // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
-        Change::PlacedPod { .. } | Change::Regrouped { .. } => {
+        Change::Placed { .. } | Change::Regrouped { .. } => {
             add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
         }
         Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),

@@ -191,9 +191,10 @@ impl CompiledProfile {
         self.extenders.iter().enumerate().filter(|(_, extender)| asked(extender)).map(|(i, _)| i).collect()
     }
 
-    /// The extender that binds `pod` in the place of Berth, if one does.
-    pub fn binder_of(&self, pod: &Pod) -> Option<usize> {
-        self.extenders.iter().position(|extender| extender.binds && extender.concerns(pod))
+    /// The name of the extender that binds `pod` in the place of Berth, if one does.
+    pub fn binder_of(&self, pod: &Pod) -> Option<Str> {
+        let mut extenders = self.extenders.iter();
+        extenders.find(|extender| extender.binds && extender.concerns(pod)).map(|extender| extender.name.clone())
     }
 
     /// Whether any pod's nodes may be filtered or scored by an extender: then one feasible node is not enough to look for.

@@ -2,7 +2,7 @@ use super::extend::Consulted;
 use super::preemption::PostFilter;
 use super::{Binding, Worker};
 use crate::cycle::{Decision, NoFit};
-use crate::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalText};
+use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
 use crate::limits::COMMIT_RETRIES;
 use crate::model::{Pod, Str, Time};
@@ -130,7 +130,7 @@ impl Worker {
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
         self.binding.insert(attempt, Binding { ticket, unknown: false });
         let extender = self.profile().binder_of(&pod);
-        effects.push(Effect::Bind { attempt, pod, node, extender });
+        effects.push(Effect::Bind(BindRequest { attempt, pod, node, extender }));
     }
 
     fn refuse(
@@ -161,7 +161,7 @@ impl Worker {
             }
         };
         let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_said(&pod)));
-        effects.push(Effect::Refuse { pod: told, reason, text, attempted: true, nomination });
+        effects.push(Effect::Refuse(Refusal { pod: told, reason, text, attempted: true, nomination }));
         let missed = self.hints.may_help(no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
         if let PostFilter::Evicting(evicting) = said {
@@ -171,13 +171,8 @@ impl Worker {
 
     fn no_nodes(&mut self, now: Time, ticket: Ticket, effects: &mut Vec<Effect>) {
         self.totals.unschedulable += 1;
-        effects.push(Effect::Refuse {
-            pod: ticket.pod().clone(),
-            reason: RefusalReason::Unschedulable,
-            text: RefusalText::Plain(NO_NODES.into()),
-            attempted: true,
-            nomination: NominatedNode::Clear,
-        });
+        let reason = RefusalReason::Unschedulable;
+        effects.push(Effect::Refuse(Refusal { reason, ..Refusal::failed(ticket.pod().clone(), NO_NODES) }));
         self.queue.failed(ticket, now);
     }
 
@@ -189,13 +184,7 @@ impl Worker {
 
     pub(super) fn say_failed(&mut self, ticket: &Ticket, text: Str, effects: &mut Vec<Effect>) {
         self.totals.errors += 1;
-        effects.push(Effect::Refuse {
-            pod: ticket.pod().clone(),
-            reason: RefusalReason::SchedulerError,
-            text: RefusalText::Plain(text),
-            attempted: true,
-            nomination: NominatedNode::Clear,
-        });
+        effects.push(Effect::Refuse(Refusal::failed(ticket.pod().clone(), text)));
     }
 
     /// Whether a pod whose attempt is over belongs in this worker's queue: a swap may have given its name away meanwhile.

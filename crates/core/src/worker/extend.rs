@@ -16,7 +16,9 @@ pub(super) use victims::{Consulted, Found};
 use super::Worker;
 use super::attempt::{Decided, Refused};
 use crate::cycle::{Decision, ExtenderFilterState, Turn};
-use crate::io::{AttemptId, Effect, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply};
+use crate::io::{
+    AttemptId, Effect, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, ExtenderRequest,
+};
 use crate::ledger::{Change, LedgerAccess, PodState};
 use crate::limits::{ATTEMPTS_ASKING, EXTENDER_LOOK, EXTENDER_QUESTIONS};
 use crate::model::{Pod, Str, Time};
@@ -188,9 +190,10 @@ impl Worker {
         let pod = ticket.pod().clone();
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
         let mut open = ExtenderSet::NONE;
-        for (extender, question) in about.questions() {
-            open.insert(extender);
-            effects.push(Effect::AskExtender { attempt, extender, pod: pod.clone(), question });
+        for (at, question) in about.questions() {
+            open.insert(at);
+            let extender = self.profile().extenders[at].name.clone();
+            effects.push(Effect::AskExtender(ExtenderRequest { attempt, extender, pod: pod.clone(), question }));
         }
         self.inquiries.park(attempt, ParkedAttempt { ticket, about, open });
     }

@@ -1,7 +1,10 @@
 //! Attempts that ask extenders, with scripted answers: one test a rule.
 
 use super::*;
-use crate::io::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims, RefusalReason};
+use crate::io::{
+    BindRequest, EvictRequest, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, ExtenderRequest,
+    NodeVictims, Refusal, RefusalReason,
+};
 use crate::model::{Node, Pod, PodShape};
 use crate::profile::{Extender, OnFailure, Preemption, Score};
 use crate::testing::{extender, node, pod, shape, shape_of};
@@ -106,13 +109,14 @@ impl Bench {
         let next = self.worker.step(now, &mut self.inputs, &self.ledger, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Bind { attempt, pod, node, extender } => {
+                Effect::Bind(BindRequest { attempt, pod, node, extender }) => {
+                    let extender = extender.map(|name| self.place_of(&name));
                     self.binds.push((attempt, pod.key.name.to_string(), node.to_string(), extender));
                 }
-                Effect::Refuse { pod, reason, text, .. } => {
+                Effect::Refuse(Refusal { pod, reason, text, .. }) => {
                     self.refusals.push((pod.key.name.to_string(), reason, text.to_string()));
                 }
-                Effect::AskExtender { attempt, extender, pod, question } => {
+                Effect::AskExtender(ExtenderRequest { attempt, extender, pod, question }) => {
                     let (verb, nodes) = match question {
                         ExtenderQuestion::Filter { nodes } => ("filter", nodes),
                         ExtenderQuestion::Prioritize { nodes } => ("prioritize", nodes),
@@ -121,9 +125,10 @@ impl Bench {
                     let mut nodes = nodes.to_vec();
                     nodes.sort();
                     let (pod, nodes) = (pod.key.name.to_string(), nodes.join(" "));
+                    let extender = self.place_of(&extender);
                     self.asked.push(Asked { attempt, extender, pod, verb, nodes });
                 }
-                Effect::Evict { attempt, preemptor, node, victims, .. } => {
+                Effect::Evict(EvictRequest { attempt, preemptor, node, victims, .. }) => {
                     let victims: Vec<Str> = victims.iter().map(|placed| placed.uid.clone()).collect();
                     let of = preemptor.key.name.to_string();
                     self.evictions.push((attempt, of, format!("{node}:{}", victims.join(",")), victims));
@@ -132,6 +137,10 @@ impl Bench {
             }
         }
         next
+    }
+
+    fn place_of(&self, extender: &str) -> usize {
+        self.worker.profile().extenders.iter().position(|one| &*one.name == extender).unwrap()
     }
 
     pub(super) fn settle(&mut self) {
@@ -147,7 +156,9 @@ impl Bench {
     }
 
     pub(super) fn reply(&mut self, asked: &Asked, answer: Result<ExtenderReply, ExtenderError>) {
-        let Asked { attempt, extender, .. } = *asked;
+        let attempt = asked.attempt;
+        let named = self.worker.profile().extenders.get(asked.extender);
+        let extender = named.map_or_else(|| "unknown".into(), |extender| extender.name.clone());
         self.inputs.push(Input::ExtenderAnswered { attempt, extender, answer });
     }
 
@@ -281,7 +292,7 @@ fn a_failed_filter_fails_the_attempt_which_waits_out_its_backoff_or_for_the_reco
     assert_eq!(bench.open().len(), 1, "the backoff is over");
     bench.answer(Err(broken()));
     assert!(bench.open().is_empty());
-    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.inputs.push(Input::ExtenderRecovered);
     bench.settle();
     assert_eq!(bench.open().len(), 1, "no need to wait any longer");
     bench.answer(Ok(keeps("b")));
@@ -302,7 +313,7 @@ fn pods_that_were_turned_away_while_the_probe_ran_are_tried_when_the_extender_re
     }
     bench.settle();
     let [probe, q, r] = <[Asked; 3]>::try_from(std::mem::take(&mut bench.asked)).unwrap();
-    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.inputs.push(Input::ExtenderRecovered);
     bench.reply(&probe, Ok(keeps("a")));
     bench.reply(&q, Err(left_alone()));
     bench.settle();
@@ -447,7 +458,7 @@ fn a_pod_refused_by_an_extender_is_tried_again_after_backoff_and_not_before() {
         bench.settle();
         assert!(bench.asked.is_empty(), "the extender is left in peace until {quiet_until}");
     }
-    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.inputs.push(Input::ExtenderRecovered);
     bench.settle();
     assert_eq!(bench.open().len(), 1);
     assert!(bench.refusals.iter().all(|(_, reason, _)| *reason == RefusalReason::Unschedulable));

@@ -1,5 +1,5 @@
 use super::{ForeignBind, Worker, hold_reason};
-use crate::io::{Effect, NominatedNode, RefusalReason, RefusalText};
+use crate::io::{Effect, NominatedNode, Refusal};
 use crate::ledger::{Change, Ledger, NodeAspects};
 use crate::limits::UNKNOWN_FIELDS_NAMED;
 use crate::model::{ClaimKey, Pod, Str, Time};
@@ -133,7 +133,7 @@ impl Worker {
             | Change::DeviceClass { .. }
             | Change::Budget { .. }
             | Change::Confirmed { .. }
-            | Change::PlacedPod { .. }
+            | Change::Placed { .. }
             | Change::Freed { .. }
             | Change::Resized { .. }
             | Change::Regrouped { .. }
@@ -177,13 +177,12 @@ impl Worker {
             return self.rounds.gates(&pod.uid).then_some(Parked::Preempting);
         };
         if let Some(effects) = effects {
-            effects.push(Effect::Refuse {
-                pod: pod.clone(),
-                reason: RefusalReason::SchedulerError,
-                text: RefusalText::Plain(reason.into()),
+            let nomination = NominatedNode::Keep;
+            effects.push(Effect::Refuse(Refusal {
                 attempted: false,
-                nomination: NominatedNode::Keep,
-            });
+                nomination,
+                ..Refusal::failed(pod.clone(), reason)
+            }));
         }
         Some(Parked::Held)
     }

@@ -86,7 +86,7 @@ fn admits(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::Worker;
-    use crate::io::{Effect, RefusalReason};
+    use crate::io::{BindRequest, Effect, Refusal, RefusalReason};
     use crate::ledger::Ledger;
     use crate::limits;
     use crate::model::{DeviceClass, Feature, LabelSelector, Pod, Requirement, RequirementOperator, Time};
@@ -131,8 +131,8 @@ mod tests {
             let (mut binds, mut refusals) = (Vec::new(), Vec::new());
             for effect in effects {
                 match effect {
-                    Effect::Bind { node, .. } => binds.push(node.to_string()),
-                    Effect::Refuse { reason, text, .. } => refusals.push((reason, text.to_string())),
+                    Effect::Bind(BindRequest { node, .. }) => binds.push(node.to_string()),
+                    Effect::Refuse(Refusal { reason, text, .. }) => refusals.push((reason, text.to_string())),
                     _ => {}
                 }
             }

@@ -1,5 +1,5 @@
 use super::Worker;
-use crate::io::{AttemptId, BindOutcome, Effect, Input, NominatedNode, RefusalReason, RefusalText};
+use crate::io::{AttemptId, BindOutcome, Effect, Input, Refusal};
 use crate::ledger::{Ledger, LedgerAccess, PodState};
 use crate::model::{Pod, Str, Time};
 use crate::queue::Ticket;
@@ -28,8 +28,13 @@ impl Worker {
                 }
             }
             Input::EvictionEnded { attempt, outcome } => self.eviction_ended(now, attempt, outcome, ledger, effects),
-            Input::ExtenderAnswered { attempt, extender, answer } => self.inquiries.note(attempt, extender, answer),
-            Input::ExtenderRecovered { .. } => self.inquiries.note_recovery(AttemptId(self.last_attempt)),
+            Input::ExtenderAnswered { attempt, extender, answer } => {
+                // An extender that the profile no longer has was asked by an attempt that is over.
+                if let Some(extender) = self.profile().extenders.iter().position(|e| e.name == extender) {
+                    self.inquiries.note(attempt, extender, answer);
+                }
+            }
+            Input::ExtenderRecovered => self.inquiries.note_recovery(AttemptId(self.last_attempt)),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }
@@ -72,13 +77,8 @@ impl Worker {
             }
             BindOutcome::BoundElsewhere { node: None } => self.bind_failed(now, ticket, ledger),
             BindOutcome::Refused { message } => {
-                effects.push(Effect::Refuse {
-                    pod: ticket.pod().clone(),
-                    reason: RefusalReason::SchedulerError,
-                    text: RefusalText::Plain(format!("binding rejected: {message}").into()),
-                    attempted: true,
-                    nomination: NominatedNode::Clear,
-                });
+                let text = format!("binding rejected: {message}");
+                effects.push(Effect::Refuse(Refusal::failed(ticket.pod().clone(), text)));
                 self.bind_failed(now, ticket, ledger);
             }
             BindOutcome::Unknown => {}

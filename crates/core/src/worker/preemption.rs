@@ -15,7 +15,7 @@ use super::attempt::Refused;
 use super::extend::{Consulted, Found};
 use super::snapshot::Storm;
 use crate::cycle::NoFit;
-use crate::io::{AttemptId, Effect, EvictionOutcome, NominatedNode, RefusalReason, RefusalText};
+use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, PlacedPod};
 use crate::limits::{STORM_PAUSE, STORM_ROUNDS, VICTIMS_WINDOW};
 use crate::model::{Pod, PodKey, PodShape, Str, Time};
@@ -327,7 +327,14 @@ impl Worker {
             self.rounds.open.insert(attempt, preemptor.uid.clone());
             self.rounds.asked.insert(attempt, victims.iter().map(|victim| victim.uid.clone()).collect());
         }
-        effects.push(Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser });
+        effects.push(Effect::Evict(EvictRequest {
+            attempt,
+            preemptor,
+            node,
+            victims,
+            taken_back,
+            lower_priority: lesser,
+        }));
     }
 
     /// The evictions of an attempt ended. What was refused is nobody's victim any more.
@@ -358,13 +365,13 @@ impl Worker {
             history.failures
         });
         if let (Some(pod), Some(diagnosis)) = (self.queue.get(&uid), self.queue.diagnosis(&uid)) {
-            effects.push(Effect::Refuse {
+            effects.push(Effect::Refuse(Refusal {
                 pod: ledger.read(|ledger| ledger.as_said(pod)),
                 reason: RefusalReason::Unschedulable,
                 text: RefusalText::NotPreempting(diagnosis.clone(), format!("preemption: {message}").into()),
                 attempted: true,
                 nomination: NominatedNode::Keep,
-            });
+            }));
         }
         // As upstream at once; a fault that stays must not be met in a loop.
         self.queue.open_failed(&uid, now, failures);

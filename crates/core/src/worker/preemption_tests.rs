@@ -1,7 +1,7 @@
 //! Preemption from the failed attempt to the placed pod; each test of a failure that others had names the issue.
 
 use super::*;
-use crate::io::{EvictionOutcome, NominatedNode};
+use crate::io::{BindRequest, EvictRequest, EvictionOutcome, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
 use crate::ledger::PodState;
 use crate::model::Pod;
@@ -132,8 +132,15 @@ impl Bench {
         let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
-                Effect::Evict { attempt, preemptor, node, victims, taken_back, lesser } => {
+                Effect::Bind(BindRequest { attempt, pod, node, .. }) => self.binds.push((worker, attempt, pod, node)),
+                Effect::Evict(EvictRequest {
+                    attempt,
+                    preemptor,
+                    node,
+                    victims,
+                    taken_back,
+                    lower_priority: lesser,
+                }) => {
                     let uids = |pods: Vec<Arc<crate::ledger::PlacedPod>>| {
                         pods.iter().map(|one| one.uid.to_string()).collect::<Vec<_>>()
                     };
@@ -147,10 +154,10 @@ impl Bench {
                         lesser: lesser.iter().map(|pod| pod.uid.to_string()).collect(),
                     });
                 }
-                Effect::Refuse { pod, text, nomination, .. } => {
+                Effect::Refuse(Refusal { pod, text, nomination, .. }) => {
                     self.refusals.push((pod.uid.to_string(), text.to_string(), nomination));
                 }
-                Effect::BindVolumes { .. } | Effect::Nominate { .. } | Effect::AskExtender { .. } => {}
+                Effect::BindVolumes(_) | Effect::Nominate(_) | Effect::AskExtender(_) => {}
             }
         }
         self.ledger.borrow().audit().expect("what is kept equals what the pods make");
@@ -377,8 +384,8 @@ fn nobody_goes_if_room_came_free_anywhere_since_the_pod_was_found_to_fit_nowhere
         let mut worker = Worker::new(bench.workers[0].profile().clone(), 1);
         let mut effects = Vec::new();
         while worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects) == Next::Now {}
-        let evicts = effects.iter().any(|effect| matches!(effect, Effect::Evict { .. }));
-        let binds = effects.iter().any(|effect| matches!(effect, Effect::Bind { .. }));
+        let evicts = effects.iter().any(|effect| matches!(effect, Effect::Evict(_)));
+        let binds = effects.iter().any(|effect| matches!(effect, Effect::Bind(_)));
         let accesses = ledger.accesses.get();
         assert_ne!(evicts, binds, "before access {at} of {accesses}");
         // Whatever comes after the round is in force comes too late.

@@ -4,7 +4,7 @@
 //! issues; see the classes in `reliability-anchors` §3.4.
 
 use super::*;
-use crate::io::BindOutcome;
+use crate::io::{BindOutcome, BindRequest};
 use crate::ledger::PodState;
 use crate::model::{
     Attachable, HostPort, InlineDisk, PersistentVolumeClaim, Pod, PodVolume, Protocol, Service, SpreadConstraint,
@@ -73,7 +73,7 @@ impl Bench {
             let worker = &mut self.workers[worker];
             worker.step(Time::from_millis(1000 * self.seconds), &mut inputs, &self.ledger, &mut effects);
             for effect in effects.drain(..) {
-                let Effect::Bind { attempt, pod, node, .. } = effect else { continue };
+                let Effect::Bind(BindRequest { attempt, pod, node, .. }) = effect else { continue };
                 self.ledger.borrow_mut().apply_pod(Pod { node_name: Some(node), ..(*pod).clone() });
                 inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
             }

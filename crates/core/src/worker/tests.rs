@@ -1,5 +1,5 @@
 use super::*;
-use crate::io::{BindOutcome, RefusalReason};
+use crate::io::{BindOutcome, BindRequest, Refusal, RefusalReason};
 use crate::ledger::PodState;
 use crate::model::{AffinityTerm, LabelSelector, Labels, NamespaceScope, Node, Pod, Requirement};
 use crate::model::{RequirementOperator, Taint, TaintEffect};
@@ -51,8 +51,8 @@ impl Bench {
         let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
-                Effect::Refuse { pod, reason, text, .. } => {
+                Effect::Bind(BindRequest { attempt, pod, node, .. }) => self.binds.push((worker, attempt, pod, node)),
+                Effect::Refuse(Refusal { pod, reason, text, .. }) => {
                     self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
                 }
                 other => panic!("no pod here has volumes, victims or extenders: {other:?}"),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::io::{BindOutcome, RefusalReason, VolumesOutcome};
+use crate::io::{BindOutcome, BindRequest, NominateRequest, Refusal, RefusalReason, VolumeRequest, VolumesOutcome};
 use crate::ledger::{Conflict, PodState};
 use crate::model::{CsiNode, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeWrites};
 use crate::volume_testing::{
@@ -63,15 +63,17 @@ impl Bench {
             let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
             for effect in effects {
                 match effect {
-                    Effect::Bind { attempt, pod, node, .. } => self.binds.push((worker, attempt, pod, node)),
-                    Effect::BindVolumes { attempt, node, writes, .. } => {
+                    Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
+                        self.binds.push((worker, attempt, pod, node))
+                    }
+                    Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
                         self.writes.push((worker, attempt, node, writes));
                     }
-                    Effect::Evict { .. } | Effect::AskExtender { .. } => panic!("no pod here has victims or extenders"),
-                    Effect::Nominate { pod, node } => {
+                    Effect::Evict(_) | Effect::AskExtender(_) => panic!("no pod here has victims or extenders"),
+                    Effect::Nominate(NominateRequest { pod, node }) => {
                         self.nominated.push((pod.key.name.to_string(), node.map(|node| node.to_string())));
                     }
-                    Effect::Refuse { pod, reason, text, .. } => {
+                    Effect::Refuse(Refusal { pod, reason, text, .. }) => {
                         self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
                     }
                 }

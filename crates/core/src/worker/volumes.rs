@@ -8,7 +8,7 @@
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
 use super::Worker;
-use crate::io::{AttemptId, Effect, NominatedNode, RefusalReason, RefusalText, VolumesOutcome};
+use crate::io::{AttemptId, Effect, NominateRequest, Refusal, VolumeRequest, VolumesOutcome};
 use crate::ledger::{Change, LedgerAccess, NodeAspects, PodState};
 use crate::model::{Str, Time, VolumeWrites};
 use crate::plugins::volume_binding::{Progress, progress};
@@ -120,13 +120,13 @@ impl Worker {
         let attempt = self.next_attempt();
         let pod = ticket.pod().clone();
         self.binding_by_uid.insert(pod.uid.clone(), attempt);
-        effects.push(Effect::Nominate { pod: pod.clone(), node: Some(node.clone()) });
+        effects.push(Effect::Nominate(NominateRequest { pod: pod.clone(), node: Some(node.clone()) }));
         let stage = if writes.any_needed() {
             let needed = VolumeWrites {
                 bindings: writes.bindings.iter().filter(|write| write.needed).cloned().collect(),
                 provisions: writes.provisions.iter().filter(|write| write.needed).cloned().collect(),
             };
-            effects.push(Effect::BindVolumes { attempt, pod, node: node.clone(), writes: needed });
+            effects.push(Effect::BindVolumes(VolumeRequest { attempt, pod, node: node.clone(), writes: needed }));
             Stage::Writing
         } else {
             self.volumes.stirred = true;
@@ -211,14 +211,8 @@ impl Worker {
     ) {
         let Some(one) = self.take_preparing(attempt) else { return };
         let pod = one.ticket.pod().clone();
-        effects.push(Effect::Nominate { pod: pod.clone(), node: None });
-        effects.push(Effect::Refuse {
-            pod,
-            reason: RefusalReason::SchedulerError,
-            text: RefusalText::Plain(format!("{PLUGIN}{text}").into()),
-            attempted: true,
-            nomination: NominatedNode::Clear,
-        });
+        effects.push(Effect::Nominate(NominateRequest { pod: pod.clone(), node: None }));
+        effects.push(Effect::Refuse(Refusal::failed(pod, format!("{PLUGIN}{text}"))));
         self.bind_failed(now, one.ticket, ledger);
     }
 
@@ -237,7 +231,7 @@ impl Worker {
         effects: &mut Vec<Effect>,
     ) {
         let Some(one) = self.take_preparing(attempt) else { return };
-        effects.push(Effect::Nominate { pod: one.ticket.pod().clone(), node: None });
+        effects.push(Effect::Nominate(NominateRequest { pod: one.ticket.pod().clone(), node: None }));
         ledger.write(|ledger| ledger.forget(&one.ticket.pod().uid));
         self.give_back(one.ticket, ledger);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cycle::{Explanation, Rng, explain};
-use crate::io::{BindOutcome, EvictionOutcome};
+use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
 use crate::ledger::PodState;
 use crate::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
 use crate::plugins::Plugin;
@@ -121,13 +121,13 @@ fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut
         worker.step(now, &mut inputs, ledger, &mut effects);
         for effect in effects.drain(..) {
             match effect {
-                Effect::Bind { attempt, pod, node, .. } => {
+                Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
                     let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
                     ledger.borrow_mut().apply_pod(bound.clone());
                     placed.push(bound);
                     inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
                 }
-                Effect::Evict { attempt, victims, .. } => {
+                Effect::Evict(EvictRequest { attempt, victims, .. }) => {
                     for victim in victims {
                         ledger.borrow_mut().delete_pod(&victim.uid);
                         placed.retain(|pod| pod.uid != victim.uid);

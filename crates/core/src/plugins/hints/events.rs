@@ -109,7 +109,7 @@ impl WakeEvent {
             Self::PodWithPortsGone => {
                 vec![Change::Freed { node, usage: Arc::new(with_port()), match_class: match_class() }]
             }
-            Self::PodPlaced => vec![Change::PlacedPod { node, match_class: match_class() }],
+            Self::PodPlaced => vec![Change::Placed { node, match_class: match_class() }],
             Self::PodShrunk => {
                 vec![Change::Resized { node, before: Arc::new(with_cpu()), after: Arc::default() }]
             }

@@ -2,6 +2,7 @@
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
 #   hack/upstream.sh                   build what is missing, oracle and extender included; one line on stderr per part
+#   hack/upstream.sh --demo            build what the demo needs: neither kube-scheduler nor the oracle
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
 #   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
 #   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
@@ -27,15 +28,15 @@ stamp=k8s.io/component-base/version
 minor=${kubernetes#v*.}
 kube_ldflags="-s -w -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
 
-# family|package|binary|version|ldflags, in the order in which a first user needs them.
+# family|package|binary|version|ldflags, in the order in which a first user needs them; the demo goes without the last.
 parts=(
   "etcd|go.etcd.io/etcd/server/v3|etcd|$etcd|-s -w"
   "kubernetes|k8s.io/kubernetes/cmd/kube-apiserver|kube-apiserver|$kubernetes|$kube_ldflags"
   "kubernetes|k8s.io/kubernetes/cmd/kubectl|kubectl|$kubernetes|$kube_ldflags"
-  "kubernetes|k8s.io/kubernetes/cmd/kube-scheduler|kube-scheduler|$kubernetes|$kube_ldflags"
   "kubernetes|k8s.io/kubernetes/cmd/kube-controller-manager|kube-controller-manager|$kubernetes|$kube_ldflags"
   "kwok|sigs.k8s.io/kwok/cmd/kwok|kwok|$kwok|-s -w"
   "helm|helm.sh/helm/v4/cmd/helm|helm|$helm|-s -w -X helm.sh/helm/v4/internal/version.version=$helm"
+  "kubernetes|k8s.io/kubernetes/cmd/kube-scheduler|kube-scheduler|$kubernetes|$kube_ldflags"
 )
 # kwok does nothing without stages; these ship in its module.
 stages=(
@@ -64,25 +65,31 @@ fail() { say "upstream: $*"; exit 1; }
 
 # What a caller asks for is printed; what it does not ask for is built only if that is part of an ordinary call.
 want=
+needed=${#parts[@]}
 case ${1:-} in
   --print-bin) printf '%s\n' "$bin"; exit 0 ;;
+  --demo) needed=$((needed - 1)) ;;
   --null-scheduler) want=$null_scheduler ;;
   --oracle) want=$oracle ;;
   --extender) want=$extender ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--print-bin | --null-scheduler | --oracle | --extender]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender]" ;;
 esac
 
 # What of our own is to be built.
 if [ -n "$want" ]; then own=("$want"); else own=("$oracle" "$extender"); fi
+demo=
+if [ "$needed" -lt "${#parts[@]}" ]; then demo=1 own=("$extender"); fi
+parts=("${parts[@]:0:needed}")
+complete=$home/complete${demo:+-demo}
 
 # Ends the script if nothing is left to build.
 exit_if_ready() {
   local one
-  [ -e "$home/complete" ] || return 0
+  [ -e "$complete" ] || [ -e "$home/complete" ] || return 0
   for one in "${own[@]}"; do [ -x "$one" ] || return 0; done
   if [ -z "$want" ]; then
-    say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are built in $bin"
+    say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are in $bin"
     exit 0
   fi
   printf '%s\n' "$want"
@@ -135,11 +142,11 @@ build_parts() {
     cat "$source/$stage"
   done >"$scratch/stages"
   mv "$scratch/stages" "$home/kwok-stages.yaml"
-  touch "$home/complete"
+  touch "$complete"
   say "upstream: all parts built in $SECONDS s"
 }
 
-[ -e "$home/complete" ] || build_parts
+[ -e "$complete" ] || [ -e "$home/complete" ] || build_parts
 for i in "${!own[@]}"; do
   case ${own[i]} in
     "$null_scheduler") part="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;

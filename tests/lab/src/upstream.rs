@@ -31,7 +31,7 @@ impl Upstream {
             Some(home) if printed.status.success() => home.to_owned(),
             _ => bail!("{} --print-bin named no directory", script.display()),
         };
-        if !home.join("complete").exists() {
+        if !home.join("complete").exists() && !home.join("complete-demo").exists() {
             let built = Command::new(&script).stdin(Stdio::null()).status()?;
             if !built.success() {
                 bail!("{} failed ({built}); its own output says why", script.display());
@@ -41,9 +41,14 @@ impl Upstream {
     }
 
     /// The path of one binary: `etcd`, `kube-apiserver`, `kubectl`, `kube-scheduler`, `kube-controller-manager`,
-    /// `kwok` or `helm`.
+    /// `kwok` or `helm`. Where only the demo's are there, the others are built first, with progress on stderr.
     pub fn binary(&self, name: &str) -> PathBuf {
-        self.home.join("bin").join(name)
+        let path = self.home.join("bin").join(name);
+        if !path.exists() {
+            // A failure says why on stderr, and starting the binary fails.
+            let _built = Command::new(repository().join("hack/upstream.sh")).stdin(Stdio::null()).status();
+        }
+        path
     }
 
     /// kwok's stages for nodes that become ready and pods that run, complete and go away at once.

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 const USAGE: &str = "usage: berth-demo [--keep] [--berth PATH]
   --keep        leave everything running at the end, and say how to end it
-  --berth PATH  the operator's binary (default: target/release/berth)";
+  --berth PATH  the operator's binary (default: target/debug/berth)";
 
 /// What shells report for a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -34,7 +34,7 @@ fn parse(mut args: impl Iterator<Item = String>, stop: &StopFlag) -> Result<Demo
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.shared()).context("handling signals")?;
     }
-    let mut options = DemoOptions { binary: release_binary()?, keep: false, stop: stop.clone() };
+    let mut options = DemoOptions { binary: debug_binary()?, keep: false, stop: stop.clone() };
     while let Some(argument) = args.next() {
         match argument.as_str() {
             "--keep" => options.keep = true,
@@ -48,9 +48,9 @@ fn parse(mut args: impl Iterator<Item = String>, stop: &StopFlag) -> Result<Demo
     Ok(options)
 }
 
-/// `release/berth` beside the directory of this very program, wherever cargo builds.
-fn release_binary() -> Result<PathBuf> {
+/// `debug/berth` beside the directory of this very program, wherever cargo builds.
+fn debug_binary() -> Result<PathBuf> {
     let own = std::env::current_exe().context("finding this program's own path")?;
     let target = own.parent().and_then(Path::parent).context("this program is in no directory")?;
-    Ok(target.join("release/berth"))
+    Ok(target.join("debug/berth"))
 }

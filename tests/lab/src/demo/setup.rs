@@ -49,7 +49,7 @@ impl Cluster {
 /// Starts the parts one by one, each with a line that says how long it took.
 pub(super) fn bring_up(screen: &Screen, binary: &Path, stop: &StopFlag) -> Result<Cluster> {
     if !binary.exists() {
-        anyhow::bail!("{} does not exist: run `make build` first", binary.display());
+        anyhow::bail!("{} does not exist: run `make demo`, which builds it", binary.display());
     }
     let began = Instant::now();
     let plane = ControlPlane::start(&Options { stop: stop.clone(), ..Options::default() })?;

@@ -22,45 +22,34 @@ struct Open {
 #[derive(Debug, Default)]
 struct State {
     open: FxHashMap<AttemptId, Open>,
-    /// Binds that certainly did not take place, and which the worker has not digested yet: uids of their pods.
-    undone: FxHashMap<AttemptId, Str>,
     /// Evictions handed over that have not ended: uids of the victims.
     evicting: FxHashMap<AttemptId, Vec<Str>>,
-    /// Victims that were not evicted, which the worker has not digested yet.
-    released: FxHashMap<AttemptId, Vec<Str>>,
+    /// The worker has ended: nothing more goes into the mailbox, which its successor reads.
     left: bool,
 }
 
-/// What was brought into force for a worker and is to be taken back: nobody else does.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Undone {
-    /// Uids of pods whose assumption is to be undone.
-    pub(super) assumed: Vec<Str>,
-    /// Uids of victims that are not evicted after all.
-    pub(super) victims: Vec<Str>,
-}
-
-/// One incarnation of a worker as the bind lane sees it. It outlives the worker until its last bind has ended, so that a
-/// late refusal still gives the room back.
+/// What one incarnation of a worker has sent and what has not ended. It outlives the worker until its last request has ended, so
+/// that a late refusal still gives back what was assumed.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// Its number at the lane, used once: an answer for an earlier incarnation never reaches a later one.
+    /// Used once: an answer for an earlier incarnation never reaches a later one.
     pub(super) id: WorkerId,
     mailbox: Arc<Mailbox>,
     stats: Arc<BindStats>,
     state: Mutex<State>,
 }
 
-/// What is left to do after an outcome.
-#[derive(Debug)]
-pub(super) enum Aftermath {
-    /// Nothing: the worker was told, or evidence comes by the watch.
-    Nothing,
-    /// The pod is bound to the node.
-    Announce(Arc<Pod>, Str),
-    /// The worker is gone: the assumption of the pod with this uid is to be undone.
+/// What an outcome changes, beside what the worker does about it.
+#[derive(Debug, PartialEq)]
+pub(super) enum Consequence {
+    None,
+    /// The pod is bound to the node: its owner is told.
+    Bound(Arc<Pod>, Str),
+    /// The bind of the pod with this uid ended so.
+    BindEnded(Str, BindOutcome),
+    /// The assumption of the pod with this uid is undone: its bind was never sent.
     Forget(Str),
-    /// The worker is gone: these victims are not evicted after all.
+    /// These victims are not evicted after all.
     Release(Vec<Str>),
 }
 
@@ -98,114 +87,70 @@ impl InFlight {
         self.lock().open.values().filter(|open| !open.acknowledged && holds(&open.pod.key.namespace)).count()
     }
 
-    /// Notes that the lane gave binds back unsent. The worker is to be told.
-    pub(super) fn revoked(&self, attempts: &[AttemptId]) {
+    /// An attempt whose bind or evictions were taken back unsent, and what that changes. The claims of one that was still
+    /// before its bind are the worker's own to undo.
+    pub(super) fn revoked(&self, attempt: AttemptId) -> Consequence {
         let mut state = self.lock();
-        for attempt in attempts {
-            // One that was still before its bind is the worker's own to undo.
-            if let Some(open) = state.open.remove(attempt) {
-                self.stats.count(Ended::Revoked);
-                state.undone.insert(*attempt, open.pod.uid.clone());
-            } else if let Some(victims) = state.evicting.remove(attempt) {
-                state.released.insert(*attempt, victims);
-            }
+        if let Some(open) = state.open.remove(&attempt) {
+            self.stats.count(Ended::Revoked);
+            return Consequence::Forget(open.pod.uid.clone());
         }
+        state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
     }
 
-    /// Notes that the worker has taken in these outcomes.
-    pub(super) fn digested(&self, attempts: &[AttemptId]) {
-        if attempts.is_empty() {
-            return;
-        }
-        let mut state = self.lock();
-        for attempt in attempts {
-            state.undone.remove(attempt);
-            state.released.remove(attempt);
-        }
+    /// The worker has ended: it is told nothing more.
+    pub(super) fn leave(&self) {
+        self.lock().left = true;
     }
 
-    /// The worker is gone. Returns what nobody will take back but the caller.
-    pub(super) fn leave(&self) -> Undone {
-        let mut state = self.lock();
-        state.left = true;
-        let mut assumed: Vec<Str> = state.undone.drain().map(|(_, uid)| uid).collect();
-        let mut victims: Vec<Str> = state.released.drain().flat_map(|(_, uids)| uids).collect();
-        assumed.sort_unstable();
-        victims.sort_unstable();
-        Undone { assumed, victims }
-    }
-
-    /// Whether the worker is gone and its last bind has ended.
+    /// Whether the worker has ended and all that it sent has ended too.
     pub(super) fn is_done(&self) -> bool {
         let state = self.lock();
         state.left && state.open.is_empty() && state.evicting.is_empty()
     }
 
-    /// Takes in what the lane says, and says what is left for the caller to do.
-    pub(super) fn deliver(&self, input: Input) -> Aftermath {
-        let mut state = self.lock();
-        let (attempt, aftermath) = self.settle(&mut state, &input);
-        if state.left {
-            return aftermath;
+    /// Counts an outcome, and says what it changes. The caller changes that, then tells the worker.
+    pub(super) fn ended(&self, input: &Input) -> Consequence {
+        match input {
+            Input::BindRevoked { attempt } => self.revoked(*attempt),
+            Input::EvictionEnded { attempt, outcome } => {
+                self.lock().evicting.remove(attempt);
+                match outcome {
+                    EvictionOutcome::Done => Consequence::None,
+                    EvictionOutcome::Failed { left, .. } => Consequence::Release(left.clone()),
+                }
+            }
+            Input::BindEnded { attempt, outcome } => self.bind_ended(*attempt, outcome),
+            Input::VolumesWritten { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered => {
+                Consequence::None
+            }
         }
-        let aftermath = match aftermath {
-            Aftermath::Forget(uid) => {
-                state.undone.insert(attempt, uid);
-                Aftermath::Nothing
-            }
-            Aftermath::Release(victims) => {
-                state.released.insert(attempt, victims);
-                Aftermath::Nothing
-            }
-            other => other,
-        };
-        // Under the lock: nothing may reach the mailbox once the worker has left, since its successor reads it too.
-        self.mailbox.post(input);
-        aftermath
     }
 
-    /// Counts the outcome. [`Aftermath::Forget`] and [`Aftermath::Release`] are for the worker as long as it is there.
-    fn settle(&self, state: &mut State, input: &Input) -> (AttemptId, Aftermath) {
-        let (attempt, outcome) = match input {
-            Input::BindRevoked { attempt } => {
-                let open = state.open.remove(attempt);
-                if let Some(victims) = state.evicting.remove(attempt) {
-                    return (*attempt, Aftermath::Release(victims));
-                }
-                if open.is_some() {
-                    self.stats.count(Ended::Revoked);
-                }
-                return (*attempt, open.map_or(Aftermath::Nothing, |open| Aftermath::Forget(open.pod.uid.clone())));
-            }
-            Input::EvictionEnded { attempt, outcome } => {
-                state.evicting.remove(attempt);
-                let aftermath = match outcome {
-                    EvictionOutcome::Done => Aftermath::Nothing,
-                    EvictionOutcome::Failed { left, .. } => Aftermath::Release(left.clone()),
-                };
-                return (*attempt, aftermath);
-            }
-            Input::VolumesWritten { attempt, .. } | Input::ExtenderAnswered { attempt, .. } => {
-                return (*attempt, Aftermath::Nothing);
-            }
-            Input::ExtenderRecovered => return (AttemptId(0), Aftermath::Nothing),
-            Input::BindEnded { attempt, outcome } => (*attempt, outcome),
-        };
+    fn bind_ended(&self, attempt: AttemptId, outcome: &BindOutcome) -> Consequence {
+        let mut state = self.lock();
         self.stats.count(outcome.into());
         if matches!(outcome, BindOutcome::Unknown) {
             if let Some(open) = state.open.get_mut(&attempt) {
                 open.acknowledged = true;
             }
-            return (attempt, Aftermath::Nothing);
+            return Consequence::None;
         }
-        let Some(open) = state.open.remove(&attempt) else { return (attempt, Aftermath::Nothing) };
+        let Some(open) = state.open.remove(&attempt) else { return Consequence::None };
         self.stats.answered_after(open.since.elapsed());
-        let aftermath = match outcome {
-            BindOutcome::Bound => Aftermath::Announce(open.pod, open.node),
-            BindOutcome::Refused { .. } => Aftermath::Forget(open.pod.uid.clone()),
-            BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } | BindOutcome::Unknown => Aftermath::Nothing,
-        };
-        (attempt, aftermath)
+        match outcome {
+            BindOutcome::Bound => Consequence::Bound(open.pod, open.node),
+            other => Consequence::BindEnded(open.pod.uid.clone(), other.clone()),
+        }
+    }
+
+    /// Tells the worker, as long as it is there.
+    pub(super) fn tell(&self, input: Input) {
+        let state = self.lock();
+        // Under the lock: nothing may reach the mailbox once the worker has left, since its successor reads it too.
+        if !state.left {
+            self.mailbox.post(input);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -218,12 +163,12 @@ mod tests {
     use super::*;
     use berth_core::testing;
 
-    fn open(desk: &InFlight, attempt: u64, uid: &str) {
+    fn open(in_flight: &InFlight, attempt: u64, uid: &str) {
         let pod = Arc::new(testing::pod(uid, testing::shape()));
-        desk.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None });
+        in_flight.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None });
     }
 
-    fn desk() -> (InFlight, Arc<Mailbox>) {
+    fn in_flight() -> (InFlight, Arc<Mailbox>) {
         let mailbox = Arc::new(Mailbox::default());
         (InFlight::new(WorkerId(1), mailbox.clone(), Arc::default()), mailbox)
     }
@@ -232,63 +177,44 @@ mod tests {
         Input::BindEnded { attempt: AttemptId(attempt), outcome }
     }
 
-    fn refused(attempt: u64) -> Input {
-        ended(attempt, BindOutcome::Refused { message: "no".into() })
-    }
-
     #[test]
     fn an_unknown_outcome_frees_the_window_and_ends_later() {
-        let (desk, _) = desk();
-        open(&desk, 1, "u1");
-        assert_eq!((desk.unacknowledged(), desk.held(|ns| ns == "default")), (1, 1));
-        desk.deliver(ended(1, BindOutcome::Unknown));
-        assert_eq!(desk.unacknowledged(), 0);
-        desk.leave();
-        assert!(!desk.is_done(), "its outcome is still to come");
-        assert!(matches!(desk.deliver(ended(1, BindOutcome::Bound)), Aftermath::Announce(..)));
-        assert!(desk.is_done());
+        let (in_flight, _) = in_flight();
+        open(&in_flight, 1, "u1");
+        assert_eq!((in_flight.unacknowledged(), in_flight.held(|ns| ns == "default")), (1, 1));
+        in_flight.ended(&ended(1, BindOutcome::Unknown));
+        assert_eq!(in_flight.unacknowledged(), 0);
+        in_flight.leave();
+        assert!(!in_flight.is_done(), "its outcome is still to come");
+        assert!(matches!(in_flight.ended(&ended(1, BindOutcome::Bound)), Consequence::Bound(..)));
+        assert!(in_flight.is_done());
     }
 
     #[test]
-    fn a_refusal_after_the_worker_left_is_for_the_ledger() {
-        let (desk, mailbox) = desk();
-        open(&desk, 1, "u1");
-        desk.leave();
-        assert!(matches!(desk.deliver(refused(1)), Aftermath::Forget(uid) if &*uid == "u1"));
-        assert!(mailbox.take(Some(Instant::now())).inputs.is_empty(), "its successor must not read it");
-    }
-
-    #[test]
-    fn what_a_worker_did_not_digest_is_for_the_ledger() {
-        let (desk, mailbox) = desk();
+    fn every_outcome_says_once_what_it_changes() {
+        let (in_flight, _) = in_flight();
         for (attempt, uid) in [(1, "u1"), (2, "u2"), (3, "u3")] {
-            open(&desk, attempt, uid);
+            open(&in_flight, attempt, uid);
         }
-        desk.deliver(refused(1));
-        desk.deliver(refused(2));
-        desk.revoked(&[AttemptId(3)]);
-        assert_eq!(mailbox.take(None).inputs.len(), 2);
-        desk.digested(&[AttemptId(1)]);
-        assert_eq!(desk.leave().assumed, ["u2".into(), "u3".into()]);
+        in_flight.evicting(AttemptId(4), vec!["v".into()]);
+        let refused = BindOutcome::Refused { message: "no".into() };
+        assert_eq!(in_flight.ended(&ended(1, refused.clone())), Consequence::BindEnded("u1".into(), refused.clone()));
+        assert_eq!(in_flight.ended(&ended(1, refused)), Consequence::None, "a second answer finds nothing");
+        assert_eq!(in_flight.revoked(AttemptId(2)), Consequence::Forget("u2".into()));
+        assert_eq!(in_flight.ended(&Input::BindRevoked { attempt: AttemptId(3) }), Consequence::Forget("u3".into()));
+        assert_eq!(in_flight.revoked(AttemptId(4)), Consequence::Release(vec!["v".into()]));
+        let failed = EvictionOutcome::Failed { message: "no".into(), left: vec!["w".into()] };
+        let input = Input::EvictionEnded { attempt: AttemptId(5), outcome: failed };
+        assert_eq!(in_flight.ended(&input), Consequence::Release(vec!["w".into()]));
     }
 
     #[test]
-    fn victims_that_stay_after_the_worker_left_are_for_the_ledger() {
-        let (desk, mailbox) = desk();
-        let ended = |attempt, outcome| Input::EvictionEnded { attempt: AttemptId(attempt), outcome };
-        let failed = |left: &str| EvictionOutcome::Failed { message: "no".into(), left: vec![left.into()] };
-        for attempt in 1..=5 {
-            desk.evicting(AttemptId(attempt), vec![format!("v{attempt}").into()]);
-        }
-        desk.deliver(ended(1, failed("v1")));
-        desk.deliver(ended(2, failed("v2")));
-        desk.digested(&[AttemptId(1)]);
-        desk.revoked(&[AttemptId(3)]);
-        assert_eq!(mailbox.take(None).inputs.len(), 2);
-        assert_eq!(desk.leave().victims, ["v2".into(), "v3".into()]);
-        assert!(!desk.is_done(), "two have no answer yet");
-        assert!(matches!(desk.deliver(ended(4, EvictionOutcome::Done)), Aftermath::Nothing));
-        assert!(matches!(desk.deliver(ended(5, failed("v5"))), Aftermath::Release(left) if *left == ["v5".into()]));
-        assert!(desk.is_done());
+    fn a_worker_that_has_ended_is_told_nothing() {
+        let (in_flight, mailbox) = in_flight();
+        in_flight.tell(ended(1, BindOutcome::Bound));
+        assert_eq!(mailbox.take(None).inputs.len(), 1);
+        in_flight.leave();
+        in_flight.tell(ended(2, BindOutcome::Bound));
+        assert!(mailbox.take(Some(Instant::now())).inputs.is_empty(), "its successor must not read it");
     }
 }

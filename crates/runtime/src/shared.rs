@@ -4,8 +4,9 @@ use super::access::SharedLedger;
 use super::clock::Clock;
 use super::effect_sink::EffectSink;
 use super::handle::WorkerHandle;
-use super::in_flight::{Aftermath, InFlight, Undone};
+use super::in_flight::{Consequence, InFlight};
 use super::shares::Shares;
+use super::worker_thread::Undone;
 use berth_core::io::{AttemptId, Input};
 use berth_core::io::{Deliver, WorkerId};
 use berth_core::ledger::LedgerAccess;
@@ -99,47 +100,51 @@ impl Shared {
         desk
     }
 
-    /// Takes back the worker's unsent binds; it is to be told.
-    pub(super) fn revoke(&self, desk: &InFlight) -> Vec<AttemptId> {
-        let attempts = self.outlets.revoke(desk.id);
-        desk.revoked(&attempts);
+    /// Takes back what the worker has asked for and nobody has sent; the worker is to be told.
+    pub(super) fn revoke(&self, in_flight: &InFlight) -> Vec<AttemptId> {
+        let attempts = self.outlets.revoke(in_flight.id);
+        for attempt in &attempts {
+            self.apply(in_flight.revoked(*attempt));
+        }
         attempts
     }
 
-    /// The worker is gone: what was not sent goes back to the ledger, and so does `abandoned`, which it had not handed over.
-    pub(super) fn close_desk(&self, desk: &InFlight, abandoned: &Undone) {
-        self.revoke(desk);
-        let undone = desk.leave();
-        if desk.is_done() {
-            self.desks().remove(&desk.id);
+    /// The worker has ended: what was not sent is undone, and so is `abandoned`, which it had not handed over.
+    pub(super) fn close_desk(&self, in_flight: &InFlight, abandoned: &Undone) {
+        self.revoke(in_flight);
+        in_flight.leave();
+        if in_flight.is_done() {
+            self.desks().remove(&in_flight.id);
         }
         self.ledger.write(|ledger| {
-            for uid in undone.assumed.iter().chain(&abandoned.assumed) {
+            for uid in &abandoned.assumed {
                 ledger.forget(uid);
             }
-            ledger.release(&undone.victims);
             ledger.release(&abandoned.victims);
         });
         self.wake_all();
     }
 
+    /// Takes in how a request ended: the ledger first, then the worker.
     fn deliver(&self, worker: WorkerId, input: Input) {
-        let Some(desk) = self.desks().get(&worker).cloned() else { return };
-        match desk.deliver(input) {
-            Aftermath::Nothing => {}
-            Aftermath::Announce(pod, node) => self.outlets.bound(pod, node),
-            Aftermath::Release(victims) => {
-                self.ledger.write(|ledger| ledger.release(&victims));
-                self.wake_all();
-            }
-            Aftermath::Forget(uid) => {
-                self.ledger.write(|ledger| ledger.forget(&uid));
-                self.wake_all();
-            }
-        }
-        if desk.is_done() {
+        let Some(in_flight) = self.desks().get(&worker).cloned() else { return };
+        self.apply(in_flight.ended(&input));
+        in_flight.tell(input);
+        if in_flight.is_done() {
             self.desks().remove(&worker);
         }
+    }
+
+    fn apply(&self, consequence: Consequence) {
+        match consequence {
+            Consequence::None => return,
+            Consequence::Bound(pod, node) => return self.outlets.bound(pod, node),
+            Consequence::BindEnded(uid, outcome) => self.ledger.write(|ledger| ledger.bind_ended(&uid, &outcome)),
+            Consequence::Forget(uid) => self.ledger.write(|ledger| ledger.forget(&uid)),
+            Consequence::Release(victims) => self.ledger.write(|ledger| ledger.release(&victims)),
+        }
+        // What came back may be what others waited for.
+        self.wake_all();
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Running>> {

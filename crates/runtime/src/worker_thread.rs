@@ -1,12 +1,13 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
 use super::handle::{WorkerHandle, WorkerState};
-use super::in_flight::{InFlight, Undone};
+use super::in_flight::InFlight;
 use super::mailbox::{Mail, Order};
 use super::shared::Shared;
 use super::shares::Share;
-use berth_core::io::{AttemptId, BindOutcome, BindRequest, Effect, EvictRequest, Input, NominateRequest};
+use berth_core::io::{BindRequest, Effect, EvictRequest, Input};
 use berth_core::ledger::LedgerAccess;
+use berth_core::model::Str;
 use berth_core::worker::{Next, Worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,6 +83,15 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
 
+/// What a step has brought into force and nobody will carry out: it is to be taken back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Undone {
+    /// Uids of pods whose assumption is to be undone.
+    pub(super) assumed: Vec<Str>,
+    /// Uids of victims that are not evicted after all.
+    pub(super) victims: Vec<Str>,
+}
+
 /// One incarnation of a worker.
 struct WorkerThread {
     shared: Arc<Shared>,
@@ -144,18 +154,11 @@ impl WorkerThread {
 
     /// One step; returns until when to wait if nothing comes.
     fn step(&mut self) -> Option<Instant> {
-        let undone: Vec<AttemptId> = self.inputs.iter().filter_map(gives_back).collect();
         self.worker.set_bind_window(self.window());
         let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
-        self.desk.digested(&undone);
-        // Whoever takes a nomination back has given up what was assumed with it; whoever evicts may have taken others back.
-        let given_up = self
-            .effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Nominate(NominateRequest { node: None, .. }) | Effect::Evict(_)));
         self.dispatch();
-        if given_up || !undone.is_empty() {
-            // Room came back: others may have waited for it.
+        if self.shared.ledger.take_freed() {
+            // What this step gave up may be what others wait for.
             self.shared.wake_all();
         }
         let unacknowledged = self.desk.unacknowledged();
@@ -211,18 +214,5 @@ impl WorkerThread {
         self.post.publish(snapshot);
         self.published = Some(now);
         None
-    }
-}
-
-/// The attempt whose room or victims an outcome gives back.
-fn gives_back(input: &Input) -> Option<AttemptId> {
-    match input {
-        Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. }
-        | Input::VolumesWritten { .. }
-        | Input::ExtenderAnswered { .. }
-        | Input::ExtenderRecovered => None,
-        Input::BindEnded { attempt, .. } | Input::EvictionEnded { attempt, .. } | Input::BindRevoked { attempt } => {
-            Some(*attempt)
-        }
     }
 }

@@ -158,6 +158,8 @@ pub struct LogGap;
 pub struct ChangeLog {
     entries: VecDeque<Change>,
     version: u64,
+    /// The version of the last change that gave capacity back.
+    freed: u64,
 }
 
 impl ChangeLog {
@@ -176,12 +178,20 @@ impl ChangeLog {
         Ok(self.entries.range(skip..).zip(cursor + 1..).map(|(change, version)| (version, change)))
     }
 
+    /// The version of the last change that gave capacity back on some node, 0 before the first: others may have waited for it.
+    pub fn freed(&self) -> u64 {
+        self.freed
+    }
+
     pub(super) fn push(&mut self, change: Change) -> u64 {
         if self.entries.len() == CHANGE_LOG_ENTRIES {
             self.entries.pop_front();
         }
-        self.entries.push_back(change);
         self.version += 1;
+        if matches!(change, Change::Freed { .. } | Change::NominationEnded { .. }) {
+            self.freed = self.version;
+        }
+        self.entries.push_back(change);
         self.version
     }
 }

@@ -31,6 +31,7 @@ mod nodes;
 mod nominations;
 mod object;
 mod order;
+mod outcomes;
 mod pods;
 mod pods_on_node;
 mod terms;

@@ -101,7 +101,7 @@ impl Story {
             }
             Some(_) => BindOutcome::Bound,
         };
-        self.bench.inputs.push(Input::BindEnded { attempt, outcome });
+        self.bench.tell(Input::BindEnded { attempt, outcome });
     }
 
     /// Evictions end: the pods are gone, or they are not, or nobody was asked to go.
@@ -124,7 +124,7 @@ impl Story {
                 Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done }
             }
         };
-        self.bench.inputs.push(input);
+        self.bench.tell(input);
     }
 
     fn some_pod(&mut self) -> String {

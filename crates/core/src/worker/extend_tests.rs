@@ -139,6 +139,11 @@ impl Bench {
         next
     }
 
+    pub(super) fn tell(&mut self, input: Input) {
+        self.worker.delivered(&input, &mut self.ledger.borrow_mut());
+        self.inputs.push(input);
+    }
+
     fn place_of(&self, extender: &str) -> usize {
         self.worker.profile().extenders.iter().position(|one| &*one.name == extender).unwrap()
     }

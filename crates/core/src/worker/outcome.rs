@@ -1,8 +1,9 @@
 use super::Worker;
 use crate::io::{AttemptId, BindOutcome, Effect, Input, Refusal};
-use crate::ledger::{Ledger, LedgerAccess, PodState};
-use crate::model::{Pod, Str, Time};
+use crate::ledger::{LedgerAccess, PodState};
+use crate::model::Time;
 use crate::queue::Ticket;
+use std::sync::Arc;
 
 impl Worker {
     pub(super) fn take_input(
@@ -21,9 +22,8 @@ impl Worker {
             }
             Input::BindRevoked { attempt } => {
                 if let Some(ticket) = self.end_binding(attempt) {
-                    ledger.write(|ledger| ledger.forget(&ticket.pod().uid));
                     self.give_back(ticket, ledger);
-                } else if !self.eviction_revoked(now, attempt, ledger) {
+                } else if !self.eviction_revoked(now, attempt) {
                     self.give_back_volumes(attempt, ledger, effects);
                 }
             }
@@ -61,20 +61,12 @@ impl Worker {
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) {
-        let uid = ticket.pod().uid.clone();
         match outcome {
             BindOutcome::Bound => {
                 self.totals.scheduled += 1;
                 self.queue.done(ticket);
             }
-            BindOutcome::PodGone => {
-                ledger.write(|ledger| ledger.delete_pod(&uid));
-                self.queue.done(ticket);
-            }
-            BindOutcome::BoundElsewhere { node: Some(node) } => {
-                ledger.write(|ledger| settle_elsewhere(ledger, &uid, &node));
-                self.queue.done(ticket);
-            }
+            BindOutcome::PodGone | BindOutcome::BoundElsewhere { node: Some(_) } => self.queue.done(ticket),
             BindOutcome::BoundElsewhere { node: None } => self.bind_failed(now, ticket, ledger),
             BindOutcome::Refused { message } => {
                 let text = format!("binding rejected: {message}");
@@ -85,30 +77,17 @@ impl Worker {
         }
     }
 
+    /// Puts the pod of a bind that came to nothing into backoff, as the ledger has it now: what changed while its ticket was
+    /// out was not taken up.
     pub(super) fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
         self.totals.errors += 1;
-        ledger.write(|ledger| {
-            ledger.forget(&ticket.pod().uid);
-            // What it was promised came to nothing: its refusal says so to everyone else.
-            ledger.nominate(&ticket.pod().uid, None);
+        let current = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
+            Some(PodState::Pending(pod)) if self.keeps(pod) => Some((pod.clone(), self.parked(ledger, pod, None))),
+            _ => None,
         });
-        let stays = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
-            Some(PodState::Pending(pod)) => self.keeps(pod),
-            _ => false,
-        });
-        if stays {
-            self.queue.failed(ticket, now);
-        } else {
-            self.queue.done(ticket);
-        }
+        let Some((pod, parked)) = current else { return self.queue.done(ticket) };
+        let changed = !Arc::ptr_eq(&ticket.pod().shape, &pod.shape);
+        self.queue.failed(ticket, now);
+        self.queue.update(pod, now, parked, changed);
     }
-}
-
-/// Counts a pod where the API server says it is, ahead of the watch.
-fn settle_elsewhere(ledger: &mut Ledger, uid: &str, node: &Str) {
-    let Some(PodState::Assumed { pod, .. }) = ledger.pod(uid) else {
-        return;
-    };
-    let seen = Pod { node_name: Some(node.clone()), ..(**pod).clone() };
-    ledger.apply_pod(seen);
 }

@@ -71,7 +71,7 @@ pub(super) struct Rounds {
     open: BTreeMap<AttemptId, Str>,
     gated: FxHashSet<Str>,
     /// The uids of the victims that each attempt asked for, until its answer is there.
-    asked: FxHashMap<AttemptId, Vec<Str>>,
+    pub(super) asked: FxHashMap<AttemptId, Vec<Str>>,
     /// Whether something was seen since the last look that may open a gate.
     stirred: bool,
     /// When how many pods were asked to go, within the window.
@@ -337,7 +337,7 @@ impl Worker {
         }));
     }
 
-    /// The evictions of an attempt ended. What was refused is nobody's victim any more.
+    /// The evictions of an attempt ended.
     pub(super) fn eviction_ended(
         &mut self,
         now: Time,
@@ -348,7 +348,7 @@ impl Worker {
     ) {
         self.rounds.asked.remove(&attempt);
         let uid = self.rounds.close(attempt);
-        let EvictionOutcome::Failed { message, left } = outcome else {
+        let EvictionOutcome::Failed { message, .. } = outcome else {
             if let Some(uid) = uid {
                 if let Some(history) = self.rounds.histories.get_mut(&uid) {
                     history.failures = 0;
@@ -358,7 +358,6 @@ impl Worker {
             return;
         };
         self.totals.preemption.failed += 1;
-        ledger.write(|ledger| ledger.release(&left));
         let Some(uid) = uid else { return };
         let failures = self.rounds.histories.get_mut(&uid).map_or(1, |history| {
             history.failures += 1;
@@ -378,9 +377,10 @@ impl Worker {
     }
 
     /// The evictions of an attempt were taken back before one was sent; says whether it was such an attempt.
-    pub(super) fn eviction_revoked(&mut self, now: Time, attempt: AttemptId, ledger: &impl LedgerAccess) -> bool {
-        let Some(asked) = self.rounds.asked.remove(&attempt) else { return false };
-        ledger.write(|ledger| ledger.release(&asked));
+    pub(super) fn eviction_revoked(&mut self, now: Time, attempt: AttemptId) -> bool {
+        if self.rounds.asked.remove(&attempt).is_none() {
+            return false;
+        }
         if let Some(uid) = self.rounds.close(attempt) {
             self.queue.open_failed(&uid, now, 0);
         }

@@ -165,6 +165,7 @@ impl Bench {
     }
 
     pub(super) fn tell(&mut self, worker: usize, input: Input) {
+        self.workers[worker].delivered(&input, &mut self.ledger.borrow_mut());
         self.inputs[worker].push(input);
     }
 

@@ -9,6 +9,28 @@ use std::cell::RefCell;
 
 const GIB: i64 = 1 << 30;
 
+impl Worker {
+    /// Changes the ledger as the runtime does when it delivers `input`, before this worker hears of it.
+    pub(super) fn delivered(&self, input: &Input, ledger: &mut Ledger) {
+        match input {
+            Input::BindEnded { attempt, outcome } => {
+                if let Some(binding) = self.binding.get(attempt) {
+                    ledger.bind_ended(&binding.ticket.pod().uid, outcome);
+                }
+            }
+            Input::BindRevoked { attempt } => {
+                if let Some(binding) = self.binding.get(attempt) {
+                    ledger.forget(&binding.ticket.pod().uid);
+                } else if let Some(victims) = self.rounds.asked.get(attempt) {
+                    ledger.release(victims);
+                }
+            }
+            Input::EvictionEnded { outcome, .. } => ledger.eviction_ended(outcome),
+            Input::VolumesWritten { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered => {}
+        }
+    }
+}
+
 /// A ledger, workers on it, and binds that end when the test says so.
 struct Bench {
     ledger: RefCell<Ledger>,
@@ -70,7 +92,12 @@ impl Bench {
         if outcome == BindOutcome::Bound {
             self.pod(Pod { node_name: Some(node), ..(*pod).clone() });
         }
-        self.inputs[worker].push(Input::BindEnded { attempt, outcome });
+        self.tell(worker, Input::BindEnded { attempt, outcome });
+    }
+
+    fn tell(&mut self, worker: usize, input: Input) {
+        self.workers[worker].delivered(&input, &mut self.ledger.borrow_mut());
+        self.inputs[worker].push(input);
     }
 
     fn counts(&self, worker: usize) -> crate::queue::Counts {
@@ -160,7 +187,7 @@ fn a_revoked_bind_goes_back_and_a_late_answer_is_dropped() {
     bench.pod(pod("p", shape_of(600, 0)));
     bench.settle(0);
     let (_, attempt, ..) = bench.binds.remove(0);
-    bench.inputs[0].push(Input::BindRevoked { attempt });
+    bench.tell(0, Input::BindRevoked { attempt });
     bench.settle(0);
     assert_eq!(bench.binds.len(), 1, "decided anew");
     bench.inputs[0].push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });

@@ -213,6 +213,7 @@ impl Worker {
         let pod = one.ticket.pod().clone();
         effects.push(Effect::Nominate(NominateRequest { pod: pod.clone(), node: None }));
         effects.push(Effect::Refuse(Refusal::failed(pod, format!("{PLUGIN}{text}"))));
+        ledger.write(|ledger| ledger.give_up(&one.ticket.pod().uid));
         self.bind_failed(now, one.ticket, ledger);
     }
 

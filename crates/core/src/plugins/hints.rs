@@ -165,7 +165,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
             }
         }
         // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
-        Change::PlacedPod { .. } | Change::Regrouped { .. } => {
+        Change::PodPlaced { .. } | Change::Regrouped { .. } => {
             add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
         }
         Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
@@ -184,7 +184,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
         | Change::Confirmed { .. }
-        | Change::PodGone { .. } => {}
+        | Change::PodDeleted { .. } => {}
     }
     helped
 }

@@ -113,7 +113,9 @@ impl Worker {
                 }
             }
             // Others' pods are most of what a worker reads: they cost no lookup.
-            Change::PodGone { pod } if self.profile().serves(&pod.scheduler_name) => drop(self.queue.remove(&pod.uid)),
+            Change::PodDeleted { pod } if self.profile().serves(&pod.scheduler_name) => {
+                drop(self.queue.remove(&pod.uid))
+            }
             Change::BoundElsewhere { pod, node } if self.profile().serves(&pod.scheduler_name) => {
                 self.queue.remove(&pod.uid);
                 self.note_foreign_bind(now, pod, node);
@@ -128,12 +130,12 @@ impl Worker {
                 return relabelled;
             }
             Change::Node { .. }
-            | Change::PodGone { .. }
+            | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
             | Change::DeviceClass { .. }
             | Change::Budget { .. }
             | Change::Confirmed { .. }
-            | Change::PlacedPod { .. }
+            | Change::PodPlaced { .. }
             | Change::Freed { .. }
             | Change::Resized { .. }
             | Change::Regrouped { .. }

@@ -84,7 +84,7 @@ impl VolumeWaits {
             // One of them may have been taken back.
             Change::PodPending { before: None, .. }
             | Change::Volume(_)
-            | Change::PodGone { .. }
+            | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
             | Change::Confirmed { .. }
             | Change::Regrouped { .. } => true,

@@ -3,10 +3,9 @@ use crate::model::{Attachable, CsiNode, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Who attaches a volume to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// A placed pod that mounts it.
+    /// A placed pod that mounts the volume.
     Pod,
     /// A VolumeAttachment.
     Object,
@@ -16,7 +15,7 @@ pub(super) enum By {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Slot {
     driver: Str,
-    /// The most volumes it can attach there, where there is a limit.
+    /// The most volumes that the driver can attach there, where there is a limit.
     limit: Option<i64>,
     /// Distinct volumes that are attached there.
     used: i64,
@@ -37,25 +36,21 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// How many more volumes of `driver` the node can attach; `None` where there is no limit.
     #[inline]
-    pub(super) fn room(&self, node: NodeId, driver: &str) -> Option<i64> {
+    pub(super) fn free(&self, node: NodeId, driver: &str) -> Option<i64> {
         let slots = self.rows.get(node.index())?;
         let slot = slots.iter().find(|slot| *slot.driver == *driver)?;
         slot.limit.map(|limit| limit - slot.used)
     }
 
-    /// The nodes with pods that mount `volume`.
     pub(super) fn by_pods(&self, volume: &Attachable) -> Option<&CountsByNode> {
         self.volumes.get(volume).map(|places| &places.pods)
     }
 
-    /// Whether `volume` is attached to the node, by a pod or by an object.
     pub(super) fn is_on(&self, volume: &Attachable, node: NodeId) -> bool {
         self.volumes.get(volume).is_some_and(|places| places.on(node))
     }
 
-    /// Whether an object attaches `volume` to the node.
     pub(super) fn has_object(&self, volume: &Attachable, node: NodeId) -> bool {
         self.volumes.get(volume).is_some_and(|places| places.objects.on(node) > 0)
     }
@@ -82,7 +77,7 @@ impl Attached {
         }
         if was_there && !is_there {
             self.slot(node, &volume.driver).used -= 1;
-            self.tidy(node);
+            self.drop_unused(node);
         }
     }
 
@@ -96,10 +91,9 @@ impl Attached {
                 self.slot(node, driver).limit = Some(i64::from(*limit));
             }
         }
-        self.tidy(node);
+        self.drop_unused(node);
     }
 
-    /// Whether both count alike, for audits.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         let rows = self.rows.len().max(other.rows.len());
         let sorted = |table: &Self, row: usize| {
@@ -126,7 +120,7 @@ impl Attached {
         &mut row[at]
     }
 
-    fn tidy(&mut self, node: NodeId) {
+    fn drop_unused(&mut self, node: NodeId) {
         self.row(node).retain(|slot| slot.limit.is_some() || slot.used != 0);
     }
 }

@@ -8,7 +8,7 @@ impl Ledger {
         for row in 0..self.nodes.rows() {
             let node = NodeId::new(row as u32);
             if self.nodes.present[row] {
-                naive.seat(self.nodes.name(node), node, true);
+                naive.set_node(self.nodes.name(node), node, true);
             }
         }
         #[allow(clippy::iter_over_hash_type, reason = "what is compared does not depend on the order")]

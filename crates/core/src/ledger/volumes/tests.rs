@@ -45,7 +45,7 @@ enum Event {
     NoAttachment(u8),
     Node(u8),
     NoNode(u8),
-    PlacedPod {
+    Placed {
         at: u8,
         node: u8,
         claims: [u8; 2],
@@ -66,39 +66,42 @@ enum Event {
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let few = || 0..4_u8;
-    let event =
-        prop_oneof![
-            (few(), 0..2_u8, 0..6_u8, 0..3_u8, any::<bool>()).prop_map(|(at, class, of, version, csi)| Event::Volume {
-                at,
-                class,
-                of,
-                version,
-                csi
-            }),
-            few().prop_map(Event::NoVolume),
-            (few(), 0..2_u8, 0..6_u8, 0..3_u8, 0..4_u8).prop_map(|(at, class, to, version, selected)| Event::Claim {
-                at,
-                class,
-                to,
-                version,
-                selected
-            }),
-            few().prop_map(Event::NoClaim),
-            (0..2_u8, 0..4_u8).prop_map(|(at, provisioner)| Event::Class { at, provisioner }),
-            (0..2_u8).prop_map(Event::NoClass),
-            (0..3_u8, 0..4_u8).prop_map(|(at, limit)| Event::CsiNode { at, limit }),
-            (0..3_u8).prop_map(Event::NoCsiNode),
-            (few(), few(), 0..3_u8).prop_map(|(at, of, node)| Event::Attachment { at, of, node }),
-            few().prop_map(Event::NoAttachment),
-            (0..3_u8).prop_map(Event::Node),
-            (0..3_u8).prop_map(Event::NoNode),
-            (few(), 0..3_u8, [few(), few()], any::<bool>())
-                .prop_map(|(at, node, claims, ephemeral)| Event::PlacedPod { at, node, claims, ephemeral }),
-            (few(), [few(), few()]).prop_map(|(at, claims)| Event::Pending { at, claims }),
-            few().prop_map(Event::NoPod),
-            (few(), any::<bool>()).prop_map(|(at, bind)| Event::Decide { at, bind }),
-            few().prop_map(Event::Forget),
-        ];
+    let event = prop_oneof![
+        (few(), 0..2_u8, 0..6_u8, 0..3_u8, any::<bool>()).prop_map(|(at, class, of, version, csi)| Event::Volume {
+            at,
+            class,
+            of,
+            version,
+            csi
+        }),
+        few().prop_map(Event::NoVolume),
+        (few(), 0..2_u8, 0..6_u8, 0..3_u8, 0..4_u8).prop_map(|(at, class, to, version, selected)| Event::Claim {
+            at,
+            class,
+            to,
+            version,
+            selected
+        }),
+        few().prop_map(Event::NoClaim),
+        (0..2_u8, 0..4_u8).prop_map(|(at, provisioner)| Event::Class { at, provisioner }),
+        (0..2_u8).prop_map(Event::NoClass),
+        (0..3_u8, 0..4_u8).prop_map(|(at, limit)| Event::CsiNode { at, limit }),
+        (0..3_u8).prop_map(Event::NoCsiNode),
+        (few(), few(), 0..3_u8).prop_map(|(at, of, node)| Event::Attachment { at, of, node }),
+        few().prop_map(Event::NoAttachment),
+        (0..3_u8).prop_map(Event::Node),
+        (0..3_u8).prop_map(Event::NoNode),
+        (few(), 0..3_u8, [few(), few()], any::<bool>()).prop_map(|(at, node, claims, ephemeral)| Event::Placed {
+            at,
+            node,
+            claims,
+            ephemeral
+        }),
+        (few(), [few(), few()]).prop_map(|(at, claims)| Event::Pending { at, claims }),
+        few().prop_map(Event::NoPod),
+        (few(), any::<bool>()).prop_map(|(at, bind)| Event::Decide { at, bind }),
+        few().prop_map(Event::Forget),
+    ];
     prop::collection::vec(event, 1..60)
 }
 
@@ -169,7 +172,7 @@ fn apply_object(ledger: &mut Ledger, event: &Event) {
 
 fn apply_pod(ledger: &mut Ledger, event: &Event) {
     match *event {
-        Event::PlacedPod { at, node, claims, ephemeral } => {
+        Event::Placed { at, node, claims, ephemeral } => {
             ledger.apply_pod(on(&format!("n{node}"), mounted(at, claims, ephemeral)));
         }
         Event::Pending { at, claims } => {

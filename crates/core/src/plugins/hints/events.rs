@@ -109,7 +109,7 @@ impl WakeEvent {
             Self::PodWithPortsGone => {
                 vec![Change::Freed { node, usage: Arc::new(with_port()), match_class: match_class() }]
             }
-            Self::PodPlaced => vec![Change::PlacedPod { node, match_class: match_class() }],
+            Self::PodPlaced => vec![Change::PodPlaced { node, match_class: match_class() }],
             Self::PodShrunk => {
                 vec![Change::Resized { node, before: Arc::new(with_cpu()), after: Arc::default() }]
             }
@@ -129,7 +129,7 @@ impl WakeEvent {
             }
             Self::CsiNode => volumes(&[
                 VolumeChange::CsiNodeAdded,
-                VolumeChange::CsiNodeGone,
+                VolumeChange::CsiNodeDeleted,
                 VolumeChange::CsiNodeUpdated { raised: true, migrated: false },
             ]),
             Self::Capacity => volumes(&[VolumeChange::CapacityGrew]),

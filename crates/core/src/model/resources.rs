@@ -1,17 +1,17 @@
 use super::Str;
 use smallvec::SmallVec;
 
-/// An amount of each resource: what a pod asks for, or what a node offers.
+/// An amount of each resource: what a pod requests, or what a node offers.
 ///
 /// Amounts are never negative. Scalars are extended resources, huge pages, `kubernetes.io/` resources and attachable
 /// volumes, sorted by name; a scalar that is named with amount 0 stays in the list, as upstream keeps its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Requests {
-    /// CPU in thousandths of a core.
+    /// In thousandths of a core.
     pub milli_cpu: i64,
-    /// Memory in bytes.
+    /// In bytes.
     pub memory: i64,
-    /// Ephemeral storage in bytes.
+    /// In bytes.
     pub ephemeral_storage: i64,
     /// Whole units of each scalar resource, sorted by name.
     pub scalars: SmallVec<[(Str, i64); 1]>,
@@ -68,4 +68,12 @@ pub fn is_scalar_resource(name: &str) -> bool {
     } else {
         !name.starts_with("requests.")
     }
+}
+
+/// As far as it makes devices available as an extended resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceClass {
+    pub name: Str,
+    /// `spec.extendedResourceName`.
+    pub extended_resource: Option<Str>,
 }

@@ -57,9 +57,7 @@ pub enum Change {
         node: Str,
     },
     /// A pod that was assumed is seen bound to the node it was assumed on.
-    Confirmed {
-        uid: Str,
-    },
+    Confirmed,
     /// A pending or assumed pod was deleted or has finished.
     PodDeleted {
         pod: Arc<Pod>,
@@ -100,13 +98,9 @@ pub enum Change {
         priority: i32,
     },
     /// A Service, or a controller that default spreading goes by, was added, changed or deleted.
-    Workload {
-        namespace: Str,
-    },
+    Workload,
     Volume(VolumeChange),
-    DeviceClass {
-        name: Str,
-    },
+    DeviceClass,
     Budget {
         /// Whether the budget may now allow an eviction that it did not allow before.
         loosened: bool,
@@ -199,7 +193,7 @@ impl ChangeLog {
         Ok(self.entries.range(skip..).zip(cursor + 1..).map(|(change, version)| (version, change)))
     }
 
-    /// Only [`super::Ledger::record`] may call this: a row carries the version of its last change.
+    /// Only `Ledger::record` may call this: a row carries the version of its last change.
     pub(super) fn push(&mut self, change: Change) -> u64 {
         if self.entries.len() == CHANGE_LOG_ENTRIES {
             self.entries.pop_front();

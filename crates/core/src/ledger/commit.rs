@@ -120,6 +120,6 @@ impl Ledger {
         }
         self.free_pod(uid);
         self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
-        self.record_pending(pod, None);
+        self.record_pending(&pod, None);
     }
 }

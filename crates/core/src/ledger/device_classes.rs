@@ -59,15 +59,14 @@ impl Ledger {
     }
 
     pub fn apply_device_class(&mut self, class: DeviceClass) {
-        let name = class.name.clone();
         if self.device_classes.insert(class) {
-            self.record(None, Change::DeviceClass { name });
+            self.record(None, Change::DeviceClass);
         }
     }
 
     pub fn delete_device_class(&mut self, name: &str) {
         if self.device_classes.remove(name) {
-            self.record(None, Change::DeviceClass { name: name.into() });
+            self.record(None, Change::DeviceClass);
         }
     }
 

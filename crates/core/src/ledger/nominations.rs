@@ -122,7 +122,7 @@ impl Ledger {
         self.nominations.decide(&before, node.clone());
         let pod = Arc::new(Pod { nominated_node: node, ..Pod::clone(&before) });
         self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
-        self.record_pending(pod.clone(), Some(before));
+        self.record_pending(&pod, Some(before));
         Some(pod)
     }
 }

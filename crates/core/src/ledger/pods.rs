@@ -95,7 +95,8 @@ impl Ledger {
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
             Some(PodState::Assumed { pod: known, placed, .. }) => {
-                let (node, before) = (placed.node, std::mem::replace(known, pod.clone()));
+                let node = placed.node;
+                let before = std::mem::replace(known, pod.clone());
                 self.replace_assumed(node, &before, &pod);
                 return;
             }
@@ -107,7 +108,7 @@ impl Ledger {
                 None
             }
         };
-        self.record_pending(pod, before);
+        self.record_pending(&pod, before);
     }
 
     /// An assumed pod changed: its bind is under way and only evidence ends that, but what it takes follows the object.
@@ -121,7 +122,7 @@ impl Ledger {
         let seen = Arc::new(PlacedPod::of(now, node, fresh));
         if let Some(PodState::Assumed { placed, .. }) = self.pods.states.get_mut(&now.uid) {
             let old = std::mem::replace(placed, seen.clone());
-            self.regroup(node, old.match_class.clone(), seen.match_class.clone());
+            self.regroup(node, &old.match_class, &seen.match_class);
             self.pods_on_node.replace(&seen);
         }
     }
@@ -135,26 +136,26 @@ impl Ledger {
         self.record(Some(node), Change::Resized { node, before, after });
     }
 
-    fn regroup(&mut self, node: NodeId, before: Arc<MatchClass>, after: Arc<MatchClass>) {
-        if Arc::ptr_eq(&before, &after) {
+    fn regroup(&mut self, node: NodeId, before: &Arc<MatchClass>, after: &Arc<MatchClass>) {
+        if Arc::ptr_eq(before, after) {
             return;
         }
-        self.match_classes.remove(&before, node);
-        self.match_classes.add(&after, node);
+        self.match_classes.remove(before, node);
+        self.match_classes.add(after, node);
         let version = self.record(None, Change::Regrouped { node, before: before.clone(), after: after.clone() });
-        self.terms.remove(&before, node, version);
-        self.terms.add(&after, node, version);
+        self.terms.remove(before, node, version);
+        self.terms.add(after, node, version);
     }
 
     /// Moves the nomination of a pending pod from where `before` has it to where `pod` has it, and records the change.
-    pub(super) fn record_pending(&mut self, pod: Arc<Pod>, before: Option<Arc<Pod>>) {
+    pub(super) fn record_pending(&mut self, pod: &Arc<Pod>, before: Option<Arc<Pod>>) {
         if let Some(before) = before.as_deref().filter(|before| before.nominated_node.is_some()) {
             let moved = before.nominated_node != pod.nominated_node || before.priority != pod.priority;
             // A nominated pod of another shape may keep less from others.
             self.end_nomination(before, moved || !Arc::ptr_eq(&before.shape, &pod.shape));
         }
         let version = self.record(None, Change::PodPending { pod: pod.clone(), before });
-        self.nominations.add(&pod, version);
+        self.nominations.add(pod, version);
     }
 
     /// Drops the nomination of `pod`, if it has one; says whether it had. `frees` says whether that may let other pods in:
@@ -208,7 +209,7 @@ impl Ledger {
             _ => return,
         };
         self.pods.states.insert(pod.uid.clone(), PodState::Bound(placed));
-        self.record(None, Change::Confirmed { uid: pod.uid.clone() });
+        self.record(None, Change::Confirmed);
         self.release_volumes(&pod.uid, writes.as_ref());
         self.update_bound(pod, node);
     }
@@ -223,7 +224,7 @@ impl Ledger {
         let old = std::mem::replace(known, seen.clone());
         self.pods_on_node.replace(&seen);
         self.resize(node, old.usage.clone(), seen.usage.clone());
-        self.regroup(node, old.match_class.clone(), seen.match_class.clone());
+        self.regroup(node, &old.match_class, &seen.match_class);
     }
 
     pub fn delete_pod(&mut self, uid: &str) {

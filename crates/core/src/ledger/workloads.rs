@@ -118,7 +118,7 @@ impl Ledger {
     }
 
     fn workload_changed(&mut self, namespace: &str) {
-        let version = self.record(None, Change::Workload { namespace: namespace.into() });
+        let version = self.record(None, Change::Workload);
         let emptied = self.workloads.get_mut(namespace).is_some_and(|workloads| {
             workloads.version = version;
             workloads.is_empty()

@@ -177,13 +177,13 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
         Change::Namespace { .. } => add(&[InterPodAffinity]),
         Change::Volume(change) => add(super::volumes::helped_by(change)),
-        Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
+        Change::Workload => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
-        | Change::DeviceClass { .. }
+        | Change::DeviceClass
         | Change::Budget { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
-        | Change::Confirmed { .. }
+        | Change::Confirmed
         | Change::PodDeleted { .. } => {}
     }
     helped

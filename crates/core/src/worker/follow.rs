@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn moves_claims(change: &Change, ledger: &Ledger) -> bool {
     let listing = NodeAspects::ADDED | NodeAspects::ALLOCATABLE | NodeAspects::LABELS | NodeAspects::REMOVED;
     match change {
-        Change::DeviceClass { .. } => true,
+        Change::DeviceClass => true,
         Change::Node { aspects, .. } => !ledger.device_classes().is_empty() && aspects.intersects(listing),
         _ => false,
     }
@@ -132,14 +132,14 @@ impl Worker {
             Change::Node { .. }
             | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
-            | Change::DeviceClass { .. }
+            | Change::DeviceClass
             | Change::Budget { .. }
-            | Change::Confirmed { .. }
+            | Change::Confirmed
             | Change::PodPlaced { .. }
             | Change::Freed { .. }
             | Change::Resized { .. }
             | Change::Regrouped { .. }
-            | Change::Workload { .. }
+            | Change::Workload
             | Change::Volume(_)
             | Change::NominationEnded { .. } => {}
         }

@@ -86,7 +86,7 @@ impl VolumeWaits {
             | Change::Volume(_)
             | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
-            | Change::Confirmed { .. }
+            | Change::Confirmed
             | Change::Regrouped { .. } => true,
             Change::Node { aspects, .. } => {
                 aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED)

@@ -226,7 +226,7 @@ impl Ledger {
         if self.volumes.assumed == expected {
             return Ok(());
         }
-        let none = if expected.is_empty() { " (no assumed pod holds any)" } else { "" };
-        Err(format!("assumed of volumes {:?}, the assumed pods hold {expected:?}{none}", self.volumes.assumed))
+        let none = if expected.is_empty() { " (no assumed pod has any)" } else { "" };
+        Err(format!("assumed of volumes {:?}, the assumed pods have {expected:?}{none}", self.volumes.assumed))
     }
 }

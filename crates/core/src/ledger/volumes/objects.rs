@@ -185,7 +185,8 @@ impl VolumeTable {
     }
 
     fn set_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> Option<Arc<PersistentVolumeClaim>> {
-        let (key, volume) = (claim.key.clone(), claim.volume.clone());
+        let key = claim.key.clone();
+        let volume = claim.volume.clone();
         let before = self.claims.insert(key.clone(), claim);
         let old_volume = before.as_ref().and_then(|before| before.volume.clone());
         if old_volume != volume {
@@ -463,7 +464,8 @@ impl Ledger {
         if self.volumes.attachments.get(&attachment.name).is_some_and(|known| known.object == attachment) {
             return;
         }
-        let (name, node) = (attachment.name.clone(), self.nodes.find(&attachment.node));
+        let name = attachment.name.clone();
+        let node = self.nodes.find(&attachment.node);
         self.volumes.set_attachment(attachment);
         self.volumes.place_attachment(&name, node);
         self.volumes_changed(VolumeChange::Attached);

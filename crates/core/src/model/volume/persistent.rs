@@ -39,7 +39,7 @@ pub struct Migration {
     pub affinity: Result<Option<VolumeAffinity>, Str>,
 }
 
-/// As far as it counts against attach limits.
+/// What a volume is made of, as far as it counts against attach limits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum VolumeSource {
     /// No CSI driver attaches the volume.

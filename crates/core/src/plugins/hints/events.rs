@@ -121,7 +121,7 @@ impl WakeEvent {
             Self::NodeLabels => of_node(NodeAspects::LABELS),
             Self::NodeDeclared => of_node(NodeAspects::DECLARED),
             Self::Namespace => vec![Change::Namespace { name: "".into() }],
-            Self::Workload => vec![Change::Workload { namespace: "".into() }],
+            Self::Workload => vec![Change::Workload],
             Self::Claim => Vec::new(),
             Self::Volume => volumes(&[VolumeChange::VolumeAdded, VolumeChange::VolumeUpdated { zones: true }]),
             Self::Class => {

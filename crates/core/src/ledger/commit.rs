@@ -88,7 +88,7 @@ impl Ledger {
         if was_nominated && !elsewhere {
             self.nominations.touch(version);
         }
-        self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
+        self.volumes.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
         let uid = current.uid.clone();
         let waits = volumes.is_some();
         self.set_state(uid, PodState::Assumed { pod: current, placed, volumes: volumes.clone(), waits });

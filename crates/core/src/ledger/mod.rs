@@ -159,6 +159,10 @@ impl Ledger {
         &self.images
     }
 
+    pub fn volumes(&self) -> &VolumeTable {
+        &self.volumes
+    }
+
     /// What other pods see of placed pods, and on which nodes those are.
     pub fn match_classes(&self) -> &MatchClassTable {
         &self.match_classes

@@ -115,8 +115,8 @@ impl Ledger {
     fn replace_assumed(&mut self, node: NodeId, before: &Pod, now: &Pod) {
         self.resize(node, before.usage.clone(), now.usage.clone());
         if before.volumes != now.volumes {
-            self.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
-            self.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
+            self.volumes.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
+            self.volumes.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
         }
         let fresh = self.match_classes.intern(MatchClass::of(now));
         let seen = Arc::new(PlacedPod::of(now, node, fresh));
@@ -198,7 +198,7 @@ impl Ledger {
         let match_class = self.match_classes.intern(MatchClass::of(pod));
         let placed = Arc::new(PlacedPod::of(pod, node, match_class));
         self.place(&placed);
-        self.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
+        self.volumes.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
         self.pods.insert(pod.uid.clone(), PodState::Bound(placed));
     }
 
@@ -277,7 +277,7 @@ impl Ledger {
         };
         self.evictions.drop_victim(uid);
         let PlacedPod { node, usage, match_class, .. } = &*placed;
-        self.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
+        self.volumes.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
         self.nodes.take(*node, usage, -1);
         self.match_classes.remove(match_class, *node);
         self.pods_on_node.remove(&placed);

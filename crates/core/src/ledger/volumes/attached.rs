@@ -1,4 +1,5 @@
 use super::super::{CountsByNode, NodeId};
+use super::VolumeTable;
 use crate::model::{Attachable, CsiNode, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -35,26 +36,31 @@ pub(super) struct Attached {
     volumes: FxHashMap<Attachable, Places>,
 }
 
-impl Attached {
+impl VolumeTable {
+    /// How many more volumes of `driver` the node can attach; `None` where there is no limit.
     #[inline]
-    pub(super) fn free(&self, node: NodeId, driver: &str) -> Option<i64> {
-        let slots = self.rows.get(node.index())?;
+    pub fn free_attachments(&self, node: NodeId, driver: &str) -> Option<i64> {
+        let slots = self.attached.rows.get(node.index())?;
         let slot = slots.iter().find(|slot| *slot.driver == *driver)?;
         slot.limit.map(|limit| limit - slot.used)
     }
 
-    pub(super) fn by_pods(&self, volume: &Attachable) -> Option<&CountsByNode> {
-        self.volumes.get(volume).map(|places| &places.pods)
+    pub fn mounted_on(&self, volume: &Attachable) -> Option<&CountsByNode> {
+        self.attached.volumes.get(volume).map(|places| &places.pods)
     }
 
-    pub(super) fn is_on(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.volumes.get(volume).is_some_and(|places| places.on(node))
+    /// Whether `volume` is attached to the node, by a pod or by an object.
+    pub fn is_attached(&self, volume: &Attachable, node: NodeId) -> bool {
+        self.attached.volumes.get(volume).is_some_and(|places| places.on(node))
     }
 
-    pub(super) fn has_object(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.volumes.get(volume).is_some_and(|places| places.objects.on(node) > 0)
+    /// Whether a VolumeAttachment attaches `volume` to the node: then it stays attached whatever pods are deleted.
+    pub fn has_attachment(&self, volume: &Attachable, node: NodeId) -> bool {
+        self.attached.volumes.get(volume).is_some_and(|places| places.objects.on(node) > 0)
     }
+}
 
+impl Attached {
     pub(super) fn add(&mut self, volume: &Attachable, node: NodeId, by: By) {
         if !self.volumes.contains_key(volume) {
             self.volumes.insert(volume.clone(), Places::default());

@@ -16,9 +16,7 @@ impl Ledger {
             match state {
                 PodState::Pending(_) => {}
                 PodState::Assumed { placed, .. } | PodState::Bound(placed) => {
-                    if let Some(volumes) = &placed.volumes {
-                        naive.mount(uid, &placed.key, volumes, placed.node);
-                    }
+                    naive.mount(uid, &placed.key, placed.volumes.as_ref(), placed.node);
                 }
             }
         }

@@ -22,25 +22,3 @@ pub use assumed::VolumePlan;
 pub(crate) use assumed::is_meant_for;
 pub use objects::VolumeTable;
 pub use uses::PlacedVolumes;
-
-use super::{Ledger, NodeId};
-use crate::model::{PodKey, PodVolumes, Str};
-use std::sync::Arc;
-
-impl Ledger {
-    pub fn volumes(&self) -> &VolumeTable {
-        &self.volumes
-    }
-
-    pub(super) fn mount(&mut self, uid: &Str, pod: &PodKey, volumes: Option<&Arc<PodVolumes>>, node: NodeId) {
-        if let Some(volumes) = volumes {
-            self.volumes.mount(uid, pod, volumes, node);
-        }
-    }
-
-    pub(super) fn unmount(&mut self, uid: &str, pod: &PodKey, volumes: Option<&Arc<PodVolumes>>, node: NodeId) {
-        if let Some(volumes) = volumes {
-            self.volumes.unmount(uid, pod, volumes, node);
-        }
-    }
-}

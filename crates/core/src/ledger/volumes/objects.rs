@@ -1,4 +1,4 @@
-use super::super::{Change, CountsByNode, Ledger, NodeId, VolumeChange, parts, unseen};
+use super::super::{Change, Ledger, NodeId, VolumeChange, parts, unseen};
 use super::assumed::Assumptions;
 use super::attached::{Attached, By};
 use super::uses::Uses;
@@ -72,26 +72,6 @@ impl VolumeTable {
     /// The CSIStorageCapacities of `class` in the order of their names.
     pub fn capacities(&self, class: &str) -> impl Iterator<Item = &CsiStorageCapacity> {
         self.capacities.get(class).into_iter().flat_map(BTreeMap::values)
-    }
-
-    /// How many more volumes of `driver` the node can attach; `None` where there is no limit.
-    #[inline]
-    pub fn free_attachments(&self, node: NodeId, driver: &str) -> Option<i64> {
-        self.attached.free(node, driver)
-    }
-
-    pub fn mounted_on(&self, volume: &Attachable) -> Option<&CountsByNode> {
-        self.attached.by_pods(volume)
-    }
-
-    /// Whether `volume` is attached to the node, by a pod or by an object.
-    pub fn is_attached(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.attached.is_on(volume, node)
-    }
-
-    /// Whether a VolumeAttachment attaches `volume` to the node: then it stays attached whatever pods are deleted.
-    pub fn has_attachment(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.attached.has_object(volume, node)
     }
 
     /// What a claim counts as against attach limits: its volume, or while it is unbound a volume of its own, of its class's

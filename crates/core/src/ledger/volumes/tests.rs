@@ -1,7 +1,8 @@
-use super::*;
 use crate::cycle::{Decision, Scheduler};
-use crate::ledger::PodState;
-use crate::model::{CsiNode, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, StorageClass, VolumeAttachment};
+use crate::ledger::{Ledger, PodState};
+use crate::model::{
+    CsiNode, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, StorageClass, Str, VolumeAttachment,
+};
 use crate::profile::CompiledProfile;
 use crate::volume_testing::{
     claim, csi, csi_node, mounting, named, node_in, on, only_in, reference, volume, waiting_class,

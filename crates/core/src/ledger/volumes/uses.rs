@@ -57,7 +57,14 @@ impl VolumeTable {
         self.uses.pods.get(&node).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn mount(&mut self, uid: &Str, pod: &PodKey, volumes: &Arc<PodVolumes>, node: NodeId) {
+    pub(in crate::ledger) fn mount(
+        &mut self,
+        uid: &Str,
+        pod: &PodKey,
+        volumes: Option<&Arc<PodVolumes>>,
+        node: NodeId,
+    ) {
+        let Some(volumes) = volumes else { return };
         let placed = PlacedVolumes { uid: uid.clone(), pod: pod.clone(), volumes: volumes.clone() };
         self.uses.pods.entry(node).or_default().push(placed);
         for (claim, ephemeral) in volumes.claims(&pod.namespace, &pod.name) {
@@ -82,7 +89,14 @@ impl VolumeTable {
         }
     }
 
-    pub(super) fn unmount(&mut self, uid: &str, pod: &PodKey, volumes: &Arc<PodVolumes>, node: NodeId) {
+    pub(in crate::ledger) fn unmount(
+        &mut self,
+        uid: &str,
+        pod: &PodKey,
+        volumes: Option<&Arc<PodVolumes>>,
+        node: NodeId,
+    ) {
+        let Some(volumes) = volumes else { return };
         if let Some(pods) = self.uses.pods.get_mut(&node) {
             if let Some(at) = pods.iter().position(|placed| *placed.uid == *uid) {
                 pods.swap_remove(at);

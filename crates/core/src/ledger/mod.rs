@@ -104,7 +104,6 @@ pub struct Ledger {
     own_schedulers: Arc<[Str]>,
     volumes: VolumeTable,
     namespaces: FxHashMap<Str, Labels>,
-    namespaces_version: u64,
     workloads: WorkloadTable,
     node_labels_version: u64,
     node_taints_version: u64,
@@ -203,11 +202,6 @@ impl Ledger {
         self.namespaces.get(name)
     }
 
-    /// The version at which a namespace last changed.
-    pub fn namespaces_version(&self) -> u64 {
-        self.namespaces_version
-    }
-
     pub fn apply_namespace(&mut self, namespace: Namespace) {
         if self.namespaces.get(&namespace.name) == Some(&namespace.labels) {
             return;
@@ -229,8 +223,8 @@ impl Ledger {
     }
 
     fn namespace_changed(&mut self, name: Str) {
-        self.namespaces_version = self.record(None, Change::Namespace { name });
-        self.terms.touch(self.namespaces_version);
+        let version = self.record(None, Change::Namespace { name });
+        self.terms.touch(version);
     }
 }
 

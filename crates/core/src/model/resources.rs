@@ -35,26 +35,6 @@ impl Requests {
     pub fn is_empty(&self) -> bool {
         self.milli_cpu == 0 && self.memory == 0 && self.ephemeral_storage == 0 && self.scalars.is_empty()
     }
-
-    /// Adds `other`, amount by amount; sums stop at the largest `i64`.
-    pub fn add(&mut self, other: &Self) {
-        self.merge(other, i64::saturating_add);
-    }
-
-    /// Raises each amount to that of `other` where that is larger.
-    pub fn raise_to(&mut self, other: &Self) {
-        self.merge(other, i64::max);
-    }
-
-    fn merge(&mut self, other: &Self, combine: impl Fn(i64, i64) -> i64) {
-        self.milli_cpu = combine(self.milli_cpu, other.milli_cpu);
-        self.memory = combine(self.memory, other.memory);
-        self.ephemeral_storage = combine(self.ephemeral_storage, other.ephemeral_storage);
-        for (name, amount) in &other.scalars {
-            let own = self.scalar(name).unwrap_or(0);
-            self.set_scalar(name.clone(), combine(own, *amount));
-        }
-    }
 }
 
 /// Whether upstream counts the resource `name` as a scalar: extended, huge page, `kubernetes.io/` or attachable volume.

@@ -9,10 +9,6 @@ pub struct Time(u64);
 impl Time {
     pub const ZERO: Self = Self(0);
 
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The backoff after `count` failures in a row: it doubles from the initial to the longest.
 ///
 /// After `calculateBackoffDuration` in `pkg/scheduler/backend/queue/backoff_queue.go`.
-pub fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
+pub(super) fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
     if count == 0 || times.max_backoff.is_zero() {
         return Duration::ZERO;
     }
@@ -14,7 +14,7 @@ pub fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
 }
 
 /// Whether a backoff that ends at `expires` (a whole second) still runs: upstream looks once a second, and equality counts.
-pub fn is_backing_off(expires: Time, now: Time) -> bool {
+pub(super) fn is_backing_off(expires: Time, now: Time) -> bool {
     expires != Time::ZERO && expires >= now.floor_to_second()
 }
 

@@ -24,7 +24,6 @@ pub struct Entry {
     pub(super) part: Part,
     /// When the pod last (re)entered the queue; moving between the parts does not change it.
     pub(super) since: Time,
-    pub(super) first_seen: Time,
     /// Unique and rising: it decides between entries that are otherwise equal in order.
     pub(super) arrival: u64,
     pub(super) attempts: u32,
@@ -61,7 +60,6 @@ impl Entry {
             pod,
             part: Part::Active,
             since: now,
-            first_seen: now,
             arrival,
             attempts: 0,
             unschedulable_count: 0,
@@ -77,13 +75,9 @@ impl Entry {
         &self.pod
     }
 
-    pub fn attempts(&self) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn attempts(&self) -> u32 {
         self.attempts
-    }
-
-    /// When this worker first saw the pod.
-    pub fn first_seen(&self) -> Time {
-        self.first_seen
     }
 
     /// The plugins that refused the pod last.
@@ -136,15 +130,5 @@ pub struct Ticket(pub(super) Entry);
 impl Ticket {
     pub fn pod(&self) -> &Arc<Pod> {
         &self.0.pod
-    }
-
-    /// This attempt included.
-    pub fn attempts(&self) -> u32 {
-        self.0.attempts
-    }
-
-    /// When this worker first saw the pod.
-    pub fn first_seen(&self) -> Time {
-        self.0.first_seen
     }
 }

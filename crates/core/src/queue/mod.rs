@@ -21,13 +21,13 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
-pub use backoff::{backoff_duration, is_backing_off};
 pub use entry::{Entry, Ticket};
 
 use crate::cycle::Diagnosis;
 use crate::model::{Pod, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
+use backoff::{backoff_duration, is_backing_off};
 use deferred::Deferred;
 use entry::{ActiveKey, BackoffKey, Part};
 use rustc_hash::FxHashMap;

@@ -42,11 +42,6 @@ pub struct VolumeWrites {
 }
 
 impl VolumeWrites {
-    /// Whether there is nothing to write or wait for.
-    pub fn is_empty(&self) -> bool {
-        self.bindings.is_empty() && self.provisions.is_empty()
-    }
-
     pub fn any_needed(&self) -> bool {
         self.bindings.iter().any(|b| b.needed) || self.provisions.iter().any(|p| p.needed)
     }

@@ -140,7 +140,7 @@ fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io
         let share = |used: i64, of: i64, text: fn(i64) -> String| format!("{}/{}", text(used), text(of));
         table.row([
             name.to_owned(),
-            nodes.pods_on(node).to_string(),
+            nodes.pod_count(node).to_string(),
             share(used.milli_cpu, allocatable.milli_cpu, units::cpu),
             share(used.memory, allocatable.memory, units::bytes),
             some_of(&pods),

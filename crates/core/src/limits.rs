@@ -14,12 +14,12 @@ pub const DECISIONS_PER_STEP: usize = 64;
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;
 
-/// Topology spread constraints of one pod. Each needs the domains of all the others, so the work grows with the square
+/// Topology spread constraints of one pod. Each needs the domains of all the others, so the work grows with their square
 /// times the nodes. Pods have one to three.
 pub const SPREAD_CONSTRAINTS_PER_POD: usize = 32;
 
 /// Terms in one of the four lists of pod affinity and anti-affinity. Each may need a count over all nodes; a placed pod's
-/// anti-affinity terms are looked at for every pod that they mean. Pods have one to five.
+/// anti-affinity terms are checked for every pod that they match. Pods have one to five.
 pub const POD_AFFINITY_TERMS_PER_POD: usize = 64;
 
 /// Terms in one of the two lists of node affinity. Each may be compared with every node's labels.
@@ -47,10 +47,10 @@ pub const SCALAR_COLUMNS: usize = 512;
 /// Bytes of class results that one worker keeps: a few hundred shapes on 5,000 nodes.
 pub const CLASS_CACHE_BYTES: usize = 24 << 20;
 
-/// Shapes remembered after one look: one that comes back within so many others gets a table of its own.
+/// Shapes remembered after one attempt: one that comes back within so many others gets a table of its own.
 pub const SHAPES_REMEMBERED: usize = 64;
 
-/// Reasons that a profile's status names.
+/// Reasons listed in a profile's status.
 pub const TOP_REASONS: usize = 10;
 
 /// Profiles that run at once: each has a thread, a queue and class results.
@@ -59,61 +59,63 @@ pub const PROFILES: usize = 64;
 /// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.
 pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
 
-/// Unknown pod fields that a profile's status names; more of them say nothing more.
+/// Unknown pod fields listed in a profile's status; a longer list would tell no more.
 pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 
 /// Layouts of nodes by topology key and node policies that one worker keeps: 4 bytes a node each. Most pods share a few.
 pub const LAYOUTS: usize = 64;
 
-/// Bytes of counters of pods alike by node that one worker keeps: about 800 workloads on 5,000 nodes.
+/// Bytes of counters of matching pods by node that one worker keeps: about 800 workloads on 5,000 nodes.
 pub const COUNTER_BYTES: usize = 16 << 20;
 
-/// Counters kept however many nodes there are: a pod with several constraints needs all of its own at once.
+/// Counters kept whatever the number of nodes: a pod with several constraints needs all of its own at once.
 pub const COUNTERS_AT_LEAST: usize = 16;
 
-/// Sums by domain that one counter keeps: a workload asks by hostname and zone, with one set of tolerations.
+/// Sums by domain that one counter keeps: a workload spreads by hostname and zone, with one set of tolerations.
 pub const SUMS_PER_COUNTER: usize = 8;
 
-/// MatchClasses for which one worker remembers the counters they concern: as many as log entries between two attempts.
+/// Match classes for which one worker remembers the counters they change: as many as log entries between two attempts.
 pub const MATCH_CLASSES_REMEMBERED: usize = 1024;
 
-/// Pod shapes of which one worker keeps what a plugin found out: a few hundred bytes each.
+/// Pod shapes for which one worker keeps what a plugin resolved: a few hundred bytes each.
 pub const SHAPES_RESOLVED: usize = 1024;
 
 /// Topology keys with a column of their own: 4 bytes a node each. Clusters use a handful.
 pub const TOPOLOGY_KEYS: usize = 256;
 
-/// Bytes of InterPodAffinity's counts that one worker keeps: three hundred questions over hostnames on 5,000 nodes.
+/// Bytes of InterPodAffinity's counts that one worker keeps: three hundred term queries over hostnames on 5,000 nodes.
 pub const AFFINITY_TABLES_BYTES: usize = 16 << 20;
 
-/// Rounds of evictions for one pod whose room other schedulers took each time, after which no more pods go for it for a while.
-pub const STORM_ROUNDS: u32 = 2;
+/// Preemptions for one pod whose freed capacity other schedulers took each time, before it may not preempt for a while.
+pub const STORM_PREEMPTIONS: u32 = 2;
 
-/// How long no pods go for such a pod; then one more round is tried. Two rounds an hour at most, where others had thousands.
+/// How long such a pod may not preempt; then it may once more. Two preemptions an hour at most, where others had thousands.
 pub const STORM_PAUSE: Duration = Duration::from_mins(30);
 
 /// The time over which a profile's evictions are counted against its limit.
 pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
 
-/// MatchClasses of pods that came or went in one look at the log and are held against each pod that waits; beyond, all are tried.
+/// Match classes of placed and freed pods, in one scan of the log, that are matched against each waiting pod; above it every
+/// waiting pod is retried.
 pub const HINT_MATCH_CLASSES: usize = 128;
 
-/// MatchClasses held against pods that wait in one look at the log, some milliseconds' worth; beyond, the rest are tried.
+/// Matches of a class against a waiting pod in one scan of the log, some milliseconds of work; above it the remaining waiting
+/// pods are retried.
 pub const HINT_LOOKS: usize = 65_536;
 
-/// Questions to one extender without an answer, beyond which a worker takes up no more pods that concern it. As many again
-/// as it is sent at once by default: one answers while the next waits. At 10 ms a call these are 6,400 calls a second.
+/// Unanswered questions to one extender, above which a worker starts no more pods that it is interested in. Twice what it is
+/// sent at once by default: one is answered while the next waits. At 10 ms a call these are 6,400 calls a second.
 pub const EXTENDER_QUESTIONS: usize = 64;
 
-/// How often a pod is tried whose extender is left alone: its breaker says whether the call goes through. Without that a recovery
-/// would wait for a backoff to end, ten seconds and more.
+/// How often a pod is tried while its extender's circuit is open: the breaker decides whether the call goes through. Without
+/// this a recovery would be noticed only when a backoff ends, after ten seconds and more.
 pub const EXTENDER_LOOK: Duration = Duration::from_secs(1);
 
-/// Attempts of one worker that wait for extenders: each holds the names of its nodes, some 20 KiB on 5,000 nodes.
-pub const ATTEMPTS_ASKING: usize = 256;
+/// Attempts of one worker that wait for extenders: each keeps the names of its nodes, some 20 KiB on 5,000 nodes.
+pub const PARKED_ATTEMPTS: usize = 256;
 
-/// Bytes of a message of an extender that are kept: it ends up in conditions and events.
+/// Bytes that are kept of an extender's message: it ends up in conditions and events.
 pub const EXTENDER_MESSAGE_BYTES: usize = 256;
 
-/// Different messages of extenders that a refusal names; some write the node's name into each.
+/// Different extender messages that a refusal lists; some extenders write the node's name into each.
 pub const EXTENDER_MESSAGES: usize = 32;

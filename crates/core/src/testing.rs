@@ -1,10 +1,10 @@
-//! Builders for the tests of this ring.
+//! Builders that the tests of all crates share.
 
 use crate::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, ScheduledCondition, Usage};
 use crate::profile::Extender;
 use std::sync::Arc;
 
-/// A shape that asks for nothing.
+/// Without requests; the score counts its one container with the defaults.
 pub fn shape() -> PodShape {
     PodShape {
         namespace: "default".into(),
@@ -29,13 +29,12 @@ pub fn shape() -> PodShape {
     }
 }
 
-/// A shape that requests CPU and memory.
 pub fn shape_of(milli_cpu: i64, memory: i64) -> PodShape {
     let requests = Requests { milli_cpu, memory, ..Requests::default() };
     PodShape { score_requests: requests.clone(), requests, ..shape() }
 }
 
-/// A pending pod of `shape` in the namespace `default`, whose uid is its name.
+/// A pending pod whose uid is its name.
 pub fn pod(name: &str, shape: PodShape) -> Pod {
     let usage = Usage {
         requests: shape.requests.clone(),
@@ -67,7 +66,7 @@ pub fn pod(name: &str, shape: PodShape) -> Pod {
     }
 }
 
-/// A node with room for `pods` pods, whose uid is its name.
+/// A node whose uid is its name.
 pub fn node(name: &str, milli_cpu: i64, memory: i64, pods: i64) -> Node {
     Node {
         name: name.into(),
@@ -84,7 +83,7 @@ pub fn node(name: &str, milli_cpu: i64, memory: i64, pods: i64) -> Node {
     }
 }
 
-/// An extender that is asked nothing.
+/// An extender without any verb.
 pub fn extender(name: &str) -> Extender {
     Extender {
         name: name.into(),
@@ -100,7 +99,7 @@ pub fn extender(name: &str) -> Extender {
     }
 }
 
-/// A pending pod with uid `uid-<name>` and resourceVersion 7.
+/// Its uid is `uid-<name>`, its resourceVersion 7.
 pub fn pending_pod(namespace: &str, name: &str) -> Pod {
     let shape = PodShape { namespace: namespace.into(), ..shape() };
     Pod {
@@ -111,7 +110,7 @@ pub fn pending_pod(namespace: &str, name: &str) -> Pod {
     }
 }
 
-/// That pod with a `PodScheduled=False` condition.
+/// [`pending_pod`] with a `PodScheduled=False` condition.
 pub fn refused_pod(namespace: &str, name: &str, reason: &str, message: &str) -> Pod {
     let mut pod = pending_pod(namespace, name);
     pod.scheduled = Some(ScheduledCondition { status: false, reason: reason.into(), message: message.into() });

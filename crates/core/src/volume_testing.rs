@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 pub(crate) const GIB: i64 = 1 << 30;
 
-/// A node in `zone`.
 pub(crate) fn node_in(name: &str, zone: &str) -> Node {
     let labels = [("kubernetes.io/hostname", name), ("zone", zone)].into_iter().collect();
     Node { labels, ..node(name, 4_000, 8 * GIB, 100) }
@@ -39,13 +38,11 @@ pub(crate) fn volume(name: &str, class: &str, gib: i64) -> PersistentVolume {
     }
 }
 
-/// A CSI volume of `driver`.
 pub(crate) fn csi(name: &str, driver: &str) -> PersistentVolume {
     let attachable = Attachable { driver: driver.into(), handle: format!("handle-{name}").into() };
     PersistentVolume { source: VolumeSource::Csi(attachable), ..volume(name, "", 1) }
 }
 
-/// Usable in `zone` only.
 pub(crate) fn only_in(zone: &str) -> VolumeAffinity {
     let test = NodeTest { key: "zone".into(), operator: NodeTestOperator::In, values: vec![zone.into()] };
     VolumeAffinity { terms: vec![vec![test]] }
@@ -55,7 +52,6 @@ pub(crate) fn key(name: &str) -> ClaimKey {
     ClaimKey { namespace: "default".into(), name: name.into() }
 }
 
-/// A reference to the claim `name`.
 pub(crate) fn reference(name: &str) -> ClaimRef {
     ClaimRef { key: key(name), uid: format!("uid-{name}").into() }
 }
@@ -81,12 +77,11 @@ pub(crate) fn claim(name: &str, class: &str, gib: i64) -> PersistentVolumeClaim 
     }
 }
 
-/// A claim that is bound to `volume`.
 pub(crate) fn bound(name: &str, volume: &str) -> PersistentVolumeClaim {
     PersistentVolumeClaim { volume: Some(volume.into()), bind_completed: true, ..claim(name, "", 1) }
 }
 
-/// A class whose claims wait for their first pod.
+/// A class whose claims wait for their first consumer.
 pub(crate) fn waiting_class(name: &str, provisioner: &str) -> StorageClass {
     StorageClass {
         name: name.into(),
@@ -96,38 +91,33 @@ pub(crate) fn waiting_class(name: &str, provisioner: &str) -> StorageClass {
     }
 }
 
-/// A CSINode with one driver.
 pub(crate) fn csi_node(name: &str, driver: &str, limit: Option<i32>) -> CsiNode {
     CsiNode { name: name.into(), drivers: vec![(driver.into(), limit)], migrated_plugins: Vec::new() }
 }
 
-/// A pod that mounts `volumes`.
 pub(crate) fn mounting(name: &str, volumes: Vec<PodVolume>) -> Pod {
     Pod { volumes: Some(Arc::new(PodVolumes(volumes))), ..pod(name, shape()) }
 }
 
-/// A volume that names the claim `name`.
 pub(crate) fn named(name: &str) -> PodVolume {
     PodVolume::Claim { claim: name.into() }
 }
 
-/// A pod that mounts claims by name.
 pub(crate) fn using(name: &str, claims: &[&str]) -> Pod {
     mounting(name, claims.iter().map(|claim| named(claim)).collect())
 }
 
-/// `pod` on `node`.
 pub(crate) fn on(node: &str, pod: Pod) -> Pod {
     Pod { node_name: Some(node.into()), ..pod }
 }
 
-/// What the Default preset without scores says of `pod`, node by node: `a: fits, b: VolumeZone: reason`.
-pub(crate) fn said(ledger: &Ledger, pod: &Pod) -> String {
-    said_by(&CompiledProfile::default_preset("test"), ledger, pod)
+/// The Default preset's answer for `pod` on each node: `a: fits, b: VolumeZone: reason`.
+pub(crate) fn answers(ledger: &Ledger, pod: &Pod) -> String {
+    answers_by(&CompiledProfile::default_preset("test"), ledger, pod)
 }
 
-/// The same by `profile`.
-pub(crate) fn said_by(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> String {
+/// As [`answers`], by `profile`.
+pub(crate) fn answers_by(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> String {
     let answer = |(name, answer): &(Str, NodeAnswer)| match answer {
         NodeAnswer::Fits { .. } => format!("{name}: fits"),
         NodeAnswer::Refused { plugin, reasons, .. } => format!("{name}: {}: {}", plugin.name(), reasons.join("; ")),

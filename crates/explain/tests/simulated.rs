@@ -68,7 +68,7 @@ proptest! {
             let id = outcome.ledger.nodes().find(&node.name).expect("the node");
             let (allocatable, used) = outcome.ledger.nodes().amounts(id);
             prop_assert!(used.milli_cpu <= allocatable.milli_cpu && used.memory <= allocatable.memory);
-            prop_assert!(outcome.ledger.nodes().pods_on(id) <= node.allocatable_pods);
+            prop_assert!(outcome.ledger.nodes().pod_count(id) <= node.allocatable_pods);
         }
         for report in explain(&afterwards(&cluster, &outcome), &profiles, None).pods {
             prop_assert_eq!(report.feasible, 0, "{} was left without a node", report.name);

@@ -56,7 +56,7 @@ impl Run<'_> {
         }
         self.progress.entry(pod.uid.clone()).or_default().nominated = node;
         let mut ledger = self.ledger.borrow_mut();
-        let waited_for = ledger.round(&pod.uid).map(|round| round.victims.clone()).unwrap_or_default();
+        let waited_for = ledger.pending_preemption(&pod.uid).map(|round| round.victims.clone()).unwrap_or_default();
         let is_going = |uid: &Str| matches!(ledger.pod(uid), Some(PodState::Bound(placed)) if placed.is_terminating());
         let going: Vec<Str> = waited_for.into_iter().filter(is_going).collect();
         for uid in &going {

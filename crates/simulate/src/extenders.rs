@@ -27,7 +27,7 @@ pub fn unasked(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Vec<Stri
         let of_profile = |pod: &&Pod| serving(profiles, pod).is_some_and(|p| Arc::ptr_eq(p, profile));
         let pods: Vec<_> = cluster.pending().into_iter().filter(of_profile).collect();
         for extender in &profile.extenders {
-            let concerned = pods.iter().filter(|pod| extender.concerns(pod)).count();
+            let concerned = pods.iter().filter(|pod| extender.is_interested(pod)).count();
             if concerned > 0 {
                 let pods =
                     if concerned == 1 { "1 pending pod".to_owned() } else { format!("{concerned} pending pods") };

@@ -264,7 +264,7 @@ impl ExtenderFilterState {
 /// The first extender from place `from` on that filters for `pod`.
 fn next_filter(profile: &CompiledProfile, pod: &Pod, from: usize) -> Option<usize> {
     let mut extenders = profile.extenders.iter().enumerate().skip(from);
-    extenders.find(|(_, extender)| extender.filter.is_some() && extender.concerns(pod)).map(|(at, _)| at)
+    extenders.find(|(_, extender)| extender.filter.is_some() && extender.is_interested(pod)).map(|(at, _)| at)
 }
 
 /// ParkedAttempt for scores, where there is a choice between nodes and an extender that scores for `pod`.
@@ -272,7 +272,7 @@ fn scoring(profile: &CompiledProfile, pod: &Pod, nodes: usize) -> Option<Stage> 
     if nodes < 2 {
         return None;
     }
-    let scores = |extender: &Extender| extender.prioritize.is_some() && extender.concerns(pod);
+    let scores = |extender: &Extender| extender.prioritize.is_some() && extender.is_interested(pod);
     let all = profile.extenders.iter().enumerate();
     let open: ExtenderSet = all.filter(|(_, extender)| scores(extender)).map(|(at, _)| at).collect();
     (!open.is_empty()).then_some(Stage::Prioritize { open })

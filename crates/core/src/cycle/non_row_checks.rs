@@ -92,8 +92,7 @@ fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
             continue;
         };
         let mut overlay = Overlay::NONE;
-        for nomination in ledger.nominations().on(name) {
-            let other = &nomination.pod;
+        for other in ledger.nominations().on(name) {
             if other.priority >= pod.priority && other.uid != pod.uid {
                 overlay.add(ledger.nodes(), other);
             }

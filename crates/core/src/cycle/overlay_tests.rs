@@ -205,7 +205,7 @@ impl Crowd {
 
     /// Takes some of the pods of the row away, puts some of those back, and gives those that are away in the end.
     fn take_away(&mut self, overlay: &mut Overlay, node: NodeId) -> Vec<Arc<PlacedPod>> {
-        let mut all = self.ledger.residents(node).to_vec();
+        let mut all = self.ledger.pods_on(node).to_vec();
         all.retain(|_| !self.one_in(4));
         for placed in &all {
             overlay.remove(self.ledger.nodes(), placed);

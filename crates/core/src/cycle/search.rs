@@ -314,7 +314,7 @@ impl Scan<'_> {
         let cx = self.cx;
         feasible.clear();
         let count = self.candidates.len();
-        let one_will_do = cx.profile.scores.is_empty() && !cx.profile.asks_about_nodes();
+        let one_will_do = cx.profile.scores.is_empty() && !cx.profile.has_node_extenders();
         let wanted = if one_will_do { 1 } else { cx.profile.sampling.feasible_to_find(count) };
         let plain = self.special.is_empty();
         let start = if count == 0 { 0 } else { self.start % count };

@@ -8,7 +8,7 @@ impl Ledger {
     pub fn audit(&self) -> Result<(), String> {
         let mut naive = NodeTable::default();
         let (mut match_classes, mut terms) = (MatchClassTable::default(), PlacedTerms::default());
-        let mut residents = 0;
+        let mut placed_pods = 0;
         for row in 0..self.nodes.rows() {
             naive.row(&format!("{row}").into());
         }
@@ -19,21 +19,21 @@ impl Ledger {
                 PodState::Assumed { placed, .. } | PodState::Bound(placed) => placed,
             };
             let (node, match_class) = (placed.node, &placed.match_class);
-            if !self.residents(node).iter().any(|one| Arc::ptr_eq(one, placed)) {
+            if !self.pods_on(node).iter().any(|one| Arc::ptr_eq(one, placed)) {
                 return Err(format!("pod {}: not among the pods of its node", placed.key));
             }
-            residents += 1;
+            placed_pods += 1;
             naive.take(node, &placed.usage, 1);
             match_classes.add(match_class, node);
             terms.add(match_class, node, 0);
         }
         self.compare_columns(&mut naive)?;
-        if self.residents.len() != residents {
-            return Err(format!("{} pods on nodes, {residents} placed", self.residents.len()));
+        if self.pods_on_node.len() != placed_pods {
+            return Err(format!("{} pods on nodes, {placed_pods} placed", self.pods_on_node.len()));
         }
         for row in 0..self.nodes.rows() {
             let node = super::NodeId::new(row as u32);
-            let lowest = self.residents(node).iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
+            let lowest = self.pods_on(node).iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
             if self.lowest_priority(node) != lowest {
                 return Err(format!("node {}: lowest priority {lowest} is not known", self.nodes.name(node)));
             }
@@ -42,7 +42,7 @@ impl Ledger {
             return Err("affinity terms differ from those of the pods".into());
         }
         if !self.match_classes.same_placements(&match_classes) {
-            return Err("match_classes differ from those of the pods".into());
+            return Err("match classes differ from those of the pods".into());
         }
         self.audit_topologies()?;
         self.audit_evictions()?;

@@ -1,4 +1,4 @@
-use super::{Change, Ledger};
+use super::{Change, Ledger, unseen};
 use crate::model::{PodDisruptionBudget, Str};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -7,17 +7,15 @@ use std::collections::BTreeMap;
 pub(super) type BudgetTable = FxHashMap<Str, BTreeMap<Str, PodDisruptionBudget>>;
 
 impl Ledger {
-    /// Whether there is any PodDisruptionBudget.
     pub fn has_budgets(&self) -> bool {
         !self.budgets.is_empty()
     }
 
-    /// The PodDisruptionBudgets of `namespace` in the order of their names.
+    /// In the order of their names.
     pub fn budgets(&self, namespace: &str) -> impl Iterator<Item = &PodDisruptionBudget> {
         self.budgets.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Takes up a PodDisruptionBudget as seen.
     pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
         let of_namespace = self.budgets.entry(budget.namespace.clone()).or_default();
         let known = of_namespace.get(&budget.name);
@@ -26,10 +24,9 @@ impl Ledger {
         }
         let loosened = known.is_some_and(|known| !budget.is_at_most(known));
         of_namespace.insert(budget.name.clone(), budget);
-        self.log.push(Change::Budget { loosened });
+        self.record(None, Change::Budget { loosened });
     }
 
-    /// Drops the PodDisruptionBudget `namespace/name`.
     pub fn delete_budget(&mut self, identity: &str) {
         let Some((namespace, name)) = identity.split_once('/') else { return };
         let Some(of_namespace) = self.budgets.get_mut(namespace) else { return };
@@ -39,15 +36,12 @@ impl Ledger {
         if of_namespace.is_empty() {
             self.budgets.remove(namespace);
         }
-        self.log.push(Change::Budget { loosened: true });
+        self.record(None, Change::Budget { loosened: true });
     }
 
-    /// Drops every PodDisruptionBudget that is not in `identities` (`namespace/name`): the end of a re-read.
     pub fn retain_budgets(&mut self, identities: &FxHashSet<Str>) {
         let all = self.budgets.iter().flat_map(|(ns, of)| of.keys().map(move |name| format!("{ns}/{name}")));
-        let mut gone: Vec<String> = all.filter(|identity| !identities.contains(&**identity)).collect();
-        gone.sort_unstable();
-        for identity in gone {
+        for identity in unseen(all, identities) {
             self.delete_budget(&identity);
         }
     }

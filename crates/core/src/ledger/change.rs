@@ -1,6 +1,6 @@
-use super::{MatchClass, NodeId, VolumeChange};
+use super::{MatchClass, NodeId};
 use crate::limits::CHANGE_LOG_ENTRIES;
-use crate::model::{Pod, Str, Usage};
+use crate::model::{ClaimKey, Pod, Str, Usage};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -9,29 +9,21 @@ use std::sync::Arc;
 pub struct NodeAspects(u8);
 
 impl NodeAspects {
-    /// The node is new (or came back).
     pub const ADDED: Self = Self(1);
-    /// Some amount of allocatable changed.
     pub const ALLOCATABLE: Self = Self(2);
-    /// A label changed.
     pub const LABELS: Self = Self(4);
     /// A taint changed, or the node was uncordoned.
     pub const TAINTS: Self = Self(8);
-    /// The node was cordoned.
     pub const CORDONED: Self = Self(16);
-    /// Its images changed.
     pub const IMAGES: Self = Self(32);
-    /// It is gone.
     pub const REMOVED: Self = Self(64);
     /// The features it declares, its conditions or the annotation to avoid pods changed.
     pub const DECLARED: Self = Self(128);
 
-    /// Whether any aspect of `other` is among these.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether nothing changed.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -51,109 +43,134 @@ impl std::ops::BitOrAssign for NodeAspects {
     }
 }
 
-/// One change of the ledger.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A pod without a node appeared or changed.
     PodPending {
-        /// As it is now.
         pod: Arc<Pod>,
-        /// As it was, if it was pending before.
+        /// The pod as it was, if it was pending before.
         before: Option<Arc<Pod>>,
     },
-    /// A pod that was pending is bound; not by a commit of this ledger.
+    /// A pod that was pending is bound, but not by a commit of this ledger. `pod` is as last pending.
     BoundElsewhere {
-        /// The pod as last pending.
         pod: Arc<Pod>,
-        /// The node's name.
         node: Str,
     },
     /// A pod that was assumed is seen bound to the node it was assumed on.
-    Confirmed {
-        /// The pod's uid.
-        uid: Str,
-    },
-    /// A pending or assumed pod is gone.
-    PodGone {
-        /// The pod as last seen.
+    Confirmed,
+    /// A pending or assumed pod was deleted or has finished.
+    PodDeleted {
         pod: Arc<Pod>,
     },
-    /// A pod takes room on a node: assumed, or seen bound.
-    Placed {
-        /// The node.
+    /// A pod was assumed on a node or seen bound to it.
+    PodPlaced {
         node: NodeId,
-        /// What others see of it.
         match_class: Arc<MatchClass>,
     },
-    /// A pod no longer takes room on a node: deleted, finished, or its assumption undone.
+    /// A pod no longer takes anything from its node: deleted, finished, or its assumption undone.
     Freed {
-        /// The node.
         node: NodeId,
-        /// What it took.
         usage: Arc<Usage>,
-        /// What others saw of it.
         match_class: Arc<MatchClass>,
     },
-    /// A placed pod changed what it takes: a resize in place.
+    /// A placed pod changed what it takes from its node: a resize in place.
     Resized {
-        /// The node.
         node: NodeId,
-        /// What it took.
         before: Arc<Usage>,
-        /// What it takes.
         after: Arc<Usage>,
     },
-    /// A placed pod changed what others see of it: its labels, its terms, or that it is being deleted.
+    /// A placed pod changed what other pods see of it: its labels, its terms, or that it is being deleted.
+    ///
+    /// Its node's row is not stamped: no column depends on it, and answers cached by row come from columns alone. What
+    /// counts or matches placed pods follows this change in the log, and anti-affinity terms have a version of their own.
     Regrouped {
-        /// The node.
         node: NodeId,
-        /// What others saw of it.
         before: Arc<MatchClass>,
-        /// What others see of it.
         after: Arc<MatchClass>,
     },
-    /// A node appeared, changed or went.
     Node {
-        /// The node.
         node: NodeId,
-        /// What changed.
         aspects: NodeAspects,
     },
-    /// A promise of a node to a pending pod ended or moved, or the node went: room for pods of at most its priority, and none
-    /// for the pod itself.
+    /// The nomination of a pending pod ended or moved, or its node was deleted: its capacity is free for pods of at most
+    /// its priority, and not for the pod itself.
     NominationEnded {
-        /// The pod's priority.
         priority: i32,
     },
-    /// A Service, or a controller that Services stand for in default spreading, appeared, changed or went.
-    Workload {
-        /// Its namespace.
-        namespace: Str,
-    },
-    /// Something that the volume plugins read appeared, changed or went.
+    /// A Service, or a controller that default spreading goes by, was added, changed or deleted.
+    Workload,
     Volume(VolumeChange),
-    /// A DeviceClass appeared, changed its extended resource or went.
-    DeviceClass {
-        /// Its name.
-        name: Str,
-    },
-    /// A PodDisruptionBudget appeared, changed or went.
+    DeviceClass,
     Budget {
-        /// Whether an eviction may be within it that was not before.
+        /// Whether the budget may now allow an eviction that it did not allow before.
         loosened: bool,
     },
-    /// A namespace appeared, changed or went.
     Namespace {
-        /// Its name.
         name: Str,
     },
 }
 
-/// The cursor fell off the log: anything may have changed since.
+/// What changed of volumes and their like, as far as a queueing hint may care.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeChange {
+    VolumeAdded,
+    VolumeUpdated {
+        /// Whether the zones or regions of its labels changed.
+        zones: bool,
+    },
+    VolumeDeleted,
+    ClaimAdded(ClaimKey),
+    ClaimUpdated(ClaimKey),
+    ClaimDeleted(ClaimKey),
+    ClassAdded {
+        /// Whether its claims wait for their first consumer.
+        waits: bool,
+    },
+    ClassUpdated {
+        /// Whether the places where its volumes can be made changed.
+        topologies: bool,
+    },
+    ClassDeleted,
+    CsiNodeAdded,
+    CsiNodeUpdated {
+        /// Whether some driver can attach more than before.
+        raised: bool,
+        /// Whether the plugins that it has handed over to CSI drivers changed.
+        migrated: bool,
+    },
+    CsiNodeDeleted,
+    /// A CSIDriver was added, changed or deleted.
+    CsiDriver {
+        /// Whether its capacity was checked before and is no more.
+        boundless: bool,
+    },
+    /// There may be more capacity for volumes: a CSIStorageCapacity was added or reports more.
+    CapacityGrew,
+    /// A CSIStorageCapacity changed otherwise, or was deleted.
+    CapacityChanged,
+    /// A VolumeAttachment was added or changed.
+    Attached,
+    /// A VolumeAttachment was deleted.
+    Detached,
+    /// What was assumed for a pod was undone: a volume or claim is free again.
+    Released,
+}
+
+impl VolumeChange {
+    /// The claim that was added, changed or deleted: that concerns only pods that name it.
+    pub const fn claim(&self) -> Option<&ClaimKey> {
+        match self {
+            Self::ClaimAdded(key) | Self::ClaimUpdated(key) | Self::ClaimDeleted(key) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+/// The cursor is older than the log: anything may have changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogGap;
 
-/// The newest changes in order; the change of version `v` is followed by that of `v + 1`. Bounded: the oldest go.
+/// The newest changes in order; the change of version `v` is followed by that of `v + 1`. Bounded: the oldest are dropped.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
     entries: VecDeque<Change>,
@@ -183,6 +200,7 @@ impl ChangeLog {
         self.freed
     }
 
+    /// Only `Ledger::record` may call this: a row carries the version of its last change.
     pub(super) fn push(&mut self, change: Change) -> u64 {
         if self.entries.len() == CHANGE_LOG_ENTRIES {
             self.entries.pop_front();
@@ -216,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_fell_off_is_told_so() {
+    fn a_cursor_older_than_the_log_is_a_gap() {
         let mut log = ChangeLog::default();
         for i in 0..CHANGE_LOG_ENTRIES + 2 {
             log.push(named(i));

@@ -1,13 +1,11 @@
-use super::{Change, Ledger, MatchClass, NodeId, PlacedPod, PodState, VolumePlan};
+use super::{Ledger, MatchClass, NodeId, PlacedPod, PodState, VolumePlan};
 use crate::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
 /// A worker's decision, not yet in force.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    /// The pod.
     pub pod: Arc<Pod>,
-    /// The node.
     pub node: NodeId,
     /// The node's epoch when it was decided.
     pub epoch: u64,
@@ -15,42 +13,40 @@ pub struct Proposal {
     pub seen: u64,
     /// Whether the decision looked beyond the row: at other pods, domains or volumes.
     pub looked_around: bool,
-    /// What was decided for claims that are not bound yet.
     pub volumes: VolumePlan,
 }
 
-/// A proposal that came into force.
+/// A proposal that was committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// The node's name, which is what a bind needs next.
     pub node: Str,
-    /// What the pod needs done to its claims before that; none where they are all bound.
+    /// What must be written to the pod's claims before it can be bound; `None` where they are all bound.
     pub volumes: Option<Arc<VolumeWrites>>,
 }
 
-/// Why a proposal did not come into force. Never an error: the pod is tried again.
+/// Why a proposal was not committed. Never an error: the pod is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Conflict {
-    /// The pod changed, went, or is decided already.
+    /// The pod changed, was deleted, or is decided already.
     PodChanged,
-    /// The node went, or another one has its name.
-    NodeGone,
-    /// Someone else was faster: it does not fit any more.
+    /// The node was deleted, or another one has its name.
+    NodeDeleted,
+    /// Another commit or event came first: the pod does not fit any more.
     NoLongerFits,
 }
 
-/// Whether a pod that is pending now is still the one that was decided on, as far as that matters.
+/// Whether a decision about the pod as it was is still one about the pod as it is now.
 pub(super) fn unchanged(current: &Pod, decided: &Pod) -> bool {
     let same = Arc::ptr_eq(&current.shape, &decided.shape) || current.shape == decided.shape;
     same && current.volumes == decided.volumes && !current.deleting && current.gates.is_empty()
 }
 
 impl Ledger {
-    /// Checks a proposal against the present and applies it: from here on the pod is assumed.
+    /// Checks a proposal against the ledger as it is now and applies it: from here on the pod is assumed.
     ///
-    /// `refits` runs the profile's whole filter chain on the chosen node, and decides anew for the pod's claims there;
-    /// it is asked unless nothing that a filter reads changed since `seen`: neither the row, nor an anti-affinity term,
-    /// nor a nomination; for a decision that looked around, nothing at all. O(1) apart from that.
+    /// `refits` runs the profile's whole filter chain on the chosen node, and decides anew for the pod's claims there. It is
+    /// called only if something that a filter reads changed since `seen`: the row, an anti-affinity term or a nomination;
+    /// for a decision that looked around, anything. O(1) apart from that.
     pub fn commit(
         &mut self,
         proposal: &Proposal,
@@ -65,7 +61,7 @@ impl Ledger {
         }
         let row = proposal.node.index();
         if !self.nodes.present[row] || self.nodes.epoch[row] != proposal.epoch {
-            return Err(Conflict::NodeGone);
+            return Err(Conflict::NodeDeleted);
         }
         let anti_affinity = self.terms.anti_affinity.version();
         let newest = if proposal.looked_around {
@@ -82,22 +78,24 @@ impl Ledger {
             let assumed = self.volumes.assume(&plan, &current.uid, &node);
             Some(Arc::new(assumed.ok_or(Conflict::NoLongerFits)?))
         };
-        // Room on the promised node, and what the promise kept others from, is free where the pod goes elsewhere.
-        let elsewhere = current.nominated_node.as_ref() != Some(self.nodes.name(proposal.node));
-        self.end_nomination(&current, elsewhere);
+        // A pod placed elsewhere than on its nominated node frees what the nomination kept from others.
+        let elsewhere = current.nominated_node.as_ref() != Some(&node);
+        let was_nominated = self.end_nomination(&current, elsewhere);
         self.evictions.end(&current.uid);
         let match_class = self.match_classes.intern(MatchClass::of(&current));
         let placed = Arc::new(PlacedPod::of(&current, proposal.node, match_class));
-        self.place(&placed);
-        self.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
+        let version = self.place(&placed);
+        if was_nominated && !elsewhere {
+            self.nominations.touch(version);
+        }
+        self.volumes.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
         let uid = current.uid.clone();
         let waits = volumes.is_some();
         self.set_state(uid, PodState::Assumed { pod: current, placed, volumes: volumes.clone(), waits });
         Ok(Committed { node, volumes })
     }
 
-    /// The pod's claims are bound: its bind is asked for from here on. False if it is not assumed any more, because it was
-    /// taken back meanwhile.
+    /// The pod's claims are bound, and its bind is asked for next. False if the assumption was undone meanwhile.
     pub fn begin_bind(&mut self, uid: &str) -> bool {
         match self.pods.states.get_mut(uid) {
             Some(PodState::Assumed { waits, .. }) => {
@@ -110,19 +108,18 @@ impl Ledger {
 
     /// Undoes an assumption whose bind was never sent or definitely refused: the pod is pending again.
     ///
-    /// Nothing happens to a pod that is not assumed (seen bound, deleted).
+    /// Does nothing to a pod that is not assumed (seen bound, deleted).
     pub fn forget(&mut self, uid: &str) {
         let Some(PodState::Assumed { pod, volumes, .. }) = self.pod(uid) else {
             return;
         };
         let mut pod = pod.clone();
         if volumes.is_some() && pod.nominated_node.is_some() {
-            // It was told that it would go there, and now that is no longer so.
+            // It was nominated for the time its claims took to be bound, and that is over.
             pod = Arc::new(Pod { nominated_node: None, ..Pod::clone(&pod) });
         }
         self.free_pod(uid);
         self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
-        self.nominations.add(&pod, self.log.version() + 1);
-        self.log.push(Change::PodPending { pod, before: None });
+        self.record_pending(&pod, None);
     }
 }

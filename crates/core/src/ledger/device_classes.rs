@@ -1,12 +1,12 @@
-use super::{Change, Ledger};
+use super::{Change, Ledger, unseen};
 use crate::model::{DeviceClass, Str};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What precedes a DeviceClass's name in the extended resource that every class stands for without saying so.
+/// Before a DeviceClass's name this makes the extended resource that every class backs implicitly.
 const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
 
-/// Which extended resources devices of a class stand for: on a node that does not list such a resource, only dynamic
-/// resource allocation can provide it.
+/// Which extended resources are backed by DeviceClasses: on a node that does not list such a resource, only dynamic resource
+/// allocation can provide it.
 #[derive(Debug, Default)]
 pub struct DeviceClasses {
     by_name: FxHashMap<Str, Option<Str>>,
@@ -15,23 +15,22 @@ pub struct DeviceClasses {
 }
 
 impl DeviceClasses {
-    /// Whether there is no class.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// Whether some class stands for the extended resource `name`.
-    pub fn back(&self, name: &str) -> bool {
+    /// Whether some class backs the extended resource `name`.
+    pub fn is_backed(&self, name: &str) -> bool {
         let implicit = || name.strip_prefix(IMPLICIT).is_some_and(|class| self.by_name.contains_key(class));
         self.named_by.contains_key(name) || implicit()
     }
 
-    /// Puts a class in; says whether that changed anything.
-    fn put(&mut self, class: DeviceClass) -> bool {
+    /// Says whether that changed anything.
+    fn insert(&mut self, class: DeviceClass) -> bool {
         if self.by_name.get(&class.name) == Some(&class.extended_resource) {
             return false;
         }
-        self.take(&class.name);
+        self.remove(&class.name);
         if let Some(resource) = &class.extended_resource {
             *self.named_by.entry(resource.clone()).or_default() += 1;
         }
@@ -39,8 +38,8 @@ impl DeviceClasses {
         true
     }
 
-    /// Takes a class out; says whether it was there.
-    fn take(&mut self, name: &str) -> bool {
+    /// Says whether the class was there.
+    fn remove(&mut self, name: &str) -> bool {
         let Some(resource) = self.by_name.remove(name) else { return false };
         if let Some(resource) = resource
             && let Some(count) = self.named_by.get_mut(&resource)
@@ -55,32 +54,24 @@ impl DeviceClasses {
 }
 
 impl Ledger {
-    /// Which extended resources DeviceClasses stand for.
     pub fn device_classes(&self) -> &DeviceClasses {
         &self.device_classes
     }
 
-    /// Takes up a DeviceClass as seen.
     pub fn apply_device_class(&mut self, class: DeviceClass) {
-        let name = class.name.clone();
-        if self.device_classes.put(class) {
-            self.log.push(Change::DeviceClass { name });
+        if self.device_classes.insert(class) {
+            self.record(None, Change::DeviceClass);
         }
     }
 
-    /// Drops the DeviceClass `name`.
     pub fn delete_device_class(&mut self, name: &str) {
-        if self.device_classes.take(name) {
-            self.log.push(Change::DeviceClass { name: name.into() });
+        if self.device_classes.remove(name) {
+            self.record(None, Change::DeviceClass);
         }
     }
 
-    /// Drops every DeviceClass that is not in `names`: the end of a re-read.
     pub fn retain_device_classes(&mut self, names: &FxHashSet<Str>) {
-        let classes = self.device_classes.by_name.keys();
-        let mut gone: Vec<Str> = classes.filter(|name| !names.contains(*name)).cloned().collect();
-        gone.sort_unstable();
-        for name in gone {
+        for name in unseen(self.device_classes.by_name.keys(), names) {
             self.delete_device_class(&name);
         }
     }
@@ -100,20 +91,20 @@ mod tests {
         ledger.apply_device_class(class("old", Some("example.com/gpu")));
         ledger.apply_device_class(class("new", Some("example.com/gpu")));
         ledger.delete_device_class("old");
-        assert!(ledger.device_classes().back("example.com/gpu"));
+        assert!(ledger.device_classes().is_backed("example.com/gpu"));
         ledger.apply_device_class(class("new", Some("example.com/other")));
-        assert!(!ledger.device_classes().back("example.com/gpu"));
-        assert!(ledger.device_classes().back("example.com/other"));
+        assert!(!ledger.device_classes().is_backed("example.com/gpu"));
+        assert!(ledger.device_classes().is_backed("example.com/other"));
         ledger.retain_device_classes(&FxHashSet::default());
-        assert!(!ledger.device_classes().back("example.com/other") && ledger.device_classes().is_empty());
+        assert!(!ledger.device_classes().is_backed("example.com/other") && ledger.device_classes().is_empty());
     }
 
     #[test]
-    fn every_class_stands_for_a_resource_of_its_own_name() {
+    fn every_class_backs_a_resource_of_its_own_name() {
         let mut ledger = Ledger::new();
         ledger.apply_device_class(class("gpu", None));
-        assert!(ledger.device_classes().back("deviceclass.resource.kubernetes.io/gpu"));
-        assert!(!ledger.device_classes().back("deviceclass.resource.kubernetes.io/nic"));
+        assert!(ledger.device_classes().is_backed("deviceclass.resource.kubernetes.io/gpu"));
+        assert!(!ledger.device_classes().is_backed("deviceclass.resource.kubernetes.io/nic"));
     }
 
     #[test]

@@ -3,14 +3,13 @@ use crate::model::{Image, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Names an image name that some node holds.
+/// An image name that some node reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageId(u32);
 
-/// What is known of an image name: its size and on how many nodes it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageSpread {
-    /// The size that the first node with this name gave, in bytes; later ones do not change it, as upstream.
+    /// The size that the first node with this name reported, in bytes; later ones do not change it, as upstream.
     pub size_bytes: i64,
     /// On how many nodes it is.
     pub nodes: u32,
@@ -27,17 +26,15 @@ pub struct ImageTable {
 }
 
 impl ImageTable {
-    /// The image that goes by `name`, if some node holds it.
     pub fn find(&self, name: &str) -> Option<ImageId> {
         self.ids.get(name).copied()
     }
 
-    /// What is known of `image`.
     pub fn spread(&self, image: ImageId) -> ImageSpread {
         self.spread[image.0 as usize]
     }
 
-    /// Whether `node` holds `image`. O(log images on the node).
+    /// O(log images on the node).
     pub fn is_on(&self, image: ImageId, node: NodeId) -> bool {
         self.on_node.get(node.index()).is_some_and(|held| held.binary_search(&image).is_ok())
     }
@@ -47,7 +44,7 @@ impl ImageTable {
         let mut held: SmallVec<[ImageId; 4]> = SmallVec::new();
         for image in images {
             for name in &image.names {
-                held.push(self.hold(name, image.size_bytes));
+                held.push(self.add(name, image.size_bytes));
             }
         }
         held.sort_unstable();
@@ -74,7 +71,7 @@ impl ImageTable {
         self.on_node.get_mut(node.index()).map(std::mem::take).unwrap_or_default()
     }
 
-    fn hold(&mut self, name: &Str, size_bytes: i64) -> ImageId {
+    fn add(&mut self, name: &Str, size_bytes: i64) -> ImageId {
         if let Some(id) = self.find(name) {
             self.spread[id.0 as usize].nodes += 1;
             return id;
@@ -112,12 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_size_counts_and_a_name_that_no_node_holds_is_forgotten() {
+    fn the_first_reported_size_counts_until_no_node_has_the_image() {
         let mut table = ImageTable::default();
         let (a, b) = (NodeId::new(0), NodeId::new(1));
         table.set(a, &[image("app:1", 100)]);
         table.set(b, &[image("app:1", 300), image("db:1", 50)]);
-        let app = table.find("app:1").expect("held");
+        let app = table.find("app:1").expect("known");
         assert_eq!(table.spread(app), ImageSpread { size_bytes: 100, nodes: 2 });
         table.set(a, &[]);
         assert!(!table.is_on(app, a) && table.is_on(app, b));
@@ -126,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn the_only_holder_of_an_image_may_change_its_size_and_counts_once() {
+    fn the_only_node_with_an_image_may_change_its_size_and_counts_once() {
         let mut table = ImageTable::default();
         let node = NodeId::new(0);
         table.set(node, &[image("app:1", 100), image("app:1", 100)]);
         table.set(node, &[image("app:1", 999), image("app:1", 999)]);
-        let app = table.find("app:1").expect("held");
+        let app = table.find("app:1").expect("known");
         assert_eq!(table.spread(app), ImageSpread { size_bytes: 999, nodes: 1 });
     }
 }

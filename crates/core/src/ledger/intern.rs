@@ -2,7 +2,7 @@ use rustc_hash::FxHashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Keeps one copy of equal values. A value nobody holds any more goes at the next sweep.
+/// Keeps one copy of equal values. A value that is in use nowhere else is dropped at the next sweep.
 ///
 /// Amortised O(1): a sweep comes when the table has doubled since the last one.
 #[derive(Debug)]
@@ -18,7 +18,6 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    /// The shared copy of `value`.
     pub(super) fn intern(&mut self, value: Arc<T>) -> Arc<T> {
         if let Some(known) = self.values.get(&value) {
             return known.clone();
@@ -31,7 +30,6 @@ impl<T: Eq + Hash> Interner<T> {
         value
     }
 
-    /// How many values are kept, those that the next sweep drops included.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.values.len()
@@ -43,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_nobody_holds_go() {
+    fn unused_values_are_dropped() {
         let mut interner = Interner::default();
         let kept = interner.intern(Arc::new(u64::MAX));
         for i in 0..10_000_u64 {

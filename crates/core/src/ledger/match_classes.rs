@@ -1,32 +1,25 @@
-use super::NodeId;
-use super::counts_by_node::CountsByNode;
 use super::intern::Interner;
+use super::{CountsByNode, NodeId};
 use crate::model::{AffinityTerm, Labels, Pod, Str, WeightedTerm};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What other pods see of placed pods: all that spread, affinity and Services go by. Equal ones are one match_class, so that a
+/// What other pods see of placed pods: all that spread, affinity and Services go by. Equal pods share one class, so that a
 /// selector is matched once for a thousand replicas.
 ///
-/// Interned by the ledger: equal match_classes have one address as long as anyone keeps one.
+/// Interned by the ledger: equal classes have one address as long as one of them is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MatchClass {
-    /// The pods' namespace.
     pub namespace: Str,
-    /// The pods' labels.
     pub labels: Labels,
-    /// Whether they are being deleted.
+    /// Whether the pods have a deletionTimestamp.
     pub terminating: bool,
-    /// Required affinity terms.
     pub affinity: Vec<AffinityTerm>,
-    /// Required anti-affinity terms.
     pub anti_affinity: Vec<AffinityTerm>,
-    /// Preferred terms.
     pub preferred: Vec<WeightedTerm>,
 }
 
 impl MatchClass {
-    /// What others see of `pod`.
     pub fn of(pod: &Pod) -> Self {
         let shape = &pod.shape;
         Self {
@@ -38,14 +31,9 @@ impl MatchClass {
             preferred: shape.preferred_pods.clone(),
         }
     }
-
-    /// Whether it has any term that may concern other pods.
-    pub fn has_terms(&self) -> bool {
-        !(self.affinity.is_empty() && self.anti_affinity.is_empty() && self.preferred.is_empty())
-    }
 }
 
-/// The address of a match_class that the table holds: it stands for that match_class, and is compared, never followed.
+/// The address of a class that the table holds: it stands for that class, and is compared, never followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Address(usize);
 
@@ -55,31 +43,31 @@ impl Address {
     }
 }
 
-/// The match_classes of placed pods by namespace, and on which nodes they are.
+/// The classes of placed pods by namespace, and on which nodes they are.
 #[derive(Debug, Default)]
 pub struct MatchClassTable {
     interner: Interner<MatchClass>,
     by_namespace: FxHashMap<Str, Vec<(Arc<MatchClass>, CountsByNode)>>,
-    /// Where in its namespace's list a match_class is, by address.
+    /// Where in its namespace's list a class is, by address.
     slots: FxHashMap<Address, usize>,
 }
 
 impl MatchClassTable {
-    /// The match_classes of `namespace` with the nodes they are on, in no order that means anything.
+    /// The classes of `namespace` with the nodes they are on, in an order that means nothing.
     pub fn of_namespace(&self, namespace: &str) -> &[(Arc<MatchClass>, CountsByNode)] {
         self.by_namespace.get(namespace).map_or(&[], Vec::as_slice)
     }
 
-    /// Every namespace with placed pods, in no order that means anything.
+    /// Every namespace with placed pods, in an order that means nothing.
     pub fn namespaces(&self) -> impl Iterator<Item = (&Str, &[(Arc<MatchClass>, CountsByNode)])> {
         self.by_namespace.iter().map(|(name, match_classes)| (name, match_classes.as_slice()))
     }
 
-    /// Whether both have the same match_classes on the same nodes, for audits.
     pub(super) fn same_placements(&self, other: &Self) -> bool {
         let sorted = |table: &Self| -> Vec<(*const MatchClass, CountsByNode)> {
             let all = table.by_namespace.values().flatten();
-            let mut list: Vec<_> = all.map(|(match_class, spots)| (Arc::as_ptr(match_class), spots.clone())).collect();
+            let mut list: Vec<_> =
+                all.map(|(match_class, counts)| (Arc::as_ptr(match_class), counts.clone())).collect();
             list.sort_by_key(|(address, _)| *address);
             list
         };

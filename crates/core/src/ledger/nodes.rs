@@ -15,7 +15,6 @@ impl NodeId {
         Self(row)
     }
 
-    /// The row's place in the columns.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -25,7 +24,7 @@ impl NodeId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScalarId(u16);
 
-/// What a node offers and what is taken of one scalar resource.
+/// One scalar resource: what each node offers of it, and what its pods take.
 #[derive(Debug, Default)]
 struct ScalarColumn {
     allocatable: Vec<i64>,
@@ -34,7 +33,7 @@ struct ScalarColumn {
 
 /// One row a node, one column a fact.
 ///
-/// A row stays while the node exists or pods on it do; pods may come before their node. Rows are reused, versions are
+/// A row stays while the node exists or pods on it do; pods may be seen before their node. Rows are reused, versions are
 /// not: whatever was cached for a row before is recognised as old.
 #[derive(Debug, Default)]
 pub struct NodeTable {
@@ -43,7 +42,7 @@ pub struct NodeTable {
     present_count: usize,
     pub(crate) name: Vec<Str>,
     pub(crate) present: Vec<bool>,
-    /// The version at which this node object came: another node under the same name has another epoch.
+    /// The version at which this node object was added: another node under the same name has another epoch.
     pub(crate) epoch: Vec<u64>,
     /// The version at which anything in the row last changed.
     pub(crate) version: Vec<u64>,
@@ -51,7 +50,7 @@ pub struct NodeTable {
     pub(crate) labels: Vec<Labels>,
     pub(crate) taints: Vec<Arc<[Taint]>>,
     pub(crate) unschedulable: Vec<bool>,
-    /// Whether there is any taint at all: spares a look at the taints themselves on most nodes.
+    /// Whether there is any taint: spares a look at the taints themselves on most nodes.
     pub(crate) tainted: Vec<bool>,
     images: Vec<Vec<Image>>,
     pub(crate) declared_features: Vec<Arc<[Str]>>,
@@ -79,7 +78,6 @@ impl NodeTable {
         self.present_count
     }
 
-    /// Whether no node exists.
     pub fn is_empty(&self) -> bool {
         self.present_count == 0
     }
@@ -99,27 +97,24 @@ impl NodeTable {
         self.ids.get(name).copied().filter(|id| self.present[id.index()])
     }
 
-    /// The node's name.
     pub fn name(&self, node: NodeId) -> &Str {
         &self.name[node.index()]
     }
 
-    /// The node's labels.
     pub fn labels(&self, node: NodeId) -> &Labels {
         &self.labels[node.index()]
     }
 
-    /// How many pods take room on the node, assumed ones included.
-    pub fn pods_on(&self, node: NodeId) -> i64 {
+    /// Assumed pods included.
+    pub fn pod_count(&self, node: NodeId) -> i64 {
         self.used_pods[node.index()]
     }
 
-    /// Whether the node is cordoned.
     pub fn is_cordoned(&self, node: NodeId) -> bool {
         self.unschedulable[node.index()]
     }
 
-    /// What the node offers, amount by amount, and what of it is taken: for reports and audits.
+    /// What the node offers and what its pods take of it: for reports and audits.
     pub fn amounts(&self, node: NodeId) -> (Requests, Requests) {
         let i = node.index();
         let mut allocatable = Requests {
@@ -156,12 +151,10 @@ impl NodeTable {
         self.scalars.len()
     }
 
-    /// What the node offers of a scalar resource.
     pub fn scalar_allocatable(&self, scalar: ScalarId, node: NodeId) -> i64 {
         self.scalars[scalar.0 as usize].allocatable[node.index()]
     }
 
-    /// What is taken of a scalar resource on the node.
     pub fn scalar_used(&self, scalar: ScalarId, node: NodeId) -> i64 {
         self.scalars[scalar.0 as usize].used[node.index()]
     }
@@ -235,7 +228,7 @@ impl NodeTable {
         Some(id)
     }
 
-    /// Takes room for `usage` on the row (`sign` 1) or gives it back (−1).
+    /// Adds `usage` to what the row's pods take (`sign` 1), or subtracts it (−1).
     pub(super) fn take(&mut self, node: NodeId, usage: &Usage, sign: i64) {
         let i = node.index();
         self.used_cpu[i] += sign * usage.requests.milli_cpu;
@@ -352,9 +345,8 @@ impl NodeTable {
 }
 
 impl Ledger {
-    /// Takes up a node as seen. A heartbeat that changes nothing for scheduling is no change.
-    ///
-    /// A node of the same name with another uid is another node: the old one goes first, in the same call.
+    /// A heartbeat that changes nothing for scheduling is no change. A node of the same name with another uid is another
+    /// node: the old one is deleted first, in the same call.
     pub fn apply_node(&mut self, object: &Node) {
         if let Some(known) = self.nodes.find(&object.name) {
             if self.nodes.uid[known.index()] == object.uid {
@@ -368,7 +360,7 @@ impl Ledger {
         self.nodes.present[node.index()] = true;
         self.nodes.present_count += 1;
         self.images.set(node, &object.images);
-        self.volumes.seat(&object.name, node, true);
+        self.volumes.set_node(&object.name, node, true);
         let version = self.node_changed(node, NodeAspects::ADDED);
         self.nodes.epoch[node.index()] = version;
         self.tree.add(node, Zone::of(&object.labels), version);
@@ -392,7 +384,7 @@ impl Ledger {
         }
     }
 
-    /// Drops the node `name`. Pods on it keep its row until they go too.
+    /// Pods on the node keep its row until they are deleted too.
     pub fn delete_node(&mut self, name: &str) {
         let Some(node) = self.nodes.find(name) else {
             return;
@@ -403,32 +395,31 @@ impl Ledger {
         self.nodes.present_count -= 1;
         self.images.clear(node);
         let name = self.nodes.name(node).clone();
-        self.volumes.seat(&name, node, false);
+        self.volumes.set_node(&name, node, false);
         let version = self.node_changed(node, NodeAspects::REMOVED);
         self.tree.remove(node, &zone, version);
-        // A promise of this node is worth nothing any more: whoever has one looks elsewhere now. Upstream waits for its flush.
-        for nomination in self.nominations.on(&name) {
-            self.log.push(Change::NominationEnded { priority: nomination.pod.priority });
+        // Pods nominated to this node look elsewhere from now on. Upstream waits for its flush of unschedulable pods.
+        let nominated: Vec<i32> = self.nominations.on(&name).iter().map(|pod| pod.priority).collect();
+        for priority in nominated {
+            self.record(None, Change::NominationEnded { priority });
         }
         self.nodes.release_if_unused(node);
     }
 
-    /// Drops every node that is not in `names`: the end of a re-read.
     pub fn retain_nodes(&mut self, names: &FxHashSet<Str>) {
-        let gone: Vec<Str> =
+        let unseen: Vec<Str> =
             self.node_order().into_iter().map(|n| self.nodes.name(n).clone()).filter(|n| !names.contains(n)).collect();
-        for name in gone {
+        for name in unseen {
             self.delete_node(&name);
         }
     }
 
     fn node_changed(&mut self, node: NodeId, aspects: NodeAspects) -> u64 {
-        let version = self.log.push(Change::Node { node, aspects });
-        self.nodes.version[node.index()] = version;
+        let version = self.record(Some(node), Change::Node { node, aspects });
         if aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED) {
             self.node_labels_version = version;
             self.terms.touch(version);
-            self.retopologize(node);
+            self.update_topologies(node);
         }
         if aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS | NodeAspects::REMOVED) {
             self.node_taints_version = version;

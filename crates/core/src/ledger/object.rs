@@ -7,38 +7,24 @@ use crate::model::{
 /// An object of a kind that the ledger keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
-    /// A pod.
     Pod(Box<Pod>),
-    /// A node.
     Node(Box<Node>),
-    /// A namespace.
     Namespace(Namespace),
-    /// A DeviceClass.
     DeviceClass(DeviceClass),
-    /// A PodDisruptionBudget.
     Budget(PodDisruptionBudget),
-    /// A Service.
     Service(Service),
     /// A ReplicationController, ReplicaSet or StatefulSet.
     Workload(Workload),
-    /// A PersistentVolume.
     Volume(Box<PersistentVolume>),
-    /// A PersistentVolumeClaim.
     Claim(Box<PersistentVolumeClaim>),
-    /// A StorageClass.
     StorageClass(StorageClass),
-    /// A CSINode.
     CsiNode(CsiNode),
-    /// A CSIDriver.
     CsiDriver(CsiDriver),
-    /// A CSIStorageCapacity.
     CsiCapacity(CsiStorageCapacity),
-    /// A VolumeAttachment.
     VolumeAttachment(VolumeAttachment),
 }
 
 impl Object {
-    /// Takes it up into `ledger` as seen.
     pub fn apply(self, ledger: &mut Ledger) {
         match self {
             Self::Pod(pod) => ledger.apply_pod(*pod),

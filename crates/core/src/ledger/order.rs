@@ -3,19 +3,19 @@ use crate::model::{Labels, Str};
 
 /// Nodes by zone, for upstream's scan order. After `pkg/scheduler/backend/cache/node_tree.go`.
 ///
-/// Zones keep the order in which they were first seen, nodes that of their coming within the zone.
+/// Zones keep the order in which they were first seen, and so do the nodes within a zone.
 #[derive(Debug, Default)]
 pub(super) struct NodeTree {
     zones: Vec<(Zone, Vec<NodeId>)>,
     version: u64,
 }
 
-/// Region and zone, both empty where a node names none.
+/// Region and zone, each `None` where a node has no such label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Zone(Option<Str>, Option<Str>);
 
 impl Zone {
-    /// The zone that `labels` name: region and zone each by its beta label where that is there, else by the stable one.
+    /// Region and zone each by the beta label where there is one, else by the stable one.
     ///
     /// After `GetZoneKey` in `staging/src/k8s.io/component-helpers/node/topology/helpers.go`.
     pub(super) fn of(labels: &Labels) -> Self {
@@ -30,7 +30,7 @@ impl Zone {
 }
 
 impl Ledger {
-    /// The region and zone that the node's labels name, by which upstream spreads nodes.
+    /// The region and zone of the node's labels, by which upstream spreads nodes.
     pub fn region_and_zone(&self, node: NodeId) -> (Option<Str>, Option<Str>) {
         let Zone(region, zone) = Zone::of(self.nodes.labels(node));
         (region, zone)
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_take_turns_and_exhausted_ones_are_passed_over() {
+    fn zones_take_turns_and_exhausted_ones_are_skipped() {
         let mut tree = NodeTree::default();
         for (id, name) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "c"), (5, "c")] {
             tree.add(NodeId::new(id), zone(name), 1);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beta_label_wins_over_its_stable_one_alone_and_no_label_is_a_zone_of_its_own() {
+    fn a_beta_label_overrides_only_its_stable_one_and_no_label_is_a_zone_too() {
         let both = [
             ("failure-domain.beta.kubernetes.io/zone", "old"),
             ("topology.kubernetes.io/zone", "new"),

@@ -1,4 +1,4 @@
-use super::{Change, Ledger, MatchClass, NodeId, PlacedPod};
+use super::{Change, Ledger, MatchClass, NodeId, PlacedPod, unseen};
 use crate::model::{Pod, PodKey, Str, Usage, VolumeWrites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -6,25 +6,21 @@ use std::sync::Arc;
 /// Where a pod is in its life, as the ledger knows it.
 #[derive(Debug, Clone)]
 pub enum PodState {
-    /// Without a node.
     Pending(Arc<Pod>),
     /// Decided by a commit of this ledger, not yet seen bound.
     Assumed {
         /// The pod as last seen, still without a node.
         pod: Arc<Pod>,
-        /// The room that it takes.
         placed: Arc<PlacedPod>,
-        /// What it needs done to its claims before it can be bound; none where they are all bound.
+        /// What must be written to its claims before it can be bound; `None` where they are all bound.
         volumes: Option<Arc<VolumeWrites>>,
-        /// Whether that is still under way, so that it can be taken back without asking the API server.
+        /// Whether its claims are still being bound: then the assumption can be undone without asking the API server.
         waits: bool,
     },
-    /// Seen bound.
     Bound(Arc<PlacedPod>),
 }
 
 impl PodState {
-    /// Its namespace and name.
     pub fn key(&self) -> &PodKey {
         match self {
             Self::Pending(pod) | Self::Assumed { pod, .. } => &pod.key,
@@ -33,7 +29,7 @@ impl PodState {
     }
 }
 
-/// Every pod that takes room or wants some, by uid.
+/// Every pod that is on a node or waits for one, by uid.
 #[derive(Debug, Default)]
 pub(super) struct PodTable {
     pub(super) states: FxHashMap<Str, PodState>,
@@ -56,13 +52,12 @@ impl PodTable {
 }
 
 impl Ledger {
-    /// The state of the pod `uid`.
     pub fn pod(&self, uid: &str) -> Option<&PodState> {
         self.pods.states.get(uid)
     }
 
     /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that
-    /// starts or lost its place in the log.
+    /// starts or whose cursor is older than the log.
     pub fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
         let mut pending: Vec<Arc<Pod>> = self
             .pods
@@ -77,7 +72,7 @@ impl Ledger {
         pending
     }
 
-    /// Takes up a pod as seen, whatever was known of it: new, changed, bound by us or by someone else, finished.
+    /// The pod may be new, changed, bound by us or by someone else, finished, or another pod of the same name.
     pub fn apply_pod(&mut self, mut pod: Pod) {
         if let Some(uid) = self.pods.by_key.get(&pod.key).filter(|uid| **uid != pod.uid).cloned() {
             self.delete_pod(&uid);
@@ -100,11 +95,12 @@ impl Ledger {
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
             Some(PodState::Assumed { pod: known, placed, .. }) => {
-                let (node, before) = (placed.node, std::mem::replace(known, pod.clone()));
+                let node = placed.node;
+                let before = std::mem::replace(known, pod.clone());
                 self.replace_assumed(node, &before, &pod);
                 return;
             }
-            // No update unbinds a pod; this one is older than what was seen.
+            // No update unbinds a pod: this one is older than what was seen.
             Some(PodState::Bound(_)) => return,
             Some(PodState::Pending(known)) => Some(std::mem::replace(known, pod.clone())),
             None => {
@@ -112,70 +108,65 @@ impl Ledger {
                 None
             }
         };
-        self.renominate(before.as_deref(), &pod);
-        self.log.push(Change::PodPending { pod, before });
+        self.record_pending(&pod, before);
     }
 
     /// An assumed pod changed: its bind is under way and only evidence ends that, but what it takes follows the object.
     fn replace_assumed(&mut self, node: NodeId, before: &Pod, now: &Pod) {
         self.resize(node, before.usage.clone(), now.usage.clone());
         if before.volumes != now.volumes {
-            self.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
-            self.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
+            self.volumes.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
+            self.volumes.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
         }
         let fresh = self.match_classes.intern(MatchClass::of(now));
         let seen = Arc::new(PlacedPod::of(now, node, fresh));
         if let Some(PodState::Assumed { placed, .. }) = self.pods.states.get_mut(&now.uid) {
             let old = std::mem::replace(placed, seen.clone());
-            self.regroup(node, old.match_class.clone(), seen.match_class.clone());
-            self.residents.replace(&seen);
+            self.regroup(node, &old.match_class, &seen.match_class);
+            self.pods_on_node.replace(&seen);
         }
     }
 
-    /// A placed pod takes something else than before.
     fn resize(&mut self, node: NodeId, before: Arc<Usage>, after: Arc<Usage>) {
         if before == after {
             return;
         }
         self.nodes.take(node, &before, -1);
         self.nodes.take(node, &after, 1);
-        let version = self.log.push(Change::Resized { node, before, after });
-        self.nodes.version[node.index()] = version;
+        self.record(Some(node), Change::Resized { node, before, after });
     }
 
-    /// Others see something else of a placed pod than before.
-    fn regroup(&mut self, node: NodeId, before: Arc<MatchClass>, after: Arc<MatchClass>) {
-        if Arc::ptr_eq(&before, &after) {
+    fn regroup(&mut self, node: NodeId, before: &Arc<MatchClass>, after: &Arc<MatchClass>) {
+        if Arc::ptr_eq(before, after) {
             return;
         }
-        self.match_classes.remove(&before, node);
-        self.match_classes.add(&after, node);
-        let version = self.log.version() + 1;
-        self.terms.remove(&before, node, version);
-        self.terms.add(&after, node, version);
-        self.log.push(Change::Regrouped { node, before, after });
+        self.match_classes.remove(before, node);
+        self.match_classes.add(after, node);
+        let version = self.record(None, Change::Regrouped { node, before: before.clone(), after: after.clone() });
+        self.terms.remove(before, node, version);
+        self.terms.add(after, node, version);
     }
 
-    pub(super) fn renominate(&mut self, before: Option<&Pod>, pod: &Arc<Pod>) {
-        let old = before.and_then(|b| b.nominated_node.as_ref());
-        let unchanged = old == pod.nominated_node.as_ref() && before.is_some_and(|b| b.priority == pod.priority);
-        if unchanged && old.is_none() {
-            return;
+    /// Moves the nomination of a pending pod from where `before` has it to where `pod` has it, and records the change.
+    pub(super) fn record_pending(&mut self, pod: &Arc<Pod>, before: Option<Arc<Pod>>) {
+        if let Some(before) = before.as_deref().filter(|before| before.nominated_node.is_some()) {
+            let moved = before.nominated_node != pod.nominated_node || before.priority != pod.priority;
+            // A nominated pod of another shape may keep less from others.
+            self.end_nomination(before, moved || !Arc::ptr_eq(&before.shape, &pod.shape));
         }
-        if let Some(before) = before.filter(|b| b.nominated_node.is_some()) {
-            // Another shape keeps others from less, maybe.
-            self.end_nomination(before, !unchanged || !Arc::ptr_eq(&before.shape, &pod.shape));
-        }
-        if pod.nominated_node.is_some() {
-            self.nominations.add(pod, self.log.version() + 1);
-        }
+        let version = self.record(None, Change::PodPending { pod: pod.clone(), before });
+        self.nominations.add(pod, version);
     }
 
-    pub(super) fn end_nomination(&mut self, pod: &Pod, tell: bool) {
-        let removed = self.nominations.remove(pod, self.log.version() + 1);
-        if removed && tell {
-            self.log.push(Change::NominationEnded { priority: pod.priority });
+    /// Drops the nomination of `pod`, if it has one; says whether it had. `frees` says whether that may let other pods in:
+    /// then it is a change of its own, else the caller's next change stands for it.
+    pub(super) fn end_nomination(&mut self, pod: &Pod, frees: bool) -> bool {
+        let removed = self.nominations.remove(pod);
+        if removed && frees {
+            let version = self.record(None, Change::NominationEnded { priority: pod.priority });
+            self.nominations.touch(version);
         }
+        removed
     }
 
     fn apply_bound(&mut self, pod: &Pod, node_name: &Str) {
@@ -194,36 +185,36 @@ impl Ledger {
             Some(PodState::Assumed { pod: known, .. }) => {
                 let known = known.clone();
                 self.free_pod(&pod.uid);
-                self.log.push(Change::BoundElsewhere { pod: known, node: node_name.clone() });
+                self.record(None, Change::BoundElsewhere { pod: known, node: node_name.clone() });
             }
             Some(PodState::Pending(known)) => {
                 let known = known.clone();
                 self.end_nomination(&known, true);
                 self.evictions.end(&known.uid);
-                self.log.push(Change::BoundElsewhere { pod: known, node: node_name.clone() });
+                self.record(None, Change::BoundElsewhere { pod: known, node: node_name.clone() });
             }
             None => {}
         }
         let match_class = self.match_classes.intern(MatchClass::of(pod));
         let placed = Arc::new(PlacedPod::of(pod, node, match_class));
         self.place(&placed);
-        self.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
+        self.volumes.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
         self.pods.insert(pod.uid.clone(), PodState::Bound(placed));
     }
 
-    /// What was assumed is true: from now on the object seen counts (admission may have changed it on binding).
+    /// The assumption was right. From now on the object seen counts: admission may have changed it on binding.
     fn confirm(&mut self, pod: &Pod, node: NodeId) {
         let (placed, writes) = match self.pods.states.get(&pod.uid) {
             Some(PodState::Assumed { placed, volumes, .. }) => (placed.clone(), volumes.clone()),
             _ => return,
         };
         self.pods.states.insert(pod.uid.clone(), PodState::Bound(placed));
-        self.log.push(Change::Confirmed { uid: pod.uid.clone() });
+        self.record(None, Change::Confirmed);
         self.release_volumes(&pod.uid, writes.as_ref());
         self.update_bound(pod, node);
     }
 
-    /// A bound pod changed. What it mounts cannot.
+    /// A bound pod changed. What it mounts cannot change.
     fn update_bound(&mut self, pod: &Pod, node: NodeId) {
         let fresh = self.match_classes.intern(MatchClass::of(pod));
         let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
@@ -231,12 +222,11 @@ impl Ledger {
         };
         let seen = Arc::new(PlacedPod { volumes: known.volumes.clone(), ..PlacedPod::of(pod, node, fresh) });
         let old = std::mem::replace(known, seen.clone());
-        self.residents.replace(&seen);
+        self.pods_on_node.replace(&seen);
         self.resize(node, old.usage.clone(), seen.usage.clone());
-        self.regroup(node, old.match_class.clone(), seen.match_class.clone());
+        self.regroup(node, &old.match_class, &seen.match_class);
     }
 
-    /// Drops the pod `uid`: deleted, finished, or not there any more at a re-read.
     pub fn delete_pod(&mut self, uid: &str) {
         self.nominations.drop_decided(uid);
         match self.pods.states.get(uid) {
@@ -245,42 +235,37 @@ impl Ledger {
                 self.pods.remove(uid);
                 self.end_nomination(&pod, true);
                 self.evictions.end(uid);
-                self.log.push(Change::PodGone { pod });
+                self.record(None, Change::PodDeleted { pod });
             }
             Some(PodState::Assumed { pod, .. }) => {
                 let pod = pod.clone();
                 self.free_pod(uid);
-                self.log.push(Change::PodGone { pod });
+                self.record(None, Change::PodDeleted { pod });
             }
             Some(PodState::Bound(_)) => self.free_pod(uid),
             None => {}
         }
     }
 
-    /// Drops every pod that is not in `uids`: the end of a re-read.
-    ///
-    /// An assumed pod that was not seen goes as well: it is not there, so its bind cannot land.
+    /// An assumed pod that was not seen is deleted as well: it does not exist, so its bind cannot land.
     pub fn retain_pods(&mut self, uids: &FxHashSet<Str>) {
-        let mut gone: Vec<Str> = self.pods.states.keys().filter(|u| !uids.contains(*u)).cloned().collect();
-        gone.sort_unstable();
-        for uid in gone {
+        for uid in unseen(self.pods.states.keys(), uids) {
             self.delete_pod(&uid);
         }
     }
 
-    /// Takes room on a node.
     pub(super) fn place(&mut self, placed: &Arc<PlacedPod>) -> u64 {
         let PlacedPod { node, match_class, .. } = &**placed;
         self.nodes.take(*node, &placed.usage, 1);
         self.match_classes.add(match_class, *node);
-        self.residents.add(placed);
-        let version = self.log.push(Change::Placed { node: *node, match_class: match_class.clone() });
-        self.nodes.version[node.index()] = version;
+        self.pods_on_node.add(placed);
+        let placed = Change::PodPlaced { node: *node, match_class: match_class.clone() };
+        let version = self.record(Some(*node), placed);
         self.terms.add(match_class, *node, version);
         version
     }
 
-    /// Gives back the room that an assumed or bound pod takes, and forgets the pod.
+    /// Frees what an assumed or bound pod takes from its node, and drops the pod.
     pub(super) fn free_pod(&mut self, uid: &str) {
         let placed = match self.pods.remove(uid) {
             Some(PodState::Bound(placed)) => placed,
@@ -290,16 +275,15 @@ impl Ledger {
             }
             Some(PodState::Pending(_)) | None => return,
         };
-        self.evictions.gone(uid);
+        self.evictions.drop_victim(uid);
         let PlacedPod { node, usage, match_class, .. } = &*placed;
-        self.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
+        self.volumes.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
         self.nodes.take(*node, usage, -1);
         self.match_classes.remove(match_class, *node);
-        self.residents.remove(&placed);
-        let version = self.log.version() + 1;
+        self.pods_on_node.remove(&placed);
+        let freed = Change::Freed { node: *node, usage: usage.clone(), match_class: match_class.clone() };
+        let version = self.record(Some(*node), freed);
         self.terms.remove(match_class, *node, version);
-        self.log.push(Change::Freed { node: *node, usage: usage.clone(), match_class: match_class.clone() });
-        self.nodes.version[node.index()] = version;
         self.nodes.release_if_unused(*node);
     }
 

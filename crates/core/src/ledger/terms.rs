@@ -1,5 +1,4 @@
-use super::counts_by_node::CountsByNode;
-use super::{Ledger, MatchClass, NodeId};
+use super::{CountsByNode, Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -26,12 +25,11 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
         self.version
     }
 
-    /// Whether no placed pod has such a term.
     pub fn is_empty(&self) -> bool {
         self.placed.is_empty()
     }
 
-    /// Every term with the nodes of the pods that have it, in no order that means anything.
+    /// Every term with the nodes of the pods that have it, in an order that means nothing.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &CountsByNode)> {
         self.placed.iter()
     }
@@ -44,12 +42,12 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 
     fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            if let Some(spots) = self.placed.get_mut(term) {
-                spots.add(node);
+            if let Some(counts) = self.placed.get_mut(term) {
+                counts.add(node);
             } else {
-                let mut spots = CountsByNode::default();
-                spots.add(node);
-                self.placed.insert(Arc::new(term.clone()), spots);
+                let mut counts = CountsByNode::default();
+                counts.add(node);
+                self.placed.insert(Arc::new(term.clone()), counts);
             }
             self.version = version;
         }
@@ -57,11 +55,11 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 
     fn remove(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            let Some(spots) = self.placed.get_mut(term) else {
+            let Some(counts) = self.placed.get_mut(term) else {
                 continue;
             };
-            spots.remove(node);
-            if spots.is_empty() {
+            counts.remove(node);
+            if counts.is_empty() {
                 self.placed.remove(term);
             }
             self.version = version;
@@ -69,26 +67,23 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
     }
 }
 
-/// What placed pods ask of others, by kind of term.
+/// The affinity terms of placed pods, by kind.
 #[derive(Debug, Default)]
 pub struct PlacedTerms {
-    /// Required anti-affinity.
     pub anti_affinity: TermIndex<AffinityTerm>,
-    /// Required affinity: it counts in the score of pods that it matches.
+    /// Required affinity terms: they count in the score of pods that they match.
     pub affinity: TermIndex<AffinityTerm>,
-    /// Preferred terms.
     pub preferred: TermIndex<WeightedTerm>,
 }
 
 impl PlacedTerms {
-    /// Notes that something the terms depend on (node labels, namespaces) changed.
+    /// Something that the terms depend on (node labels, namespaces) changed.
     pub(super) fn touch(&mut self, version: u64) {
         self.anti_affinity.touch(version);
         self.affinity.touch(version);
         self.preferred.touch(version);
     }
 
-    /// Whether both have the same terms on the same nodes, for audits.
     pub(super) fn same_placements(&self, other: &Self) -> bool {
         self.anti_affinity.placed == other.anti_affinity.placed
             && self.affinity.placed == other.affinity.placed
@@ -109,14 +104,12 @@ impl PlacedTerms {
 }
 
 impl Ledger {
-    /// Whether `term` speaks of pods of `namespace` with `labels`.
-    ///
-    /// A namespace that is not known has no labels, as upstream.
+    /// Whether `term` matches pods of `namespace` with `labels`.
     pub fn speaks_of(&self, term: &AffinityTerm, namespace: &Str, labels: &Labels) -> bool {
         self.reaches(term, namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
     }
 
-    /// Whether `term` looks into `namespace`.
+    /// Whether `term` looks into `namespace`. A namespace that is not known has no labels, as upstream.
     pub fn reaches(&self, term: &AffinityTerm, namespace: &Str) -> bool {
         let scope = &term.namespaces;
         scope.names.contains(namespace)

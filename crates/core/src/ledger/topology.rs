@@ -11,10 +11,9 @@ use std::borrow::Cow;
 pub struct DomainId(u32);
 
 impl DomainId {
-    /// The node lacks the label.
     pub const NONE: Self = Self(0);
 
-    /// Its place in a vector with one entry a domain, that of the missing label first.
+    /// The place in a vector with one entry a domain, that of the missing label first.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -30,13 +29,12 @@ impl DomainId {
 pub struct Topology {
     domains: Vec<DomainId>,
     ids: FxHashMap<Str, DomainId>,
-    /// How many rows carry each value, and the value, by id.
+    /// By id: how many rows carry the value, and the value.
     carriers: Vec<(u32, Str)>,
     free: Vec<DomainId>,
 }
 
 impl Topology {
-    /// The domain of `node`.
     #[inline]
     pub fn domain(&self, node: NodeId) -> DomainId {
         self.domains.get(node.index()).copied().unwrap_or(DomainId::NONE)
@@ -90,7 +88,7 @@ impl Topology {
     }
 }
 
-/// The topology keys that pods name, each as a column over the nodes. Bounded; a key that has no column is read from labels.
+/// A column over the nodes for each topology key that pods name. Bounded; a key that has no column is read from labels.
 #[derive(Debug)]
 pub(super) struct TopologyTable {
     columns: FxHashMap<Str, Topology>,
@@ -104,7 +102,7 @@ impl Default for TopologyTable {
     }
 }
 
-/// The keys that kube-scheduler spreads by where nobody says anything.
+/// The keys of kube-scheduler's default spreading.
 const DEFAULT_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 
 impl Ledger {
@@ -116,7 +114,7 @@ impl Ledger {
         }
     }
 
-    /// Keeps a column for `key` from now on, if there is room for one more. O(nodes) the first time.
+    /// Keeps a column for `key` from now on, unless there are `TOPOLOGY_KEYS` already. O(nodes) the first time.
     pub fn keep_topology(&mut self, key: &Str) {
         if !self.topologies.columns.contains_key(key) && self.topologies.columns.len() < TOPOLOGY_KEYS {
             let column = self.make_topology(key);
@@ -124,7 +122,6 @@ impl Ledger {
         }
     }
 
-    /// Keeps columns for every key that `pod` goes by.
     pub(super) fn keep_topologies_of(&mut self, pod: &Pod) {
         let shape = pod.shape.clone();
         let terms =
@@ -134,8 +131,8 @@ impl Ledger {
         }
     }
 
-    /// Brings every column up to a node whose labels are those in the table now.
-    pub(super) fn retopologize(&mut self, node: NodeId) {
+    /// Sets the node's domain in every column from its labels.
+    pub(super) fn update_topologies(&mut self, node: NodeId) {
         let labels = self.nodes.labels(node);
         #[allow(clippy::iter_over_hash_type, reason = "each column by itself")]
         for (key, column) in &mut self.topologies.columns {
@@ -143,7 +140,6 @@ impl Ledger {
         }
     }
 
-    /// Compares every column with the labels; for audits.
     pub(super) fn audit_topologies(&self) -> Result<(), String> {
         #[allow(clippy::iter_over_hash_type, reason = "each column by itself")]
         for (key, column) in &self.topologies.columns {

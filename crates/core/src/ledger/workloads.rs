@@ -1,4 +1,4 @@
-use super::{Change, Ledger};
+use super::{Change, Ledger, parts, unseen};
 use crate::model::{LabelSelector, Labels, Service, Str, Workload, WorkloadKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -22,12 +22,10 @@ impl Workloads {
         self.services.values().filter(|selector| selector.is_subset_of(labels))
     }
 
-    /// The selector of the Service `name`, where it selects any pods.
     pub fn service(&self, name: &str) -> Option<&Labels> {
         self.services.get(name)
     }
 
-    /// The selector of the controller `name`.
     pub fn controller(&self, kind: WorkloadKind, name: &Str) -> Option<&LabelSelector> {
         self.controllers.get(&(kind, name.clone()))
     }
@@ -42,16 +40,10 @@ impl Workloads {
     }
 }
 
-/// The workloads of every namespace.
+/// By namespace.
 pub(super) type WorkloadTable = FxHashMap<Str, Workloads>;
 
-/// `namespace/name` of an object, as watches identify it.
-fn parts(identity: &str) -> (&str, &str) {
-    identity.split_once('/').unwrap_or(("", identity))
-}
-
 impl Ledger {
-    /// The Services and controllers of `namespace`, if it has any.
     pub fn workloads(&self, namespace: &str) -> Option<&Workloads> {
         self.workloads.get(namespace)
     }
@@ -61,7 +53,7 @@ impl Ledger {
         self.workloads(namespace).map_or(0, Workloads::version)
     }
 
-    /// Takes up a Service as seen. One that selects no pods is as good as none.
+    /// A Service that selects no pods is as good as none.
     pub fn apply_service(&mut self, service: Service) {
         let Service { namespace, name, selector } = service;
         let Some(selector) = selector else { return self.drop_service(&namespace, &name) };
@@ -72,23 +64,19 @@ impl Ledger {
         }
     }
 
-    /// Drops the Service `namespace/name`.
     pub fn delete_service(&mut self, identity: &str) {
         let (namespace, name) = parts(identity);
         self.drop_service(namespace, name);
     }
 
-    /// Drops every Service that is not in `identities` (`namespace/name`): the end of a re-read.
     pub fn retain_services(&mut self, identities: &FxHashSet<Str>) {
         let all = self.workloads.iter().flat_map(|(ns, w)| w.services.keys().map(move |name| format!("{ns}/{name}")));
-        let mut gone: Vec<String> = all.filter(|identity| !identities.contains(&**identity)).collect();
-        gone.sort_unstable();
-        for identity in gone {
+        for identity in unseen(all, identities) {
             self.delete_service(&identity);
         }
     }
 
-    /// Takes up a controller as seen. One that selects no pods is as good as none.
+    /// A controller that selects no pods is as good as none.
     pub fn apply_controller(&mut self, controller: Workload) {
         let Workload { kind, namespace, name, selector } = controller;
         let Some(selector) = selector else { return self.drop_controller(kind, &namespace, &name) };
@@ -100,22 +88,18 @@ impl Ledger {
         }
     }
 
-    /// Drops the controller `namespace/name` of `kind`.
     pub fn delete_controller(&mut self, kind: WorkloadKind, identity: &str) {
         let (namespace, name) = parts(identity);
         self.drop_controller(kind, namespace, name);
     }
 
-    /// Drops every controller of `kind` that is not in `identities` (`namespace/name`): the end of a re-read.
     pub fn retain_controllers(&mut self, kind: WorkloadKind, identities: &FxHashSet<Str>) {
         let of_kind = |w: &Workloads| -> Vec<Str> {
             w.controllers.keys().filter(|(k, _)| *k == kind).map(|(_, name)| name.clone()).collect()
         };
         let all =
             self.workloads.iter().flat_map(|(ns, w)| of_kind(w).into_iter().map(move |name| format!("{ns}/{name}")));
-        let mut gone: Vec<String> = all.filter(|identity| !identities.contains(&**identity)).collect();
-        gone.sort_unstable();
-        for identity in gone {
+        for identity in unseen(all, identities) {
             self.delete_controller(kind, &identity);
         }
     }
@@ -134,7 +118,7 @@ impl Ledger {
     }
 
     fn workload_changed(&mut self, namespace: &str) {
-        let version = self.log.push(Change::Workload { namespace: namespace.into() });
+        let version = self.record(None, Change::Workload);
         let emptied = self.workloads.get_mut(namespace).is_some_and(|workloads| {
             workloads.version = version;
             workloads.is_empty()

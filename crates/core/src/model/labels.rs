@@ -1,17 +1,16 @@
 use super::Str;
 use std::sync::Arc;
 
-/// A set of labels, sorted by key, shared between the objects that carry it.
+/// Sorted by key, shared between the objects that carry them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Arc<[(Str, Str)]>);
 
 impl Labels {
-    /// No labels.
     pub fn none() -> Self {
         Self(Arc::from([]))
     }
 
-    /// Labels from pairs in any order; of a repeated key the last one counts.
+    /// Pairs in any order; of a repeated key the last one counts.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (Str, Str)>) -> Self {
         let mut all: Vec<(Str, Str)> = pairs.into_iter().collect();
         all.reverse();
@@ -25,22 +24,19 @@ impl Labels {
         self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|i| &self.0[i].1)
     }
 
-    /// All pairs in the order of their keys.
+    /// In the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Str, &Str)> {
         self.0.iter().map(|(k, v)| (k, v))
     }
 
-    /// How many labels there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether every pair of this set is also in `other`.
     pub fn is_subset_of(&self, other: &Self) -> bool {
         self.iter().all(|(k, v)| other.get(k) == Some(v))
     }

@@ -1,35 +1,27 @@
 //! Pods, nodes and namespaces as a scheduler sees them: decoded once at the border, validated, never a Kubernetes type.
 
-mod affinity;
-mod budget;
-mod device_class;
-mod feature;
+mod constraints;
 mod labels;
 mod node;
 mod pod;
 mod quantity;
 mod resources;
 mod selector;
-mod spread;
 mod taint;
 mod time;
 mod volume;
 mod workload;
 
-pub use affinity::{AffinityTerm, NamespaceScope, WeightedTerm};
-pub use budget::PodDisruptionBudget;
-pub use device_class::DeviceClass;
-pub use feature::Feature;
+pub use constraints::{AffinityTerm, NamespaceScope, SpreadConstraint, WeightedTerm};
 pub use labels::Labels;
 pub use node::{AvoidedController, Image, Namespace, Node, Pressure};
-pub use pod::{Controller, HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
+pub use pod::{Controller, Feature, HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
 pub use quantity::{Quantity, QuantityError};
-pub use resources::{Requests, is_scalar_resource};
+pub use resources::{DeviceClass, Requests, is_scalar_resource};
 pub use selector::{
     LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
     RequirementOperator,
 };
-pub use spread::SpreadConstraint;
 pub use taint::{Taint, TaintEffect, Toleration, TolerationOperator};
 pub use time::Time;
 pub use volume::{
@@ -37,7 +29,7 @@ pub use volume::{
     InTreePlugin, InlineDisk, Migration, PersistentVolume, PersistentVolumeClaim, PodVolume, PodVolumes,
     ProvisionWrite, StorageClass, VolumeAffinity, VolumeAttachment, VolumeSource, VolumeWrites,
 };
-pub use workload::{Service, Workload, WorkloadKind};
+pub use workload::{PodDisruptionBudget, Service, Workload, WorkloadKind};
 
 /// A shared immutable string: names, keys and values that many objects repeat.
 pub type Str = std::sync::Arc<str>;

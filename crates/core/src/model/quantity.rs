@@ -17,11 +17,11 @@ pub struct Quantity {
     nanos: i128,
 }
 
-/// Why a text is not a quantity; names the text and says what one looks like.
+/// Names the text and says what a quantity looks like.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a quantity: write a number with an optional suffix, such as 500m, 2, 1.5Gi or 1e3")]
 pub struct QuantityError {
-    /// The text, cut to 64 characters.
+    /// Cut to 64 characters.
     pub text: String,
 }
 
@@ -33,15 +33,12 @@ enum Scale {
 }
 
 impl Quantity {
-    /// Nothing.
     pub const ZERO: Self = Self { nanos: 0 };
 
-    /// `units` whole units.
     pub const fn from_units(units: i64) -> Self {
         Self { nanos: units as i128 * NANOS_PER_UNIT }
     }
 
-    /// `milli` thousandths of a unit.
     pub const fn from_milli(milli: i64) -> Self {
         Self { nanos: milli as i128 * NANOS_PER_MILLI }
     }
@@ -84,7 +81,6 @@ impl Quantity {
         round_up(self.nanos, NANOS_PER_UNIT)
     }
 
-    /// Whether it is less than nothing.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
@@ -146,7 +142,7 @@ fn read_suffix(suffix: &str) -> Option<Scale> {
     })
 }
 
-/// Nanos of `whole.fraction * 10^exponent`: the decimal point moves by exponent and nine, and what lies behind rounds up.
+/// Nanos of `whole.fraction * 10^exponent`: the decimal point moves by the exponent and nine, and what lies behind it rounds up.
 fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> u128 {
     // No i64 has more than 19 digits before the point, and nanos are nine more.
     const MOST: i64 = 28;
@@ -198,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_table_of_texts() {
+    fn texts_are_read_and_rounded_as_upstream() {
         let max = i64::MAX;
         for (text, milli, value) in [
             ("0", 0, 0),
@@ -241,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_named() {
+    fn an_error_names_the_text_that_is_no_quantity() {
         for text in [
             "", "1.5.3", ".", "-", "+", "1K", "1ki", "1 Gi", "1e", "1e1.5", "1mi", "m", "abc", "1e3k", "0x1", "1_0",
             "١",
@@ -260,7 +256,7 @@ mod tests {
         assert_eq!((half + Quantity::from_milli(2)).to_string(), "0.0025");
     }
 
-    /// Decimal digits, least significant first: as slow and as plain as can be.
+    /// Decimal digits, least significant first: slow and plain.
     struct Naive(Vec<u8>);
 
     impl Naive {

@@ -1,17 +1,17 @@
 use super::Str;
 use smallvec::SmallVec;
 
-/// An amount of each resource: what a pod asks for, or what a node offers.
+/// An amount of each resource: what a pod requests, or what a node offers.
 ///
 /// Amounts are never negative. Scalars are extended resources, huge pages, `kubernetes.io/` resources and attachable
 /// volumes, sorted by name; a scalar that is named with amount 0 stays in the list, as upstream keeps its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Requests {
-    /// CPU in thousandths of a core.
+    /// In thousandths of a core.
     pub milli_cpu: i64,
-    /// Memory in bytes.
+    /// In bytes.
     pub memory: i64,
-    /// Ephemeral storage in bytes.
+    /// In bytes.
     pub ephemeral_storage: i64,
     /// Whole units of each scalar resource, sorted by name.
     pub scalars: SmallVec<[(Str, i64); 1]>,
@@ -35,26 +35,6 @@ impl Requests {
     pub fn is_empty(&self) -> bool {
         self.milli_cpu == 0 && self.memory == 0 && self.ephemeral_storage == 0 && self.scalars.is_empty()
     }
-
-    /// Adds `other`, amount by amount; sums stop at the largest `i64`.
-    pub fn add(&mut self, other: &Self) {
-        self.merge(other, i64::saturating_add);
-    }
-
-    /// Raises each amount to that of `other` where that is larger.
-    pub fn raise_to(&mut self, other: &Self) {
-        self.merge(other, i64::max);
-    }
-
-    fn merge(&mut self, other: &Self, combine: impl Fn(i64, i64) -> i64) {
-        self.milli_cpu = combine(self.milli_cpu, other.milli_cpu);
-        self.memory = combine(self.memory, other.memory);
-        self.ephemeral_storage = combine(self.ephemeral_storage, other.ephemeral_storage);
-        for (name, amount) in &other.scalars {
-            let own = self.scalar(name).unwrap_or(0);
-            self.set_scalar(name.clone(), combine(own, *amount));
-        }
-    }
 }
 
 /// Whether upstream counts the resource `name` as a scalar: extended, huge page, `kubernetes.io/` or attachable volume.
@@ -68,4 +48,12 @@ pub fn is_scalar_resource(name: &str) -> bool {
     } else {
         !name.starts_with("requests.")
     }
+}
+
+/// As far as it makes devices available as an extended resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceClass {
+    pub name: Str,
+    /// `spec.extendedResourceName`.
+    pub extended_resource: Option<Str>,
 }

@@ -7,20 +7,12 @@ use std::time::Duration;
 pub struct Time(u64);
 
 impl Time {
-    /// The origin.
     pub const ZERO: Self = Self(0);
 
-    /// The moment `nanos` nanoseconds after the origin.
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    /// The moment `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -31,7 +23,7 @@ impl Time {
         Self(self.0 / 1_000_000_000 * 1_000_000_000)
     }
 
-    /// The time since `earlier`, zero if that lies ahead.
+    /// Zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,23 +1,19 @@
-//! Services and controllers, as far as pods are recognised by them.
+//! Objects that select pods of their namespace: Services, controllers and PodDisruptionBudgets.
 
 use super::{Controller, LabelSelector, Labels, Str};
 
-/// A kind of controller by whose selector pods are alike.
+/// The kinds of controllers whose selectors count for default spreading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadKind {
-    /// A ReplicationController (`v1`).
     ReplicationController,
-    /// A ReplicaSet (`apps/v1`).
     ReplicaSet,
-    /// A StatefulSet (`apps/v1`).
     StatefulSet,
 }
 
 impl WorkloadKind {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::ReplicationController, Self::ReplicaSet, Self::StatefulSet];
 
-    /// The kind that an owner reference speaks of. Other groups have kinds of these names too.
+    /// By apiVersion and kind of an owner reference: other groups have kinds of these names too.
     pub fn of(owner: &Controller) -> Option<Self> {
         match (&*owner.api_version, &*owner.kind) {
             ("v1", "ReplicationController") => Some(Self::ReplicationController),
@@ -28,26 +24,60 @@ impl WorkloadKind {
     }
 }
 
-/// A Service: which pods of its namespace it sends traffic to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name.
     pub name: Str,
-    /// Labels its pods have; `None` selects none.
+    /// `None` selects no pod.
     pub selector: Option<Labels>,
 }
 
-/// A controller: which pods of its namespace are its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Its kind.
     pub kind: WorkloadKind,
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name.
     pub name: Str,
-    /// Its selector; `None` (not given, or one that does not parse) selects no pod.
+    /// `None` (not given, or one that does not parse) selects no pod.
     pub selector: Option<LabelSelector>,
+}
+
+/// As far as the choice of victims depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodDisruptionBudget {
+    pub namespace: Str,
+    pub name: Str,
+    /// `None` where it is absent or does not parse: then the budget counts for no pod.
+    pub selector: Option<LabelSelector>,
+    /// `status.disruptionsAllowed`.
+    pub disruptions_allowed: i32,
+    /// The names of the pods in `status.disruptedPods`, sorted: their eviction is already counted.
+    pub disrupted_pods: Vec<Str>,
+}
+
+impl PodDisruptionBudget {
+    /// Whether an eviction of the pod `name` with `labels`, of the budget's namespace, counts against it.
+    ///
+    /// After `filterPodsWithPDBViolation` in `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`: a selector
+    /// that selects everything counts for nothing, nor do pods without labels.
+    pub fn counts(&self, name: &str, labels: &Labels) -> bool {
+        self.selects(labels) && !self.has_counted(name)
+    }
+
+    /// Whether the budget is for pods with `labels`, of its namespace.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        let selects = |selector: &LabelSelector| !selector.requirements.is_empty() && selector.matches(labels);
+        !labels.is_empty() && self.selector.as_ref().is_some_and(selects)
+    }
+
+    /// Whether every eviction that this budget allows is allowed by `other`. May be false where a longer comparison would show it.
+    pub fn is_at_most(&self, other: &Self) -> bool {
+        self.disruptions_allowed <= other.disruptions_allowed
+            && self.selector == other.selector
+            && self.disrupted_pods == other.disrupted_pods
+    }
+
+    /// Whether the eviction of the pod `name` is counted already.
+    pub fn has_counted(&self, name: &str) -> bool {
+        self.disrupted_pods.binary_search_by(|known| (**known).cmp(name)).is_ok()
+    }
 }

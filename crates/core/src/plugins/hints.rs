@@ -165,7 +165,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
             }
         }
         // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
-        Change::Placed { .. } | Change::Regrouped { .. } => {
+        Change::PodPlaced { .. } | Change::Regrouped { .. } => {
             add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
         }
         Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
@@ -177,14 +177,14 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
         Change::Namespace { .. } => add(&[InterPodAffinity]),
         Change::Volume(change) => add(super::volumes::helped_by(change)),
-        Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
+        Change::Workload => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
-        | Change::DeviceClass { .. }
+        | Change::DeviceClass
         | Change::Budget { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
-        | Change::Confirmed { .. }
-        | Change::PodGone { .. } => {}
+        | Change::Confirmed
+        | Change::PodDeleted { .. } => {}
     }
     helped
 }

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::model::{Migration, Node, PersistentVolume};
-    use crate::volume_testing::{bound, claim, mounting, named, node_in, on, said_by, using, volume, waiting_class};
+    use crate::volume_testing::{answers_by, bound, claim, mounting, named, node_in, on, using, volume, waiting_class};
 
     fn profile(kinds: &[Filter]) -> CompiledProfile {
         let mut profile = CompiledProfile::default_preset("test");
@@ -210,14 +210,14 @@ mod tests {
             (vec![named("csi")], true),
             (vec![disk(InlineDisk::GcePd { name: "vol-2".into(), read_only: true })], true),
         ] {
-            let said = said_by(&ebs_only, &ledger, &mounting("p", volumes.clone()));
+            let answers = answers_by(&ebs_only, &ledger, &mounting("p", volumes.clone()));
             // A placed pod mounts vol-1 inline, which VolumeRestrictions does not mind in a claim.
-            assert_eq!(said, if fits { "a: fits" } else { full }, "{volumes:?}");
+            assert_eq!(answers, if fits { "a: fits" } else { full }, "{volumes:?}");
         }
         let all = profile(&KINDS.map(|kind| kind.filter));
         ledger.apply_pod(on("a", using("cinder", &["of-w"])));
         let cinder = mounting("p", vec![disk(InlineDisk::Cinder { id: "vol-8".into() })]);
-        assert_eq!(said_by(&all, &ledger, &cinder), "a: MaxCinderVolumeCount: node(s) exceed max volume count");
+        assert_eq!(answers_by(&all, &ledger, &cinder), "a: MaxCinderVolumeCount: node(s) exceed max volume count");
     }
 
     #[test]

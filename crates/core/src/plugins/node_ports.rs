@@ -55,7 +55,7 @@ mod tests {
         };
         let mut overlay = Overlay::NONE;
         for (name, anywhere, elsewhere) in [("v", false, false), ("w", false, true), ("x", true, true)] {
-            let placed = ledger.residents(at).iter().find(|placed| *placed.uid == *name).expect("on the row");
+            let placed = ledger.pods_on(at).iter().find(|placed| *placed.uid == *name).expect("on the row");
             overlay.remove(ledger.nodes(), placed);
             assert_eq!((fits_on("0.0.0.0", &overlay), fits_on("10.0.0.2", &overlay)), (anywhere, elsewhere), "{name}");
         }

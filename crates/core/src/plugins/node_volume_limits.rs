@@ -103,7 +103,7 @@ impl<'t> State<'t> {
             let driver = &first.volume.driver;
             let (own, others) = rest.split_at(rest.partition_point(|wanted| wanted.volume.driver <= *driver));
             rest = others;
-            let Some(room) = volumes.room(node, driver) else { continue };
+            let Some(room) = volumes.free_attachments(node, driver) else { continue };
             let moves = if overlay.is_empty() { Moves::default() } else { Moves::of(cx, node, overlay, driver) };
             let (new, room) = moves.count(cx, node, own, room);
             if new > room && new > 0 {
@@ -200,7 +200,7 @@ mod tests {
     use crate::model::{InlineDisk, Pod, VolumeAttachment};
     use crate::profile::{CompiledProfile, Filter};
     use crate::volume_testing::{
-        bound, claim, csi, csi_node, mounting, named, node_in, on, said, said_by, using, waiting_class,
+        answers, answers_by, bound, claim, csi, csi_node, mounting, named, node_in, on, using, waiting_class,
     };
 
     const FULL: &str = "NodeVolumeLimits: node(s) exceed max volume count";
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn fits(ledger: &Ledger, pod: &Pod) -> bool {
-        match &*said(ledger, pod) {
+        match &*answers(ledger, pod) {
             "a: fits" => true,
             other if other == format!("a: {FULL}") => false,
             other => panic!("{other}"),
@@ -333,7 +333,7 @@ mod tests {
         // One that cannot be translated fails the attempt, but only on nodes with a CSINode.
         let broken = mounting("p", vec![inline(Err("no such form".into()))]);
         let text = "failed: running \"NodeVolumeLimits\" filter plugin: converting volume(data) from inline to csi: no such form";
-        assert_eq!(said(&ledger, &broken), text);
+        assert_eq!(answers(&ledger, &broken), text);
         ledger.delete_csi_node("a");
         assert!(fits(&ledger, &broken));
     }
@@ -359,16 +359,16 @@ mod tests {
             profile.filters = profile.filters.without(filter);
         }
         let missing = "NodeVolumeLimits: looking up PVC default/x: persistentvolumeclaim \"x\" not found";
-        assert_eq!(said_by(&profile, &ledger, &using("p", &["x"])), format!("a: {missing}"));
+        assert_eq!(answers_by(&profile, &ledger, &using("p", &["x"])), format!("a: {missing}"));
         let own = mounting("p", vec![PodVolume::Ephemeral { volume: "tmp".into() }]);
         let missing = "NodeVolumeLimits: looking up PVC default/p-tmp: persistentvolumeclaim \"p-tmp\" not found";
-        assert_eq!(said_by(&profile, &ledger, &own), format!("a: {missing}"));
+        assert_eq!(answers_by(&profile, &ledger, &own), format!("a: {missing}"));
         let mut ledger = ledger;
         ledger.apply_claim(claim("p-tmp", "", 1));
         let foreign = "failed: running \"NodeVolumeLimits\" filter plugin: PVC default/p-tmp was not created for pod default/p (pod is not owner)";
-        assert_eq!(said_by(&profile, &ledger, &own), foreign);
+        assert_eq!(answers_by(&profile, &ledger, &own), foreign);
         let nameless = mounting("p", vec![named("")]);
         let text = "failed: running \"NodeVolumeLimits\" filter plugin: PersistentVolumeClaim had no name";
-        assert_eq!(said_by(&profile, &ledger, &nameless), text);
+        assert_eq!(answers_by(&profile, &ledger, &nameless), text);
     }
 }

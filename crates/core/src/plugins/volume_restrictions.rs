@@ -80,7 +80,7 @@ mod tests {
     use crate::ledger::Ledger;
     use crate::model::{InlineDisk, PersistentVolumeClaim, Pod, Str};
     use crate::profile::CompiledProfile;
-    use crate::volume_testing::{bound, csi, mounting, named, node_in, on, said, using};
+    use crate::volume_testing::{answers, bound, csi, mounting, named, node_in, on, using};
 
     const IN_USE: &str = "VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
 
@@ -130,9 +130,9 @@ mod tests {
             ledger.apply_node(&node_in("a", "z"));
             ledger.apply_node(&node_in("b", "z"));
             ledger.apply_pod(on("a", mounting("placed", vec![disk(other.clone())])));
-            let said = said(&ledger, &mounting("p", vec![disk(own.clone())]));
+            let answers = answers(&ledger, &mounting("p", vec![disk(own.clone())]));
             let on_a = if apart { "VolumeRestrictions: node(s) had no available disk" } else { "fits" };
-            assert_eq!(said, format!("a: {on_a}, b: fits"), "{own:?} beside {other:?}");
+            assert_eq!(answers, format!("a: {on_a}, b: fits"), "{own:?} beside {other:?}");
         }
     }
 
@@ -152,12 +152,16 @@ mod tests {
     #[test]
     fn a_claim_for_one_pod_is_taken_wherever_that_pod_is() {
         let mut ledger = cluster();
-        assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits");
+        assert_eq!(answers(&ledger, &using("p", &["one"])), "a: fits, b: fits");
         ledger.apply_pod(on("a", using("placed", &["one"])));
-        assert_eq!(said(&ledger, &using("p", &["one"])), format!("a: {IN_USE}, b: {IN_USE}"));
+        assert_eq!(answers(&ledger, &using("p", &["one"])), format!("a: {IN_USE}, b: {IN_USE}"));
         ledger.delete_pod("placed");
         ledger.apply_pod(on("gone", using("placed", &["one"])));
-        assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits", "no such node, no such pod: as upstream");
+        assert_eq!(
+            answers(&ledger, &using("p", &["one"])),
+            "a: fits, b: fits",
+            "no such node, no such pod: as upstream"
+        );
     }
 
     #[test]
@@ -166,9 +170,9 @@ mod tests {
         let promised = Pod { nominated_node: Some("a".into()), priority: 10, ..using("promised", &["one"]) };
         ledger.apply_pod(promised);
         // As upstream: with nothing else to check, the plugin skips the pod.
-        assert_eq!(said(&ledger, &using("p", &["one"])), "a: fits, b: fits");
+        assert_eq!(answers(&ledger, &using("p", &["one"])), "a: fits, b: fits");
         let with_disk = mounting("p", vec![named("one"), disk(ebs("x"))]);
-        assert_eq!(said(&ledger, &with_disk), format!("a: {IN_USE}, b: fits"));
+        assert_eq!(answers(&ledger, &with_disk), format!("a: {IN_USE}, b: fits"));
     }
 
     /// Upstream goes by names alone, and thinks of one user only: pods would be evicted for nothing.
@@ -189,7 +193,7 @@ mod tests {
             let state = State::prepare(cx, &mounts).expect("claims are there").expect("one is in use");
             let at = ledger.nodes().find("a").expect("applied");
             let mut overlay = Overlay::NONE;
-            let leaves = ledger.residents(at).iter().filter(|placed| names.contains(&&*placed.uid));
+            let leaves = ledger.pods_on(at).iter().filter(|placed| names.contains(&&*placed.uid));
             leaves.for_each(|placed| overlay.remove(ledger.nodes(), placed));
             state.filter(cx, at, &overlay).fits()
         };
@@ -202,6 +206,6 @@ mod tests {
     #[test]
     fn a_claim_that_is_not_there_is_refused_before_any_node() {
         let missing = "VolumeRestrictions: persistentvolumeclaim \"two\" not found";
-        assert_eq!(said(&cluster(), &using("p", &["one", "two"])), format!("a: {missing}, b: {missing}"));
+        assert_eq!(answers(&cluster(), &using("p", &["one", "two"])), format!("a: {missing}, b: {missing}"));
     }
 }

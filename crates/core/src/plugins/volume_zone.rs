@@ -97,7 +97,7 @@ mod tests {
     use crate::ledger::Ledger;
     use crate::model::{Node, StorageClass};
     use crate::profile::{CompiledProfile, Filter};
-    use crate::volume_testing::{bound, claim, node_in, said, said_by, using, volume, waiting_class};
+    use crate::volume_testing::{answers, answers_by, bound, claim, node_in, using, volume, waiting_class};
 
     const ELSEWHERE: &str = "VolumeZone: node(s) had no available volume zone";
 
@@ -131,7 +131,7 @@ mod tests {
         for (of_volume, of_node, fits) in cases {
             let ledger = cluster(of_volume, of_node);
             let wanted = if fits { "a: fits".to_owned() } else { format!("a: {ELSEWHERE}") };
-            assert_eq!(said(&ledger, &using("p", &["c"])), wanted, "{of_volume:?} on {of_node:?}");
+            assert_eq!(answers(&ledger, &using("p", &["c"])), wanted, "{of_volume:?} on {of_node:?}");
         }
     }
 
@@ -161,9 +161,9 @@ mod tests {
             ("of-unset", "VolumeBindingMode not set for StorageClass \"unset\""),
             ("of-now", "PersistentVolume had no name"),
         ] {
-            let said = said_by(&profile, &ledger, &using("p", &[name]));
-            assert_eq!(said, format!("a: VolumeZone: {text}"), "{name:?}");
+            let answers = answers_by(&profile, &ledger, &using("p", &[name]));
+            assert_eq!(answers, format!("a: VolumeZone: {text}"), "{name:?}");
         }
-        assert_eq!(said_by(&profile, &ledger, &using("p", &["of-late"])), "a: fits");
+        assert_eq!(answers_by(&profile, &ledger, &using("p", &["of-late"])), "a: fits");
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn missing_us(placed: &PlacedPod, min_runtime: Duration, now_unix_us:
 /// After how long the next pod of a priority below `priority` will have run for `min_runtime`; `None` where none is younger.
 /// O(pods).
 pub fn next_of_age(ledger: &Ledger, priority: i32, min_runtime: Duration, now_unix_us: i64) -> Option<Duration> {
-    let residents = ledger.nodes().present_nodes().flat_map(|node| ledger.residents(node));
+    let residents = ledger.nodes().present_nodes().flat_map(|node| ledger.pods_on(node));
     let lower = residents.filter(|placed| is_lower(placed, priority));
     let missing = lower.map(|placed| missing_us(placed, min_runtime, now_unix_us)).filter(|us| *us > 0);
     missing.min().map(|us| Duration::from_micros(us.unsigned_abs()))

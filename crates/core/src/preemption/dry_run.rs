@@ -179,7 +179,7 @@ impl<'t> DryRun<'t> {
         if self.ledger.lowest_priority(node) >= self.pod.priority {
             return Err(Status::NoVictims);
         }
-        let residents = self.ledger.residents(node).iter();
+        let residents = self.ledger.pods_on(node).iter();
         let admitted = residents.filter(|placed| self.rules.admit(placed));
         self.lower.extend(admitted.map(|placed| Lower { placed, violates: false, is_victim: false }));
         let before = self.lower.len();

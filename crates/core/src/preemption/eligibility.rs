@@ -51,6 +51,6 @@ impl Eligibility<'_> {
     fn waits_on(self, node: NodeId) -> bool {
         let lower = |placed| is_lower(placed, self.pod.priority);
         let ordered = self.limits.evicting.iter().any(|placed| placed.node == node && lower(placed));
-        ordered || self.ledger.residents(node).iter().any(|p| lower(p) && p.is_terminating() && p.preempted)
+        ordered || self.ledger.pods_on(node).iter().any(|p| lower(p) && p.is_terminating() && p.preempted)
     }
 }

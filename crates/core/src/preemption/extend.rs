@@ -136,7 +136,7 @@ impl ExtenderPreemptState {
         let mut victims = Vec::with_capacity(named.victims.len());
         for uid in &named.victims {
             let known = proposed.iter().find(|placed| placed.uid == *uid);
-            let there = || node.and_then(|node| ledger.residents(node).iter().find(|placed| placed.uid == *uid));
+            let there = || node.and_then(|node| ledger.pods_on(node).iter().find(|placed| placed.uid == *uid));
             let Some(placed) = known.or_else(there) else {
                 return Err(format!(
                     "extender: {} claims to preempt pod (UID: {uid}) on node: {}, but the pod is not found on that node",
@@ -193,7 +193,7 @@ fn sort_by_importance(victims: &mut [Arc<PlacedPod>]) {
 /// The first extender from place `from` on that changes victims for `pod`.
 fn next(profile: &CompiledProfile, pod: &Pod, from: usize) -> Option<usize> {
     let mut extenders = profile.extenders.iter().enumerate().skip(from);
-    extenders.find(|(_, extender)| extender.preempt.is_some() && extender.concerns(pod)).map(|(at, _)| at)
+    extenders.find(|(_, extender)| extender.preempt.is_some() && extender.is_interested(pod)).map(|(at, _)| at)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(super) fn holds(survey: &NodeScan<'_>, plan: &Plan, strict: Option<&Limits<'
     if !is_same || !survey.cx.profile.places_on(nodes.labels(node)) {
         return false;
     }
-    let Some(victims) = still_there(ledger.residents(node), plan) else { return false };
+    let Some(victims) = still_there(ledger.pods_on(node), plan) else { return false };
     if let Some(limits) = strict
         && violates(survey, &victims, limits)
     {

@@ -74,7 +74,7 @@ fn what_goes_anyway_is_not_protected_and_not_counted() {
     assert_eq!(said(&mut ledger, &all, &everywhere(), waits(1000)), "a [x] 0; best a");
     let mut ledger = one_node(&[on("a", "x", 1, 2000, 1)]);
     assert_eq!(said(&mut ledger, &all, &everywhere(), waits(1000)), NO_VICTIMS);
-    let evicting = ledger.nodes().find("a").map(|a| ledger.residents(a).to_vec()).unwrap_or_default();
+    let evicting = ledger.nodes().find("a").map(|a| ledger.pods_on(a).to_vec()).unwrap_or_default();
     let limits = Limits { evicting: &evicting, ..everywhere() };
     assert_eq!(said(&mut ledger, &all, &limits, waits(1000)), "a [x] 0; best a");
 }
@@ -137,7 +137,7 @@ fn evictions_under_way_are_deducted_from_strict_budgets() {
         ledger.apply_pod(pod);
     }
     ledger.apply_budget(budget("l", 1));
-    let evicting = ledger.nodes().find("a").map(|a| ledger.residents(a).to_vec()).unwrap_or_default();
+    let evicting = ledger.nodes().find("a").map(|a| ledger.pods_on(a).to_vec()).unwrap_or_default();
     let mut scheduler = Scheduler::new(profile(strict()), 1);
     let waiting = pending(&mut ledger, waits(1000));
     let Outcome::Evict(plan) =

@@ -221,7 +221,7 @@ fn who_waits_for_victims_does_not_preempt_again() {
     assert_eq!(upstream(&mut closed, promised("a")), "b [y] 0; best b", "no eviction would open that node");
     // A plan in force counts before its victims are seen going.
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), beside()]);
-    let evicting: Vec<_> = ledger.nodes().find("a").map(|a| ledger.residents(a).to_vec()).unwrap_or_default();
+    let evicting: Vec<_> = ledger.nodes().find("a").map(|a| ledger.pods_on(a).to_vec()).unwrap_or_default();
     let limits = Limits { evicting: &evicting, ..everywhere() };
     assert_eq!(said(&mut ledger, &Preemption::default(), &limits, promised("a")), waiting);
 }

@@ -1,14 +1,10 @@
-//! Arguments of plugins, resolved.
-
 use crate::model::{NodeSelector, PreferredTerm, SpreadConstraint, Str};
 use std::time::Duration;
 
-/// A resource and how much it counts in a score.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceWeight {
-    /// The resource's name.
     pub name: Str,
-    /// Its weight, 1 to 100.
+    /// 1 to 100.
     pub weight: i64,
 }
 
@@ -21,7 +17,6 @@ pub struct ShapePoint {
     pub score: i64,
 }
 
-/// How NodeResourcesFit scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FitStrategy {
     /// Prefers empty nodes.
@@ -32,16 +27,14 @@ pub enum FitStrategy {
     RequestedToCapacityRatio(Vec<ShapePoint>),
 }
 
-/// Arguments of NodeResourcesFit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FitArgs {
     /// Extended resources whose fit is not checked.
     pub ignored_resources: Vec<Str>,
     /// Prefixes (before the `/`) of extended resources whose fit is not checked.
     pub ignored_resource_groups: Vec<Str>,
-    /// How it scores.
     pub strategy: FitStrategy,
-    /// What it scores by, at least one.
+    /// At least one.
     pub resources: Vec<ResourceWeight>,
 }
 
@@ -62,9 +55,7 @@ impl Default for FitArgs {
 /// `addedAffinity` of NodeAffinity: as if every pod of the profile had it too.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AddedAffinity {
-    /// Required terms.
     pub required: Option<NodeSelector>,
-    /// Preferred terms.
     pub preferred: Vec<PreferredTerm>,
 }
 
@@ -80,7 +71,6 @@ pub enum SpreadDefaults {
     List(Vec<SpreadConstraint>),
 }
 
-/// Arguments of InterPodAffinity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterPodAffinityArgs {
     /// What a placed pod's required affinity term adds to the score of pods that it matches, 0 to 100.
@@ -95,10 +85,9 @@ impl Default for InterPodAffinityArgs {
     }
 }
 
-/// Arguments of VolumeBinding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeBindingArgs {
-    /// How long a decided pod's claims may take to be bound.
+    /// How long the claims of an assumed pod may take to be bound.
     pub bind_timeout: Duration,
 }
 
@@ -111,7 +100,6 @@ impl Default for VolumeBindingArgs {
 /// A label that the score LabelPreference looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelPreference {
-    /// The label's key.
     pub label: Str,
     /// Whether nodes that have it are preferred, or those that do not.
     pub present: bool,
@@ -126,7 +114,7 @@ pub struct LegacyArgs {
     pub absent_labels: Vec<Str>,
     /// CheckServiceAffinity: keys whose values the pods of a Service share.
     pub affinity_labels: Vec<Str>,
-    /// LabelPreference: the labels, each counting alike.
+    /// LabelPreference: all count alike.
     pub label_preferences: Vec<LabelPreference>,
     /// MaxEBSVolumeCount: the most EBS volumes on a node.
     pub max_ebs: u32,

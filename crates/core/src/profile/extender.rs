@@ -3,9 +3,8 @@ use crate::model::{LabelSelector, Pod, Str};
 /// An extender as far as decisions depend on it. How it is reached is not the core's business.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extender {
-    /// Its name in the profile.
     pub name: Str,
-    /// How messages name it, as upstream: the URL before the verbs' paths.
+    /// The URL before the verbs' paths: messages name an extender by it, as upstream.
     pub url: Str,
     /// Whether it filters, and what a failure means.
     pub filter: Option<OnFailure>,
@@ -13,31 +12,29 @@ pub struct Extender {
     pub prioritize: Option<OnFailure>,
     /// Whether it changes victims, and what a failure means.
     pub preempt: Option<OnFailure>,
-    /// Whether it binds.
     pub binds: bool,
-    /// What a point of its score counts; 1 to 1,000,000. It enters a node's total times 10.
+    /// The weight of its score, 1 to 1,000,000. It enters a node's total times 10.
     pub weight: i64,
     /// Whether it is sent whole nodes and pods instead of names.
     pub full_nodes: bool,
-    /// Where there are any, only pods that request one of these resources concern it. Sorted.
+    /// Unless empty, the extender is interested only in pods that request one of these resources. Sorted.
     pub managed: Vec<Str>,
-    /// Where there is one, only pods that it matches concern it.
+    /// If given, the extender is interested only in pods that it matches.
     pub pod_selector: Option<LabelSelector>,
 }
 
-/// What a failed call means for the attempt.
+/// What a failed call does to the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It fails.
     Fail,
-    /// It goes on as if the extender were not there.
+    /// The attempt goes on as if the extender were not there.
     Ignore,
 }
 
 impl Extender {
-    /// Whether `pod` concerns it. After `IsInterested` in `pkg/scheduler/extender.go`; limits are not looked at, since the
-    /// API server makes requests of them.
-    pub fn concerns(&self, pod: &Pod) -> bool {
+    /// After `IsInterested` in `pkg/scheduler/extender.go`; limits are not looked at, since the API server makes requests of
+    /// them.
+    pub fn is_interested(&self, pod: &Pod) -> bool {
         let asks = |name: &Str| pod.shape.requests.scalar(name).is_some();
         (self.managed.is_empty() || self.managed.iter().any(asks))
             && self.pod_selector.as_ref().is_none_or(|selector| selector.matches(&pod.shape.labels))
@@ -49,43 +46,37 @@ impl Extender {
 pub struct ExtenderSet(u64);
 
 impl ExtenderSet {
-    /// No extender.
     pub const NONE: Self = Self(0);
-    /// Every extender.
     pub const ALL: Self = Self(u64::MAX);
 
     const fn bit(extender: usize) -> u64 {
         if extender < u64::BITS as usize { 1 << extender } else { 0 }
     }
 
-    /// Puts one in.
     pub const fn insert(&mut self, extender: usize) {
         self.0 |= Self::bit(extender);
     }
 
-    /// Takes one out; says whether it was in.
+    /// Says whether it was in.
     pub const fn remove(&mut self, extender: usize) -> bool {
         let was_in = self.has(extender);
         self.0 &= !Self::bit(extender);
         was_in
     }
 
-    /// Whether one is in.
     pub const fn has(self, extender: usize) -> bool {
         self.0 & Self::bit(extender) != 0
     }
 
-    /// Whether none is in.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether some extender is in both.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Those in it, in the order in which they are asked.
+    /// In the order in which they are called.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..u64::BITS as usize).filter(move |extender| self.has(*extender))
     }

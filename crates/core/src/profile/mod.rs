@@ -19,18 +19,17 @@ use std::time::Duration;
 /// Whether a worker takes up pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It does.
     Active,
-    /// It keeps its queue and starts no cycle.
+    /// The worker keeps its queue and starts no cycle.
     Paused,
 }
 
 /// What a worker does with pods whose spec has fields this version does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownFields {
-    /// Places them and names the fields in the profile's status.
+    /// Places the pods and names the fields in the profile's status.
     Warn,
-    /// Holds them.
+    /// Holds the pods.
     Hold,
 }
 
@@ -39,7 +38,7 @@ pub enum UnknownFields {
 pub struct Sampling {
     /// Percent of the nodes whose score is wanted, 0 to 100; 0 adapts to their number as upstream does.
     pub percentage: u8,
-    /// Feasible nodes to look for at least, where there are as many.
+    /// At least so many feasible nodes are looked for, where there are as many nodes.
     pub min_feasible: u32,
 }
 
@@ -63,23 +62,18 @@ impl Sampling {
 /// Which namespaces' pods a profile serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceAccess {
-    /// All.
     All,
-    /// Those named, and those whose labels have all of `match_labels` (where it is not empty).
+    /// The namespaces named, and those whose labels have all of `match_labels` (where it is not empty).
     Restricted {
-        /// Namespaces by name.
         names: Vec<Str>,
-        /// Namespaces by label.
         match_labels: Labels,
     },
 }
 
-/// Times of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueTimes {
-    /// Backoff after the first failure.
+    /// After the first failure.
     pub initial_backoff: Duration,
-    /// The longest backoff.
     pub max_backoff: Duration,
     /// After how long an unschedulable pod is tried again without any event.
     pub max_unschedulable: Duration,
@@ -98,43 +92,30 @@ impl Default for QueueTimes {
 /// A profile resolved: effective plugins, weights and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledProfile {
-    /// The profile's name.
     pub name: Str,
-    /// The scheduler names it serves, sorted.
+    /// The scheduler names that it serves, sorted.
     pub scheduler_names: Vec<Str>,
-    /// Whether it takes up pods.
     pub mode: Mode,
-    /// What becomes of pods with unknown fields.
     pub unknown_fields: UnknownFields,
-    /// The filters it runs.
     pub filters: FilterSet,
-    /// The scores it runs with their weights (1 to 1,000,000), in upstream's order.
+    /// With their weights (1 to 1,000,000), in upstream's order.
     pub scores: Vec<(Score, i64)>,
-    /// Arguments of NodeResourcesFit.
     pub fit: FitArgs,
     /// Resources that NodeResourcesBalancedAllocation evens out.
     pub balanced: Vec<Str>,
-    /// Affinity added to every pod.
     pub added_affinity: AddedAffinity,
-    /// What PodTopologySpread applies to pods without constraints of their own.
     pub spread_defaults: SpreadDefaults,
-    /// Arguments of InterPodAffinity.
     pub inter_pod_affinity: InterPodAffinityArgs,
-    /// Arguments of VolumeBinding.
     pub volume_binding: VolumeBindingArgs,
-    /// Arguments of the filters and scores of the Policy era.
+    /// For the filters and scores of the Policy era.
     pub legacy: LegacyArgs,
     /// The nodes it places on; `None` is all.
     pub node_selector: Option<LabelSelector>,
-    /// How many nodes an attempt looks at.
     pub sampling: Sampling,
-    /// Whose pods it serves.
     pub namespaces: NamespaceAccess,
-    /// Times of its queue.
     pub queue: QueueTimes,
-    /// Whether and how pods of lower priority make room.
     pub preemption: Preemption,
-    /// Whom it asks in mid-attempt, in the order in which they are asked.
+    /// In the order in which an attempt calls them.
     pub extenders: Vec<Extender>,
 }
 
@@ -172,7 +153,7 @@ impl CompiledProfile {
         }
     }
 
-    /// The weight of `score`, if it runs.
+    /// `None` if `score` does not run.
     pub fn weight(&self, score: Score) -> Option<i64> {
         self.scores.iter().find(|(s, _)| *s == score).map(|(_, w)| *w)
     }
@@ -182,27 +163,27 @@ impl CompiledProfile {
         self.node_selector.as_ref().is_none_or(|selector| selector.matches(labels))
     }
 
-    /// The extenders that `pod` concerns and that an attempt asks before it ends: to filter, to score or to preempt.
-    pub fn asks_for(&self, pod: &Pod) -> ExtenderSet {
-        let asked = |extender: &Extender| {
+    /// The extenders interested in `pod` that an attempt calls before it ends: to filter, to score or to preempt.
+    pub fn called_for(&self, pod: &Pod) -> ExtenderSet {
+        let called = |extender: &Extender| {
             (extender.filter.is_some() || extender.prioritize.is_some() || extender.preempt.is_some())
-                && extender.concerns(pod)
+                && extender.is_interested(pod)
         };
-        self.extenders.iter().enumerate().filter(|(_, extender)| asked(extender)).map(|(i, _)| i).collect()
+        self.extenders.iter().enumerate().filter(|(_, extender)| called(extender)).map(|(i, _)| i).collect()
     }
 
     /// The name of the extender that binds `pod` in the place of Berth, if one does.
     pub fn binder_of(&self, pod: &Pod) -> Option<Str> {
         let mut extenders = self.extenders.iter();
-        extenders.find(|extender| extender.binds && extender.concerns(pod)).map(|extender| extender.name.clone())
+        extenders.find(|extender| extender.binds && extender.is_interested(pod)).map(|extender| extender.name.clone())
     }
 
-    /// Whether any pod's nodes may be filtered or scored by an extender: then one feasible node is not enough to look for.
-    pub fn asks_about_nodes(&self) -> bool {
+    /// Whether any extender filters or scores: then one feasible node is not enough to look for.
+    pub fn has_node_extenders(&self) -> bool {
         self.extenders.iter().any(|extender| extender.filter.is_some() || extender.prioritize.is_some())
     }
 
-    /// Whether the profile serves pods that name the scheduler `name`.
+    /// Whether the profile serves pods with the schedulerName `name`.
     pub fn serves(&self, name: &str) -> bool {
         self.scheduler_names.iter().any(|n| &**n == name)
     }
@@ -213,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sampling_matches_the_worked_vectors() {
+    fn the_number_of_feasible_nodes_to_find_is_upstreams() {
         let find = |nodes, percentage| Sampling { percentage, min_feasible: 100 }.feasible_to_find(nodes);
         let adaptive = [
             (50, 50),

@@ -1,24 +1,23 @@
 use crate::model::Str;
 use std::time::Duration;
 
-/// Whether, where and how far pods of lower priority make room.
+/// Whether and how far a profile's pods may evict pods of lower priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemption {
-    /// Whether a profile's pods may evict others at all; a pod's own `preemptionPolicy: Never` holds besides.
+    /// Whether the profile's pods may evict others at all; a pod with `preemptionPolicy: Never` never does.
     pub enabled: bool,
-    /// Whether a PodDisruptionBudget is never violated; otherwise it is kept where there is a choice.
+    /// Whether no PodDisruptionBudget is ever violated; otherwise budgets are respected where there is a choice.
     pub strict_budgets: bool,
-    /// Whose pods may be victims.
     pub scope: VictimScope,
     /// Most victims for one pod; `None` is no limit.
     pub max_per_pod: Option<u32>,
     /// Most victims for the profile in any minute; `None` is no limit.
     pub max_per_minute: Option<u32>,
-    /// A pod that has not yet run this long is no victim.
+    /// A pod that has not run this long is no victim.
     pub min_runtime: Duration,
     /// Share of the potential nodes to look at, in percent, 0 to 100.
     pub candidates_percentage: u32,
-    /// Potential nodes to look at in any case.
+    /// Potential nodes to look at whatever the percentage is.
     pub candidates_absolute: u32,
     /// Namespaces whose pods are never victims, sorted.
     pub protected_namespaces: Vec<Str>,
@@ -27,11 +26,10 @@ pub struct Preemption {
 /// Whose pods may be victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VictimScope {
-    /// Everybody's.
     Any,
-    /// Those that name a scheduler which some profile of this process serves.
+    /// Pods whose schedulerName some profile of this process serves.
     OwnProfiles,
-    /// Those that name a scheduler which this profile serves.
+    /// Pods whose schedulerName this profile serves.
     SameProfile,
 }
 

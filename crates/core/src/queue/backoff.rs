@@ -2,10 +2,10 @@ use crate::model::Time;
 use crate::profile::QueueTimes;
 use std::time::Duration;
 
-/// The backoff after `count` failures in a row: doubling from the first to the longest.
+/// The backoff after `count` failures in a row: it doubles from the initial to the longest.
 ///
 /// After `calculateBackoffDuration` in `pkg/scheduler/backend/queue/backoff_queue.go`.
-pub fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
+pub(super) fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
     if count == 0 || times.max_backoff.is_zero() {
         return Duration::ZERO;
     }
@@ -14,7 +14,7 @@ pub fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
 }
 
 /// Whether a backoff that ends at `expires` (a whole second) still runs: upstream looks once a second, and equality counts.
-pub fn is_backing_off(expires: Time, now: Time) -> bool {
+pub(super) fn is_backing_off(expires: Time, now: Time) -> bool {
     expires != Time::ZERO && expires >= now.floor_to_second()
 }
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worked_durations() {
+    fn the_backoff_doubles_up_to_its_maximum() {
         let times = QueueTimes::default();
         let seconds: Vec<u64> = (0..8).map(|count| backoff_duration(times, count).as_secs()).collect();
         assert_eq!(seconds, [0, 1, 2, 4, 8, 10, 10, 10]);
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_window() {
+    fn a_backoff_lasts_until_the_second_after_its_end() {
         for entered in [12_700, 12_000] {
             let expires = (Time::from_millis(entered) + Duration::from_secs(1)).floor_to_second();
             assert_eq!(expires, Time::from_millis(13_000));

@@ -2,8 +2,8 @@ use super::entry::ActiveKey;
 use crate::profile::ExtenderSet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Active pods that are passed over while an extender that concerns them has no room for another question, by the
-/// extenders that concern them: pods of a profile share a few such sets.
+/// Active pods that are passed over while an extender they need takes no more questions, by the extenders they need: pods of
+/// a profile share a few such sets.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     by_extenders: BTreeMap<ExtenderSet, BTreeSet<ActiveKey>>,
@@ -19,7 +19,7 @@ impl Deferred {
         self.len == 0
     }
 
-    /// The first of those that no extender of `full` concerns.
+    /// The first pod that needs no extender of `full`.
     pub(super) fn first(&self, full: ExtenderSet) -> Option<&ActiveKey> {
         let open = self.by_extenders.iter().filter(|(asks, _)| !asks.intersects(full));
         open.filter_map(|(_, pods)| pods.first()).min()

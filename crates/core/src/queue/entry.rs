@@ -22,10 +22,9 @@ pub(super) enum Part {
 pub struct Entry {
     pub(super) pod: Arc<Pod>,
     pub(super) part: Part,
-    /// When it last (re)entered the queue; moving between the parts does not change it.
+    /// When the pod last (re)entered the queue; moving between the parts does not change it.
     pub(super) since: Time,
-    pub(super) first_seen: Time,
-    /// Unique and rising: the last word in every order.
+    /// Unique and rising: it decides between entries that are otherwise equal in order.
     pub(super) arrival: u64,
     pub(super) attempts: u32,
     pub(super) unschedulable_count: u32,
@@ -61,7 +60,6 @@ impl Entry {
             pod,
             part: Part::Active,
             since: now,
-            first_seen: now,
             arrival,
             attempts: 0,
             unschedulable_count: 0,
@@ -73,44 +71,38 @@ impl Entry {
         }
     }
 
-    /// The pod.
     pub fn pod(&self) -> &Arc<Pod> {
         &self.pod
     }
 
-    /// Attempts so far.
-    pub fn attempts(&self) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// When this worker first saw the pod.
-    pub fn first_seen(&self) -> Time {
-        self.first_seen
-    }
-
-    /// The plugins that refused it last.
+    /// The plugins that refused the pod last.
     pub fn rejectors(&self) -> PluginSet {
         self.rejectors
     }
 
-    /// Why no node fitted at the last attempt, if that was its end.
+    /// Why no node fitted, if that was the end of the last attempt.
     pub fn diagnosis(&self) -> Option<&Diagnosis> {
         self.diagnosis.as_deref()
     }
 
-    /// The ledger's version at which it was refused last: older events cannot help.
+    /// The ledger's version at which the pod was refused last: older events cannot help.
     pub fn refused_at(&self) -> u64 {
         self.refused_at
     }
 
-    /// Enters anew at `now` with a backoff of `backoff`, whose end is cut down to a whole second as upstream's.
-    pub(super) fn enter(&mut self, now: Time, backoff: Duration) {
+    /// Enters the queue again at `now`. The end of the backoff is cut down to a whole second, as upstream's.
+    pub(super) fn reenter(&mut self, now: Time, backoff: Duration) {
         self.since = now;
         self.expires = if backoff.is_zero() { Time::ZERO } else { (now + backoff).floor_to_second() };
     }
 
-    /// Whether its backoff is not cut short when there is nothing else to do: after errors, and where an extender would be
-    /// asked the same again.
+    /// Whether the backoff is not cut short when active is empty: after errors, and where an extender would be asked the same
+    /// again.
     pub(super) const fn waits_out(&self) -> bool {
         self.rejectors.is_empty() || self.rejectors.has(Plugin::Extender)
     }
@@ -132,22 +124,11 @@ impl Entry {
 
 /// A popped pod: in flight until one of the queue's endings consumes it.
 #[derive(Debug)]
-#[must_use = "a popped pod must be ended: done, refused, failed or given back"]
+#[must_use = "a popped pod must be ended: done, refused, failed, requeued or deferred"]
 pub struct Ticket(pub(super) Entry);
 
 impl Ticket {
-    /// The pod as popped.
     pub fn pod(&self) -> &Arc<Pod> {
         &self.0.pod
-    }
-
-    /// Attempts so far, this one included.
-    pub fn attempts(&self) -> u32 {
-        self.0.attempts
-    }
-
-    /// When this worker first saw the pod.
-    pub fn first_seen(&self) -> Time {
-        self.0.first_seen
     }
 }

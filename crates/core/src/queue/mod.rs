@@ -1,8 +1,8 @@
 //! One profile's pending pods: active, backoff, unschedulable, gated and held.
-//! After `pkg/scheduler/backend/queue/scheduling_queue.go` (semantics §1).
+//! After `pkg/scheduler/backend/queue/scheduling_queue.go`.
 //!
 //! ```text
-//!              ┌── gates, holds ──▶ parked ──(its cause goes)──┐
+//!              ┌── gated, held ───▶ parked ──(its cause ends)──┐
 //!   add ───────┤                                              ▼
 //!              └─────────────────────────────────────────▶ active ── pop ──▶ in flight
 //!                        ▲            ▲                                        │
@@ -12,7 +12,7 @@
 //!                        └───────────────────────────── error ─────────────────┘
 //! ```
 //!
-//! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed` or `give_back`
+//! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed`, `requeue` and `defer`
 //! consume. Order: higher priority, then the time of the last (re)entry, then arrival.
 
 mod backoff;
@@ -21,27 +21,27 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
-pub use backoff::{backoff_duration, is_backing_off};
 pub use entry::{Entry, Ticket};
 
 use crate::cycle::Diagnosis;
 use crate::model::{Pod, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
+use backoff::{backoff_duration, is_backing_off};
 use deferred::Deferred;
 use entry::{ActiveKey, BackoffKey, Part};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What keeps a pod from being looked at, before any attempt.
+/// What keeps a pod from being tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
     /// It has scheduling gates.
     Gated,
     /// The worker holds it: a feature not implemented, a namespace refused.
     Held,
-    /// Pods are being asked to go for it.
+    /// The eviction of its victims is being asked for.
     Preempting,
 }
 
@@ -54,28 +54,26 @@ pub struct Counts {
     pub backoff: usize,
     /// Waiting for a change that may help.
     pub unschedulable: usize,
-    /// With scheduling gates, or while pods are being asked to go for them.
+    /// With scheduling gates, or while the eviction of their victims is being asked for.
     pub gated: usize,
-    /// Held by the worker.
     pub held: usize,
 }
 
-/// A wake-up of the queue by an event.
+/// What an event means for an unschedulable pod: upstream's queueing hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// The event says nothing to this pod.
+    /// The event cannot help the pod.
     Stay,
     /// The pod may fit now.
     Requeue,
 }
 
-/// The queue of one worker.
 #[derive(Debug)]
 pub struct Queue {
     times: QueueTimes,
     entries: FxHashMap<Str, Entry>,
     active: BTreeSet<ActiveKey>,
-    /// The part of active that waits for extenders to have room for another question.
+    /// The part of active that waits until extenders take another question.
     deferred: Deferred,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
@@ -87,7 +85,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
     pub fn new(times: QueueTimes) -> Self {
         Self {
             times,
@@ -103,12 +100,11 @@ impl Queue {
         }
     }
 
-    /// Takes other times from now on; running backoffs keep their end.
+    /// Running backoffs keep their end.
     pub fn set_times(&mut self, times: QueueTimes) {
         self.times = times;
     }
 
-    /// How many pods are where.
     pub fn counts(&self) -> Counts {
         Counts {
             active: self.active.len() + self.deferred.len(),
@@ -118,12 +114,11 @@ impl Queue {
         }
     }
 
-    /// Pods that entered active only because of the sweep: each is an event somebody missed.
+    /// How many pods became active only because of the sweep: each time a queueing hint missed an event.
     pub fn rescued_by_sweep(&self) -> u64 {
         self.rescued_by_sweep
     }
 
-    /// The queued pod `uid`.
     pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.entries.get(uid).map(|entry| &entry.pod)
     }
@@ -144,24 +139,23 @@ impl Queue {
         self.active.first().into_iter().chain(self.deferred.first(full)).min().map(|key| &key.uid)
     }
 
-    /// Every queued pod, in no order that means anything. For reports.
+    /// In an order that means nothing; for reports.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 
-    /// Whether something keeps the pod `uid` from being looked at.
     pub fn is_parked(&self, uid: &str) -> bool {
         self.entries.get(uid).is_some_and(|entry| matches!(entry.part, Part::Parked(_)))
     }
 
-    /// Puts a new pod in: parked if something keeps it from being looked at, else active. A known pod is replaced.
+    /// Adds a new pod: parked if something keeps it from being tried, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
         self.arrivals += 1;
         let entry = Entry::new(pod, now, self.arrivals);
         match parked {
             Some(why) => self.park(entry, why),
-            None => self.activate(entry),
+            None => self.move_to_active(entry),
         }
     }
 
@@ -175,22 +169,21 @@ impl Queue {
         entry.pod = pod;
         match (parked, was) {
             (Some(why), _) => self.park(entry, why),
-            (None, Part::Parked(_) | Part::Active | Part::Deferred(_)) => self.activate(entry),
-            (None, Part::Backoff) => self.back_off(entry),
-            (None, Part::Unschedulable) if wakes => self.requeue(entry, now),
-            (None, Part::Unschedulable) => self.shelve(entry),
+            (None, Part::Parked(_) | Part::Active | Part::Deferred(_)) => self.move_to_active(entry),
+            (None, Part::Backoff) => self.move_to_backoff(entry),
+            (None, Part::Unschedulable) if wakes => self.move_to_active_or_backoff(entry, now),
+            (None, Part::Unschedulable) => self.move_to_unschedulable(entry),
         }
     }
 
-    /// Takes a pod out for good.
     pub fn remove(&mut self, uid: &str) -> Option<Arc<Pod>> {
         self.take(uid).map(|entry| entry.pod)
     }
 
     /// The next pod to try: the head of active, or (as upstream) of backoff when active is empty.
     ///
-    /// Pods in backoff after an error, or after an extender refused nodes, are not taken early; nor are deferred ones that
-    /// an extender of `full` concerns.
+    /// Pods in backoff after an error, or after an extender refused nodes, are not taken early; nor are deferred ones that need
+    /// an extender of `full`.
     pub fn pop(&mut self, full: ExtenderSet) -> Option<Ticket> {
         let uid = self.head(full)?.clone();
         let mut entry = self.take(&uid)?;
@@ -198,8 +191,8 @@ impl Queue {
         Some(Ticket(entry))
     }
 
-    /// The pod needs the extenders of `asks`, and one of them has no room now: it stays in active, where it stood, and is
-    /// passed over until they have.
+    /// The pod needs the extenders of `asks`, and one of them takes no more questions now: the pod keeps its place in active,
+    /// and is passed over until they do.
     pub fn defer(&mut self, ticket: Ticket, asks: ExtenderSet) {
         let mut entry = ticket.0;
         entry.attempts = entry.attempts.saturating_sub(1);
@@ -208,11 +201,11 @@ impl Queue {
         self.keep(entry);
     }
 
-    /// Passes nobody over any more: other extenders may concern the pods now.
+    /// Passes no pod over any more: other extenders may be interested in the pods now.
     pub fn end_deferrals(&mut self) {
         while let Some(uid) = self.deferred.first(ExtenderSet::NONE).map(|key| key.uid.clone()) {
             if let Some(entry) = self.take(&uid) {
-                self.activate(entry);
+                self.move_to_active(entry);
             }
         }
     }
@@ -240,8 +233,8 @@ impl Queue {
         entry.error_count = 0;
         entry.rejectors = rejectors;
         entry.refused_at = version;
-        entry.enter(now, backoff_duration(self.times, entry.unschedulable_count));
-        if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+        entry.reenter(now, backoff_duration(self.times, entry.unschedulable_count));
+        if missed { self.move_to_active_or_backoff(entry, now) } else { self.move_to_unschedulable(entry) }
     }
 
     /// The attempt ended in an error (conflict, failed bind, no node at all): the pod is tried again after backoff.
@@ -249,7 +242,7 @@ impl Queue {
         self.failed_by(ticket, PluginSet::NONE, now);
     }
 
-    /// The same where an extender failed: [`Self::hurry`] cuts the backoff short.
+    /// As [`Self::failed`], by an extender's failure: [`Self::expedite`] cuts the backoff short.
     pub fn failed_by_extender(&mut self, ticket: Ticket, now: Time) {
         self.failed_by(ticket, PluginSet::of(Plugin::Extender), now);
     }
@@ -259,34 +252,34 @@ impl Queue {
         entry.error_count += 1;
         entry.diagnosis = None;
         entry.rejectors = by;
-        entry.enter(now, backoff_duration(self.times, entry.error_count));
-        self.requeue(entry, now);
+        entry.reenter(now, backoff_duration(self.times, entry.error_count));
+        self.move_to_active_or_backoff(entry, now);
     }
 
-    /// Ends the backoff of pods that an extender failed or refused: of at most `most`, the soonest first.
-    pub fn hurry(&mut self, most: usize) {
+    /// Ends the backoff of at most `most` pods that an extender failed or refused, the soonest first.
+    pub fn expedite(&mut self, most: usize) {
         let waiting = self.error_backoff.iter().map(|key| &key.uid);
         let by_extender = |uid: &&Str| self.entries.get(*uid).is_some_and(|e| e.rejectors.has(Plugin::Extender));
-        let hurried: Vec<Str> = waiting.filter(by_extender).take(most).cloned().collect();
-        for uid in hurried {
+        let expedited: Vec<Str> = waiting.filter(by_extender).take(most).cloned().collect();
+        for uid in expedited {
             if let Some(entry) = self.take(&uid) {
-                self.activate(entry);
+                self.move_to_active(entry);
             }
         }
     }
 
-    /// The attempt was taken back before it had an outcome: the pod stands where it stood.
-    pub fn give_back(&mut self, ticket: Ticket, pod: Arc<Pod>, parked: Option<Parked>) {
+    /// The attempt ended without an outcome and does not count: the pod gets its place in active back.
+    pub fn requeue(&mut self, ticket: Ticket, pod: Arc<Pod>, parked: Option<Parked>) {
         let mut entry = ticket.0;
         entry.pod = pod;
         entry.attempts = entry.attempts.saturating_sub(1);
         match parked {
             Some(why) => self.park(entry, why),
-            None => self.activate(entry),
+            None => self.move_to_active(entry),
         }
     }
 
-    /// Lets every unschedulable pod for which `wake` says so try again, after what is left of its backoff.
+    /// Moves every unschedulable pod for which `wake` says so to backoff, or to active if its backoff has ended.
     pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
         let woken: Vec<Str> = self
             .unschedulable
@@ -296,12 +289,12 @@ impl Queue {
             .collect();
         for uid in woken {
             if let Some(entry) = self.take(&uid) {
-                self.requeue(entry, now);
+                self.move_to_active_or_backoff(entry, now);
             }
         }
     }
 
-    /// Looks again at every parked pod: those that `parked` no longer keeps become active.
+    /// Checks every parked pod again: those that `parked` gives no cause for become active.
     pub fn recheck_parked(&mut self, mut parked: impl FnMut(&Pod) -> Option<Parked>) {
         let mut all: Vec<(u64, Str)> = self
             .entries
@@ -314,38 +307,38 @@ impl Queue {
             if let Some(entry) = self.take(&uid) {
                 match parked(&entry.pod) {
                     Some(why) => self.park(entry, why),
-                    None => self.activate(entry),
+                    None => self.move_to_active(entry),
                 }
             }
         }
     }
 
-    /// Keeps the queued pod `uid` from being looked at while pods are asked to go for it.
+    /// Parks the queued pod `uid` while the eviction of its victims is being asked for.
     pub fn gate(&mut self, uid: &str) {
         if let Some(entry) = self.take(uid) {
             self.park(entry, Parked::Preempting);
         }
     }
 
-    /// The pods were asked to go: the pod `uid` waits until one of them is gone. `missed` says that this came first.
-    pub fn open(&mut self, uid: &str, now: Time, missed: bool) {
+    /// The eviction of its victims was asked for: the pod `uid` waits until one of them is deleted. `missed`: one was already.
+    pub fn ungate(&mut self, uid: &str, now: Time, missed: bool) {
         if let Some(entry) = self.take_gated(uid) {
-            if missed { self.requeue(entry, now) } else { self.shelve(entry) }
+            if missed { self.move_to_active_or_backoff(entry, now) } else { self.move_to_unschedulable(entry) }
         }
     }
 
-    /// They could not be asked to go, `failures` times in a row: the pod `uid` is tried again, the first time at once, and then
-    /// after backoff for that many errors less one.
-    pub fn open_failed(&mut self, uid: &str, now: Time, failures: u32) {
+    /// Asking for the eviction of its victims failed, `failures` times in a row: the pod `uid` is tried again, the first time at
+    /// once, and then after the backoff of that many errors less one.
+    pub fn ungate_after_error(&mut self, uid: &str, now: Time, failures: u32) {
         let Some(mut entry) = self.take_gated(uid) else { return };
         if failures <= 1 {
-            return self.activate(entry);
+            return self.move_to_active(entry);
         }
-        // Each attempt ends in a round, which counts as no error: the queue's own count begins anew every time.
+        // Each attempt ends in a preemption, which is no error: the queue's own count starts again every time.
         entry.error_count = failures - 1;
         entry.rejectors = PluginSet::NONE;
-        entry.enter(now, backoff_duration(self.times, entry.error_count));
-        self.requeue(entry, now);
+        entry.reenter(now, backoff_duration(self.times, entry.error_count));
+        self.move_to_active_or_backoff(entry, now);
     }
 
     fn take_gated(&mut self, uid: &str) -> Option<Entry> {
@@ -353,21 +346,21 @@ impl Queue {
         if gated { self.take(uid) } else { None }
     }
 
-    /// Lets the pod `uid` try again if it is unschedulable.
+    /// Moves the pod `uid` to active or backoff if it is unschedulable.
     pub fn retry(&mut self, uid: &str, now: Time) {
         if self.entries.get(uid).is_some_and(|entry| entry.part == Part::Unschedulable)
             && let Some(entry) = self.take(uid)
         {
-            self.requeue(entry, now);
+            self.move_to_active_or_backoff(entry, now);
         }
     }
 
-    /// What refused the pod `uid` last, and at which version.
+    /// The plugins that refused the pod `uid` last, and the ledger's version then.
     pub fn refused_by(&self, uid: &str) -> Option<(PluginSet, u64)> {
         self.entries.get(uid).map(|entry| (entry.rejectors, entry.refused_at))
     }
 
-    /// Why no node fitted the queued pod `uid` last, if that was the end of its last attempt.
+    /// Why no node fitted the queued pod `uid`, if that was the end of its last attempt.
     pub fn diagnosis(&self, uid: &str) -> Option<&Arc<Diagnosis>> {
         self.entries.get(uid)?.diagnosis.as_ref()
     }
@@ -381,13 +374,13 @@ impl Queue {
                     break;
                 };
                 if let Some(entry) = self.take(&uid) {
-                    self.activate(entry);
+                    self.move_to_active(entry);
                 }
             }
         }
     }
 
-    /// Moves every pod that has been unschedulable for longer than the profile allows; says how many.
+    /// Moves every pod that has been unschedulable for longer than the profile allows to active or backoff; says how many.
     pub fn sweep(&mut self, now: Time) -> usize {
         let limit = self.times.max_unschedulable;
         let mut moved = 0;
@@ -406,28 +399,28 @@ impl Queue {
         first.into_iter().flatten().map(|key| backoff::released_at(key.expires)).min()
     }
 
-    fn requeue(&mut self, entry: Entry, now: Time) {
+    fn move_to_active_or_backoff(&mut self, entry: Entry, now: Time) {
         if is_backing_off(entry.expires, now) {
-            self.back_off(entry);
+            self.move_to_backoff(entry);
         } else {
-            self.activate(entry);
+            self.move_to_active(entry);
         }
     }
 
-    fn activate(&mut self, mut entry: Entry) {
+    fn move_to_active(&mut self, mut entry: Entry) {
         entry.part = Part::Active;
         self.active.insert(entry.active_key());
         self.keep(entry);
     }
 
-    fn back_off(&mut self, mut entry: Entry) {
+    fn move_to_backoff(&mut self, mut entry: Entry) {
         entry.part = Part::Backoff;
         let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
         part.insert(entry.backoff_key());
         self.keep(entry);
     }
 
-    fn shelve(&mut self, mut entry: Entry) {
+    fn move_to_unschedulable(&mut self, mut entry: Entry) {
         entry.part = Part::Unschedulable;
         self.unschedulable.insert(entry.arrival, entry.pod.uid.clone());
         self.keep(entry);

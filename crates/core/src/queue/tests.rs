@@ -32,7 +32,7 @@ fn next(queue: &mut Queue) -> Option<String> {
 }
 
 #[test]
-fn priority_then_age() {
+fn pods_are_popped_by_priority_then_age() {
     let mut queue = Queue::new(QueueTimes::default());
     for (name, priority, millis) in [("late", 0, 30), ("early", 0, 10), ("high", 5, 20)] {
         queue.add(named(name, priority), at(millis), None);
@@ -84,7 +84,7 @@ fn an_event_during_the_attempt_is_not_lost() {
 }
 
 #[test]
-fn the_sweep_takes_what_nobody_woke_and_counts_it() {
+fn the_sweep_moves_and_counts_pods_that_no_event_woke() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("a", 0), at(0), None);
     let ticket = queue.pop(ExtenderSet::NONE).expect("active");
@@ -95,7 +95,7 @@ fn the_sweep_takes_what_nobody_woke_and_counts_it() {
 }
 
 #[test]
-fn gated_and_held_pods_cost_nothing_until_their_cause_goes() {
+fn gated_and_held_pods_stay_parked_until_their_cause_ends() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("gated", 0), at(0), Some(Parked::Gated));
     queue.add(named("held", 0), at(0), Some(Parked::Held));
@@ -156,7 +156,7 @@ proptest! {
                         0 => { known.remove(&*pod.uid); queue.done(ticket); }
                         1 => refuse(&mut queue, ticket, at(now), false),
                         2 => queue.failed(ticket, at(now)),
-                        _ => queue.give_back(ticket, pod, None),
+                        _ => queue.requeue(ticket, pod, None),
                     }
                 },
                 Op::Wake => queue.wake(at(now), |_| Wake::Requeue),

@@ -72,7 +72,7 @@ impl Worker {
             Decision::Place(proposal) => match self.commit(&proposal, ledger) {
                 Ok(committed) => self.committed(now, ticket, committed, effects),
                 Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
-                Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
+                Err(Conflict::NodeDeleted | Conflict::NoLongerFits) => {
                     self.totals.conflicts += 1;
                     return Some(ticket);
                 }
@@ -102,7 +102,7 @@ impl Worker {
             Ok((PostFilter::Ask(consultation), _)) => self.consult(ticket, consultation, refused, effects),
             Ok((said, version)) => self.refuse(now, ticket, Refused { version, ..refused }, said, ledger, effects),
             Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
-            Err(Conflict::NodeGone | Conflict::NoLongerFits) => {
+            Err(Conflict::NodeDeleted | Conflict::NoLongerFits) => {
                 self.totals.conflicts += 1;
                 return Some(ticket);
             }
@@ -160,7 +160,7 @@ impl Worker {
                 (RefusalText::NotPreempting(diagnosis.clone(), why.clone()), nomination.clone())
             }
         };
-        let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_said(&pod)));
+        let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_reported(&pod)));
         effects.push(Effect::Refuse(Refusal { pod: told, reason, text, attempted: true, nomination }));
         let missed = self.hints.may_help(no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
@@ -199,7 +199,7 @@ impl Worker {
             _ => None,
         });
         match current {
-            Some((pod, parked)) => self.queue.give_back(ticket, pod, parked),
+            Some((pod, parked)) => self.queue.requeue(ticket, pod, parked),
             None => self.queue.done(ticket),
         }
     }

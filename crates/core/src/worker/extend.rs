@@ -20,7 +20,7 @@ use crate::io::{
     AttemptId, Effect, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, ExtenderRequest,
 };
 use crate::ledger::{Change, LedgerAccess, PodState};
-use crate::limits::{ATTEMPTS_ASKING, EXTENDER_LOOK, EXTENDER_QUESTIONS};
+use crate::limits::{EXTENDER_LOOK, EXTENDER_QUESTIONS, PARKED_ATTEMPTS};
 use crate::model::{Pod, Str, Time};
 use crate::preemption::ExtenderPreemptState;
 use crate::profile::ExtenderSet;
@@ -101,7 +101,7 @@ impl ExtenderFilterStates {
         if self.attempts.is_empty() {
             return ExtenderSet::NONE;
         }
-        if self.attempts.len() >= ATTEMPTS_ASKING {
+        if self.attempts.len() >= PARKED_ATTEMPTS {
             return ExtenderSet::ALL;
         }
         let by_extender = self.unanswered.iter().enumerate();
@@ -118,7 +118,7 @@ impl ExtenderFilterStates {
     /// Notes what may end an attempt before it is answered.
     pub(super) fn note_change(&mut self, change: &Change) {
         let ends = match change {
-            Change::PodGone { .. } | Change::BoundElsewhere { .. } => true,
+            Change::PodDeleted { .. } | Change::BoundElsewhere { .. } => true,
             Change::PodPending { pod, .. } => pod.deleting,
             _ => false,
         };
@@ -170,7 +170,7 @@ impl Worker {
         if full.is_empty() {
             return None;
         }
-        Some(self.profile().asks_for(pod)).filter(|asks| asks.intersects(full))
+        Some(self.profile().called_for(pod)).filter(|asks| asks.intersects(full))
     }
 
     /// Asks about the nodes that fit and parks the attempt.
@@ -214,11 +214,11 @@ impl Worker {
             self.answered(now, attempt, extender, answer, ledger, effects);
         }
         if std::mem::take(&mut self.inquiries.hurry) {
-            self.queue.hurry(usize::MAX);
+            self.queue.expedite(usize::MAX);
         }
         if self.inquiries.look_at.is_some_and(|at| at <= now) {
             self.inquiries.look_at = None;
-            self.queue.hurry(1);
+            self.queue.expedite(1);
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn moves_claims(change: &Change, ledger: &Ledger) -> bool {
     let listing = NodeAspects::ADDED | NodeAspects::ALLOCATABLE | NodeAspects::LABELS | NodeAspects::REMOVED;
     match change {
-        Change::DeviceClass { .. } => true,
+        Change::DeviceClass => true,
         Change::Node { aspects, .. } => !ledger.device_classes().is_empty() && aspects.intersects(listing),
         _ => false,
     }
@@ -113,7 +113,9 @@ impl Worker {
                 }
             }
             // Others' pods are most of what a worker reads: they cost no lookup.
-            Change::PodGone { pod } if self.profile().serves(&pod.scheduler_name) => drop(self.queue.remove(&pod.uid)),
+            Change::PodDeleted { pod } if self.profile().serves(&pod.scheduler_name) => {
+                drop(self.queue.remove(&pod.uid))
+            }
             Change::BoundElsewhere { pod, node } if self.profile().serves(&pod.scheduler_name) => {
                 self.queue.remove(&pod.uid);
                 self.note_foreign_bind(now, pod, node);
@@ -128,16 +130,16 @@ impl Worker {
                 return relabelled;
             }
             Change::Node { .. }
-            | Change::PodGone { .. }
+            | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
-            | Change::DeviceClass { .. }
+            | Change::DeviceClass
             | Change::Budget { .. }
-            | Change::Confirmed { .. }
-            | Change::Placed { .. }
+            | Change::Confirmed
+            | Change::PodPlaced { .. }
             | Change::Freed { .. }
             | Change::Resized { .. }
             | Change::Regrouped { .. }
-            | Change::Workload { .. }
+            | Change::Workload
             | Change::Volume(_)
             | Change::NominationEnded { .. } => {}
         }

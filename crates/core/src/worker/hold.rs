@@ -68,7 +68,7 @@ fn only_by_claim<'p>(profile: &CompiledProfile, ledger: &Ledger, pod: &'p Pod) -
         })
     };
     let asked = pod.shape.requests.scalars.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name);
-    asked.filter(|name| ledger.device_classes().back(name)).find(|name| !is_listed(name))
+    asked.filter(|name| ledger.device_classes().is_backed(name)).find(|name| !is_listed(name))
 }
 
 fn admits(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> bool {

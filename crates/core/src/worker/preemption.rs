@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What must not happen: a second round before the first one's victims are gone (the ledger's record and the eligibility rule
-//! see to that), and a race against another scheduler that takes each room we make ([`STORM_ROUNDS`]).
+//! see to that), and a race against another scheduler that takes each room we make ([`STORM_PREEMPTIONS`]).
 
 use super::Worker;
 use super::attempt::Refused;
@@ -17,7 +17,7 @@ use super::snapshot::Storm;
 use crate::cycle::NoFit;
 use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, PlacedPod};
-use crate::limits::{STORM_PAUSE, STORM_ROUNDS, VICTIMS_WINDOW};
+use crate::limits::{STORM_PAUSE, STORM_PREEMPTIONS, VICTIMS_WINDOW};
 use crate::model::{Pod, PodKey, PodShape, Str, Time};
 use crate::preemption::{ExtenderPreemptState, Limits, Outcome, Plan, next_of_age};
 use crate::profile::Preemption;
@@ -97,7 +97,7 @@ impl Rounds {
             Change::Freed { .. } | Change::Regrouped { .. } => self.stirred = true,
             // It may be promised nothing any more.
             Change::PodPending { pod, .. } => self.stirred |= self.gated.contains(&pod.uid),
-            Change::PodGone { pod } | Change::BoundElsewhere { pod, .. } => {
+            Change::PodDeleted { pod } | Change::BoundElsewhere { pod, .. } => {
                 self.stirred = true;
                 self.histories.remove(&pod.uid);
                 self.by_budgets.remove(&pod.uid);
@@ -143,7 +143,7 @@ impl Rounds {
         }
         let history = self.histories.get(&pod.uid)?;
         let node = ledger.nodes().find(&history.node)?;
-        let taken = ledger.residents(node).iter().find(|one| {
+        let taken = ledger.pods_on(node).iter().find(|one| {
             one.priority < pod.priority
                 && !history.before.contains(&one.uid)
                 && !ledger.is_own_scheduler(&one.scheduler_name)
@@ -185,7 +185,7 @@ impl Worker {
             };
             let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
             let lost_to = node.and_then(|_| rounds.lost_to(ledger, pod));
-            Ok(Ok((outcome, lost_to, ledger.round(&pod.uid).map(|round| node == Some(&round.node)))))
+            Ok(Ok((outcome, lost_to, ledger.pending_preemption(&pod.uid).map(|round| node == Some(&round.node)))))
         })?;
         let (outcome, lost_to, open) = match found {
             Ok(found) => found,
@@ -245,7 +245,7 @@ impl Worker {
         let proposal = EvictionProposal { pod, node, epoch, seen, victims };
         let scheduler = &mut self.scheduler;
         let (evicting, before) = ledger.write(|ledger| {
-            let before: FxHashSet<Str> = ledger.residents(node).iter().map(|one| one.uid.clone()).collect();
+            let before: FxHashSet<Str> = ledger.pods_on(node).iter().map(|one| one.uid.clone()).collect();
             let holds = |ledger: &Ledger| {
                 let evicting = ledger.evicting();
                 let by_extender = |node: NodeId| no_fit.refused.get(&node).copied();
@@ -292,7 +292,7 @@ impl Worker {
             (None, Some(by)) if !judged => {
                 history.lost += 1;
                 history.taken_by = by;
-                if history.lost >= STORM_ROUNDS {
+                if history.lost >= STORM_PREEMPTIONS {
                     history.until = Some(now + STORM_PAUSE);
                     self.totals.preemption.storms += 1;
                 }
@@ -316,7 +316,7 @@ impl Worker {
 
     /// Asks for the evictions, and gates the pod until they are under way.
     pub(super) fn ask_to_evict(&mut self, preemptor: Arc<Pod>, evicting: Evicting, effects: &mut Vec<Effect>) {
-        let Evicting { node, victims, taken_back, lesser, .. } = evicting;
+        let Evicting { node, victims, taken_back, lower_priority: lesser } = evicting;
         if victims.is_empty() && taken_back.is_empty() && lesser.is_empty() {
             return;
         }
@@ -365,7 +365,7 @@ impl Worker {
         });
         if let (Some(pod), Some(diagnosis)) = (self.queue.get(&uid), self.queue.diagnosis(&uid)) {
             effects.push(Effect::Refuse(Refusal {
-                pod: ledger.read(|ledger| ledger.as_said(pod)),
+                pod: ledger.read(|ledger| ledger.as_reported(pod)),
                 reason: RefusalReason::Unschedulable,
                 text: RefusalText::NotPreempting(diagnosis.clone(), format!("preemption: {message}").into()),
                 attempted: true,
@@ -373,7 +373,7 @@ impl Worker {
             }));
         }
         // As upstream at once; a fault that stays must not be met in a loop.
-        self.queue.open_failed(&uid, now, failures);
+        self.queue.ungate_after_error(&uid, now, failures);
     }
 
     /// The evictions of an attempt were taken back before one was sent; says whether it was such an attempt.
@@ -382,7 +382,7 @@ impl Worker {
             return false;
         }
         if let Some(uid) = self.rounds.close(attempt) {
-            self.queue.open_failed(&uid, now, 0);
+            self.queue.ungate_after_error(&uid, now, 0);
         }
         true
     }
@@ -390,7 +390,7 @@ impl Worker {
     fn open_gate(&mut self, now: Time, uid: &str) {
         let refused = self.queue.refused_by(uid);
         let missed = refused.is_some_and(|(rejectors, version)| self.hints.may_help(rejectors, version));
-        self.queue.open(uid, now, missed);
+        self.queue.ungate(uid, now, missed);
     }
 
     /// Opens the gates of pods whose victims are all going, whatever the answers say, and wakes pods whose time has come.
@@ -412,7 +412,7 @@ impl Worker {
         }
         let rounds = &self.rounds;
         let going: Vec<(AttemptId, Str)> = ledger.read(|ledger| {
-            let going = rounds.open.iter().filter(|(_, uid)| ledger.is_round_going(uid));
+            let going = rounds.open.iter().filter(|(_, uid)| ledger.are_victims_terminating(uid));
             going.map(|(attempt, uid)| (*attempt, uid.clone())).collect()
         });
         for (attempt, uid) in going {

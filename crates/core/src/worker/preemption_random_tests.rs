@@ -84,7 +84,9 @@ impl Chaos {
     fn follow_moves(&mut self) {
         let ledger = self.bench.ledger.borrow();
         for (preemptor, (node, victims)) in &mut self.rounds {
-            let Some(now) = ledger.round(preemptor).filter(|round| *round.node != **node) else { continue };
+            let Some(now) = ledger.pending_preemption(preemptor).filter(|round| *round.node != **node) else {
+                continue;
+            };
             *node = now.node.to_string();
             *victims = now.victims.iter().map(ToString::to_string).collect();
         }
@@ -284,7 +286,7 @@ impl Chaos {
 fn assert_rooms(ledger: &Ledger) {
     for name in NODES {
         let Some(row) = ledger.nodes().find(name) else { continue };
-        let residents = ledger.residents(row);
+        let residents = ledger.pods_on(row);
         if residents.iter().all(|one| &*one.scheduler_name != "theirs") {
             let used: i64 = residents.iter().map(|one| one.usage.requests.milli_cpu).sum();
             assert!(used <= 4000, "{name} holds {used}");

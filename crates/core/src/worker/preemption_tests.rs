@@ -327,7 +327,7 @@ fn nobody_goes_if_room_came_free_between_decision_and_commit_70622() {
     let (pod, victim) = {
         let ledger = bench.ledger.borrow();
         let Some(PodState::Pending(pod)) = ledger.pod("high") else { panic!("it waits") };
-        (pod.clone(), ledger.residents(ledger.nodes().find("a").unwrap())[0].clone())
+        (pod.clone(), ledger.pods_on(ledger.nodes().find("a").unwrap())[0].clone())
     };
     let proposal = |seen| crate::ledger::EvictionProposal {
         pod: pod.clone(),

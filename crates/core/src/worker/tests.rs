@@ -364,7 +364,7 @@ fn a_node_recreated_under_its_name_takes_no_proposal_made_for_the_old_one() {
     let Some(PodState::Pending(pending)) = ledger.pod("p").cloned() else { panic!("pending") };
     let crate::cycle::Decision::Place(proposal) = scheduler.decide(&ledger, &pending) else { panic!("fits") };
     ledger.apply_node(&Node { uid: "another".into(), ..node("a", 100, GIB, 10) });
-    assert_eq!(ledger.commit(&proposal, |_| Some(proposal.volumes.clone())), Err(crate::ledger::Conflict::NodeGone));
+    assert_eq!(ledger.commit(&proposal, |_| Some(proposal.volumes.clone())), Err(crate::ledger::Conflict::NodeDeleted));
 }
 
 /// Decides for the pod `uid` without committing, as a worker does under the read lock.

@@ -84,9 +84,9 @@ impl VolumeWaits {
             // One of them may have been taken back.
             Change::PodPending { before: None, .. }
             | Change::Volume(_)
-            | Change::PodGone { .. }
+            | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
-            | Change::Confirmed { .. }
+            | Change::Confirmed
             | Change::Regrouped { .. } => true,
             Change::Node { aspects, .. } => {
                 aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED)

@@ -1,6 +1,6 @@
 use super::super::PodState;
-use super::{VolumeChange, VolumeTable};
-use crate::ledger::Ledger;
+use super::VolumeTable;
+use crate::ledger::{Ledger, VolumeChange};
 use crate::model::{
     BindingWrite, ClaimKey, ClaimRef, PersistentVolume, PersistentVolumeClaim, ProvisionWrite, Str, VolumeWrites,
 };
@@ -11,14 +11,13 @@ use std::sync::Arc;
 /// What was decided for a pod's claims that are not bound yet, on the node chosen for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VolumePlan {
-    /// Claims that get a volume that is there: claim and volume. Each claim once.
+    /// Claims that get an existing volume: claim and volume. Each claim once.
     pub bindings: Vec<(ClaimKey, Str)>,
-    /// Claims that are to have a volume made. Each claim once.
+    /// Claims whose volume is to be made. Each claim once.
     pub provisions: Vec<ClaimKey>,
 }
 
 impl VolumePlan {
-    /// Whether nothing has to be done.
     pub fn is_empty(&self) -> bool {
         self.bindings.is_empty() && self.provisions.is_empty()
     }
@@ -27,20 +26,20 @@ impl VolumePlan {
 /// Pods that an assumption was made for, by uid.
 type Holders = SmallVec<[Str; 1]>;
 
-/// A volume promised to a claim.
+/// A volume assumed for a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Promised {
-    to: ClaimRef,
-    /// The version of the volume that the promise was made on.
+struct AssumedVolume {
+    claim: ClaimRef,
+    /// The resourceVersion of the volume that this was assumed on.
     version: Str,
     holders: Holders,
 }
 
-/// A claim promised to a node, where its volume is to be made.
+/// A claim assumed for a node, where its volume is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Selected {
+struct AssumedClaim {
     node: Str,
-    /// The version of the claim that the promise was made on.
+    /// The resourceVersion of the claim that this was assumed on.
     version: Str,
     holders: Holders,
 }
@@ -48,14 +47,14 @@ struct Selected {
 /// What is assumed of volumes and claims, over what is seen of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Assumptions {
-    volumes: FxHashMap<Str, Promised>,
-    claims: FxHashMap<ClaimKey, Selected>,
+    volumes: FxHashMap<Str, AssumedVolume>,
+    claims: FxHashMap<ClaimKey, AssumedClaim>,
 }
 
 impl Assumptions {
-    /// A volume as it is now: an assumption made on another version of it is over.
+    /// Ends an assumption that was made on another version of the volume.
     pub(super) fn see_volume(&mut self, volume: &PersistentVolume) {
-        if self.volumes.get(&volume.name).is_some_and(|promised| promised.version != volume.resource_version) {
+        if self.volumes.get(&volume.name).is_some_and(|assumed| assumed.version != volume.resource_version) {
             self.volumes.remove(&volume.name);
         }
     }
@@ -64,9 +63,9 @@ impl Assumptions {
         self.volumes.remove(name);
     }
 
-    /// A claim as it is now: an assumption made on another version of it is over.
+    /// Ends an assumption that was made on another version of the claim.
     pub(super) fn see_claim(&mut self, claim: &PersistentVolumeClaim) {
-        if self.claims.get(&claim.key).is_some_and(|selected| selected.version != claim.resource_version) {
+        if self.claims.get(&claim.key).is_some_and(|assumed| assumed.version != claim.resource_version) {
             self.claims.remove(&claim.key);
         }
     }
@@ -79,32 +78,32 @@ impl Assumptions {
         self.volumes.is_empty() && self.claims.is_empty()
     }
 
-    fn promise(&mut self, write: &BindingWrite, pod: &Str) {
-        let to = ClaimRef { key: write.claim.clone(), uid: write.claim_uid.clone() };
+    fn assume_binding(&mut self, write: &BindingWrite, pod: &Str) {
+        let claim = ClaimRef { key: write.claim.clone(), uid: write.claim_uid.clone() };
         let version = write.resource_version.clone();
-        let fresh = || Promised { to: to.clone(), version: version.clone(), holders: Holders::new() };
-        let promised = self.volumes.entry(write.volume.clone()).or_insert_with(fresh);
-        hold(&mut promised.holders, pod);
+        let fresh = || AssumedVolume { claim, version, holders: Holders::new() };
+        let assumed = self.volumes.entry(write.volume.clone()).or_insert_with(fresh);
+        add_holder(&mut assumed.holders, pod);
     }
 
-    fn select(&mut self, write: &ProvisionWrite, node: &Str, pod: &Str) {
+    fn assume_provision(&mut self, write: &ProvisionWrite, node: &Str, pod: &Str) {
         let version = write.resource_version.clone();
-        let fresh = || Selected { node: node.clone(), version, holders: Holders::new() };
-        let selected = self.claims.entry(write.claim.clone()).or_insert_with(fresh);
-        hold(&mut selected.holders, pod);
+        let fresh = || AssumedClaim { node: node.clone(), version, holders: Holders::new() };
+        let assumed = self.claims.entry(write.claim.clone()).or_insert_with(fresh);
+        add_holder(&mut assumed.holders, pod);
     }
 
-    /// The pod `uid` holds its part of `writes` no more. Says whether an assumption ended thereby.
+    /// Removes the pod `uid` from the holders of what `writes` assumed. Says whether an assumption ended with that.
     fn release(&mut self, writes: &VolumeWrites, uid: &str) -> bool {
         let mut ended = false;
         for write in &writes.bindings {
-            if self.volumes.get_mut(&write.volume).is_some_and(|promised| let_go(&mut promised.holders, uid)) {
+            if self.volumes.get_mut(&write.volume).is_some_and(|assumed| remove_holder(&mut assumed.holders, uid)) {
                 self.volumes.remove(&write.volume);
                 ended = true;
             }
         }
         for write in &writes.provisions {
-            if self.claims.get_mut(&write.claim).is_some_and(|selected| let_go(&mut selected.holders, uid)) {
+            if self.claims.get_mut(&write.claim).is_some_and(|assumed| remove_holder(&mut assumed.holders, uid)) {
                 self.claims.remove(&write.claim);
                 ended = true;
             }
@@ -113,40 +112,40 @@ impl Assumptions {
     }
 }
 
-fn hold(holders: &mut Holders, uid: &Str) {
+fn add_holder(holders: &mut Holders, uid: &Str) {
     if !holders.contains(uid) {
         holders.push(uid.clone());
         holders.sort_unstable();
     }
 }
 
-/// Takes `uid` out; says whether it was the last.
-fn let_go(holders: &mut Holders, uid: &str) -> bool {
+/// Says whether `uid` was the last holder.
+fn remove_holder(holders: &mut Holders, uid: &str) -> bool {
     let before = holders.len();
     holders.retain(|holder| **holder != *uid);
     before > 0 && holders.is_empty()
 }
 
 impl VolumeTable {
-    /// The claim that a volume is meant for: the one it is promised to, or else the one it names.
+    /// The claim that a volume is meant for: the one it is assumed for, or else the one it names.
     pub fn claim_of<'a>(&'a self, volume: &'a PersistentVolume) -> Option<&'a ClaimRef> {
         match self.assumed.volumes.get(&volume.name) {
-            Some(promised) => Some(&promised.to),
+            Some(assumed) => Some(&assumed.claim),
             None => volume.claim.as_ref(),
         }
     }
 
-    /// The node that a claim's volume is to be made for: the one it is promised to, or else the one it names.
+    /// The node that a claim's volume is to be made for: the one it is assumed for, or else the one it names.
     pub fn selected_node<'a>(&'a self, claim: &'a PersistentVolumeClaim) -> Option<&'a Str> {
         match self.assumed.claims.get(&claim.key) {
-            Some(selected) => Some(&selected.node),
+            Some(assumed) => Some(&assumed.node),
             None => claim.selected_node.as_ref(),
         }
     }
 
     /// Assumes `plan` for the pod `uid` on `node`; gives what is to be written and waited for.
     ///
-    /// `None` where a volume or claim of the plan is not there any more.
+    /// `None` where a volume or claim of the plan does not exist any more.
     pub(in crate::ledger) fn assume(&mut self, plan: &VolumePlan, uid: &Str, node: &Str) -> Option<VolumeWrites> {
         let bindings = plan.bindings.iter().map(|(claim, volume)| self.binding(claim, volume));
         let provisions = plan.provisions.iter().map(|claim| self.provision(claim, node));
@@ -155,10 +154,10 @@ impl VolumeTable {
             provisions: provisions.collect::<Option<Vec<_>>>()?,
         };
         for write in writes.bindings.iter().filter(|write| write.needed) {
-            self.assumed.promise(write, uid);
+            self.assumed.assume_binding(write, uid);
         }
         for write in writes.provisions.iter().filter(|write| write.needed) {
-            self.assumed.select(write, node, uid);
+            self.assumed.assume_provision(write, node, uid);
         }
         Some(writes)
     }
@@ -197,7 +196,7 @@ pub(crate) fn is_meant_for(reference: &ClaimRef, claim: &PersistentVolumeClaim) 
 }
 
 impl Ledger {
-    /// Undoes what was assumed of volumes for the pod `uid`, and tells the workers if something is free again.
+    /// Undoes what was assumed of volumes for the pod `uid`. It is a change if something is free again.
     pub(in crate::ledger) fn release_volumes(&mut self, uid: &str, writes: Option<&Arc<VolumeWrites>>) {
         let Some(writes) = writes else { return };
         if self.volumes.assumed.release(writes, uid) {
@@ -205,13 +204,13 @@ impl Ledger {
         }
     }
 
-    /// Compares what is assumed of volumes with what was assumed for the pods that are assumed; for audits.
+    /// Compares what is assumed of volumes with what was assumed for the assumed pods.
     pub(super) fn audit_assumptions(&self) -> Result<(), String> {
         let mut expected = Assumptions::default();
         #[allow(clippy::iter_over_hash_type, reason = "holders are sorted")]
         for (uid, state) in &self.pods.states {
             let PodState::Assumed { placed, volumes: Some(writes), .. } = state else { continue };
-            // One that a newer object has ended is not there any more.
+            // A newer object has ended the assumption.
             let volume = |write: &&BindingWrite| {
                 let seen = self.volumes.volume(&write.volume);
                 write.needed && seen.is_some_and(|seen| seen.resource_version == write.resource_version)
@@ -220,14 +219,14 @@ impl Ledger {
                 let seen = self.volumes.claim(&write.claim);
                 write.needed && seen.is_some_and(|seen| seen.resource_version == write.resource_version)
             };
-            writes.bindings.iter().filter(volume).for_each(|write| expected.promise(write, uid));
+            writes.bindings.iter().filter(volume).for_each(|write| expected.assume_binding(write, uid));
             let name = self.nodes.name(placed.node);
-            writes.provisions.iter().filter(claim).for_each(|write| expected.select(write, name, uid));
+            writes.provisions.iter().filter(claim).for_each(|write| expected.assume_provision(write, name, uid));
         }
         if self.volumes.assumed == expected {
             return Ok(());
         }
-        let none = if expected.is_empty() { " (no assumed pod holds any)" } else { "" };
-        Err(format!("assumed of volumes {:?}, the assumed pods hold {expected:?}{none}", self.volumes.assumed))
+        let none = if expected.is_empty() { " (no assumed pod has any)" } else { "" };
+        Err(format!("assumed of volumes {:?}, the assumed pods have {expected:?}{none}", self.volumes.assumed))
     }
 }

@@ -1,12 +1,12 @@
 use super::super::{CountsByNode, NodeId};
+use super::VolumeTable;
 use crate::model::{Attachable, CsiNode, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Who attaches a volume to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// A placed pod that mounts it.
+    /// A placed pod that mounts the volume.
     Pod,
     /// A VolumeAttachment.
     Object,
@@ -16,7 +16,7 @@ pub(super) enum By {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Slot {
     driver: Str,
-    /// The most volumes it can attach there, where there is a limit.
+    /// The most volumes that the driver can attach there, where there is a limit.
     limit: Option<i64>,
     /// Distinct volumes that are attached there.
     used: i64,
@@ -36,30 +36,31 @@ pub(super) struct Attached {
     volumes: FxHashMap<Attachable, Places>,
 }
 
-impl Attached {
+impl VolumeTable {
     /// How many more volumes of `driver` the node can attach; `None` where there is no limit.
     #[inline]
-    pub(super) fn room(&self, node: NodeId, driver: &str) -> Option<i64> {
-        let slots = self.rows.get(node.index())?;
+    pub fn free_attachments(&self, node: NodeId, driver: &str) -> Option<i64> {
+        let slots = self.attached.rows.get(node.index())?;
         let slot = slots.iter().find(|slot| *slot.driver == *driver)?;
         slot.limit.map(|limit| limit - slot.used)
     }
 
-    /// The nodes with pods that mount `volume`.
-    pub(super) fn by_pods(&self, volume: &Attachable) -> Option<&CountsByNode> {
-        self.volumes.get(volume).map(|places| &places.pods)
+    pub fn mounted_on(&self, volume: &Attachable) -> Option<&CountsByNode> {
+        self.attached.volumes.get(volume).map(|places| &places.pods)
     }
 
     /// Whether `volume` is attached to the node, by a pod or by an object.
-    pub(super) fn is_on(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.volumes.get(volume).is_some_and(|places| places.on(node))
+    pub fn is_attached(&self, volume: &Attachable, node: NodeId) -> bool {
+        self.attached.volumes.get(volume).is_some_and(|places| places.on(node))
     }
 
-    /// Whether an object attaches `volume` to the node.
-    pub(super) fn has_object(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.volumes.get(volume).is_some_and(|places| places.objects.on(node) > 0)
+    /// Whether a VolumeAttachment attaches `volume` to the node: then it stays attached whatever pods are deleted.
+    pub fn has_attachment(&self, volume: &Attachable, node: NodeId) -> bool {
+        self.attached.volumes.get(volume).is_some_and(|places| places.objects.on(node) > 0)
     }
+}
 
+impl Attached {
     pub(super) fn add(&mut self, volume: &Attachable, node: NodeId, by: By) {
         if !self.volumes.contains_key(volume) {
             self.volumes.insert(volume.clone(), Places::default());
@@ -82,7 +83,7 @@ impl Attached {
         }
         if was_there && !is_there {
             self.slot(node, &volume.driver).used -= 1;
-            self.tidy(node);
+            self.drop_unused(node);
         }
     }
 
@@ -96,10 +97,9 @@ impl Attached {
                 self.slot(node, driver).limit = Some(i64::from(*limit));
             }
         }
-        self.tidy(node);
+        self.drop_unused(node);
     }
 
-    /// Whether both count alike, for audits.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         let rows = self.rows.len().max(other.rows.len());
         let sorted = |table: &Self, row: usize| {
@@ -126,7 +126,7 @@ impl Attached {
         &mut row[at]
     }
 
-    fn tidy(&mut self, node: NodeId) {
+    fn drop_unused(&mut self, node: NodeId) {
         self.row(node).retain(|slot| slot.limit.is_some() || slot.used != 0);
     }
 }

@@ -8,7 +8,7 @@ impl Ledger {
         for row in 0..self.nodes.rows() {
             let node = NodeId::new(row as u32);
             if self.nodes.present[row] {
-                naive.seat(self.nodes.name(node), node, true);
+                naive.set_node(self.nodes.name(node), node, true);
             }
         }
         #[allow(clippy::iter_over_hash_type, reason = "what is compared does not depend on the order")]
@@ -16,9 +16,7 @@ impl Ledger {
             match state {
                 PodState::Pending(_) => {}
                 PodState::Assumed { placed, .. } | PodState::Bound(placed) => {
-                    if let Some(volumes) = &placed.volumes {
-                        naive.mount(uid, &placed.key, volumes, placed.node);
-                    }
+                    naive.mount(uid, &placed.key, placed.volumes.as_ref(), placed.node);
                 }
             }
         }

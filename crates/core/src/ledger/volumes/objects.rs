@@ -1,5 +1,4 @@
-use super::super::{Change, Ledger, NodeId};
-use super::VolumeChange;
+use super::super::{Change, Ledger, NodeId, VolumeChange, parts, unseen};
 use super::assumed::Assumptions;
 use super::attached::{Attached, By};
 use super::uses::Uses;
@@ -12,12 +11,11 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A VolumeAttachment and what it counts as.
 #[derive(Debug)]
 struct Attachment {
     object: VolumeAttachment,
     counted: Option<Attachable>,
-    /// The row it is counted on.
+    /// The row that it is counted on.
     node: Option<NodeId>,
 }
 
@@ -28,7 +26,7 @@ pub struct VolumeTable {
     /// By class and name.
     by_class: FxHashMap<Str, BTreeMap<Str, Arc<PersistentVolume>>>,
     claims: FxHashMap<ClaimKey, Arc<PersistentVolumeClaim>>,
-    /// The claims that name a volume.
+    /// By the volume that the claims name.
     claims_of: FxHashMap<Str, SmallVec<[ClaimKey; 1]>>,
     classes: FxHashMap<Str, Arc<StorageClass>>,
     csi_nodes: FxHashMap<Str, Arc<CsiNode>>,
@@ -46,7 +44,6 @@ pub struct VolumeTable {
 }
 
 impl VolumeTable {
-    /// The PersistentVolume `name` as seen.
     pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
         self.volumes.get(name)
     }
@@ -56,22 +53,18 @@ impl VolumeTable {
         self.by_class.get(class).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The claim as seen.
     pub fn claim(&self, key: &ClaimKey) -> Option<&Arc<PersistentVolumeClaim>> {
         self.claims.get(key)
     }
 
-    /// The StorageClass `name`.
     pub fn class(&self, name: &str) -> Option<&Arc<StorageClass>> {
         self.classes.get(name)
     }
 
-    /// The CSINode `name`.
     pub fn csi_node(&self, name: &str) -> Option<&Arc<CsiNode>> {
         self.csi_nodes.get(name)
     }
 
-    /// The CSIDriver `name`.
     pub fn csi_driver(&self, name: &str) -> Option<&CsiDriver> {
         self.drivers.get(name)
     }
@@ -81,28 +74,7 @@ impl VolumeTable {
         self.capacities.get(class).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// How many more volumes of `driver` the node can attach; `None` where there is no limit.
-    #[inline]
-    pub fn room(&self, node: NodeId, driver: &str) -> Option<i64> {
-        self.attached.room(node, driver)
-    }
-
-    /// The nodes with pods that mount `volume`.
-    pub fn mounted_on(&self, volume: &Attachable) -> Option<&super::super::CountsByNode> {
-        self.attached.by_pods(volume)
-    }
-
-    /// Whether `volume` is attached to the node, by a pod or by an object.
-    pub fn is_attached(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.attached.is_on(volume, node)
-    }
-
-    /// Whether `volume` is attached to the node by an object, so that it stays whatever pods go.
-    pub fn has_attachment(&self, volume: &Attachable, node: NodeId) -> bool {
-        self.attached.has_object(volume, node)
-    }
-
-    /// What a claim counts as against attach limits: its volume, or until it is bound one of its own of its class's
+    /// What a claim counts as against attach limits: its volume, or while it is unbound a volume of its own, of its class's
     /// provisioner. After `getCSIDriverInfo` in `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
     pub fn counts_as(&self, key: &ClaimKey) -> Option<Attachable> {
         let claim = self.claims.get(key)?;
@@ -114,7 +86,7 @@ impl VolumeTable {
             Some(plugin) => plugin.driver()?.into(),
             None => provisioner.clone(),
         };
-        // No driver names a volume like this.
+        // No driver's handle begins with a NUL.
         Some(Attachable { driver, handle: format!("\u{0}{key}").into() })
     }
 
@@ -182,7 +154,7 @@ impl VolumeTable {
         true
     }
 
-    /// Counts anew what stands on the volume `name`.
+    /// Counts anew the claims and attachments of the volume `name`.
     fn recount_volume(&mut self, name: &str) {
         for claim in self.claims_of.get(name).cloned().unwrap_or_default() {
             self.recount(&claim);
@@ -193,7 +165,8 @@ impl VolumeTable {
     }
 
     fn set_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> Option<Arc<PersistentVolumeClaim>> {
-        let (key, volume) = (claim.key.clone(), claim.volume.clone());
+        let key = claim.key.clone();
+        let volume = claim.volume.clone();
         let before = self.claims.insert(key.clone(), claim);
         let old_volume = before.as_ref().and_then(|before| before.volume.clone());
         if old_volume != volume {
@@ -267,8 +240,8 @@ impl VolumeTable {
         }
     }
 
-    /// A node object came to stand in a row, or left it.
-    pub(in crate::ledger) fn seat(&mut self, name: &Str, node: NodeId, present: bool) {
+    /// A node object was put into a row, or deleted from it.
+    pub(in crate::ledger) fn set_node(&mut self, name: &Str, node: NodeId, present: bool) {
         let csi_node = self.csi_nodes.get(name).filter(|_| present).cloned();
         self.attached.set_limits(node, csi_node.as_deref());
         for attachment in self.attachments_on.get(name).cloned().unwrap_or_default() {
@@ -291,14 +264,8 @@ fn unlink<K: PartialEq>(index: &mut FxHashMap<Str, SmallVec<[K; 1]>>, at: Option
     }
 }
 
-/// `namespace` and `name` of an identity `namespace/name`, as watches give it.
-fn parts(identity: &str) -> (Str, Str) {
-    let (namespace, name) = identity.split_once('/').unwrap_or(("", identity));
-    (namespace.into(), name.into())
-}
-
 impl Ledger {
-    /// Takes up a PersistentVolume as seen. A newer one than an assumption was made on ends that.
+    /// A newer object than the one an assumption was made on ends the assumption.
     pub fn apply_volume(&mut self, volume: PersistentVolume) {
         let table = &mut self.volumes;
         if table.volumes.get(&volume.name).is_some_and(|known| **known == volume) {
@@ -313,21 +280,19 @@ impl Ledger {
         self.volumes_changed(change);
     }
 
-    /// Drops the PersistentVolume `name`.
     pub fn delete_volume(&mut self, name: &str) {
         if self.volumes.drop_volume(name) {
-            self.volumes_changed(VolumeChange::VolumeGone);
+            self.volumes_changed(VolumeChange::VolumeDeleted);
         }
     }
 
-    /// Drops every PersistentVolume that is not in `names`: the end of a re-read.
     pub fn retain_volumes(&mut self, names: &FxHashSet<Str>) {
-        for name in others(self.volumes.volumes.keys(), names) {
+        for name in unseen(self.volumes.volumes.keys(), names) {
             self.delete_volume(&name);
         }
     }
 
-    /// Takes up a claim as seen. A newer one than an assumption was made on ends that.
+    /// A newer object than the one an assumption was made on ends the assumption.
     pub fn apply_claim(&mut self, claim: PersistentVolumeClaim) {
         let table = &mut self.volumes;
         if table.claims.get(&claim.key).is_some_and(|known| **known == claim) {
@@ -342,24 +307,20 @@ impl Ledger {
         self.volumes_changed(change);
     }
 
-    /// Drops the claim `namespace/name`.
     pub fn delete_claim(&mut self, identity: &str) {
         let (namespace, name) = parts(identity);
-        let key = ClaimKey { namespace, name };
+        let key = ClaimKey { namespace: namespace.into(), name: name.into() };
         if self.volumes.drop_claim(&key) {
-            self.volumes_changed(VolumeChange::ClaimGone(key));
+            self.volumes_changed(VolumeChange::ClaimDeleted(key));
         }
     }
 
-    /// Drops every claim that is not in `identities` (`namespace/name`): the end of a re-read.
     pub fn retain_claims(&mut self, identities: &FxHashSet<Str>) {
-        let all: Vec<Str> = self.volumes.claims.keys().map(|key| key.to_string().into()).collect();
-        for identity in others(all.iter(), identities) {
+        for identity in unseen(self.volumes.claims.keys().map(ToString::to_string), identities) {
             self.delete_claim(&identity);
         }
     }
 
-    /// Takes up a StorageClass as seen.
     pub fn apply_storage_class(&mut self, class: StorageClass) {
         let table = &mut self.volumes;
         let known = table.classes.get(&class.name).cloned();
@@ -379,22 +340,19 @@ impl Ledger {
         });
     }
 
-    /// Drops the StorageClass `name`.
     pub fn delete_storage_class(&mut self, name: &str) {
         if self.volumes.classes.remove(name).is_some() {
             self.volumes.recount_all();
-            self.volumes_changed(VolumeChange::ClassGone);
+            self.volumes_changed(VolumeChange::ClassDeleted);
         }
     }
 
-    /// Drops every StorageClass that is not in `names`: the end of a re-read.
     pub fn retain_storage_classes(&mut self, names: &FxHashSet<Str>) {
-        for name in others(self.volumes.classes.keys(), names) {
+        for name in unseen(self.volumes.classes.keys(), names) {
             self.delete_storage_class(&name);
         }
     }
 
-    /// Takes up a CSINode as seen.
     pub fn apply_csi_node(&mut self, csi_node: CsiNode) {
         let known = self.volumes.csi_nodes.get(&csi_node.name).cloned();
         if known.as_deref() == Some(&csi_node) {
@@ -406,7 +364,7 @@ impl Ledger {
                 let limit = |csi_node: &CsiNode, driver: &str| csi_node.limit(driver).unwrap_or(0);
                 let raised = |(driver, _): &(Str, _)| limit(&csi_node, driver) > limit(&known, driver);
                 VolumeChange::CsiNodeUpdated {
-                    // A limit that goes makes room as well; upstream's hint does not see that.
+                    // A limit that is lifted helps as well; upstream's hint does not see that.
                     raised: csi_node.drivers.iter().any(raised) || lifts_a_limit(&known, &csi_node),
                     migrated: known.migrated_plugins != csi_node.migrated_plugins,
                 }
@@ -420,7 +378,6 @@ impl Ledger {
         self.volumes_changed(change);
     }
 
-    /// Drops the CSINode `name`.
     pub fn delete_csi_node(&mut self, name: &str) {
         if self.volumes.csi_nodes.remove(name).is_none() {
             return;
@@ -428,17 +385,15 @@ impl Ledger {
         if let Some(node) = self.nodes.find(name) {
             self.volumes.attached.set_limits(node, None);
         }
-        self.volumes_changed(VolumeChange::CsiNodeGone);
+        self.volumes_changed(VolumeChange::CsiNodeDeleted);
     }
 
-    /// Drops every CSINode that is not in `names`: the end of a re-read.
     pub fn retain_csi_nodes(&mut self, names: &FxHashSet<Str>) {
-        for name in others(self.volumes.csi_nodes.keys(), names) {
+        for name in unseen(self.volumes.csi_nodes.keys(), names) {
             self.delete_csi_node(&name);
         }
     }
 
-    /// Takes up a CSIDriver as seen.
     pub fn apply_csi_driver(&mut self, driver: CsiDriver) {
         let known = self.volumes.drivers.insert(driver.name.clone(), driver.clone());
         if known.as_ref() != Some(&driver) {
@@ -447,21 +402,18 @@ impl Ledger {
         }
     }
 
-    /// Drops the CSIDriver `name`.
     pub fn delete_csi_driver(&mut self, name: &str) {
         if let Some(known) = self.volumes.drivers.remove(name) {
             self.volumes_changed(VolumeChange::CsiDriver { boundless: known.storage_capacity });
         }
     }
 
-    /// Drops every CSIDriver that is not in `names`: the end of a re-read.
     pub fn retain_csi_drivers(&mut self, names: &FxHashSet<Str>) {
-        for name in others(self.volumes.drivers.keys(), names) {
+        for name in unseen(self.volumes.drivers.keys(), names) {
             self.delete_csi_driver(&name);
         }
     }
 
-    /// Takes up a CSIStorageCapacity as seen.
     pub fn apply_csi_capacity(&mut self, capacity: CsiStorageCapacity) {
         let key = (capacity.namespace.clone(), capacity.name.clone());
         let known = self.volumes.take_capacity(&key);
@@ -474,49 +426,45 @@ impl Ledger {
         }
     }
 
-    /// Drops the CSIStorageCapacity `namespace/name`.
     pub fn delete_csi_capacity(&mut self, identity: &str) {
-        if self.volumes.take_capacity(&parts(identity)).is_some() {
+        let (namespace, name) = parts(identity);
+        if self.volumes.take_capacity(&(namespace.into(), name.into())).is_some() {
             self.volumes_changed(VolumeChange::CapacityChanged);
         }
     }
 
-    /// Drops every CSIStorageCapacity that is not in `identities` (`namespace/name`): the end of a re-read.
     pub fn retain_csi_capacities(&mut self, identities: &FxHashSet<Str>) {
-        let name = |(namespace, name): &(Str, Str)| format!("{namespace}/{name}").into();
-        let all: Vec<Str> = self.volumes.capacity_classes.keys().map(name).collect();
-        for identity in others(all.iter(), identities) {
+        let all = self.volumes.capacity_classes.keys().map(|(namespace, name)| format!("{namespace}/{name}"));
+        for identity in unseen(all, identities) {
             self.delete_csi_capacity(&identity);
         }
     }
 
-    /// Takes up a VolumeAttachment as seen.
     pub fn apply_volume_attachment(&mut self, attachment: VolumeAttachment) {
         if self.volumes.attachments.get(&attachment.name).is_some_and(|known| known.object == attachment) {
             return;
         }
-        let (name, node) = (attachment.name.clone(), self.nodes.find(&attachment.node));
+        let name = attachment.name.clone();
+        let node = self.nodes.find(&attachment.node);
         self.volumes.set_attachment(attachment);
         self.volumes.place_attachment(&name, node);
         self.volumes_changed(VolumeChange::Attached);
     }
 
-    /// Drops the VolumeAttachment `name`.
     pub fn delete_volume_attachment(&mut self, name: &str) {
         if self.volumes.drop_attachment(name) {
             self.volumes_changed(VolumeChange::Detached);
         }
     }
 
-    /// Drops every VolumeAttachment that is not in `names`: the end of a re-read.
     pub fn retain_volume_attachments(&mut self, names: &FxHashSet<Str>) {
-        for name in others(self.volumes.attachments.keys(), names) {
+        for name in unseen(self.volumes.attachments.keys(), names) {
             self.delete_volume_attachment(&name);
         }
     }
 
     pub(super) fn volumes_changed(&mut self, change: VolumeChange) {
-        self.log.push(Change::Volume(change));
+        self.record(None, Change::Volume(change));
     }
 }
 
@@ -535,11 +483,4 @@ impl VolumeTable {
 /// Whether some driver that had a limit has none any more.
 fn lifts_a_limit(before: &CsiNode, after: &CsiNode) -> bool {
     before.drivers.iter().any(|(driver, limit)| limit.is_some() && after.limit(driver).is_none())
-}
-
-/// The names that are not in `kept`, sorted.
-fn others<'a>(names: impl Iterator<Item = &'a Str>, kept: &FxHashSet<Str>) -> Vec<Str> {
-    let mut gone: Vec<Str> = names.filter(|name| !kept.contains(*name)).cloned().collect();
-    gone.sort_unstable();
-    gone
 }

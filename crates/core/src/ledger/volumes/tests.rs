@@ -1,14 +1,15 @@
-use super::*;
 use crate::cycle::{Decision, Scheduler};
-use crate::ledger::PodState;
-use crate::model::{CsiNode, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, StorageClass, VolumeAttachment};
+use crate::ledger::{Ledger, PodState};
+use crate::model::{
+    CsiNode, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, StorageClass, Str, VolumeAttachment,
+};
 use crate::profile::CompiledProfile;
 use crate::volume_testing::{
     claim, csi, csi_node, mounting, named, node_in, on, only_in, reference, volume, waiting_class,
 };
 use proptest::prelude::*;
 
-/// One event; numbers choose among few names, so that they meet.
+/// One event. Numbers choose among few names, so that events meet.
 #[derive(Debug, Clone)]
 enum Event {
     Volume {
@@ -176,7 +177,7 @@ fn apply_pod(ledger: &mut Ledger, event: &Event) {
             ledger.apply_pod(on(&format!("n{node}"), mounted(at, claims, ephemeral)));
         }
         Event::Pending { at, claims } => {
-            // An API server changes no pod's volumes: another pod of the name comes after the first has gone.
+            // An API server changes no pod's volumes: another pod of the name is created after the first was deleted.
             ledger.delete_pod(&pod_name(at));
             ledger.apply_pod(mounted(at, claims, false));
         }
@@ -260,16 +261,16 @@ fn an_observed_object_that_is_newer_ends_the_assumption() {
     apply_pod(&mut ledger, &Event::Pending { at: 0, claims: [0, 0] });
     ledger.apply_volume(volume_of(2, 0, 5, 1, false));
     apply_pod(&mut ledger, &Event::Decide { at: 0, bind: false });
-    let promised = |ledger: &Ledger| {
+    let claim_of_v1 = |ledger: &Ledger| {
         let volume = ledger.volumes().volume("v1").expect("seen").clone();
         ledger.volumes().claim_of(&volume).map(|claim| claim.key.to_string())
     };
-    assert_eq!(promised(&ledger), Some("default/c0".to_owned()));
-    // Seen once more at the same version: a re-read, which says nothing new.
+    assert_eq!(claim_of_v1(&ledger), Some("default/c0".to_owned()));
+    // Seen once more at the same version: a re-read, which reports nothing new.
     ledger.apply_volume(PersistentVolume { labels: [("seen", "again")].into_iter().collect(), ..seen(1, 5) });
-    assert_eq!(promised(&ledger), Some("default/c0".to_owned()));
+    assert_eq!(claim_of_v1(&ledger), Some("default/c0".to_owned()));
     ledger.apply_volume(seen(2, 5));
-    assert_eq!(promised(&ledger), None, "someone changed it: it is free again");
+    assert_eq!(claim_of_v1(&ledger), None, "someone changed it: it is free again");
     ledger.audit().expect("assumptions");
     ledger.forget("p0");
     ledger.audit().expect("assumptions");

@@ -8,22 +8,19 @@ use std::sync::Arc;
 /// A placed pod with volumes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedVolumes {
-    /// The pod's uid.
     pub uid: Str,
-    /// The pod.
     pub pod: PodKey,
-    /// What it mounts.
     pub volumes: Arc<PodVolumes>,
 }
 
-/// One claim's use by placed pods.
+/// How placed pods use one claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Use {
     /// Where, once for each volume that names it.
     pub(super) all: CountsByNode,
-    /// The same without claims that were made for a pod: only these count for ReadWriteOncePod.
+    /// As `all`, without claims that were made for a pod: only these count for ReadWriteOncePod.
     named: CountsByNode,
-    /// What it is counted as on those nodes.
+    /// What the claim counts as on those nodes.
     pub(super) counted: Option<Attachable>,
 }
 
@@ -35,7 +32,6 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    /// Whether both say the same, for audits.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         let sorted = |uses: &Self| -> Vec<(NodeId, Vec<PlacedVolumes>)> {
             let mut nodes: Vec<_> = uses.pods.iter().map(|(node, pods)| (*node, pods.clone())).collect();
@@ -50,18 +46,25 @@ impl Uses {
 }
 
 impl VolumeTable {
-    /// How many volumes of pods on nodes that are there name the claim.
+    /// How many volumes of pods name the claim, on nodes that exist.
     pub fn uses_of(&self, claim: &ClaimKey, nodes: &NodeTable) -> usize {
-        let spots = self.uses.claims.get(claim).into_iter().flat_map(|uses| uses.named.iter());
-        spots.filter(|(node, _)| nodes.present[node.index()]).map(|(_, uses)| uses as usize).sum()
+        let counts = self.uses.claims.get(claim).into_iter().flat_map(|uses| uses.named.iter());
+        counts.filter(|(node, _)| nodes.present[node.index()]).map(|(_, uses)| uses as usize).sum()
     }
 
-    /// The pods with volumes on the node, in no order that means anything.
+    /// The pods with volumes on the node, in an order that means nothing.
     pub fn placed_on(&self, node: NodeId) -> &[PlacedVolumes] {
         self.uses.pods.get(&node).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn mount(&mut self, uid: &Str, pod: &PodKey, volumes: &Arc<PodVolumes>, node: NodeId) {
+    pub(in crate::ledger) fn mount(
+        &mut self,
+        uid: &Str,
+        pod: &PodKey,
+        volumes: Option<&Arc<PodVolumes>>,
+        node: NodeId,
+    ) {
+        let Some(volumes) = volumes else { return };
         let placed = PlacedVolumes { uid: uid.clone(), pod: pod.clone(), volumes: volumes.clone() };
         self.uses.pods.entry(node).or_default().push(placed);
         for (claim, ephemeral) in volumes.claims(&pod.namespace, &pod.name) {
@@ -86,7 +89,14 @@ impl VolumeTable {
         }
     }
 
-    pub(super) fn unmount(&mut self, uid: &str, pod: &PodKey, volumes: &Arc<PodVolumes>, node: NodeId) {
+    pub(in crate::ledger) fn unmount(
+        &mut self,
+        uid: &str,
+        pod: &PodKey,
+        volumes: Option<&Arc<PodVolumes>>,
+        node: NodeId,
+    ) {
+        let Some(volumes) = volumes else { return };
         if let Some(pods) = self.uses.pods.get_mut(&node) {
             if let Some(at) = pods.iter().position(|placed| *placed.uid == *uid) {
                 pods.swap_remove(at);
@@ -115,7 +125,7 @@ impl VolumeTable {
         }
     }
 
-    /// Counts a claim anew: it, its volume or its class changed.
+    /// Counts a claim anew: the claim, its volume or its class changed.
     pub(super) fn recount(&mut self, claim: &ClaimKey) {
         if !self.uses.claims.contains_key(claim) {
             return;

@@ -1,12 +1,9 @@
 use crate::model::{LabelSelector, Quantity, Str};
 use std::fmt;
 
-/// The name by which people know a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimKey {
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name within the namespace.
     pub name: Str,
 }
 
@@ -16,55 +13,45 @@ impl fmt::Display for ClaimKey {
     }
 }
 
-/// Which volumes a claim is content with, by label.
+/// Which volumes may be bound to a claim, by label.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum ClaimSelector {
-    /// Every one.
     #[default]
     Any,
-    /// Those that match.
     Matching(LabelSelector),
-    /// It does not parse: what upstream says of it.
+    /// The selector does not parse; upstream's message.
     Broken(Str),
 }
 
-/// A PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersistentVolumeClaim {
-    /// Namespace and name.
     pub key: ClaimKey,
-    /// Its uid: one recreated under the same name is another claim.
+    /// A claim recreated under the same name is another claim.
     pub uid: Str,
-    /// The resourceVersion this was read at.
     pub resource_version: Str,
     /// The uid of the object that controls it: the pod, for the claim of an ephemeral volume.
     pub controller: Option<Str>,
-    /// Its storage class, the old annotation first; empty for none.
+    /// The old annotation goes before the field; empty for none.
     pub class: Str,
-    /// `spec.volumeName`.
     pub volume: Option<Str>,
-    /// Whether the binder has marked it as completely bound.
+    /// Whether the volume controller has marked it as completely bound.
     pub bind_completed: bool,
-    /// The node that a scheduler has chosen for its volume to be made for.
+    /// The node that a scheduler has chosen, and for which its volume is to be made.
     pub selected_node: Option<Str>,
-    /// `spec.accessModes`.
     pub access_modes: Vec<Str>,
-    /// The storage that it requests, if it says.
     pub request: Option<Quantity>,
     /// `spec.volumeMode`, `Filesystem` if absent.
     pub volume_mode: Str,
-    /// `spec.selector`.
     pub selector: ClaimSelector,
     /// `spec.volumeAttributesClassName`; empty for none.
     pub attributes_class: Str,
-    /// Whether its phase is `Lost`: the volume it was bound to is gone.
+    /// Whether its phase is `Lost`: the volume that it was bound to was deleted.
     pub lost: bool,
-    /// Whether it has a deletionTimestamp.
     pub deleting: bool,
 }
 
 impl PersistentVolumeClaim {
-    /// Whether its volume is known and the binder is done with it.
+    /// Whether its volume is known and completely bound.
     pub fn is_fully_bound(&self) -> bool {
         self.volume.is_some() && self.bind_completed
     }

@@ -1,28 +1,20 @@
-/// An in-tree volume plugin whose volumes a CSI driver has taken over. After `csi-translation-lib`.
+/// An in-tree volume plugin whose volumes have been migrated to a CSI driver. After `csi-translation-lib`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InTreePlugin {
-    /// EBS.
     Ebs,
-    /// GCE persistent disks.
     GcePd,
-    /// Azure disks.
     AzureDisk,
-    /// Azure files.
     AzureFile,
-    /// OpenStack.
     Cinder,
-    /// vSphere.
     Vsphere,
-    /// Portworx.
     Portworx,
 }
 
 impl InTreePlugin {
-    /// Every such plugin.
     pub const ALL: [Self; 7] =
         [Self::Ebs, Self::GcePd, Self::AzureDisk, Self::AzureFile, Self::Cinder, Self::Vsphere, Self::Portworx];
 
-    /// Its name as a provisioner and in annotations.
+    /// The name as a provisioner and in annotations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ebs => "kubernetes.io/aws-ebs",
@@ -35,8 +27,7 @@ impl InTreePlugin {
         }
     }
 
-    /// The driver that has taken over, where upstream's scheduler counts it as such: it has no switch for Azure files and
-    /// vSphere disks.
+    /// The CSI driver, where upstream's scheduler counts its volumes: it has no switch for Azure files and vSphere disks.
     pub const fn driver(self) -> Option<&'static str> {
         match self {
             Self::Ebs => Some("ebs.csi.aws.com"),
@@ -48,7 +39,6 @@ impl InTreePlugin {
         }
     }
 
-    /// The plugin called `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plugin| plugin.name() == name)
     }

@@ -1,87 +1,87 @@
-use super::{ClaimKey, InTreePlugin, VolumeAffinity};
-use crate::model::{Labels, Quantity, Str};
+use super::{ClaimKey, InTreePlugin};
+use crate::model::{Labels, NodeTest, Quantity, Str};
 
-/// The claim that a volume is meant for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClaimRef {
-    /// Namespace and name.
     pub key: ClaimKey,
-    /// The claim's uid; empty where an administrator wrote the reference by hand.
+    /// Empty where an administrator wrote the reference by hand.
     pub uid: Str,
 }
 
 /// A volume as one CSI driver knows it: what counts against a node's attach limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attachable {
-    /// The driver's name.
     pub driver: Str,
-    /// The driver's name for the volume.
+    /// What the driver calls the volume.
     pub handle: Str,
 }
 
-/// What becomes of an in-tree volume on nodes whose CSI driver has taken over.
+/// The nodes that a volume can be used on, by label: one of the terms must match, and of a term all tests.
+///
+/// Upstream checks a node's labels alone: `matchFields` match every node, so that a term of fields only is a term without
+/// tests here. Terms that are empty or do not parse match nothing and are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct VolumeAffinity {
+    pub terms: Vec<Vec<NodeTest>>,
+}
+
+impl VolumeAffinity {
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.terms.iter().any(|tests| tests.iter().all(|test| test.matches(labels)))
+    }
+}
+
+/// An in-tree volume on nodes that have migrated to its CSI driver.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Migration {
-    /// The in-tree plugin.
     pub plugin: InTreePlugin,
-    /// The node affinity in the driver's words; or what upstream says where it cannot be translated.
+    /// The node affinity as translated for the driver; or upstream's message where it cannot be translated.
     pub affinity: Result<Option<VolumeAffinity>, Str>,
 }
 
-/// What a volume is made of, as far as it counts.
+/// What a volume is made of, as far as it counts against attach limits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum VolumeSource {
-    /// Something that no CSI driver attaches.
+    /// No CSI driver attaches the volume.
     #[default]
     Other,
-    /// A CSI volume.
     Csi(Attachable),
-    /// An in-tree disk that a CSI driver has taken over.
+    /// An in-tree disk that has been migrated to a CSI driver.
     InTree {
-        /// What it counts as; nothing where it cannot be translated.
+        /// What it counts as; `None` where it cannot be translated.
         attachable: Option<Attachable>,
-        /// Where it can be used, on nodes that have migrated.
         migration: Migration,
-        /// The disk as the in-tree plugin knows it, for the limits of the Policy era.
+        /// What the in-tree plugin calls the disk, for the limits of the Policy era.
         disk: Str,
     },
 }
 
-/// A PersistentVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersistentVolume {
-    /// Its name.
     pub name: Str,
-    /// Its uid.
     pub uid: Str,
-    /// The resourceVersion this was read at.
     pub resource_version: Str,
-    /// Its labels: claims select by them, and zones are among them.
+    /// Claims select by them, and zones are among them.
     pub labels: Labels,
-    /// Its storage class, the old annotation first; empty for none.
+    /// The old annotation goes before the field; empty for none.
     pub class: Str,
-    /// The storage it holds.
     pub capacity: Quantity,
-    /// `spec.accessModes`.
     pub access_modes: Vec<Str>,
     /// `spec.volumeMode`, `Filesystem` if absent.
     pub volume_mode: Str,
     /// `spec.volumeAttributesClassName`; empty for none.
     pub attributes_class: Str,
-    /// The claim it is meant for.
     pub claim: Option<ClaimRef>,
     /// Whether its phase is `Available`.
     pub available: bool,
-    /// Whether it has a deletionTimestamp.
     pub deleting: bool,
-    /// Where it can be used; `None` is everywhere.
+    /// `None` is every node.
     pub affinity: Option<VolumeAffinity>,
-    /// What it is made of.
     pub source: VolumeSource,
 }
 
 impl PersistentVolume {
-    /// What it counts as against a node's attach limit.
+    /// What the volume counts as against a node's attach limit.
     pub const fn attachable(&self) -> Option<&Attachable> {
         match &self.source {
             VolumeSource::Csi(attachable) => Some(attachable),

@@ -174,7 +174,7 @@ impl Counters {
         };
         for (_, change) in changes {
             match change {
-                Change::Placed { node, match_class } => self.count(match_class, *node, 1),
+                Change::PodPlaced { node, match_class } => self.count(match_class, *node, 1),
                 Change::Freed { node, match_class, .. } => self.count(match_class, *node, -1),
                 Change::Regrouped { node, before, after } => {
                     self.count(before, *node, -1);

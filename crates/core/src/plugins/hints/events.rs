@@ -109,7 +109,7 @@ impl WakeEvent {
             Self::PodWithPortsGone => {
                 vec![Change::Freed { node, usage: Arc::new(with_port()), match_class: match_class() }]
             }
-            Self::PodPlaced => vec![Change::Placed { node, match_class: match_class() }],
+            Self::PodPlaced => vec![Change::PodPlaced { node, match_class: match_class() }],
             Self::PodShrunk => {
                 vec![Change::Resized { node, before: Arc::new(with_cpu()), after: Arc::default() }]
             }
@@ -121,7 +121,7 @@ impl WakeEvent {
             Self::NodeLabels => of_node(NodeAspects::LABELS),
             Self::NodeDeclared => of_node(NodeAspects::DECLARED),
             Self::Namespace => vec![Change::Namespace { name: "".into() }],
-            Self::Workload => vec![Change::Workload { namespace: "".into() }],
+            Self::Workload => vec![Change::Workload],
             Self::Claim => Vec::new(),
             Self::Volume => volumes(&[VolumeChange::VolumeAdded, VolumeChange::VolumeUpdated { zones: true }]),
             Self::Class => {
@@ -129,7 +129,7 @@ impl WakeEvent {
             }
             Self::CsiNode => volumes(&[
                 VolumeChange::CsiNodeAdded,
-                VolumeChange::CsiNodeGone,
+                VolumeChange::CsiNodeDeleted,
                 VolumeChange::CsiNodeUpdated { raised: true, migrated: false },
             ]),
             Self::Capacity => volumes(&[VolumeChange::CapacityGrew]),

@@ -12,7 +12,7 @@ pub(super) struct Movement {
 impl Movement {
     pub(super) fn of(change: &Change) -> Option<Self> {
         let (before, after) = match change {
-            Change::Placed { match_class, .. } => (None, Some(match_class)),
+            Change::PodPlaced { match_class, .. } => (None, Some(match_class)),
             Change::Freed { match_class, .. } => (Some(match_class), None),
             Change::Regrouped { before, after, .. } => (Some(before), Some(after)),
             _ => return None,

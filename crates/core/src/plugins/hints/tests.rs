@@ -11,7 +11,7 @@ fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, af
     let match_class = |pod: &Pod| Arc::new(MatchClass::of(pod));
     let node = ledger.node_order()[0];
     let change = match (before.map(match_class), after.map(match_class)) {
-        (None, Some(match_class)) => Change::Placed { node, match_class },
+        (None, Some(match_class)) => Change::PodPlaced { node, match_class },
         (Some(match_class), None) => Change::Freed { node, usage: Arc::default(), match_class },
         (Some(before), Some(after)) => Change::Regrouped { node, before, after },
         (None, None) => panic!("nothing changes"),
@@ -168,7 +168,7 @@ fn what_is_not_a_movement_wakes_as_before_and_so_does_too_much_of_it() {
     let node = ledger.node_order()[0];
     let comes = |i: usize| {
         let pod = labelled(&format!("turn={i}")).named("other");
-        Change::Placed { node, match_class: Arc::new(MatchClass::of(&pod)) }
+        Change::PodPlaced { node, match_class: Arc::new(MatchClass::of(&pod)) }
     };
     hints.begin();
     for i in 0..HINT_MATCH_CLASSES {

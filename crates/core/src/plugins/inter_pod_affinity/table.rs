@@ -120,7 +120,7 @@ impl Table {
         let Ok(changes) = cx.ledger.log().since(self.cursor) else { return false };
         for (_, change) in changes {
             match change {
-                Change::Placed { node, match_class } => self.apply(cx, axes, *node, match_class, 1),
+                Change::PodPlaced { node, match_class } => self.apply(cx, axes, *node, match_class, 1),
                 Change::Freed { node, match_class, .. } => self.apply(cx, axes, *node, match_class, -1),
                 Change::Regrouped { node, before, after } => {
                     self.apply(cx, axes, *node, before, -1);

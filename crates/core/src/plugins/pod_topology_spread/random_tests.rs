@@ -171,7 +171,7 @@ impl Moves {
     }
 
     fn overlay(&self, ledger: &Ledger, node: NodeId) -> Overlay {
-        let removed = ledger.residents(node).iter().filter(|placed| self.removed.contains(&placed.uid));
+        let removed = ledger.pods_on(node).iter().filter(|placed| self.removed.contains(&placed.uid));
         let added = self.added.iter().cloned().map(Arc::new);
         Overlay { added: added.collect(), removed: removed.cloned().collect(), ..Overlay::NONE }
     }

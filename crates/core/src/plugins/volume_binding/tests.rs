@@ -5,7 +5,7 @@ use crate::model::{
     StorageClass, VolumeWrites,
 };
 use crate::volume_testing::{
-    GIB, bound, claim, csi_node, key, mounting, node_in, only_in, reference, said, using, volume, waiting_class,
+    GIB, answers, bound, claim, csi_node, key, mounting, node_in, only_in, reference, using, volume, waiting_class,
 };
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn cluster() -> Ledger {
 }
 
 fn of(ledger: &Ledger, pod: &Pod) -> String {
-    said(ledger, pod)
+    answers(ledger, pod)
 }
 
 /// What the pod's claims get on `node`: `claim=volume` and `claim+` for a volume that is to be made.

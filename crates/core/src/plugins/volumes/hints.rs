@@ -24,14 +24,14 @@ pub(crate) const fn helped_by(change: &VolumeChange) -> &'static [Plugin] {
         }
         VolumeChange::CsiNodeUpdated { raised: true, migrated: false }
         // Without its CSINode a node has no limits.
-        | VolumeChange::CsiNodeGone
+        | VolumeChange::CsiNodeDeleted
         | VolumeChange::Detached => &[NodeVolumeLimits],
-        VolumeChange::VolumeGone
+        VolumeChange::VolumeDeleted
         | VolumeChange::ClaimAdded(_)
         | VolumeChange::ClaimUpdated(_)
-        | VolumeChange::ClaimGone(_)
+        | VolumeChange::ClaimDeleted(_)
         | VolumeChange::ClassUpdated { topologies: false }
-        | VolumeChange::ClassGone
+        | VolumeChange::ClassDeleted
         | VolumeChange::CsiNodeUpdated { raised: false, migrated: false }
         | VolumeChange::CsiDriver { boundless: false }
         | VolumeChange::CapacityChanged

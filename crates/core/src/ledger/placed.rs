@@ -1,27 +1,56 @@
 use super::{MatchClass, NodeId};
 use crate::model::{Pod, PodKey, PodVolumes, Str, Usage};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A pod that takes room on a node, assumed there or seen bound: as little of it as still matters.
+/// On which nodes something is, and how often on each; sorted by node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CountsByNode(SmallVec<[(NodeId, u32); 1]>);
+
+impl CountsByNode {
+    /// In the order of the rows.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, u32)> {
+        self.0.iter().copied()
+    }
+
+    /// O(log nodes).
+    pub fn on(&self, node: NodeId) -> u32 {
+        self.0.binary_search_by_key(&node, |(n, _)| *n).map_or(0, |at| self.0[at].1)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, node: NodeId) {
+        match self.0.binary_search_by_key(&node, |(n, _)| *n) {
+            Ok(at) => self.0[at].1 += 1,
+            Err(at) => self.0.insert(at, (node, 1)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, node: NodeId) {
+        if let Ok(at) = self.0.binary_search_by_key(&node, |(n, _)| *n) {
+            self.0[at].1 -= 1;
+            if self.0[at].1 == 0 {
+                self.0.remove(at);
+            }
+        }
+    }
+}
+
+/// A pod assumed on a node or seen bound to it: as little of it as still matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedPod {
-    /// Its uid.
     pub uid: Str,
-    /// Namespace and name.
     pub key: PodKey,
-    /// Its node.
     pub node: NodeId,
-    /// What it takes there.
     pub usage: Arc<Usage>,
-    /// What others see of it: labels, terms, whether it is being deleted.
     pub match_class: Arc<MatchClass>,
-    /// What it mounts.
     pub volumes: Option<Arc<PodVolumes>>,
-    /// Its priority.
     pub priority: i32,
-    /// When it was started, in microseconds of Unix time; `None` before its kubelet took it up.
+    /// `status.startTime` in microseconds of Unix time; `None` before its kubelet took it up.
     pub started_unix_us: Option<i64>,
-    /// The scheduler that it names.
     pub scheduler_name: Str,
     /// Whether its kubelet runs it on its own account, so that deleting it frees nothing.
     pub is_static: bool,
@@ -30,7 +59,6 @@ pub struct PlacedPod {
 }
 
 impl PlacedPod {
-    /// `pod` on `node`, seen by others as `match_class`.
     pub(super) fn of(pod: &Pod, node: NodeId, match_class: Arc<MatchClass>) -> Self {
         Self {
             uid: pod.uid.clone(),
@@ -47,7 +75,7 @@ impl PlacedPod {
         }
     }
 
-    /// Whether it is being deleted.
+    /// Whether it has a deletionTimestamp.
     pub fn is_terminating(&self) -> bool {
         self.match_class.terminating
     }
@@ -62,12 +90,11 @@ pub(super) struct PodsOnNode {
 }
 
 impl PodsOnNode {
-    /// The pods on `node`, in no order that means anything beyond being the same for the same history.
+    /// The order means nothing beyond being the same for the same history.
     pub(super) fn on(&self, node: NodeId) -> &[Arc<PlacedPod>] {
         self.by_row.get(node.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// The lowest priority of a pod on `node`; `i32::MAX` where there is none.
     pub(super) fn lowest_priority(&self, node: NodeId) -> i32 {
         self.lowest.get(node.index()).copied().unwrap_or(i32::MAX)
     }
@@ -89,12 +116,12 @@ impl PodsOnNode {
 
     pub(super) fn remove(&mut self, placed: &PlacedPod) {
         if let Some(at) = self.position(placed) {
-            let gone = self.by_row[placed.node.index()].swap_remove(at);
-            self.forget_priority(placed.node, gone.priority);
+            let removed = self.by_row[placed.node.index()].swap_remove(at);
+            self.forget_priority(placed.node, removed.priority);
         }
     }
 
-    /// The pod is seen otherwise than before, on the same node. O(pods of the node).
+    /// Puts `placed` in the place of what was known of the same pod on the same node. O(pods of the node).
     pub(super) fn replace(&mut self, placed: &Arc<PlacedPod>) {
         if let Some(at) = self.position(placed) {
             let row = placed.node.index();

@@ -1,5 +1,6 @@
 use super::class::fixed_score;
 use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
+use super::hold::hold_reason;
 use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
@@ -8,7 +9,6 @@ use crate::plugins::{
     reverse_normalize, scheduling_gates, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
-use crate::worker::hold_reason;
 use std::sync::Arc;
 
 /// What the engine says of one pending pod, judged alone against the cluster as given.

@@ -20,7 +20,7 @@ mod tests;
 pub(super) use messages::Messages;
 
 use super::diagnosis::{NoFit, Tally};
-use crate::io::{ExtenderError, ExtenderQuestion, ExtenderReply};
+use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{Code, MAX_NODE_SCORE, Plugin};

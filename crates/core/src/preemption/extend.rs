@@ -6,7 +6,7 @@
 
 use super::rules::{Rules, is_lower};
 use super::{Candidate, Limits, PREFIX};
-use crate::io::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
+use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
 use crate::ledger::{Ledger, NodeId, PlacedPod};
 use crate::model::{Pod, Str};
 use crate::profile::{CompiledProfile, Extender, OnFailure};

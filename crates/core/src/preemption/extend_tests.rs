@@ -1,6 +1,6 @@
 use super::*;
 use crate::cycle::Scheduler;
-use crate::io::ExtenderErrorKind;
+use crate::extender::ExtenderErrorKind;
 use crate::ledger::PodState;
 use crate::preemption::{Outcome, Search};
 use crate::testing::{extender, node, pod, shape_of};

@@ -1,14 +1,14 @@
 //! One node with pods laid over it or taken away against the same cluster where those pods are placed or deleted.
 
-use super::*;
-use crate::cycle::Rng;
-use crate::cycle::tests::Draw;
-use crate::ledger::{Ledger, PlacedPod, PodState};
+use super::Rng;
+use super::non_row_checks::prepare;
+use super::tests::Draw;
+use crate::ledger::{Ledger, NodeId, PlacedPod, PodState};
 use crate::model::{
-    Attachable, InlineDisk, Labels, PersistentVolumeClaim, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
+    Attachable, InlineDisk, Labels, PersistentVolumeClaim, Pod, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
     Toleration, TolerationOperator, VolumeAttachment,
 };
-use crate::plugins::{Cause, Tables};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Tables, Verdict};
 use crate::profile::{CompiledProfile, Filter};
 use crate::volume_testing::{bound, csi, csi_node, named};
 use std::collections::BTreeMap;
@@ -23,14 +23,11 @@ fn verdict(
     node: NodeId,
     overlay: &Overlay,
 ) -> Option<Verdict> {
-    let cx = PluginContext { profile, ledger };
-    let subject = ResolvedPod::new(profile, ledger, &pod.shape);
+    let resolved = ResolvedPod::new(profile, ledger, &pod.shape);
     let mut tables = Tables::default();
-    let relations = tables.pre_filter(cx, pod, &subject).ok()?;
-    let skips = relations.affinity.is_none() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
-    let special = NonRowChecks { promised: FxHashMap::default(), relations };
-    let own = filter(profile, &subject, ledger.nodes(), node, overlay);
-    (!skips).then(|| special.complete(cx, &subject, node, own, overlay))
+    let checks = prepare(PluginContext { profile, ledger }, &mut tables, pod, &resolved).ok()?;
+    let skips = !checks.has_pod_affinity() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
+    (!skips).then(|| checks.judge_under(node, overlay))
 }
 
 #[test]
@@ -43,7 +40,7 @@ fn a_pod_laid_over_a_node_counts_as_if_it_were_there() {
             draw.change(&mut ledger, &mut serial);
         }
         let mut profile = draw.profile();
-        // It goes by where pods of a Service are, and nobody is promised a node in its time.
+        // ServiceAffinity is older than nominations and does not look at the overlay.
         profile.filters = profile.filters.without(Filter::CheckServiceAffinity);
         let (subject, other) = (Arc::new(draw.pod("subject")), Arc::new(draw.pod("other")));
         let nodes = ledger.node_order();
@@ -241,7 +238,7 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         let removed = crowd.take_away(&mut overlay, node);
         let mut added = Vec::new();
         if crowd.one_in(2) {
-            // It goes by where pods of a Service are, and nobody is promised a node in its time.
+            // ServiceAffinity is older than nominations and does not look at the overlay.
             profile.filters = profile.filters.without(Filter::CheckServiceAffinity);
             for i in 0..=crowd.draw.below(2) {
                 added.push(Arc::new(crowd.pod(&format!("added{i}"), false)));

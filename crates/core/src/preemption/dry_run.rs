@@ -41,7 +41,7 @@ struct Bench {
 impl Bench {
     fn set_up(&mut self, survey: &NodeScan<'_>, node: NodeId) {
         self.without.clear();
-        self.promised = survey.promised_to(node).cloned();
+        self.promised = survey.nominated_to(node).cloned();
     }
 
     fn overlays(&mut self) -> impl Iterator<Item = &mut Overlay> {
@@ -65,7 +65,7 @@ impl Bench {
 
 impl<'t> DryRun<'t> {
     pub(super) fn new(survey: NodeScan<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
-        let (profile, ledger) = (survey.cx.profile, survey.cx.ledger);
+        let (profile, ledger) = (survey.cx().profile, survey.cx().ledger);
         let strict = profile.preemption.strict_budgets;
         let deducted = if strict { limits.evicting } else { &[] };
         Self {
@@ -88,7 +88,7 @@ impl<'t> DryRun<'t> {
         if potential.is_empty() {
             return Err(Outcome::NotHelpful(status::not_helpful(total)));
         }
-        let limit = self.survey.cx.profile.preemption.candidates(potential.len()).max(1);
+        let limit = self.survey.cx().profile.preemption.candidates(potential.len()).max(1);
         let (start, wanted) = match self.limits.search {
             Search::Sampled => (rng.below(potential.len() as u64) as usize, limit),
             Search::From(start) => (start % potential.len(), limit),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 /// Whether the plan still stands; `strict` where budgets must not be violated.
 pub(super) fn holds(survey: &NodeScan<'_>, plan: &Plan, strict: Option<&Limits<'_>>) -> bool {
-    let ledger = survey.cx.ledger;
+    let ledger = survey.cx().ledger;
     let (node, nodes) = (plan.node, ledger.nodes());
     let is_same = nodes.present[node.index()] && nodes.epoch[node.index()] == plan.epoch;
-    if !is_same || !survey.cx.profile.places_on(nodes.labels(node)) {
+    if !is_same || !survey.cx().profile.places_on(nodes.labels(node)) {
         return false;
     }
     let Some(victims) = still_there(ledger.residents(node), plan) else { return false };
@@ -27,7 +27,7 @@ pub(super) fn holds(survey: &NodeScan<'_>, plan: &Plan, strict: Option<&Limits<'
         }
         survey.judge(node, &overlay).fits()
     };
-    survey.promised_to(node).is_none_or(|promised| fits(Some(promised))) && fits(None)
+    survey.nominated_to(node).is_none_or(|promised| fits(Some(promised))) && fits(None)
 }
 
 /// Whether some node takes the pod as it is.
@@ -43,7 +43,7 @@ fn still_there<'l>(residents: &'l [Arc<PlacedPod>], plan: &Plan) -> Option<Vec<&
 }
 
 fn violates(survey: &NodeScan<'_>, victims: &[&Arc<PlacedPod>], limits: &Limits<'_>) -> bool {
-    let Some(mut budgets) = Budgets::new(survey.cx.ledger, limits.evicting) else { return false };
+    let Some(mut budgets) = Budgets::new(survey.cx().ledger, limits.evicting) else { return false };
     let goes_anyway =
         |placed: &PlacedPod| placed.is_terminating() || limits.evicting.iter().any(|other| other.uid == placed.uid);
     victims.iter().filter(|placed| !goes_anyway(placed)).any(|placed| budgets.charge(placed))

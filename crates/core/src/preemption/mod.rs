@@ -122,7 +122,7 @@ impl Scheduler {
         }
         let eligibility = Eligibility { ledger, pod, limits };
         eligibility.of_pod(&self.profile().preemption).map_err(Outcome::NotEligible)?;
-        let (mut survey, rng) = match self.survey(ledger, pod) {
+        let (mut survey, rng) = match self.node_scan(ledger, pod) {
             Ok(seen) => seen,
             Err(Stop::Refused(_)) => return Err(Outcome::NotHelpful(status::not_helpful(total))),
             Err(Stop::Failed(text)) => return Err(Outcome::Failed(format!("{PREFIX}{text}").into())),
@@ -153,7 +153,7 @@ impl Scheduler {
     /// cache.
     pub fn preemption_holds(&mut self, ledger: &Ledger, plan: &Plan, limits: &Limits<'_>) -> bool {
         let strict = self.profile().preemption.strict_budgets;
-        match self.survey(ledger, &plan.pod) {
+        match self.node_scan(ledger, &plan.pod) {
             Ok((mut survey, _)) => {
                 !holds::fits(&mut survey, limits) && holds::holds(&survey, plan, strict.then_some(limits))
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cycle::tests::Draw;
 use crate::cycle::{Decision, Rng, Scheduler};
-use crate::ledger::PodState;
+use crate::ledger::{Ledger, PodState};
 use crate::testing::{extender, node, pod, shape};
 
 /// Keeps every node and says nothing of scores.

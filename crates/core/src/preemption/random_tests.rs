@@ -325,7 +325,7 @@ fn compare(scheduler: &mut Scheduler, world: &World, ledger: &Ledger, waiting: &
     let Outcome::Evict(plan) = scheduler.pick(ledger, waiting, found) else { panic!("{at}: nothing chosen") };
     let chosen = ledger.nodes().name(plan.node);
     assert!(slow.best(&want).contains(chosen), "{at}: {chosen} chosen of {want:?}");
-    assert!(scheduler.preemption_holds(ledger, &plan, &limits), "{at}: the plan does not hold");
+    assert!(scheduler.plan_still_valid(ledger, &plan, &limits), "{at}: the plan does not hold");
 }
 
 fn run(relations: bool, seeds: std::ops::Range<u64>) -> Seen {

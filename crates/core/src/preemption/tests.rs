@@ -1,6 +1,6 @@
 //! Step by step as in upstream: who may preempt, where, whom it takes, and which node is chosen.
 
-use super::testing::{NOW, budget, everywhere, nodes, on, pending, profile, said, upstream, waits};
+use super::testing::{NOW, budget, everywhere, nodes, on, outcome_text, pending, profile, upstream, waits};
 use super::*;
 use crate::model::{LabelSelector, PodDisruptionBudget, PodShape, TaintEffect, Toleration};
 use crate::plugins::Code;
@@ -182,8 +182,8 @@ fn the_choice_goes_by_six_criteria() {
     ] {
         let mut ledger = cluster(&[a, b].concat());
         ledger.apply_budget(budget("l", 0));
-        let said = upstream(&mut ledger, waits(2000));
-        assert!(said.ends_with(&format!("best {best}")), "{what}: {said}");
+        let text = upstream(&mut ledger, waits(2000));
+        assert!(text.ends_with(&format!("best {best}")), "{what}: {text}");
     }
 }
 
@@ -193,7 +193,11 @@ fn who_may_not_preempt_says_so() {
     let never = Pod { preempts: false, ..waits(1000) };
     assert_eq!(upstream(&mut full(), never), "keeps: preemption: not eligible due to preemptionPolicy=Never.");
     let off = Preemption { enabled: false, ..Preemption::default() };
-    assert_eq!(said(&mut full(), &off, &everywhere(), waits(1000)), "", "as without the plugin, the nomination ends");
+    assert_eq!(
+        outcome_text(&mut full(), &off, &everywhere(), waits(1000)),
+        "",
+        "as without the plugin, the nomination ends"
+    );
 }
 
 #[test]
@@ -223,7 +227,7 @@ fn who_waits_for_victims_does_not_preempt_again() {
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), beside()]);
     let evicting: Vec<_> = ledger.nodes().find("a").map(|a| ledger.residents(a).to_vec()).unwrap_or_default();
     let limits = Limits { evicting: &evicting, ..everywhere() };
-    assert_eq!(said(&mut ledger, &Preemption::default(), &limits, promised("a")), waiting);
+    assert_eq!(outcome_text(&mut ledger, &Preemption::default(), &limits, promised("a")), waiting);
 }
 
 #[test]
@@ -251,15 +255,19 @@ fn the_search_ends_when_it_has_enough() {
     let few = Preemption { candidates_percentage: 10, candidates_absolute: 1, ..Preemption::default() };
     let from = |start| Limits { search: Search::From(start), ..Limits::at(NOW) };
     let mut ledger = cluster(&pods);
-    assert_eq!(said(&mut ledger, &few, &from(5), waits(1000)), "b [l] 0; best b");
+    assert_eq!(outcome_text(&mut ledger, &few, &from(5), waits(1000)), "b [l] 0; best b");
     // One that violates a budget is not enough: it goes on, around the end, and puts the better one first.
     ledger.apply_budget(budget("m", 0));
     ledger.apply_budget(budget("n", 0));
-    assert_eq!(said(&mut ledger, &few, &from(2), waits(1000)), "a [x] 0, c [m] 1; best a");
+    assert_eq!(outcome_text(&mut ledger, &few, &from(2), waits(1000)), "a [x] 0, c [m] 1; best a");
     let three = Preemption { candidates_absolute: 3, ..few.clone() };
-    assert_eq!(said(&mut ledger, &three, &from(2), waits(1000)), "a [x] 0, c [m] 1, d [n] 1; best a");
+    assert_eq!(outcome_text(&mut ledger, &three, &from(2), waits(1000)), "a [x] 0, c [m] 1, d [n] 1; best a");
     let none = Preemption { candidates_absolute: 0, ..few };
-    assert_eq!(said(&mut ledger, &none, &from(1), waits(1000)), "b [l] 0; best b", "at least one is looked for");
+    assert_eq!(
+        outcome_text(&mut ledger, &none, &from(1), waits(1000)),
+        "b [l] 0; best b",
+        "at least one is looked for"
+    );
     let mut starts = std::collections::BTreeSet::new();
     let mut scheduler = Scheduler::new(profile(none), 1);
     let waiting = pending(&mut ledger, waits(1000));
@@ -285,13 +293,13 @@ fn what_extenders_refused_counts_as_they_said() {
     let limits = Limits { refused: &refused, ..everywhere() };
     let default = Preemption::default();
     assert_eq!(
-        said(&mut ledger, &default, &limits, waits(1000)),
+        outcome_text(&mut ledger, &default, &limits, waits(1000)),
         "b [y] 0; best b",
         "c fits as it is, for the filters"
     );
     ledger.delete_node("b");
     let text = "fails: preemption: expected at least one victim pod on node \"c\"";
-    assert_eq!(said(&mut ledger, &default, &limits, waits(1000)), text);
+    assert_eq!(outcome_text(&mut ledger, &default, &limits, waits(1000)), text);
 }
 
 #[test]
@@ -312,7 +320,7 @@ fn a_plan_holds_as_long_as_its_victims_make_room() {
     let mut scheduler = Scheduler::new(profile(Preemption::default()), 1);
     let Outcome::Evict(plan) = scheduler.preempt(&ledger, &waiting, &limits) else { panic!("a plan") };
     assert_eq!(ledger.nodes().name(plan.node).to_string(), "a");
-    let holds = |scheduler: &mut Scheduler, ledger: &Ledger| scheduler.preemption_holds(ledger, &plan, &limits);
+    let holds = |scheduler: &mut Scheduler, ledger: &Ledger| scheduler.plan_still_valid(ledger, &plan, &limits);
     assert!(holds(&mut scheduler, &ledger));
     ledger.apply_pod(Pod { deleting: true, ..on("a", "x", 1, 1500, 1) });
     assert!(holds(&mut scheduler, &ledger), "one that goes by itself is still there");

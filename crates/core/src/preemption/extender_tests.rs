@@ -1,9 +1,11 @@
-use super::*;
+use super::{ExtenderPreemptState, Limits, Outcome, Reply, Search};
 use crate::cycle::Scheduler;
-use crate::extender::ExtenderErrorKind;
-use crate::ledger::PodState;
-use crate::preemption::{Outcome, Search};
+use crate::extender::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims};
+use crate::ledger::{Ledger, PodState};
+use crate::model::Pod;
+use crate::profile::{CompiledProfile, Extender, OnFailure};
 use crate::testing::{extender, node, pod, shape_of};
+use std::sync::Arc;
 
 fn on(node: &str, name: &str, priority: i32) -> Pod {
     Pod { node_name: Some(node.into()), priority, started_unix_us: Some(1), ..pod(name, shape_of(900, 0)) }
@@ -40,7 +42,7 @@ fn reply(text: &str) -> Result<ExtenderReply, ExtenderError> {
     Ok(ExtenderReply::Preempt(text.split_whitespace().map(one).collect()))
 }
 
-fn said(question: &ExtenderQuestion) -> String {
+fn outcome_text(question: &ExtenderQuestion) -> String {
     let ExtenderQuestion::Preempt { candidates } = question else { panic!("{question:?}") };
     let one = |one: &NodeVictims| format!("{}:{}", one.node, one.victims.join(","));
     candidates.iter().map(one).collect::<Vec<_>>().join(" ")
@@ -59,7 +61,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
         Ok(mut consultation) => {
             let mut answers = answers.into_iter();
             loop {
-                asked.push(said(&consultation.question().1));
+                asked.push(outcome_text(&consultation.question().1));
                 let answer = answers.next().expect("an answer to each question");
                 match consultation.answer(&profile, &ledger, &limits, answer) {
                     Reply::Ask => {}
@@ -71,7 +73,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
     };
     let outcome = match scheduler.pick(&ledger, &waits, left) {
         Outcome::Evict(plan) => {
-            assert!(scheduler.preemption_holds(&ledger, &plan, &limits), "the plan holds");
+            assert!(scheduler.plan_still_valid(&ledger, &plan, &limits), "the plan holds");
             let victims: Vec<&str> = plan.victims.iter().map(|placed| &*placed.uid).collect();
             format!("{}:{}", ledger.nodes().name(plan.node), victims.join(","))
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What becomes of one pending pod, judged alone against the cluster as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Explanation {
-    /// By scheduling gates; upstream's text.
+    /// Upstream's text about the pod's scheduling gates.
     Gated(String),
     /// Why the profile holds the pod.
     Held(String),
@@ -44,7 +44,7 @@ pub enum NodeAnswer {
         reasons: Vec<String>,
     },
     Fits {
-        /// Each score that runs and does not skip the pod, normalised and weighted as it enters the sum.
+        /// Each score that runs and does not skip the pod, as it enters the total.
         scores: Vec<ScoreOf>,
         total: i64,
     },

@@ -1,4 +1,4 @@
-//! One node with pods laid over it or taken away against the same cluster where those pods are placed or deleted.
+//! A node with pods laid over it or taken away, against the same cluster where those pods are placed or deleted.
 
 use super::Rng;
 use super::non_row_checks::prepare;
@@ -169,7 +169,6 @@ impl Crowd {
         }
     }
 
-    /// Puts pods on another node.
     fn settle_elsewhere(&mut self, nodes: &[NodeId], node: NodeId) {
         let Some(other) = nodes.iter().find(|other| **other != node) else { return };
         let name = self.ledger.nodes().name(*other).clone();
@@ -189,7 +188,7 @@ impl Crowd {
                 profile.filters = profile.filters.with(filter);
             }
         }
-        // Each volume filter gets its turn at saying something first.
+        // Each volume filter gets its turn at refusing first.
         for filter in
             [Filter::NodePorts, Filter::NodeResourcesFit, Filter::VolumeRestrictions, Filter::NodeVolumeLimits]
         {
@@ -200,7 +199,7 @@ impl Crowd {
         profile
     }
 
-    /// Takes some of the pods of the row away, puts some of those back, and gives those that are away in the end.
+    /// Takes some of the node's pods away, puts some of those back, and gives those that are away in the end.
     fn take_away(&mut self, overlay: &mut Overlay, node: NodeId) -> Vec<Arc<PlacedPod>> {
         let mut all = self.ledger.residents(node).to_vec();
         all.retain(|_| !self.one_in(4));
@@ -219,10 +218,10 @@ impl Crowd {
     }
 }
 
-/// Every filter says of a node with pods taken away, and others laid over it, what it says once those are deleted and placed.
+/// Every filter judges a node with pods taken away and others laid over it as it does once those are deleted and placed.
 #[test]
 fn a_pod_taken_away_counts_as_if_it_were_deleted() {
-    let (mut compared, mut said) = (0, BTreeMap::<String, u32>::new());
+    let (mut compared, mut causes) = (0, BTreeMap::<String, u32>::new());
     for seed in 0..4_000 {
         let mut crowd = Crowd::of(seed);
         let mut profile = crowd.profile();
@@ -259,7 +258,7 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
             let context = || format!("seed {seed}: {subject:#?}, without {removed:#?}, beside {added:#?}");
             assert_eq!(laid_over, there, "{}", context());
             compared += 1;
-            *said.entry(format!("{:?}", there.cause())).or_default() += 1;
+            *causes.entry(format!("{:?}", there.cause())).or_default() += 1;
         }
     }
     let dynamic = [
@@ -278,6 +277,6 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         Cause::None,
     ];
     let rare: Vec<Cause> =
-        dynamic.into_iter().filter(|cause| said.get(&format!("{cause:?}")).is_none_or(|n| *n < 5)).collect();
-    assert!(compared > 2_000 && rare.is_empty(), "{compared} compared: {said:?}; too rare: {rare:?}");
+        dynamic.into_iter().filter(|cause| causes.get(&format!("{cause:?}")).is_none_or(|n| *n < 5)).collect();
+    assert!(compared > 2_000 && rare.is_empty(), "{compared} compared: {causes:?}; too rare: {rare:?}");
 }

@@ -19,7 +19,7 @@ pub(super) struct DryRun<'t> {
     rules: Rules<'t>,
     budgets: Option<Budgets<'t>>,
     strict: bool,
-    bench: Bench,
+    overlays: Overlays,
     lower: Vec<Lower<'t>>,
 }
 
@@ -33,27 +33,27 @@ struct Lower<'t> {
 
 /// The node under test, without its victims: as it is, and with the pods that are nominated to it.
 #[derive(Debug, Default)]
-struct Bench {
+struct Overlays {
     without: Overlay,
     nominated: Option<Overlay>,
 }
 
-impl Bench {
-    fn set_up(&mut self, scan: &NodeScan<'_>, node: NodeId) {
+impl Overlays {
+    fn start_on(&mut self, scan: &NodeScan<'_>, node: NodeId) {
         self.without.clear();
         self.nominated = scan.nominated_to(node).cloned();
     }
 
-    fn overlays(&mut self) -> impl Iterator<Item = &mut Overlay> {
+    fn each(&mut self) -> impl Iterator<Item = &mut Overlay> {
         std::iter::once(&mut self.without).chain(&mut self.nominated)
     }
 
     fn remove(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        self.overlays().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
+        self.each().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
     }
 
     fn restore(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        self.overlays().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
+        self.each().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
     }
 
     /// Filter with the pods that are nominated to the node, then without them.
@@ -71,7 +71,7 @@ impl<'t> DryRun<'t> {
         Self {
             rules: Rules::new(profile, limits, pod.priority),
             budgets: Budgets::new(ledger, deducted),
-            bench: Bench::default(),
+            overlays: Overlays::default(),
             lower: Vec::new(),
             scan,
             ledger,
@@ -94,8 +94,10 @@ impl<'t> DryRun<'t> {
             Search::From(start) => (start % potential.len(), limit),
             Search::Everywhere => (0, usize::MAX),
         };
-        let (mut harmless, mut violating) = (Vec::new(), Vec::new());
-        let (mut statuses, mut needs_none) = (Statuses::new(), None);
+        let mut harmless = Vec::new();
+        let mut violating = Vec::new();
+        let mut statuses = Statuses::new();
+        let mut needs_none = None;
         for node in potential[start..].iter().chain(&potential[..start]) {
             match self.victims_on(*node, violating.len() >= wanted) {
                 Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
@@ -149,14 +151,14 @@ impl<'t> DryRun<'t> {
         if only_harmless && self.lower.iter().all(|lower| lower.violates) {
             return Err(Status::Passed);
         }
-        self.bench.set_up(&self.scan, node);
+        self.overlays.start_on(&self.scan, node);
         // The pods that are put back first are removed last.
         for violating in [false, true] {
             for lower in self.lower.iter().rev().filter(|lower| lower.violates == violating) {
-                self.bench.remove(self.ledger, lower.placed);
+                self.overlays.remove(self.ledger, lower.placed);
             }
         }
-        let verdict = self.bench.judge(&self.scan, node);
+        let verdict = self.overlays.judge(&self.scan, node);
         if !verdict.fits() {
             return Err(if protected { Status::Budgets } else { Status::Refused(verdict) });
         }
@@ -217,9 +219,9 @@ impl<'t> DryRun<'t> {
     fn reprieve(&mut self, node: NodeId) {
         for violating in [true, false] {
             for lower in self.lower.iter_mut().filter(|lower| lower.violates == violating) {
-                self.bench.restore(self.ledger, lower.placed);
-                if !self.bench.judge(&self.scan, node).fits() {
-                    self.bench.remove(self.ledger, lower.placed);
+                self.overlays.restore(self.ledger, lower.placed);
+                if !self.overlays.judge(&self.scan, node).fits() {
+                    self.overlays.remove(self.ledger, lower.placed);
                     lower.is_victim = true;
                 }
             }

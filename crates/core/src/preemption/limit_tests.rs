@@ -27,11 +27,11 @@ fn in_namespace(namespace: &str, pod: Pod) -> Pod {
 }
 
 #[test]
-fn the_scope_says_whose_pods_may_go() {
+fn the_scope_limits_whose_pods_are_victims() {
     let of = |scheduler: &str| Pod { scheduler_name: scheduler.into(), ..on("a", "x", 1, 2000, 1) };
     let own = ["test".into(), "sister".into()];
     let limits = Limits { own_schedulers: &own, ..everywhere() };
-    for (scope, scheduler, goes) in [
+    for (scope, scheduler, is_victim) in [
         (VictimScope::Any, "foreign", true),
         (VictimScope::OwnProfiles, "foreign", false),
         (VictimScope::OwnProfiles, "sister", true),
@@ -39,28 +39,28 @@ fn the_scope_says_whose_pods_may_go() {
         (VictimScope::SameProfile, "test", true),
     ] {
         let preemption = Preemption { scope, ..Preemption::default() };
-        let want = if goes { "a [x] 0; best a" } else { NO_VICTIMS };
+        let want = if is_victim { "a [x] 0; best a" } else { NO_VICTIMS };
         let text = outcome_text(&mut one_node(&[of(scheduler)]), &preemption, &limits, waits(1000));
         assert_eq!(text, want, "{scope:?}: {scheduler}");
     }
 }
 
 #[test]
-fn protected_namespaces_and_young_pods_are_left_alone() {
+fn pods_of_protected_namespaces_and_young_pods_are_no_victims() {
     let protects = Preemption { protected_namespaces: vec!["prod".into()], ..Preemption::default() };
     let pods = [in_namespace("prod", on("a", "x", 1, 1000, 1)), on("a", "y", 2, 1000, 1)];
     assert_eq!(outcome_text(&mut one_node(&pods), &protects, &everywhere(), waits(1000)), "a [y] 0; best a");
     let patient = Preemption { min_runtime: Duration::from_secs(60), ..Preemption::default() };
     let now = NOW / 1_000_000;
-    for (started, goes) in [(now - 59, false), (now - 60, true), (0, false), (now + 60, false)] {
-        let want = if goes { "a [x] 0; best a" } else { NO_VICTIMS };
+    for (started, is_victim) in [(now - 59, false), (now - 60, true), (0, false), (now + 60, false)] {
+        let want = if is_victim { "a [x] 0; best a" } else { NO_VICTIMS };
         let text = outcome_text(&mut one_node(&[on("a", "x", 1, 2000, started)]), &patient, &everywhere(), waits(1000));
         assert_eq!(text, want, "started at {started}");
     }
 }
 
 #[test]
-fn what_goes_anyway_is_not_protected_and_not_counted() {
+fn leaving_pods_are_neither_protected_nor_counted() {
     let all = Preemption {
         protected_namespaces: vec!["default".into()],
         scope: VictimScope::SameProfile,
@@ -80,7 +80,7 @@ fn what_goes_anyway_is_not_protected_and_not_counted() {
 }
 
 #[test]
-fn a_node_that_takes_too_many_is_no_candidate() {
+fn a_node_that_takes_too_many_victims_is_no_candidate() {
     let mut ledger = nodes(&["a", "b"]);
     for pod in [on("a", "l", 1, 500, 1), on("a", "m", 1, 1500, 1), on("b", "n", 50, 2000, 1)] {
         ledger.apply_pod(pod);
@@ -113,7 +113,7 @@ fn strict_budgets_are_never_violated() {
     assert_eq!(outcome_text(&mut ledger, &strict(), &everywhere(), waits(1000)), "a [l] 0; best a", "counted already");
     ledger.apply_budget(budget("l", 1));
     assert_eq!(outcome_text(&mut ledger, &strict(), &everywhere(), waits(1000)), "a [l] 0; best a");
-    // Others make room instead, though they are more important.
+    // Others are evicted instead, though they are more important.
     let mut ledger = one_node(&[on("a", "l", 1, 1000, 1), on("a", "m", 2, 1000, 1)]);
     ledger.apply_budget(budget("l", 0));
     assert_eq!(outcome_text(&mut ledger, &strict(), &everywhere(), waits(1000)), "a [m] 0; best a");
@@ -121,13 +121,13 @@ fn strict_budgets_are_never_violated() {
 }
 
 #[test]
-fn a_strict_budget_is_spent_on_the_least_important() {
+fn a_strict_budget_is_spent_on_the_least_important_pods() {
     let three = [on("a", "l1", 1, 600, 1), on("a", "l2", 2, 600, 1), on("a", "l3", 3, 600, 1)];
     let mut ledger = one_node(&three);
     ledger.apply_budget(budget("l", 1));
     assert_eq!(outcome_text(&mut ledger, &strict(), &everywhere(), waits(500)), "a [l1] 0; best a");
     assert_eq!(outcome_text(&mut ledger, &strict(), &everywhere(), Pod { uid: "w2".into(), ..waits(1000) }), BUDGETS);
-    // Where only a more important one makes enough room, the budget is spent on that one.
+    // Where only a more important one frees enough, the budget is spent on that one.
     let mut ledger = one_node(&[on("a", "l1", 1, 200, 1), on("a", "l2", 2, 1800, 1)]);
     ledger.apply_budget(budget("l", 1));
     assert_eq!(outcome_text(&mut ledger, &strict(), &everywhere(), waits(1500)), "a [l2] 0; best a");
@@ -152,7 +152,7 @@ fn evictions_under_way_are_deducted_from_strict_budgets() {
     let on_b = ledger.nodes().find("b") == Some(plan.node);
     assert!(on_b && scheduler.plan_still_valid(&ledger, &plan, &everywhere()));
     assert!(!scheduler.plan_still_valid(&ledger, &plan, &busy), "another worker was faster");
-    assert_eq!(outcome_text(&mut ledger, &strict(), &busy, waits(1000)), "a [l1] 0; best a", "only what goes anyway");
+    assert_eq!(outcome_text(&mut ledger, &strict(), &busy, waits(1000)), "a [l1] 0; best a", "only what is leaving");
     assert_eq!(
         outcome_text(&mut ledger, &Preemption::default(), &busy, waits(1000)),
         "a [l1] 0, b [l2] 0; best a",

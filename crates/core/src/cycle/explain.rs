@@ -5,8 +5,8 @@ use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Code, Plugin, PluginContext, Refusal, ResolvedPod, Tables, default_normalize, node_affinity, reverse_normalize,
-    scheduling_gates, taint_toleration,
+    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, node_affinity,
+    reverse_normalize, scheduling_gates, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -75,9 +75,10 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
 
 fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
     let resolved = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
-    let (verdicts, missing) = match probe::look(cx, pod, &resolved, nodes)? {
-        Look::Refused(refusal) => return Ok(refused(cx, pod, nodes, &refusal)),
-        Look::Judged { verdicts, missing } => (verdicts, missing),
+    let Look { verdicts, missing } = match probe::look(cx, pod, &resolved, nodes) {
+        Ok(look) => look,
+        Err(Stop::Refused(refusal)) => return Ok(refused(cx, pod, nodes, &refusal)),
+        Err(Stop::Failed(text)) => return Err(text),
     };
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
     let mut scored = scores(cx, &resolved, &feasible)?.into_iter();

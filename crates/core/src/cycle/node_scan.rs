@@ -1,36 +1,23 @@
 use super::class::CachedRows;
 use super::non_row_checks::NonRowChecks;
 use crate::ledger::NodeId;
-use crate::model::{PodShape, Str};
-use crate::plugins::{Overlay, PluginContext, Verdict};
-use std::sync::Arc;
+use crate::plugins::{PluginContext, Verdict};
 
 /// One pod's view of the nodes, for PostFilter: PreFilter done, verdicts from the class cache, and any node judged again
 /// under an overlay.
 #[derive(Debug)]
 pub(crate) struct NodeScan<'t> {
-    checks: NonRowChecks<'t>,
-    rows: &'t mut CachedRows,
-    nodes: &'t [NodeId],
+    /// Judges a node from nothing as well.
+    pub(crate) checks: NonRowChecks<'t>,
+    pub(super) rows: &'t mut CachedRows,
+    /// The nodes that the profile places on, in scan order.
+    pub(super) nodes: &'t [NodeId],
 }
 
-impl<'t> NodeScan<'t> {
-    /// `nodes` are those that the profile places on, in scan order.
-    pub(super) fn new(checks: NonRowChecks<'t>, rows: &'t mut CachedRows, nodes: &'t [NodeId]) -> Self {
-        Self { checks, rows, nodes }
-    }
-
-    pub(crate) fn cx(&self) -> PluginContext<'t> {
-        self.checks.cx
-    }
-
+impl NodeScan<'_> {
     /// How many nodes the profile places on.
     pub(crate) fn total(&self) -> usize {
         self.nodes.len()
-    }
-
-    pub(crate) fn shape(&self) -> &Arc<PodShape> {
-        &self.checks.resolved.shape
     }
 
     /// Calls `each` with the verdict of each node that PreFilter leaves, in scan order whatever order the pod names them in,
@@ -54,26 +41,5 @@ impl<'t> NodeScan<'t> {
         }
         let own = rows.verdict(checks.cx, checks.resolved, node);
         Some(checks.judge(node, || own))
-    }
-
-    /// The verdict of one node with `overlay` laid over it, from nothing, in one pass. Nominated pods count only if they are
-    /// in the overlay.
-    pub(crate) fn judge(&self, node: NodeId, overlay: &Overlay) -> Verdict {
-        self.checks.judge_under(node, overlay)
-    }
-
-    /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
-    pub(crate) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
-        self.checks.nominated_to(node)
-    }
-
-    /// What ended the attempt while nodes were judged, if a filter failed.
-    pub(crate) fn failure(&self) -> Option<Str> {
-        self.checks.failure()
-    }
-
-    /// The message of NodeVolumeLimits about a claim of the pod that does not exist.
-    pub(crate) fn missing_claim(&self) -> Option<Str> {
-        self.checks.missing_claim()
     }
 }

@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 ///
 /// For most pods there is none of it, and this costs a few comparisons an attempt.
 #[derive(Debug)]
-pub(super) struct NonRowChecks<'t> {
-    pub(super) cx: PluginContext<'t>,
-    pub(super) resolved: &'t ResolvedPod,
+pub(crate) struct NonRowChecks<'t> {
+    pub(crate) cx: PluginContext<'t>,
+    pub(crate) resolved: &'t ResolvedPod,
     /// The nodes of the profile that the pod's node affinity names, if it names any: the others are not looked at.
     pub(super) named: Option<Vec<NodeId>>,
     /// Nodes nominated for pods of at least this pod's priority, with what those pods add.
@@ -64,13 +64,13 @@ impl<'t> NonRowChecks<'t> {
     }
 
     /// The verdict of a row with `overlay` laid over it, in one pass: nominated pods count only if they are in the overlay.
-    pub(super) fn judge_under(&self, node: NodeId, overlay: &Overlay) -> Verdict {
+    pub(crate) fn judge_under(&self, node: NodeId, overlay: &Overlay) -> Verdict {
         let own = filter(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node, overlay);
         self.complete(node, own, overlay)
     }
 
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
-    pub(super) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
+    pub(crate) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
         self.nominated.get(&node)
     }
 
@@ -86,12 +86,12 @@ impl<'t> NonRowChecks<'t> {
     }
 
     /// The message of NodeVolumeLimits about a claim of the pod that does not exist.
-    pub(super) fn missing_claim(&self) -> Option<Str> {
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
         self.relations.missing_claim()
     }
 
     /// What ended the attempt while nodes were judged, if a filter failed.
-    pub(super) fn failure(&self) -> Option<Str> {
+    pub(crate) fn failure(&self) -> Option<Str> {
         self.relations.failure()
     }
 

@@ -18,16 +18,12 @@ pub struct Obstacle {
     pub reasons: Vec<String>,
 }
 
-/// What the filters find on the nodes.
-pub(super) enum Look {
-    /// PreFilter refused the pod before any node was looked at.
-    Refused(Refusal),
-    Judged {
-        /// The first refusal of each, or that it fits.
-        verdicts: Vec<(NodeId, Verdict)>,
-        /// The message about a claim that does not exist.
-        missing: Option<Str>,
-    },
+/// What the filters find on nodes, each judged from nothing.
+pub(super) struct Look {
+    /// The first refusal of each, or that it fits.
+    pub(super) verdicts: Vec<(NodeId, Verdict)>,
+    /// The message about a claim that does not exist.
+    pub(super) missing: Option<Str>,
 }
 
 /// The nodes that the profile places on, sorted by name: in this order answers are given, and the first node that an attempt
@@ -39,21 +35,16 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
     nodes
 }
 
-/// Judges `nodes` from nothing; upstream's text where the attempt fails.
-pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Str> {
+pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Stop> {
     let mut tables = Tables::default();
-    let checks = match prepare(cx, &mut tables, pod, resolved) {
-        Ok(checks) => checks,
-        Err(Stop::Refused(refusal)) => return Ok(Look::Refused(refusal)),
-        Err(Stop::Failed(text)) => return Err(text),
-    };
+    let checks = prepare(cx, &mut tables, pod, resolved)?;
     let verdict = |node: NodeId| {
         if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }
     };
-    let verdicts: Vec<(NodeId, Verdict)> = nodes.iter().map(|node| (*node, verdict(*node))).collect();
+    let verdicts = nodes.iter().map(|node| (*node, verdict(*node))).collect();
     match checks.failure() {
-        Some(text) => Err(text),
-        None => Ok(Look::Judged { verdicts, missing: checks.missing_claim() }),
+        Some(text) => Err(Stop::Failed(text)),
+        None => Ok(Look { verdicts, missing: checks.missing_claim() }),
     }
 }
 
@@ -69,8 +60,8 @@ pub fn fitting(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod, among: Opt
         None => look(cx, pod, &resolved, &candidates(profile, ledger)),
     };
     match looked {
-        Ok(Look::Judged { verdicts, .. }) => verdicts.into_iter().filter(|(_, v)| v.fits()).map(|(n, _)| n).collect(),
-        Ok(Look::Refused(_)) | Err(_) => Vec::new(),
+        Ok(Look { verdicts, .. }) => verdicts.into_iter().filter(|(_, v)| v.fits()).map(|(n, _)| n).collect(),
+        Err(_) => Vec::new(),
     }
 }
 
@@ -98,7 +89,7 @@ fn add_obstacles(
     let resolved = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
     let everywhere = |plugin, code, text: Str| Obstacle { plugin, cause: None, code, reasons: vec![text.to_string()] };
     let obstacle = match look(cx, pod, &resolved, nodes) {
-        Ok(Look::Judged { verdicts, missing }) => {
+        Ok(Look { verdicts, missing }) => {
             for ((_, obstacles), (_, verdict)) in all.iter_mut().zip(verdicts).filter(|(_, (_, v))| !v.fits()) {
                 obstacles.push(Obstacle {
                     plugin: filter.plugin(),
@@ -109,8 +100,8 @@ fn add_obstacles(
             }
             return;
         }
-        Ok(Look::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
-        Err(text) => everywhere(filter.plugin(), Code::UnschedulableAndUnresolvable, text),
+        Err(Stop::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
+        Err(Stop::Failed(text)) => everywhere(filter.plugin(), Code::UnschedulableAndUnresolvable, text),
     };
     for (_, obstacles) in all {
         obstacles.push(obstacle.clone());

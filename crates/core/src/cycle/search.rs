@@ -97,8 +97,8 @@ impl Scheduler {
 
     /// Looks at all nodes after extenders refused the nominated one.
     pub fn look_further(&mut self, ledger: &Ledger, state: ExtenderFilterState) -> Decision {
-        let (pod, messages) = state.into_messages();
-        let decision = self.search(ledger, &pod, None, messages);
+        let ExtenderFilterState { pod, own, .. } = state;
+        let decision = self.search(ledger, &pod, None, own.messages);
         decision.unwrap_or_else(|stop| Decision::stopped(&pod, self.nodes.len(), stop))
     }
 
@@ -169,7 +169,7 @@ impl Scheduler {
         let cx = PluginContext { profile: &self.profile, ledger };
         let Class { resolved, rows } = self.classes.again(cx, &pod.shape);
         let checks = prepare(cx, &mut self.tables, pod, resolved)?;
-        Ok((NodeScan::new(checks, rows, &self.nodes), &mut self.rng))
+        Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng))
     }
 }
 

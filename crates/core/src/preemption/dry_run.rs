@@ -41,7 +41,7 @@ struct Overlays {
 impl Overlays {
     fn start_on(&mut self, scan: &NodeScan<'_>, node: NodeId) {
         self.without.clear();
-        self.nominated = scan.nominated_to(node).cloned();
+        self.nominated = scan.checks.nominated_to(node).cloned();
     }
 
     fn each(&mut self) -> impl Iterator<Item = &mut Overlay> {
@@ -58,14 +58,14 @@ impl Overlays {
 
     /// Filter with the pods that are nominated to the node, then without them.
     fn judge(&self, scan: &NodeScan<'_>, node: NodeId) -> Verdict {
-        let with = self.nominated.as_ref().map_or(Verdict::FITS, |overlay| scan.judge(node, overlay));
-        if with.fits() { scan.judge(node, &self.without) } else { with }
+        let with = self.nominated.as_ref().map_or(Verdict::FITS, |overlay| scan.checks.judge_under(node, overlay));
+        if with.fits() { scan.checks.judge_under(node, &self.without) } else { with }
     }
 }
 
 impl<'t> DryRun<'t> {
     pub(super) fn new(scan: NodeScan<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
-        let PluginContext { profile, ledger } = scan.cx();
+        let PluginContext { profile, ledger } = scan.checks.cx;
         let strict = profile.preemption.strict_budgets;
         let deducted = if strict { limits.evicting } else { &[] };
         Self {
@@ -88,7 +88,7 @@ impl<'t> DryRun<'t> {
         if potential.is_empty() {
             return Err(Outcome::NotHelpful(status::not_helpful(total)));
         }
-        let limit = self.scan.cx().profile.preemption.candidates(potential.len()).max(1);
+        let limit = self.scan.checks.cx.profile.preemption.candidates(potential.len()).max(1);
         let (start, wanted) = match self.limits.search {
             Search::Sampled => (rng.below(potential.len() as u64) as usize, limit),
             Search::From(start) => (start % potential.len(), limit),
@@ -131,15 +131,15 @@ impl<'t> DryRun<'t> {
     }
 
     fn nothing(&self, statuses: &Statuses, needs_none: Option<NodeId>) -> Outcome {
-        if let Some(text) = self.scan.failure() {
+        if let Some(text) = self.scan.checks.failure() {
             return Outcome::Failed(format!("{PREFIX}{text}").into());
         }
         if let Some(node) = needs_none {
             let name = self.ledger.nodes().name(node);
             return Outcome::Failed(format!("{PREFIX}expected at least one victim pod on node {name:?}").into());
         }
-        let missing = self.scan.missing_claim();
-        Outcome::NotHelpful(statuses.text(self.scan.total(), self.scan.shape(), missing))
+        let missing = self.scan.checks.missing_claim();
+        Outcome::NotHelpful(statuses.text(self.scan.total(), &self.scan.checks.resolved.shape, missing))
     }
 
     /// The victims to evict on one node for the pod to fit there. After `SelectVictimsOnNode`.

@@ -35,11 +35,11 @@ pub(super) fn fits_somewhere(scan: &mut NodeScan<'_>, limits: &Limits<'_>) -> bo
 /// Whether the plan's victims are all still there, and evicting them makes the pod fit; `strict` where budgets must not be
 /// violated.
 pub(super) fn still_valid(scan: &NodeScan<'_>, plan: &Plan, strict: Option<&Limits<'_>>) -> bool {
-    let ledger = scan.cx().ledger;
+    let ledger = scan.checks.cx.ledger;
     let nodes = ledger.nodes();
     let node = plan.node;
     let is_same = nodes.present[node.index()] && nodes.epoch[node.index()] == plan.epoch;
-    if !is_same || !scan.cx().profile.places_on(nodes.labels(node)) {
+    if !is_same || !scan.checks.cx.profile.places_on(nodes.labels(node)) {
         return false;
     }
     let Some(victims) = still_there(ledger.residents(node), plan) else { return false };
@@ -53,9 +53,9 @@ pub(super) fn still_valid(scan: &NodeScan<'_>, plan: &Plan, strict: Option<&Limi
         for placed in &victims {
             overlay.remove(nodes, placed);
         }
-        scan.judge(node, &overlay).fits()
+        scan.checks.judge_under(node, &overlay).fits()
     };
-    scan.nominated_to(node).is_none_or(|nominated| fits(Some(nominated))) && fits(None)
+    scan.checks.nominated_to(node).is_none_or(|nominated| fits(Some(nominated))) && fits(None)
 }
 
 /// The plan's victims as they are now; none where one is deleted.
@@ -64,7 +64,7 @@ fn still_there<'l>(on_node: &'l [Arc<PlacedPod>], plan: &Plan) -> Option<Vec<&'l
 }
 
 fn violates(scan: &NodeScan<'_>, victims: &[&Arc<PlacedPod>], limits: &Limits<'_>) -> bool {
-    let Some(mut budgets) = Budgets::new(scan.cx().ledger, limits.evicting) else { return false };
+    let Some(mut budgets) = Budgets::new(scan.checks.cx.ledger, limits.evicting) else { return false };
     let is_leaving =
         |placed: &PlacedPod| placed.is_terminating() || limits.evicting.iter().any(|other| other.uid == placed.uid);
     victims.iter().filter(|placed| !is_leaving(placed)).any(|placed| budgets.charge(placed))

@@ -66,7 +66,7 @@ pub(super) fn everywhere<'a>() -> Limits<'a> {
 
 /// Every candidate with its victims and violations, and the choice; or the text, after `keeps` or `fails` where the pod
 /// keeps its nomination.
-pub(super) fn outcome_text(ledger: &mut Ledger, preemption: &Preemption, limits: &Limits<'_>, waiting: Pod) -> String {
+pub(super) fn outcome(ledger: &mut Ledger, preemption: &Preemption, limits: &Limits<'_>, waiting: Pod) -> String {
     let waiting = pending(ledger, waiting);
     let mut scheduler = Scheduler::new(profile(preemption.clone()), 7);
     let candidates = match scheduler.preemption_candidates(ledger, &waiting, limits) {
@@ -88,7 +88,7 @@ pub(super) fn outcome_text(ledger: &mut Ledger, preemption: &Preemption, limits:
     format!("{}; best {}", all.join(", "), ledger.nodes().name(plan.node))
 }
 
-/// As [`outcome_text`] with upstream's defaults.
+/// As [`outcome`] with upstream's defaults.
 pub(super) fn upstream(ledger: &mut Ledger, waiting: Pod) -> String {
-    outcome_text(ledger, &Preemption::default(), &everywhere(), waiting)
+    outcome(ledger, &Preemption::default(), &everywhere(), waiting)
 }

@@ -1,6 +1,6 @@
 //! Step by step as in upstream: who may preempt, where, whom it takes, and which node is chosen.
 
-use super::testing::{NOW, budget, everywhere, nodes, on, outcome_text, pending, profile, upstream, waits};
+use super::testing::{NOW, budget, everywhere, nodes, on, outcome, pending, profile, upstream, waits};
 use super::*;
 use crate::model::{LabelSelector, PodDisruptionBudget, PodShape, TaintEffect, Toleration};
 use crate::plugins::Code;
@@ -194,7 +194,7 @@ fn a_pod_that_may_not_preempt_gets_the_reason() {
     assert_eq!(upstream(&mut full(), never), "keeps: preemption: not eligible due to preemptionPolicy=Never.");
     let off = Preemption { enabled: false, ..Preemption::default() };
     assert_eq!(
-        outcome_text(&mut full(), &off, &everywhere(), waits(1000)),
+        outcome(&mut full(), &off, &everywhere(), waits(1000)),
         "",
         "as without the plugin, the nomination ends"
     );
@@ -227,7 +227,7 @@ fn a_pod_that_waits_for_victims_does_not_preempt_again() {
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), beside()]);
     let evicting: Vec<_> = ledger.nodes().find("a").map(|a| ledger.residents(a).to_vec()).unwrap_or_default();
     let limits = Limits { evicting: &evicting, ..everywhere() };
-    assert_eq!(outcome_text(&mut ledger, &Preemption::default(), &limits, nominated("a")), waiting);
+    assert_eq!(outcome(&mut ledger, &Preemption::default(), &limits, nominated("a")), waiting);
 }
 
 #[test]
@@ -255,19 +255,15 @@ fn the_search_ends_with_enough_candidates() {
     let few = Preemption { candidates_percentage: 10, candidates_absolute: 1, ..Preemption::default() };
     let from = |start| Limits { search: Search::From(start), ..Limits::at(NOW) };
     let mut ledger = cluster(&pods);
-    assert_eq!(outcome_text(&mut ledger, &few, &from(5), waits(1000)), "b [l] 0; best b");
+    assert_eq!(outcome(&mut ledger, &few, &from(5), waits(1000)), "b [l] 0; best b");
     // A candidate that violates a budget is not enough: the search goes on, around the end, and puts the better one first.
     ledger.apply_budget(budget("m", 0));
     ledger.apply_budget(budget("n", 0));
-    assert_eq!(outcome_text(&mut ledger, &few, &from(2), waits(1000)), "a [x] 0, c [m] 1; best a");
+    assert_eq!(outcome(&mut ledger, &few, &from(2), waits(1000)), "a [x] 0, c [m] 1; best a");
     let three = Preemption { candidates_absolute: 3, ..few.clone() };
-    assert_eq!(outcome_text(&mut ledger, &three, &from(2), waits(1000)), "a [x] 0, c [m] 1, d [n] 1; best a");
+    assert_eq!(outcome(&mut ledger, &three, &from(2), waits(1000)), "a [x] 0, c [m] 1, d [n] 1; best a");
     let none = Preemption { candidates_absolute: 0, ..few };
-    assert_eq!(
-        outcome_text(&mut ledger, &none, &from(1), waits(1000)),
-        "b [l] 0; best b",
-        "at least one is looked for"
-    );
+    assert_eq!(outcome(&mut ledger, &none, &from(1), waits(1000)), "b [l] 0; best b", "at least one is looked for");
     let mut starts = std::collections::BTreeSet::new();
     let mut scheduler = Scheduler::new(profile(none), 1);
     let waiting = pending(&mut ledger, waits(1000));
@@ -293,13 +289,13 @@ fn refusals_of_extenders_count_with_their_code() {
     let limits = Limits { refused: &refused, ..everywhere() };
     let default = Preemption::default();
     assert_eq!(
-        outcome_text(&mut ledger, &default, &limits, waits(1000)),
+        outcome(&mut ledger, &default, &limits, waits(1000)),
         "b [y] 0; best b",
         "c fits as it is, for the filters"
     );
     ledger.delete_node("b");
     let text = "fails: preemption: expected at least one victim pod on node \"c\"";
-    assert_eq!(outcome_text(&mut ledger, &default, &limits, waits(1000)), text);
+    assert_eq!(outcome(&mut ledger, &default, &limits, waits(1000)), text);
 }
 
 #[test]

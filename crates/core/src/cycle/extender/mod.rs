@@ -31,9 +31,9 @@ use std::sync::Arc;
 /// An attempt that waits for extenders.
 #[derive(Debug, Clone)]
 pub struct ExtenderFilterState {
-    pod: Arc<Pod>,
+    pub(super) pod: Arc<Pod>,
     seen: u64,
-    own: OwnFilters,
+    pub(super) own: OwnFilters,
     left: Vec<Left>,
     /// The nodes that extenders left out.
     refused: BTreeMap<NodeId, Code>,

@@ -1,12 +1,9 @@
 use super::{ExtenderFilterState, Left};
 use crate::cycle::choose::choose;
-use crate::cycle::extender::Messages;
 use crate::cycle::non_row_checks::prepare;
 use crate::cycle::search::{Decision, Placing, Scheduler};
 use crate::ledger::Ledger;
-use crate::model::Pod;
 use crate::plugins::{PluginContext, Stop};
-use std::sync::Arc;
 
 impl Scheduler {
     /// Decides among the nodes that extenders left, filtered again and scored as they are now. `None`: none of them fits any
@@ -44,12 +41,6 @@ impl Scheduler {
         // A nominated node is taken without a draw, as it is where no extender is asked.
         let node = if state.is_about_nominated() { self.feasible[0].0 } else { choose(&self.feasible, &mut self.rng) };
         Ok(Some(placing.on(cx, pod, node)))
-    }
-}
-
-impl ExtenderFilterState {
-    pub(in crate::cycle) fn into_messages(self) -> (Arc<Pod>, Messages) {
-        (self.pod, self.own.messages)
     }
 }
 

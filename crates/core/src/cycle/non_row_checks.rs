@@ -116,7 +116,7 @@ impl<'t> NonRowChecks<'t> {
     }
 }
 
-/// The nodes of the profile that NodeAffinity's PreFilter leaves, if only some. Refuses a pod whose terms exclude each other.
+/// The nodes of the profile that NodeAffinity's PreFilter leaves, if only some; refuses a pod whose terms conflict.
 fn named(cx: PluginContext<'_>, pod: &Pod) -> Result<Option<Vec<NodeId>>, Stop> {
     if !cx.profile.filters.has(Filter::NodeAffinity) {
         return Ok(None);

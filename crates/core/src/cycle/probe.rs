@@ -48,8 +48,8 @@ pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nod
     }
 }
 
-/// The nodes that pass every filter: of those `among`, which are nodes of the profile, or else of all of them, sorted by name.
-/// None where the attempt fails. O(nodes looked at), and what PreFilter costs from nothing.
+/// The nodes of the profile that pass every filter: of those `among`, if given, or else of all, sorted by name. None where
+/// the attempt fails. O(nodes judged), and what PreFilter costs from nothing.
 ///
 /// Ignores scheduling gates and what holds a pod, which [`explain`](super::explain()) reports.
 pub fn fitting(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod, among: Option<&[NodeId]>) -> Vec<NodeId> {

@@ -121,7 +121,7 @@ impl Scheduler {
         let class = self.classes.get(cx, &pod.shape);
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved)?;
 
-        if let Some(node) = nominated.and_then(|name| fits_nominated(&checks, &mut class.rows, name)) {
+        if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
             let ask = ExtenderFilterState::about_nominated(cx, pod, total, node);
             return Ok(ask.map_or_else(|| Placing::after(checks).on(cx, pod, node), Decision::Ask));
         }
@@ -139,8 +139,8 @@ impl Scheduler {
 
         if !cx.profile.extenders.is_empty() {
             let missing_claim = checks.missing_claim();
-            let own =
-                OwnFilters { nodes: total as u32, tally, missing_claim, messages: messages.about(&self.feasible) };
+            let messages = messages.about(&self.feasible);
+            let own = OwnFilters { nodes: total as u32, tally, missing_claim, messages };
             if let Some(ask) = ExtenderFilterState::begin(cx, pod, own, &self.feasible) {
                 return Ok(Decision::Ask(ask));
             }
@@ -150,8 +150,8 @@ impl Scheduler {
         Ok(placing.on(cx, pod, choose(&self.feasible, &mut self.rng)))
     }
 
-    /// For commit's re-check: whether the pod still fits the node, by the whole filter chain of that row with counters brought
-    /// up to date; and if so, what is to be done for its claims there.
+    /// For commit's re-check: if the pod still fits the node, by the whole filter chain of that row with counters brought up
+    /// to date, what is to be done for its claims there.
     pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
         let cx = PluginContext { profile: &self.profile, ledger };
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
@@ -184,7 +184,7 @@ impl Decision {
 }
 
 /// The nominated node, if it is one of the profile's and fits.
-fn fits_nominated(checks: &NonRowChecks<'_>, rows: &mut CachedRows, name: &Str) -> Option<NodeId> {
+fn try_nominated(checks: &NonRowChecks<'_>, rows: &mut CachedRows, name: &Str) -> Option<NodeId> {
     let nodes = checks.cx.ledger.nodes();
     let node = nodes.find(name)?;
     if !checks.cx.profile.places_on(nodes.labels(node)) {

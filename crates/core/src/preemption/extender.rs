@@ -1,8 +1,8 @@
 //! Extenders that change victims: asked one after another, each about what the one before left.
 //!
-//! After `callExtenders` in `pkg/scheduler/framework/preemption` and `ProcessPreemption` in `pkg/scheduler/extender.go`, with
-//! two exceptions: no extender can have a pod evicted that the profile protects; and of equal candidates the first is chosen
-//! in the order in which they were found, not in that of a map.
+//! After `callExtenders` in `pkg/scheduler/framework/preemption` and `ProcessPreemption` in `pkg/scheduler/extender.go`.
+//! Two departures: no extender can have a pod evicted that the profile protects; and of equal candidates the first is
+//! chosen in the order in which they were found, not in that of a map.
 
 use super::rules::{Rules, is_lower};
 use super::{Candidate, Limits, PREFIX};

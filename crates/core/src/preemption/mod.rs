@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  eligibility ──▶ potential nodes (refused, but not unresolvably) ──▶ dry run, from a random node until enough are found:
-//!      remove all pods that may be victims → Filter → put them back one by one, most important first, while the pod still fits
-//!  ──▶ candidates ──▶ (extenders) ──▶ pick: violations, highest priority, sum, number, start ──▶ Plan ──▶ commit: still valid?
+//!      remove all that may be victims → Filter → put them back one by one, most important first, while the pod still fits
+//!  ──▶ candidates ──▶ (extenders) ──▶ pick: violations, highest priority, sum, number, start ──▶ Plan ──▶ re-check at commit
 //! ```
 //!
 //! Unless a profile sets rules of its own, candidates, victims and messages are upstream's, with three exceptions: a static
@@ -13,8 +13,8 @@
 //!
 //! # What a profile may add
 //!
-//! - `victimScope`, `protectedNamespaces` and `minVictimRuntime` restrict which pods of lower priority may be victims. They do
-//!   not apply to pods that are leaving: terminating already, or victims of a plan that is in force.
+//! - `victimScope`, `protectedNamespaces` and `minVictimRuntime` restrict which pods of lower priority may be victims. Pods
+//!   that are leaving, since they are terminating or victims of a plan in force, may be victims in any case.
 //! - `maxVictimsPerPod` and `maxVictimsPerMinute`: a node that takes more victims is no candidate. Pods that are leaving are
 //!   not counted. With nothing left of the minute a pod is not eligible.
 //! - `podDisruptionBudgets: Strict`: a plan violates no budget, as the budgets are seen now, evictions under way deducted.
@@ -139,9 +139,9 @@ impl Scheduler {
         }
     }
 
-    /// For commit: whether the plan's victims are all still on its node and the pod fits there without them, from nothing; under
-    /// strict budgets also whether none is violated by now. Also rejects the plan if the pod now fits somewhere without
-    /// eviction. O(nodes) from the cache.
+    /// For commit: whether the plan's victims are all still on its node and the pod fits there without them, from nothing;
+    /// under strict budgets also whether none is violated by now. Also rejects the plan if the pod now fits somewhere
+    /// without eviction. O(nodes) from the cache.
     pub fn plan_still_valid(&mut self, ledger: &Ledger, plan: &Plan, limits: &Limits<'_>) -> bool {
         let strict = self.profile().preemption.strict_budgets;
         match self.node_scan(ledger, &plan.pod) {

@@ -10,7 +10,7 @@ pub(super) fn is_lower(placed: &PlacedPod, priority: i32) -> bool {
     placed.priority < priority && !placed.is_static
 }
 
-/// Microseconds until `placed` has run for `min_runtime` and so may be a victim (`minVictimRuntime`); not positive where it has.
+/// Microseconds until `placed` has run for `min_runtime` (`minVictimRuntime`) and may be a victim; not positive where it has.
 /// A pod that has not started counts as having run for zero time.
 fn missing_us(placed: &PlacedPod, min_runtime: Duration, now_unix_us: i64) -> i64 {
     let ran = placed.started_unix_us.map_or(0, |started| now_unix_us.saturating_sub(started));

@@ -3,6 +3,8 @@
 //! Objects do not come this way: they are applied to the [ledger](crate::ledger), whose change log every worker
 //! reads. A worker is told the outcomes of what it asked for, by the attempt that asked.
 
+pub use crate::extender::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims};
+
 use crate::cycle::Diagnosis;
 use crate::ledger::PlacedPod;
 use crate::model::{Pod, Str, VolumeWrites};
@@ -57,89 +59,6 @@ pub enum EvictionOutcome {
         /// The uids of the victims that are not known to be going.
         left: Vec<Str>,
     },
-}
-
-/// What an extender is asked. Nodes go by name, pods by uid: what of them is sent is the client's business.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExtenderQuestion {
-    /// Which of these nodes are left.
-    Filter {
-        /// Their names, in the order in which they were found.
-        nodes: Arc<[Str]>,
-    },
-    /// What these nodes score, 0 to 10.
-    Prioritize {
-        /// Their names.
-        nodes: Arc<[Str]>,
-    },
-    /// Which of these nodes and victims are left.
-    Preempt {
-        /// The candidates.
-        candidates: Vec<NodeVictims>,
-    },
-}
-
-/// A node with the pods that would be evicted there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeVictims {
-    /// The node's name.
-    pub node: Str,
-    /// The uids of the victims, most important first.
-    pub victims: Vec<Str>,
-    /// How many of them violate a PodDisruptionBudget.
-    pub budget_violations: i64,
-}
-
-/// What an extender answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExtenderReply {
-    /// To [`ExtenderQuestion::Filter`].
-    Filter {
-        /// The nodes left, if the reply says so at all: without, none is.
-        survivors: Option<Vec<Str>>,
-        /// Nodes refused, each with a message: pods leaving might help.
-        failed: Vec<(Str, Str)>,
-        /// Nodes refused, each with a message: pods leaving would not help.
-        unresolvable: Vec<(Str, Str)>,
-    },
-    /// To [`ExtenderQuestion::Prioritize`]: nodes and their scores, as they came.
-    Prioritize(Vec<(Str, i64)>),
-    /// To [`ExtenderQuestion::Preempt`]: what is left of the candidates.
-    Preempt(Vec<NodeVictims>),
-}
-
-/// What kind of failure a call ended in; a closed set, for metrics and conditions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ExtenderErrorKind {
-    /// No answer in time.
-    Timeout,
-    /// No connection, or it broke.
-    Connection,
-    /// Its certificate was not accepted, or ours not by it.
-    Tls,
-    /// 401 or 403.
-    Unauthorized,
-    /// Another status than 200.
-    Status,
-    /// The reply is not of the protocol, or too large.
-    InvalidReply,
-    /// The address may not be connected to.
-    Refused,
-    /// It is left alone for now.
-    CircuitOpen,
-    /// Too many calls wait already.
-    Busy,
-    /// It answered with an error of its own: only this pod is concerned.
-    Said,
-}
-
-/// Why a call gave no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExtenderError {
-    /// What kind of failure.
-    pub kind: ExtenderErrorKind,
-    /// One line for people, bounded.
-    pub message: Str,
 }
 
 /// What a worker is told.

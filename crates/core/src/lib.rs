@@ -8,6 +8,7 @@
 //!  cycle/    one attempt: PreFilter → Filter → Score → choose, and the diagnosis of a refusal
 //!  preemption/  whom to evict where no node fits: candidates, victims, choice
 //!  queue/    active, backoff, unschedulable, gated
+//!  extender  questions to extenders and their replies
 //!  worker    one profile's queue, derived state and attempts: `step(now, inputs, ledger, effects)`
 //!  io        Input and Effect: all that ever crosses the border of this ring
 //!  limits    every bound, with its reason
@@ -19,6 +20,7 @@
 #![deny(clippy::iter_over_hash_type, clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
 
 pub mod cycle;
+pub mod extender;
 pub mod io;
 pub mod ledger;
 pub mod limits;

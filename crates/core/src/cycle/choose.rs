@@ -1,44 +1,16 @@
-use super::class::Class;
-use super::rng::Rng;
 use crate::ledger::NodeId;
-use crate::plugins::{default_normalize, reverse_normalize};
 
-/// Weights of the scores that are normalised over the feasible nodes; 0 where one does not run or skips the pod.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RelativeWeights {
-    pub(super) soft_taints: i64,
-    pub(super) preferred: i64,
-}
-
-/// Adds the normalised scores to the sums of the feasible nodes.
-///
-/// Nothing to do where all raw scores are equal to 0: then every node would get the same.
-pub(super) fn add_relative(feasible: &mut [(NodeId, i64)], class: &Class, weights: RelativeWeights) {
-    if weights.soft_taints > 0 {
-        let most = feasible.iter().map(|(node, _)| class.relative(*node).soft_taints).max().unwrap_or(0);
-        for (node, sum) in feasible.iter_mut().filter(|_| most > 0) {
-            *sum += weights.soft_taints * reverse_normalize(class.relative(*node).soft_taints, most);
-        }
-    }
-    if weights.preferred > 0 {
-        let most = feasible.iter().map(|(node, _)| class.relative(*node).preferred).max().unwrap_or(0);
-        for (node, sum) in feasible.iter_mut().filter(|_| most > 0) {
-            *sum += weights.preferred * default_normalize(class.relative(*node).preferred, most);
-        }
-    }
-}
-
-/// Picks one of the nodes with the highest sum, each with the same chance. `feasible` is not empty.
+/// Picks one of the nodes with the highest total, each with the same chance. `feasible` is not empty.
 ///
 /// Upstream's documented intent: reservoir sampling over equals (`selectHost` in `pkg/scheduler/schedule_one.go`).
 pub(super) fn choose(feasible: &[(NodeId, i64)], rng: &mut Rng) -> NodeId {
     let mut best = feasible[0];
     let mut equals = 0;
-    for (node, sum) in feasible {
-        if *sum > best.1 {
-            best = (*node, *sum);
+    for (node, total) in feasible {
+        if *total > best.1 {
+            best = (*node, *total);
             equals = 1;
-        } else if *sum == best.1 {
+        } else if *total == best.1 {
             equals += 1;
             if rng.below(equals) == 0 {
                 best.0 = *node;
@@ -48,6 +20,30 @@ pub(super) fn choose(feasible: &[(NodeId, i64)], rng: &mut Rng) -> NodeId {
     best.0
 }
 
+/// A small seeded source of randomness for ties: SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Debug, Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// Equal seeds give equal sequences.
+    pub const fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, uniform as far as 64 bits allow; 0 for a bound of 0.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,7 +51,7 @@ mod tests {
     #[test]
     fn equals_have_equal_chances() {
         let feasible: Vec<_> =
-            [5, 7, 7, 1, 7, 7].into_iter().enumerate().map(|(i, sum)| (NodeId::new(i as u32), sum)).collect();
+            [5, 7, 7, 1, 7, 7].into_iter().enumerate().map(|(i, total)| (NodeId::new(i as u32), total)).collect();
         let mut rng = Rng::seeded(1);
         let mut picked = [0_u32; 6];
         for _ in 0..40_000 {

@@ -1,6 +1,6 @@
 use crate::ledger::NodeId;
 use crate::model::{PodShape, Str};
-use crate::plugins::{Cause, Code, Plugin, PluginSet, Verdict};
+use crate::plugins::{Cause, Code, Plugin, PluginSet, Refusal, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -20,12 +20,19 @@ pub struct Diagnosis {
 /// Why an attempt ended without a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoFit {
-    /// What to say.
     pub diagnosis: Diagnosis,
     /// Which plugins refused: their hints decide what wakes the pod.
     pub rejectors: PluginSet,
-    /// The nodes that extenders refused after own filters had not, each with the code: preemption goes by it.
+    /// The nodes that passed Berth's filters and were refused by extenders. Preemption reads the code.
     pub refused: BTreeMap<NodeId, Code>,
+}
+
+impl NoFit {
+    /// The end of an attempt whose pod PreFilter refused on all `nodes`.
+    pub(super) fn before_filter(shape: &Arc<PodShape>, nodes: u32, refusal: &Refusal) -> Self {
+        let diagnosis = refused_before_filter(shape, nodes, &refusal.message);
+        Self { diagnosis, rejectors: PluginSet::of(refusal.plugin), refused: BTreeMap::new() }
+    }
 }
 
 /// One reason of a refusal, without its text.
@@ -33,18 +40,17 @@ pub struct NoFit {
 pub enum Reason {
     /// A cause whose text is fixed.
     Cause(Cause),
-    /// A resource lacking, as a bit of a verdict.
+    /// A resource that is lacking, as a bit of a verdict.
     Lacking(u32),
-    /// What VolumeBinding found, as a bit of a verdict.
+    /// A refusal of VolumeBinding, as a bit of a verdict.
     Volumes(u32),
-    /// What NodeVolumeLimits says of a claim that is not there.
+    /// The message of NodeVolumeLimits about a claim that does not exist.
     MissingClaim(Str),
-    /// What an extender says.
+    /// An extender's message.
     Extender(Str),
 }
 
 impl Reason {
-    /// The plugin behind it.
     pub const fn plugin(&self) -> Option<Plugin> {
         match self {
             Self::Cause(cause) => cause.plugin(),
@@ -55,7 +61,7 @@ impl Reason {
         }
     }
 
-    /// The text for a pod of `shape`.
+    /// Upstream's text for a pod of `shape`.
     pub fn text(&self, shape: &PodShape) -> String {
         match self {
             Self::Cause(cause) => cause.text().to_owned(),
@@ -67,7 +73,6 @@ impl Reason {
 }
 
 impl Diagnosis {
-    /// A diagnosis that counts nothing.
     #[cfg(test)]
     pub(crate) fn of_no_node(shape: Arc<PodShape>) -> Self {
         Self { shape, nodes: 0, pre_filter: None, counts: Vec::new() }
@@ -83,9 +88,9 @@ impl Diagnosis {
         &self.counts
     }
 
-    /// The same with what extenders said, each text with its number of nodes.
-    pub(super) fn with_extenders(mut self, said: impl IntoIterator<Item = (Str, u32)>) -> Self {
-        self.counts.extend(said.into_iter().map(|(text, nodes)| (Reason::Extender(text), nodes)));
+    /// Adds the messages of extenders, each with its number of nodes.
+    pub(super) fn with_extenders(mut self, messages: impl IntoIterator<Item = (Str, u32)>) -> Self {
+        self.counts.extend(messages.into_iter().map(|(text, nodes)| (Reason::Extender(text), nodes)));
         self
     }
 
@@ -106,7 +111,7 @@ impl fmt::Display for Diagnosis {
         if let Some(message) = &self.pre_filter {
             return write!(f, " {message}.");
         }
-        // Two reasons may read alike: an extender speaks as it likes.
+        // Two reasons may read alike: an extender's message is free text.
         let mut by_text: BTreeMap<String, u32> = BTreeMap::new();
         for (reason, count) in &self.counts {
             *by_text.entry(reason.text(&self.shape)).or_insert(0) += count;
@@ -117,7 +122,7 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// Counts refusals while a search goes on.
+/// Counts refusals during a search.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
     causes: [u32; Cause::ALL.len() + 1],
@@ -138,7 +143,7 @@ impl Tally {
         }
     }
 
-    /// Nodes counted.
+    /// How many nodes were counted with [`Self::add`].
     pub(crate) const fn refused(&self) -> u32 {
         self.refused
     }
@@ -160,14 +165,20 @@ impl Tally {
         self.causes[cause as usize] += nodes;
     }
 
-    pub(super) fn rejectors(&self) -> PluginSet {
+    fn rejectors(&self) -> PluginSet {
         let mut plugins = PluginSet::NONE;
         let counted = Cause::ALL.iter().filter(|c| self.causes[**c as usize] > 0);
         counted.filter_map(|c| c.plugin()).for_each(|p| plugins.insert(p));
         plugins
     }
 
-    /// The counts so far. `missing` is what the attempt says of a claim that is not there.
+    /// The end of an attempt in which none of `nodes` candidates fits, as counted so far.
+    pub(super) fn no_fit(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> NoFit {
+        let diagnosis = self.diagnose(shape, nodes, missing);
+        NoFit { diagnosis, rejectors: self.rejectors(), refused: BTreeMap::new() }
+    }
+
+    /// The counts so far. `missing` is the message about a claim that does not exist.
     pub(crate) fn diagnose(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> Diagnosis {
         let fixed = Cause::ALL.iter().filter(|c| !matches!(c, Cause::Resources | Cause::Volumes));
         let reason = |cause: Cause| match (&missing, cause) {
@@ -179,6 +190,14 @@ impl Tally {
         let volumes = (0..VOLUME_REASONS as u32).map(|bit| (Reason::Volumes(bit), self.volumes[bit as usize]));
         let counts = causes.chain(lacking).chain(volumes).filter(|(_, count)| *count > 0).collect();
         Diagnosis { shape: shape.clone(), nodes, pre_filter: None, counts }
+    }
+}
+
+/// Upstream's texts of a refusal; `missing` is the message about a claim that does not exist.
+pub(super) fn reasons(verdict: Verdict, shape: &PodShape, missing: Option<&Str>) -> Vec<String> {
+    match missing {
+        Some(text) if verdict.cause() == Cause::MissingClaim => vec![text.to_string()],
+        _ => verdict.reasons(shape),
     }
 }
 

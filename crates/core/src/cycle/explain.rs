@@ -1,30 +1,29 @@
 use super::class::fixed_score;
-use super::diagnosis::{Diagnosis, Tally, refused_before_filter};
+use super::diagnosis::{Diagnosis, Tally, reasons, refused_before_filter};
+use super::hold::hold_reason;
 use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Tables, Verdict, default_normalize, node_affinity,
+    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, node_affinity,
     reverse_normalize, scheduling_gates, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
-use crate::worker::hold_reason;
 use std::sync::Arc;
 
-/// What the engine says of one pending pod, judged alone against the cluster as given.
+/// What becomes of one pending pod, judged alone against the cluster as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Explanation {
-    /// The pod has scheduling gates; upstream's text.
+    /// Upstream's text about the pod's scheduling gates.
     Gated(String),
-    /// The pod is held; why.
+    /// Why the profile holds the pod.
     Held(String),
     /// The attempt fails whatever the node; upstream's text.
     Failed(Str),
-    /// Every node was judged.
     Judged(Judgement),
 }
 
-/// Every node's answer.
+/// The answer of every node of the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     /// How many nodes fit.
@@ -35,23 +34,18 @@ pub struct Judgement {
     pub nodes: Vec<(Str, NodeAnswer)>,
 }
 
-/// One node's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeAnswer {
     /// The first filter that refuses.
     Refused {
-        /// The plugin.
         plugin: Plugin,
-        /// The framework's code.
         code: Code,
         /// Upstream's texts.
         reasons: Vec<String>,
     },
-    /// It fits.
     Fits {
-        /// Each score that runs and does not skip the pod, normalised and weighted as it enters the sum.
+        /// Each score that runs and does not skip the pod, as it enters the total.
         scores: Vec<ScoreOf>,
-        /// The sum.
         total: i64,
     },
 }
@@ -59,13 +53,12 @@ pub enum NodeAnswer {
 /// One plugin's part of a node's total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScoreOf {
-    /// The score.
     pub score: Score,
     /// Normalised and weighted.
     pub weighted: i64,
 }
 
-/// Judges `pod` on every node of the profile, from nothing, sampling none. O(nodes).
+/// Judges `pod` on every node of the profile, from nothing and without sampling. O(nodes).
 pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Explanation {
     if !pod.gates.is_empty() {
         return Explanation::Gated(scheduling_gates::text(&pod.gates));
@@ -81,13 +74,14 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
 }
 
 fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
-    let subject = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
-    let (verdicts, missing) = match probe::look(cx, pod, &subject, nodes)? {
-        Look::Refused(refusal) => return Ok(refused(cx, pod, nodes, &refusal)),
-        Look::Judged { verdicts, missing } => (verdicts, missing),
+    let resolved = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
+    let Look { verdicts, missing } = match probe::look(cx, pod, &resolved, nodes) {
+        Ok(look) => look,
+        Err(Stop::Refused(refusal)) => return Ok(refused(cx, pod, nodes, &refusal)),
+        Err(Stop::Failed(text)) => return Err(text),
     };
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
-    let mut scored = scores(cx, &subject, &feasible)?.into_iter();
+    let mut scored = scores(cx, &resolved, &feasible)?.into_iter();
     let mut answers: Vec<(Str, NodeAnswer)> = Vec::with_capacity(verdicts.len());
     let mut tally = Tally::new();
     for (node, verdict) in &verdicts {
@@ -97,21 +91,17 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
         } else {
             tally.add(*verdict);
             let plugin = verdict.cause().plugin().unwrap_or(Plugin::NodeAffinity);
-            NodeAnswer::Refused { plugin, code: verdict.code(), reasons: reasons(*verdict, pod, missing.as_ref()) }
+            NodeAnswer::Refused {
+                plugin,
+                code: verdict.code(),
+                reasons: reasons(*verdict, &pod.shape, missing.as_ref()),
+            }
         };
         answers.push((cx.ledger.nodes().name(*node).clone(), answer));
     }
     let count = nodes.len() as u32;
     let diagnosis = (feasible.is_empty() && count > 0).then(|| tally.diagnose(&pod.shape, count, missing));
     Ok(Judgement { feasible: feasible.len(), diagnosis, nodes: answers })
-}
-
-/// Upstream's texts of a refusal; of a claim that is not there the attempt says which.
-pub(super) fn reasons(verdict: Verdict, pod: &Pod, missing: Option<&Str>) -> Vec<String> {
-    match missing {
-        Some(text) if verdict.cause() == Cause::MissingClaim => vec![text.to_string()],
-        _ => verdict.reasons(&pod.shape),
-    }
 }
 
 /// Every node's answer where PreFilter refused the pod.
@@ -124,15 +114,16 @@ fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal
 }
 
 /// The weighted scores of each feasible node, normalised over all of them.
-fn scores(cx: PluginContext<'_>, subject: &ResolvedPod, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Str> {
+fn scores(cx: PluginContext<'_>, resolved: &ResolvedPod, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Str> {
     let mut all: Vec<Vec<ScoreOf>> = feasible.iter().map(|_| Vec::new()).collect();
-    let (mut tables, mut normalised) = (Tables::default(), Vec::new());
+    let mut tables = Tables::default();
+    let mut normalised = Vec::new();
     for (score, weight) in &cx.profile.scores {
-        let runs = if subject.is_scored_by(cx.profile, *score) {
-            own_scores(*score, cx, subject, feasible, &mut normalised);
+        let runs = if resolved.is_scored_by(cx.profile, *score) {
+            own_scores(*score, cx, resolved, feasible, &mut normalised);
             true
         } else {
-            tables.score(*score, cx, subject, feasible, &mut normalised)?
+            tables.score(*score, cx, resolved, feasible, &mut normalised)?
         };
         if runs {
             for (of_node, normalised) in all.iter_mut().zip(&normalised) {
@@ -143,13 +134,13 @@ fn scores(cx: PluginContext<'_>, subject: &ResolvedPod, feasible: &[NodeId]) -> 
     Ok(all)
 }
 
-/// The normalised values of a score that looks at rows alone.
-fn own_scores(score: Score, cx: PluginContext<'_>, subject: &ResolvedPod, feasible: &[NodeId], out: &mut Vec<i64>) {
+/// The normalised values of a score that looks at rows alone, into `out`.
+fn own_scores(score: Score, cx: PluginContext<'_>, resolved: &ResolvedPod, feasible: &[NodeId], out: &mut Vec<i64>) {
     let nodes = cx.ledger.nodes();
     let raw = |node: &NodeId| match score {
-        Score::TaintToleration => taint_toleration::score(subject, nodes, *node),
-        Score::NodeAffinity => node_affinity::score(cx.profile, subject, nodes, *node),
-        fixed => fixed_score(fixed, cx.profile, subject, cx.ledger, *node),
+        Score::TaintToleration => taint_toleration::score(resolved, nodes, *node),
+        Score::NodeAffinity => node_affinity::score(cx.profile, resolved, nodes, *node),
+        fixed => fixed_score(fixed, cx, resolved, *node),
     };
     out.clear();
     out.extend(feasible.iter().map(raw));

@@ -1,32 +1,36 @@
 //! One attempt to place a pod: PreFilter → Filter → Score → choose.
 //!
 //! ```text
-//!  named nodes? ── PreFilter ──▶ nominated node first ──▶ scan from where the last attempt ended,
-//!  until enough nodes fit ──▶ (extenders: see `extend`) ──▶ normalise, weigh, choose at random among the best ──▶ Decision
+//!  PreFilter ──▶ nominated node ──▶ scan from where the last attempt ended, until enough nodes fit
+//!            ──▶ (extenders: see `extender`) ──▶ normalise, weigh, choose at random among the best ──▶ Decision
 //! ```
 //!
 //! A [`Scheduler`] keeps what makes the next attempt cheap: the scan order, and for each pod shape the verdict and score
-//! of every row with the row's version. A row that did not change is not looked at again. That cached path and
-//! [`explain`], which computes everything from nothing, give the same answers; a property test holds that.
+//! of every row with the row's version. A row that did not change is not judged again. That cached path and
+//! [`explain`], which computes everything from nothing, give the same answers; a property test checks that.
 
 mod choose;
 mod class;
 mod diagnosis;
 mod explain;
-mod extend;
+mod extender;
+mod hold;
 mod node_scan;
 mod non_row_checks;
+#[cfg(test)]
+mod overlay_tests;
 mod probe;
-mod rng;
+mod score;
 mod search;
 #[cfg(test)]
 mod tests;
 
+pub use choose::Rng;
 pub(crate) use diagnosis::Tally;
 pub use diagnosis::{Diagnosis, NoFit, Reason};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
-pub use extend::{ExtenderFilterState, Turn};
+pub use extender::{ExtenderFilterState, Turn};
+pub(crate) use hold::hold_reason;
 pub(crate) use node_scan::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
-pub use rng::Rng;
 pub use search::{Decision, Scheduler};

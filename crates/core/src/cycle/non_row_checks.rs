@@ -1,90 +1,142 @@
-use crate::ledger::{Ledger, NodeId};
-use crate::model::Pod;
-use crate::plugins::{Overlay, PluginContext, Relations, ResolvedPod, Verdict, filter};
+use crate::ledger::{Ledger, NodeId, VolumePlan};
+use crate::model::{Pod, Str};
+use crate::plugins::node_affinity::{self, Named};
+use crate::plugins::{Overlay, Plugin, PluginContext, Refusal, Relations, ResolvedPod, Stop, Tables, Verdict, filter};
+use crate::profile::Filter;
 use rustc_hash::FxHashMap;
 
-/// What the cached verdicts of a class leave out because it is not a row's own: nominations, and what PreFilter found in
-/// other pods, domains and volumes.
+/// What PreFilter leaves for one pod, and what the cached verdicts of its class leave out because it is not a row's own:
+/// nominations, and what plugins found in other pods, domains and volumes.
 ///
-/// For most pods both are empty, and this costs a few comparisons an attempt.
+/// For most pods there is none of it, and this costs a few comparisons an attempt.
 #[derive(Debug)]
-pub(super) struct NonRowChecks<'t> {
-    /// Nodes promised to pods of at least this pod's priority, with what those pods add.
-    promised: FxHashMap<NodeId, Overlay>,
-    pub(super) relations: Relations<'t>,
+pub(crate) struct NonRowChecks<'t> {
+    pub(crate) cx: PluginContext<'t>,
+    pub(crate) resolved: &'t ResolvedPod,
+    /// The nodes of the profile that the pod's node affinity names, if it names any: the others are not looked at.
+    pub(super) named: Option<Vec<NodeId>>,
+    /// Nodes nominated for pods of at least this pod's priority, with what those pods add.
+    nominated: FxHashMap<NodeId, Overlay>,
+    relations: Relations<'t>,
+}
+
+/// PreFilter. `resolved` is `pod` resolved against the ledger of `cx` as it is now.
+pub(super) fn prepare<'t>(
+    cx: PluginContext<'t>,
+    tables: &'t mut Tables,
+    pod: &Pod,
+    resolved: &'t ResolvedPod,
+) -> Result<NonRowChecks<'t>, Stop> {
+    let named = named(cx, pod)?;
+    let relations = tables.pre_filter(cx, pod, resolved)?;
+    Ok(NonRowChecks { cx, resolved, named, nominated: nominated(cx.ledger, pod), relations })
 }
 
 impl<'t> NonRowChecks<'t> {
-    pub(super) fn new(ledger: &Ledger, pod: &Pod, relations: Relations<'t>) -> Self {
-        Self { promised: promised(ledger, pod), relations }
-    }
-
     /// Whether every row's own verdict stands.
     pub(super) fn is_empty(&self) -> bool {
-        self.promised.is_empty() && self.relations.is_empty()
+        self.nominated.is_empty() && self.relations.is_empty()
+    }
+
+    /// Whether PreFilter leaves the node.
+    pub(super) fn is_left(&self, node: NodeId) -> bool {
+        self.named.as_ref().is_none_or(|named| named.contains(&node))
     }
 
     /// The verdict of a row whose own verdict is `own`.
     ///
-    /// With pods nominated to the node both passes must do: with them (room, ports, anti-affinity) and without
-    /// (semantics §3.3). A refusal of the first pass is final.
-    pub(super) fn judge(
-        &self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        own: impl FnOnce() -> Verdict,
-    ) -> Verdict {
-        if let Some(overlay) = self.promised.get(&node) {
-            let with_promised = self.judge_under(cx, subject, node, overlay);
-            if !with_promised.fits() {
-                return with_promised;
+    /// With pods nominated to the node both passes must fit: with those pods (resources, ports, anti-affinity) and without
+    /// them. A refusal of the first pass is final.
+    pub(super) fn judge(&self, node: NodeId, own: impl FnOnce() -> Verdict) -> Verdict {
+        if let Some(overlay) = self.nominated.get(&node) {
+            let with_nominated = self.judge_under(node, overlay);
+            if !with_nominated.fits() {
+                return with_nominated;
             }
         }
-        self.complete(cx, subject, node, own(), Overlay::none())
+        self.complete(node, own(), Overlay::none())
     }
 
-    /// The verdict of a row with `overlay` laid over it, in one pass: whoever is promised the node counts if it is in there.
-    pub(super) fn judge_under(
-        &self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        overlay: &Overlay,
-    ) -> Verdict {
-        let own = filter(cx.profile, subject, cx.ledger.nodes(), node, overlay);
-        self.complete(cx, subject, node, own, overlay)
+    /// The verdict of one row computed from nothing.
+    pub(super) fn judge_fresh(&self, node: NodeId) -> Verdict {
+        let nodes = self.cx.ledger.nodes();
+        self.judge(node, || filter(self.cx.profile, self.resolved, nodes, node, Overlay::none()))
     }
 
-    /// What pods that are promised the node would add to it, if any is.
-    pub(super) fn promised_to(&self, node: NodeId) -> Option<&Overlay> {
-        self.promised.get(&node)
+    /// The verdict of a row with `overlay` laid over it, in one pass: nominated pods count only if they are in the overlay.
+    pub(crate) fn judge_under(&self, node: NodeId, overlay: &Overlay) -> Verdict {
+        let own = filter(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node, overlay);
+        self.complete(node, own, overlay)
+    }
+
+    /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
+    pub(crate) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
+        self.nominated.get(&node)
     }
 
     /// The whole chain's verdict where the row's own filters say `own`.
-    fn complete(
-        &self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        own: Verdict,
-        overlay: &Overlay,
-    ) -> Verdict {
+    fn complete(&self, node: NodeId, own: Verdict, overlay: &Overlay) -> Verdict {
         if !own.fits() && !own.cause().is_late() {
             return own;
         }
-        let beyond = self.relations.filter(cx, subject, node, overlay);
+        let beyond = self.relations.filter(self.cx, self.resolved, node, overlay);
         // The row's late filters run between those of the Policy era that look beyond it.
         let is_first = !own.fits() && own.cause().is_before(beyond.cause());
         if beyond.fits() || is_first { own } else { beyond }
     }
+
+    /// The message of NodeVolumeLimits about a claim of the pod that does not exist.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.relations.missing_claim()
+    }
+
+    /// What ended the attempt while nodes were judged, if a filter failed.
+    pub(crate) fn failure(&self) -> Option<Str> {
+        self.relations.failure()
+    }
+
+    /// Whether something beyond the row was looked at: other pods, domains or volumes.
+    pub(super) const fn looks_around(&self) -> bool {
+        !self.relations.is_empty()
+    }
+
+    /// Whether some claim of the pod is still to be bound.
+    pub(super) fn have_waiting_claims(&self) -> bool {
+        self.relations.have_waiting_claims()
+    }
+
+    /// What is to be done for the pod's claims on `node`, which was just found to fit.
+    pub(super) fn volume_plan(&self, node: NodeId) -> VolumePlan {
+        self.relations.volume_plan(self.cx, node)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn has_pod_affinity(&self) -> bool {
+        self.relations.affinity.is_some()
+    }
 }
 
-/// What pods of at least `pod`'s priority that are promised a node would add to it.
-fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
-    let mut promised = FxHashMap::default();
+/// The nodes of the profile that NodeAffinity's PreFilter leaves, if only some; refuses a pod whose terms conflict.
+fn named(cx: PluginContext<'_>, pod: &Pod) -> Result<Option<Vec<NodeId>>, Stop> {
+    if !cx.profile.filters.has(Filter::NodeAffinity) {
+        return Ok(None);
+    }
+    let Named::Only(names) = node_affinity::named(&pod.shape) else {
+        return Ok(None);
+    };
+    if names.is_empty() {
+        return Err(Stop::Refused(Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT)));
+    }
+    let nodes = cx.ledger.nodes();
+    let known = names.iter().filter_map(|name| nodes.find(name));
+    Ok(Some(known.filter(|node| cx.profile.places_on(nodes.labels(*node))).collect()))
+}
+
+/// What pods of at least `pod`'s priority that are nominated to a node would add to it.
+fn nominated(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
+    let mut nominated = FxHashMap::default();
     if ledger.nominations().is_empty() {
-        return promised;
+        return nominated;
     }
     #[allow(clippy::iter_over_hash_type, reason = "a map is built, so the order does not show")]
     for name in ledger.nominations().nodes() {
@@ -98,12 +150,8 @@ fn promised(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
             }
         }
         if overlay.pods > 0 {
-            promised.insert(node, overlay);
+            nominated.insert(node, overlay);
         }
     }
-    promised
+    nominated
 }
-
-#[cfg(test)]
-#[path = "overlay_tests.rs"]
-mod tests;

@@ -1,14 +1,14 @@
-//! One node with pods laid over it or taken away against the same cluster where those pods are placed or deleted.
+//! A node with pods laid over it or taken away, against the same cluster where those pods are placed or deleted.
 
-use super::*;
-use crate::cycle::Rng;
-use crate::cycle::tests::Draw;
-use crate::ledger::{Ledger, PlacedPod, PodState};
+use super::Rng;
+use super::non_row_checks::prepare;
+use super::tests::Draw;
+use crate::ledger::{Ledger, NodeId, PlacedPod, PodState};
 use crate::model::{
-    Attachable, InlineDisk, Labels, PersistentVolumeClaim, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
+    Attachable, InlineDisk, Labels, PersistentVolumeClaim, Pod, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
     Toleration, TolerationOperator, VolumeAttachment,
 };
-use crate::plugins::{Cause, Tables};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Tables, Verdict};
 use crate::profile::{CompiledProfile, Filter};
 use crate::volume_testing::{bound, csi, csi_node, named};
 use std::collections::BTreeMap;
@@ -23,14 +23,11 @@ fn verdict(
     node: NodeId,
     overlay: &Overlay,
 ) -> Option<Verdict> {
-    let cx = PluginContext { profile, ledger };
-    let subject = ResolvedPod::new(profile, ledger, &pod.shape);
+    let resolved = ResolvedPod::new(profile, ledger, &pod.shape);
     let mut tables = Tables::default();
-    let relations = tables.pre_filter(cx, pod, &subject).ok()?;
-    let skips = relations.affinity.is_none() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
-    let special = NonRowChecks { promised: FxHashMap::default(), relations };
-    let own = filter(profile, &subject, ledger.nodes(), node, overlay);
-    (!skips).then(|| special.complete(cx, &subject, node, own, overlay))
+    let checks = prepare(PluginContext { profile, ledger }, &mut tables, pod, &resolved).ok()?;
+    let skips = !checks.has_pod_affinity() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
+    (!skips).then(|| checks.judge_under(node, overlay))
 }
 
 #[test]
@@ -43,7 +40,7 @@ fn a_pod_laid_over_a_node_counts_as_if_it_were_there() {
             draw.change(&mut ledger, &mut serial);
         }
         let mut profile = draw.profile();
-        // It goes by where pods of a Service are, and nobody is promised a node in its time.
+        // ServiceAffinity is older than nominations and does not look at the overlay.
         profile.filters = profile.filters.without(Filter::CheckServiceAffinity);
         let (subject, other) = (Arc::new(draw.pod("subject")), Arc::new(draw.pod("other")));
         let nodes = ledger.node_order();
@@ -172,7 +169,6 @@ impl Crowd {
         }
     }
 
-    /// Puts pods on another node.
     fn settle_elsewhere(&mut self, nodes: &[NodeId], node: NodeId) {
         let Some(other) = nodes.iter().find(|other| **other != node) else { return };
         let name = self.ledger.nodes().name(*other).clone();
@@ -192,7 +188,7 @@ impl Crowd {
                 profile.filters = profile.filters.with(filter);
             }
         }
-        // Each volume filter gets its turn at saying something first.
+        // Each volume filter gets its turn at refusing first.
         for filter in
             [Filter::NodePorts, Filter::NodeResourcesFit, Filter::VolumeRestrictions, Filter::NodeVolumeLimits]
         {
@@ -203,7 +199,7 @@ impl Crowd {
         profile
     }
 
-    /// Takes some of the pods of the row away, puts some of those back, and gives those that are away in the end.
+    /// Takes some of the node's pods away, puts some of those back, and gives those that are away in the end.
     fn take_away(&mut self, overlay: &mut Overlay, node: NodeId) -> Vec<Arc<PlacedPod>> {
         let mut all = self.ledger.pods_on(node).to_vec();
         all.retain(|_| !self.one_in(4));
@@ -222,10 +218,10 @@ impl Crowd {
     }
 }
 
-/// Every filter says of a node with pods taken away, and others laid over it, what it says once those are deleted and placed.
+/// Every filter judges a node with pods taken away and others laid over it as it does once those are deleted and placed.
 #[test]
 fn a_pod_taken_away_counts_as_if_it_were_deleted() {
-    let (mut compared, mut said) = (0, BTreeMap::<String, u32>::new());
+    let (mut compared, mut causes) = (0, BTreeMap::<String, u32>::new());
     for seed in 0..4_000 {
         let mut crowd = Crowd::of(seed);
         let mut profile = crowd.profile();
@@ -241,7 +237,7 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         let removed = crowd.take_away(&mut overlay, node);
         let mut added = Vec::new();
         if crowd.one_in(2) {
-            // It goes by where pods of a Service are, and nobody is promised a node in its time.
+            // ServiceAffinity is older than nominations and does not look at the overlay.
             profile.filters = profile.filters.without(Filter::CheckServiceAffinity);
             for i in 0..=crowd.draw.below(2) {
                 added.push(Arc::new(crowd.pod(&format!("added{i}"), false)));
@@ -262,7 +258,7 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
             let context = || format!("seed {seed}: {subject:#?}, without {removed:#?}, beside {added:#?}");
             assert_eq!(laid_over, there, "{}", context());
             compared += 1;
-            *said.entry(format!("{:?}", there.cause())).or_default() += 1;
+            *causes.entry(format!("{:?}", there.cause())).or_default() += 1;
         }
     }
     let dynamic = [
@@ -281,6 +277,6 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         Cause::None,
     ];
     let rare: Vec<Cause> =
-        dynamic.into_iter().filter(|cause| said.get(&format!("{cause:?}")).is_none_or(|n| *n < 5)).collect();
-    assert!(compared > 2_000 && rare.is_empty(), "{compared} compared: {said:?}; too rare: {rare:?}");
+        dynamic.into_iter().filter(|cause| causes.get(&format!("{cause:?}")).is_none_or(|n| *n < 5)).collect();
+    assert!(compared > 2_000 && rare.is_empty(), "{compared} compared: {causes:?}; too rare: {rare:?}");
 }

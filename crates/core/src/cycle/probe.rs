@@ -1,42 +1,33 @@
-//! What filters alone say, without scores: where a pod fits, and everything that stands in its way on a node.
+//! Filters without scores: where a pod fits, and every filter that refuses it on a node.
 
-use super::explain::reasons;
-use super::non_row_checks::NonRowChecks;
-use super::search::judge_fresh;
+use super::diagnosis::reasons;
+use super::non_row_checks::prepare;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
-use crate::plugins::node_affinity::{self, Named};
 use crate::plugins::{Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Verdict};
 use crate::profile::{CompiledProfile, Filter, FilterSet};
 
 /// One filter's refusal of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The plugin.
     pub plugin: Plugin,
-    /// What it refused for; `None` where its PreFilter refused the pod on all nodes.
+    /// `None` where the plugin's PreFilter refused the pod on all nodes.
     pub cause: Option<Cause>,
-    /// The framework's code.
     pub code: Code,
     /// Upstream's texts.
     pub reasons: Vec<String>,
 }
 
-/// What the filters say of the nodes.
-pub(super) enum Look {
-    /// PreFilter refused the pod before any node was looked at.
-    Refused(Refusal),
-    /// Each node was judged.
-    Judged {
-        /// The first refusal of each, or that it fits.
-        verdicts: Vec<(NodeId, Verdict)>,
-        /// What the attempt says of a claim that is not there.
-        missing: Option<Str>,
-    },
+/// What the filters find on nodes, each judged from nothing.
+pub(super) struct Look {
+    /// The first refusal of each, or that it fits.
+    pub(super) verdicts: Vec<(NodeId, Verdict)>,
+    /// The message about a claim that does not exist.
+    pub(super) missing: Option<Str>,
 }
 
-/// The nodes that the profile places on, sorted by name: answers come so, and of several nodes that an attempt fails on the
-/// first by name speaks.
+/// The nodes that the profile places on, sorted by name: in this order answers are given, and the first node that an attempt
+/// fails on supplies the text.
 pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<NodeId> {
     let mut nodes = ledger.node_order();
     nodes.retain(|node| profile.places_on(ledger.nodes().labels(*node)));
@@ -44,54 +35,40 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
     nodes
 }
 
-/// The filters' say of `nodes`, from nothing; upstream's text where the attempt fails.
-pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, subject: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Str> {
-    let named = match node_affinity::named(&pod.shape) {
-        _ if !cx.profile.filters.has(Filter::NodeAffinity) => Named::Any,
-        named => named,
-    };
-    if named == Named::Only(Vec::new()) {
-        return Ok(Look::Refused(Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT)));
-    }
+pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Stop> {
     let mut tables = Tables::default();
-    let relations = match tables.pre_filter(cx, pod, subject) {
-        Ok(relations) => relations,
-        Err(Stop::Refused(refusal)) => return Ok(Look::Refused(refusal)),
-        Err(Stop::Failed(text)) => return Err(text),
+    let checks = prepare(cx, &mut tables, pod, resolved)?;
+    let verdict = |node: NodeId| {
+        if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }
     };
-    let special = NonRowChecks::new(cx.ledger, pod, relations);
-    let verdict = |node: NodeId| match &named {
-        Named::Only(names) if !names.contains(cx.ledger.nodes().name(node)) => Verdict::unresolvable(Cause::NotNamed),
-        _ => judge_fresh(cx, subject, &special, node),
-    };
-    let verdicts: Vec<(NodeId, Verdict)> = nodes.iter().map(|node| (*node, verdict(*node))).collect();
-    match special.relations.failure() {
-        Some(text) => Err(text),
-        None => Ok(Look::Judged { verdicts, missing: special.relations.missing_claim() }),
+    let verdicts = nodes.iter().map(|node| (*node, verdict(*node))).collect();
+    match checks.failure() {
+        Some(text) => Err(Stop::Failed(text)),
+        None => Ok(Look { verdicts, missing: checks.missing_claim() }),
     }
 }
 
-/// The nodes of the profile that pass every filter, sorted by name; only those `among` are looked at, where it is given.
-/// None where an attempt fails. O(nodes looked at), and what PreFilter costs from nothing.
+/// The nodes of the profile that pass every filter: of those `among`, if given, or else of all, sorted by name. None where
+/// the attempt fails. O(nodes judged), and what PreFilter costs from nothing.
 ///
-/// Gates and what holds a pod are not looked at: `explain` is for that.
+/// Ignores scheduling gates and what holds a pod, which [`explain`](super::explain()) reports.
 pub fn fitting(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod, among: Option<&[NodeId]>) -> Vec<NodeId> {
     let cx = PluginContext { profile, ledger };
-    let subject = ResolvedPod::new(profile, ledger, &pod.shape);
+    let resolved = ResolvedPod::new(profile, ledger, &pod.shape);
     let looked = match among {
-        Some(nodes) => look(cx, pod, &subject, nodes),
-        None => look(cx, pod, &subject, &candidates(profile, ledger)),
+        Some(nodes) => look(cx, pod, &resolved, nodes),
+        None => look(cx, pod, &resolved, &candidates(profile, ledger)),
     };
     match looked {
-        Ok(Look::Judged { verdicts, .. }) => verdicts.into_iter().filter(|(_, v)| v.fits()).map(|(n, _)| n).collect(),
-        Ok(Look::Refused(_)) | Err(_) => Vec::new(),
+        Ok(Look { verdicts, .. }) => verdicts.into_iter().filter(|(_, v)| v.fits()).map(|(n, _)| n).collect(),
+        Err(_) => Vec::new(),
     }
 }
 
-/// Every filter's refusal of each node, in the order of the filters, each asked as if it were the only one; nodes sorted by
+/// Every filter's refusal of each node, in the order of the filters, each run as if it were the only one; nodes sorted by
 /// name. Costs a [`fitting`] for each filter that the profile runs.
 ///
-/// An attempt that fails in a filter says so in that filter's reason.
+/// Where a filter fails the attempt, the failure's text is that filter's reason.
 pub fn obstacles(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Vec<(NodeId, Vec<Obstacle>)> {
     let nodes = candidates(profile, ledger);
     let mut all: Vec<(NodeId, Vec<Obstacle>)> = nodes.iter().map(|node| (*node, Vec::new())).collect();
@@ -109,22 +86,22 @@ fn add_obstacles(
     nodes: &[NodeId],
     all: &mut [(NodeId, Vec<Obstacle>)],
 ) {
-    let subject = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
+    let resolved = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
     let everywhere = |plugin, code, text: Str| Obstacle { plugin, cause: None, code, reasons: vec![text.to_string()] };
-    let obstacle = match look(cx, pod, &subject, nodes) {
-        Ok(Look::Judged { verdicts, missing }) => {
+    let obstacle = match look(cx, pod, &resolved, nodes) {
+        Ok(Look { verdicts, missing }) => {
             for ((_, obstacles), (_, verdict)) in all.iter_mut().zip(verdicts).filter(|(_, (_, v))| !v.fits()) {
                 obstacles.push(Obstacle {
                     plugin: filter.plugin(),
                     cause: Some(verdict.cause()),
                     code: verdict.code(),
-                    reasons: reasons(verdict, pod, missing.as_ref()),
+                    reasons: reasons(verdict, &pod.shape, missing.as_ref()),
                 });
             }
             return;
         }
-        Ok(Look::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
-        Err(text) => everywhere(filter.plugin(), Code::UnschedulableAndUnresolvable, text),
+        Err(Stop::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
+        Err(Stop::Failed(text)) => everywhere(filter.plugin(), Code::UnschedulableAndUnresolvable, text),
     };
     for (_, obstacles) in all {
         obstacles.push(obstacle.clone());

@@ -1,32 +1,27 @@
-use super::choose::{RelativeWeights, add_relative, choose};
-use super::class::{Class, ClassCache};
-use super::diagnosis::{NoFit, Tally, refused_before_filter};
-use super::extend::{ExtenderFilterState, Found, Messages};
+use super::choose::{Rng, choose};
+use super::class::{CachedRows, Class, ClassCache};
+use super::diagnosis::{NoFit, Tally};
+use super::extender::{ExtenderFilterState, Messages, OwnFilters};
 use super::node_scan::NodeScan;
-use super::non_row_checks::NonRowChecks;
-use super::rng::Rng;
+use super::non_row_checks::{NonRowChecks, prepare};
+use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, Str};
-use crate::plugins::node_affinity::{self, Named};
-use crate::plugins::{
-    Cause, Overlay, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict, filter, volumes,
-};
-use crate::profile::{CompiledProfile, Filter, Score};
-use std::collections::BTreeMap;
+use crate::plugins::{Cause, PluginContext, ResolvedPod, Stop, Tables, volumes};
+use crate::profile::CompiledProfile;
 use std::sync::Arc;
 
 /// How an attempt ends.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    /// Place the pod there.
     Place(Proposal),
     /// No node fits.
     NoFit(NoFit),
-    /// There is no node to look at.
+    /// The profile places on no node.
     NoNodes,
     /// The attempt failed: something that a plugin needs is wrong or missing; upstream's text.
     Failed(Str),
-    /// Extenders have a say first.
+    /// Extenders are to be asked first.
     Ask(Box<ExtenderFilterState>),
 }
 
@@ -36,12 +31,15 @@ pub struct Scheduler {
     pub(super) profile: Arc<CompiledProfile>,
     pub(super) classes: ClassCache,
     pub(super) tables: Tables,
+    /// The nodes that the profile places on, in scan order, at the two versions below.
     nodes: Vec<NodeId>,
     order_version: u64,
     labels_version: u64,
+    /// Where among the candidates the next scan starts.
     start: usize,
+    /// The nodes that fit, each with its total. Kept so that no attempt allocates.
     pub(super) feasible: Vec<(NodeId, i64)>,
-    pub(super) scratch: Scratch,
+    pub(super) scorer: Scorer,
     pub(super) rng: Rng,
 }
 
@@ -57,12 +55,11 @@ impl Scheduler {
             labels_version: u64::MAX,
             start: 0,
             feasible: Vec::new(),
-            scratch: Scratch::default(),
+            scorer: Scorer::default(),
             rng: Rng::seeded(seed),
         }
     }
 
-    /// The profile it decides by.
     pub fn profile(&self) -> &Arc<CompiledProfile> {
         &self.profile
     }
@@ -93,244 +90,162 @@ impl Scheduler {
 
     /// Decides for one pod against the ledger as it is. Does not change the ledger.
     pub fn decide(&mut self, ledger: &Ledger, pod: &Arc<Pod>) -> Decision {
-        self.search(ledger, pod, None)
+        let nominated = pod.nominated_node.as_ref();
+        let decision = self.search(ledger, pod, nominated, Messages::default());
+        decision.unwrap_or_else(|stop| Decision::stopped(pod, self.nodes.len(), stop))
     }
 
-    /// The same; `said` is what extenders said of the node that the pod is promised where they refused it just now.
-    pub(super) fn search(&mut self, ledger: &Ledger, pod: &Arc<Pod>, said: Option<Messages>) -> Decision {
+    /// Looks at all nodes after extenders refused the nominated one.
+    pub fn look_further(&mut self, ledger: &Ledger, state: ExtenderFilterState) -> Decision {
+        let ExtenderFilterState { pod, own, .. } = state;
+        let decision = self.search(ledger, &pod, None, own.messages);
+        decision.unwrap_or_else(|stop| Decision::stopped(&pod, self.nodes.len(), stop))
+    }
+
+    /// PreFilter, the nominated node, all nodes, and then extenders or scores: after `schedulePod` in
+    /// `pkg/scheduler/schedule_one.go`.
+    ///
+    /// `nominated` is taken without looking at another node if it fits. `messages` are what extenders have reported so far.
+    fn search(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        nominated: Option<&Str>,
+        messages: Messages,
+    ) -> Result<Decision, Stop> {
         let total = self.candidates(ledger).len();
         if total == 0 {
-            return Decision::NoNodes;
-        }
-        let named = self.named(ledger, pod);
-        if let Some(refusal) = conflict(pod, named.as_deref()) {
-            return refused(pod, total, &refusal);
+            return Ok(Decision::NoNodes);
         }
         let cx = PluginContext { profile: &self.profile, ledger };
-        let class = self.classes.get(&self.profile, ledger, &pod.shape);
-        let relations = match self.tables.pre_filter(cx, pod, &class.subject) {
-            Ok(relations) => relations,
-            Err(Stop::Refused(refusal)) => return refused(pod, total, &refusal),
-            Err(Stop::Failed(text)) => return Decision::Failed(text),
-        };
-        let special = NonRowChecks::new(ledger, pod, relations);
-        let looked_around = !special.relations.is_empty();
-        let asks = !self.profile.extenders.is_empty();
-        let found =
-            |tally, missing_claim, messages| Found { ledger, pod, nodes: total as u32, tally, missing_claim, messages };
-        if said.is_none()
-            && let Some(node) = nominated(cx, pod, class, &special)
-        {
-            let about =
-                || ExtenderFilterState::of_promised(cx.profile, found(Tally::new(), None, Messages::default()), node);
-            if let Some(inquiry) = asks.then(about).flatten() {
-                return Decision::Ask(inquiry);
-            }
-            return place(ledger, pod, node, looked_around, special.relations.volume_plan(cx, node));
+        let class = self.classes.get(cx, &pod.shape);
+        let checks = prepare(cx, &mut self.tables, pod, &class.resolved)?;
+
+        if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
+            let ask = ExtenderFilterState::about_nominated(cx, pod, total, node);
+            return Ok(ask.map_or_else(|| Placing::after(checks).on(cx, pod, node), Decision::Ask));
         }
-        let candidates = named.as_deref().unwrap_or(&self.nodes);
-        let mut tally = Tally::new();
-        let scan = Scan { cx, special: &special, candidates, start: self.start };
-        scan.run(class, &mut self.feasible, &mut tally);
-        if let Some(text) = special.relations.failure() {
-            return Decision::Failed(text);
+
+        let candidates = checks.named.as_deref().unwrap_or(&self.nodes);
+        let mut tally = find_feasible(&checks, &mut class.rows, candidates, self.start, &mut self.feasible);
+        if let Some(text) = checks.failure() {
+            return Err(Stop::Failed(text));
         }
         self.start = (self.start + self.feasible.len() + tally.refused() as usize) % total;
-        if named.is_some() && (asks || self.feasible.is_empty()) {
-            tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
-        }
+        tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
         if self.feasible.is_empty() {
-            let diagnosis = tally.diagnose(&pod.shape, total as u32, special.relations.missing_claim());
-            return Decision::NoFit(NoFit { diagnosis, rejectors: tally.rejectors(), refused: BTreeMap::new() });
+            return Ok(Decision::NoFit(tally.no_fit(&pod.shape, total as u32, checks.missing_claim())));
         }
-        if asks {
-            let messages = said.map(|said| said.about(&self.feasible)).unwrap_or_default();
-            let found = found(tally, special.relations.missing_claim(), messages);
-            let feasible = self.feasible.iter().map(|(node, _)| *node);
-            if let Some(inquiry) = ExtenderFilterState::begin(cx.profile, found, feasible) {
-                return Decision::Ask(inquiry);
+
+        if !cx.profile.extenders.is_empty() {
+            let missing_claim = checks.missing_claim();
+            let messages = messages.about(&self.feasible);
+            let own = OwnFilters { nodes: total as u32, tally, missing_claim, messages };
+            if let Some(ask) = ExtenderFilterState::begin(cx, pod, own, &self.feasible) {
+                return Ok(Decision::Ask(ask));
             }
         }
-        let claims_wait = special.relations.have_waiting_claims();
-        drop(special);
-        if self.feasible.len() > 1
-            && let Err(text) = self.scratch.add_scores(cx, &mut self.tables, class, &mut self.feasible)
-        {
-            return Decision::Failed(text);
-        }
-        let node = choose(&self.feasible, &mut self.rng);
-        let plan = if claims_wait { volumes::plan(cx, pod, node) } else { VolumePlan::default() };
-        place(ledger, pod, node, looked_around, plan)
+        let placing = Placing::after(checks);
+        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible)?;
+        Ok(placing.on(cx, pod, choose(&self.feasible, &mut self.rng)))
     }
 
-    /// Whether the pod still fits the node, by the whole filter chain of that row with counters brought up to date; and if
-    /// so, what is to be done for its claims there. For commit's re-check.
+    /// For commit's re-check: if the pod still fits the node, by the whole filter chain of that row with counters brought up
+    /// to date, what is to be done for its claims there.
     pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
         let cx = PluginContext { profile: &self.profile, ledger };
-        let subject = ResolvedPod::new(&self.profile, ledger, &pod.shape);
-        let relations = self.tables.pre_filter(cx, pod, &subject).ok()?;
-        let special = NonRowChecks::new(ledger, pod, relations);
-        judge_fresh(cx, &subject, &special, node).fits().then(|| special.relations.volume_plan(cx, node))
+        let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
+        let checks = prepare(cx, &mut self.tables, pod, &resolved).ok()?;
+        checks.judge_fresh(node).fits().then(|| checks.volume_plan(node))
     }
 
-    /// What an attempt for `pod` sees of the nodes; an error where PreFilter ends the attempt. With it comes the source of ties.
-    pub(crate) fn survey<'t>(
+    /// The nodes as an attempt for `pod` sees them, and the source of ties; an error where PreFilter ends the attempt.
+    pub(crate) fn node_scan<'t>(
         &'t mut self,
         ledger: &'t Ledger,
-        pod: &'t Arc<Pod>,
+        pod: &Pod,
     ) -> Result<(NodeScan<'t>, &'t mut Rng), Stop> {
         self.candidates(ledger);
-        let named = self.named(ledger, pod);
-        if let Some(refusal) = conflict(pod, named.as_deref()) {
-            return Err(Stop::Refused(refusal));
-        }
         let cx = PluginContext { profile: &self.profile, ledger };
-        let class = self.classes.again(&self.profile, ledger, &pod.shape);
-        let relations = self.tables.pre_filter(cx, pod, &class.subject)?;
-        let special = NonRowChecks::new(ledger, pod, relations);
-        Ok((NodeScan::new(cx, class, special, &self.nodes, named), &mut self.rng))
+        let Class { resolved, rows } = self.classes.again(cx, &pod.shape);
+        let checks = prepare(cx, &mut self.tables, pod, resolved)?;
+        Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng))
     }
+}
 
-    /// The candidates that PreFilter leaves, where it leaves only some.
-    fn named(&self, ledger: &Ledger, pod: &Pod) -> Option<Vec<NodeId>> {
-        if !self.profile.filters.has(Filter::NodeAffinity) {
-            return None;
+impl Decision {
+    /// The end of an attempt that PreFilter or a filter stopped, with so many `nodes` as candidates.
+    pub(super) fn stopped(pod: &Pod, nodes: usize, stop: Stop) -> Self {
+        match stop {
+            Stop::Refused(refusal) => Self::NoFit(NoFit::before_filter(&pod.shape, nodes as u32, &refusal)),
+            Stop::Failed(text) => Self::Failed(text),
         }
-        let Named::Only(names) = node_affinity::named(&pod.shape) else {
-            return None;
-        };
-        let selected = |node: &NodeId| self.profile.places_on(ledger.nodes().labels(*node));
-        Some(names.iter().filter_map(|name: &Str| ledger.nodes().find(name)).filter(selected).collect())
     }
 }
 
-pub(super) fn place(
-    ledger: &Ledger,
-    pod: &Arc<Pod>,
-    node: NodeId,
-    looked_around: bool,
-    volumes: VolumePlan,
-) -> Decision {
-    let epoch = ledger.nodes().epoch[node.index()];
-    Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen: ledger.version(), looked_around, volumes })
-}
-
-/// NodeAffinity's refusal of a pod whose terms name no node at all between them.
-fn conflict(pod: &Pod, named: Option<&[NodeId]>) -> Option<Refusal> {
-    let conflicts =
-        named.is_some_and(<[NodeId]>::is_empty) && node_affinity::named(&pod.shape) == Named::Only(Vec::new());
-    conflicts.then(|| Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT))
-}
-
-/// The answer where PreFilter refused the pod on all nodes.
-pub(super) fn refused(pod: &Pod, nodes: usize, refusal: &Refusal) -> Decision {
-    let diagnosis = refused_before_filter(&pod.shape, nodes as u32, &refusal.message);
-    Decision::NoFit(NoFit { diagnosis, rejectors: PluginSet::of(refusal.plugin), refused: BTreeMap::new() })
-}
-
-/// The node that the pod is promised, if it fits there: it is taken without looking at another (semantics §3.1).
-fn nominated(cx: PluginContext<'_>, pod: &Pod, class: &mut Class, special: &NonRowChecks<'_>) -> Option<NodeId> {
-    let node = cx.ledger.nodes().find(pod.nominated_node.as_ref()?)?;
-    let listed = cx.profile.places_on(cx.ledger.nodes().labels(node));
-    let own = class.verdict(cx.profile, cx.ledger, node);
-    (listed && special.judge(cx, &class.subject, node, || own).fits()).then_some(node)
-}
-
-/// Room for the scores of one attempt, kept so that none allocates.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    nodes: Vec<NodeId>,
-    scores: Vec<i64>,
-}
-
-impl Scratch {
-    /// Adds the normalised scores to the sums of the feasible nodes, of which there are several.
-    pub(super) fn add_scores(
-        &mut self,
-        cx: PluginContext<'_>,
-        tables: &mut Tables,
-        class: &Class,
-        feasible: &mut [(NodeId, i64)],
-    ) -> Result<(), Str> {
-        add_relative(feasible, class, relative_weights(cx.profile, cx.ledger, &class.subject));
-        self.add_relational(cx, tables, &class.subject, feasible)
+/// The nominated node, if it is one of the profile's and fits.
+fn try_nominated(checks: &NonRowChecks<'_>, rows: &mut CachedRows, name: &Str) -> Option<NodeId> {
+    let nodes = checks.cx.ledger.nodes();
+    let node = nodes.find(name)?;
+    if !checks.cx.profile.places_on(nodes.labels(node)) {
+        return None;
     }
-
-    /// Adds the scores that look beyond the row to the sums of the feasible nodes.
-    fn add_relational(
-        &mut self,
-        cx: PluginContext<'_>,
-        tables: &mut Tables,
-        subject: &ResolvedPod,
-        feasible: &mut [(NodeId, i64)],
-    ) -> Result<(), Str> {
-        self.nodes.clear();
-        self.nodes.extend(feasible.iter().map(|(node, _)| *node));
-        for (score, weight) in &cx.profile.scores {
-            if tables.score(*score, cx, subject, &self.nodes, &mut self.scores)? {
-                for ((_, sum), normalised) in feasible.iter_mut().zip(&self.scores) {
-                    *sum += weight * normalised;
-                }
-            }
-        }
-        Ok(())
-    }
+    let own = rows.verdict(checks.cx, checks.resolved, node);
+    checks.judge(node, || own).fits().then_some(node)
 }
 
-/// The verdict of one row computed from nothing, nominations and relations included.
-pub(super) fn judge_fresh(
-    cx: PluginContext<'_>,
-    subject: &ResolvedPod,
-    special: &NonRowChecks<'_>,
-    node: NodeId,
-) -> Verdict {
-    let own = || filter(cx.profile, subject, cx.ledger.nodes(), node, Overlay::none());
-    special.judge(cx, subject, node, own)
-}
-
-/// The weights of the normalised scores that can tell nodes apart for this pod.
-fn relative_weights(profile: &CompiledProfile, ledger: &Ledger, subject: &ResolvedPod) -> RelativeWeights {
-    let weight = |score, tells: bool| profile.weight(score).filter(|_| tells).unwrap_or(0);
-    RelativeWeights {
-        soft_taints: weight(Score::TaintToleration, ledger.nodes().has_soft_taints()),
-        preferred: weight(Score::NodeAffinity, subject.is_scored_by(profile, Score::NodeAffinity)),
-    }
-}
-
-/// One look over the candidates.
-struct Scan<'a> {
-    cx: PluginContext<'a>,
-    special: &'a NonRowChecks<'a>,
-    candidates: &'a [NodeId],
+/// Collects feasible nodes from `start` on, round and round, until there are enough; the refusals are counted.
+///
+/// As upstream with one worker: it goes on to the feasible node after the last that is wanted, so that the refused
+/// ones in between count as looked at (`findNodesThatPassFilters` in `pkg/scheduler/schedule_one.go`).
+fn find_feasible(
+    checks: &NonRowChecks<'_>,
+    rows: &mut CachedRows,
+    candidates: &[NodeId],
     start: usize,
+    feasible: &mut Vec<(NodeId, i64)>,
+) -> Tally {
+    let NonRowChecks { cx, resolved, .. } = *checks;
+    let mut tally = Tally::new();
+    feasible.clear();
+    let count = candidates.len();
+    let one_will_do = cx.profile.scores.is_empty() && !cx.profile.has_node_extenders();
+    let wanted = if one_will_do { 1 } else { cx.profile.sampling.feasible_to_find(count) };
+    // Most pods have nothing but rows to check: then the cached verdict stands.
+    let plain = checks.is_empty();
+    let start = if count == 0 { 0 } else { start % count };
+    for node in candidates[start..].iter().chain(&candidates[..start]) {
+        let mut verdict = rows.verdict(cx, resolved, *node);
+        if !plain {
+            verdict = checks.judge(*node, || verdict);
+        }
+        if !verdict.fits() {
+            tally.add(verdict);
+        } else if feasible.len() == wanted {
+            break;
+        } else {
+            feasible.push((*node, rows.fixed(*node)));
+        }
+    }
+    tally
 }
 
-impl Scan<'_> {
-    /// Collects feasible nodes from `start` on, round and round, until there are enough.
-    ///
-    /// As upstream with one worker: it goes on to the feasible node after the last that is wanted, so that the refused
-    /// ones in between count as looked at (`findNodesThatPassFilters` in `pkg/scheduler/schedule_one.go`).
-    fn run(&self, class: &mut Class, feasible: &mut Vec<(NodeId, i64)>, tally: &mut Tally) {
-        let cx = self.cx;
-        feasible.clear();
-        let count = self.candidates.len();
-        let one_will_do = cx.profile.scores.is_empty() && !cx.profile.has_node_extenders();
-        let wanted = if one_will_do { 1 } else { cx.profile.sampling.feasible_to_find(count) };
-        let plain = self.special.is_empty();
-        let start = if count == 0 { 0 } else { self.start % count };
-        let (first, second) = (&self.candidates[start..], &self.candidates[..start]);
-        for node in first.iter().chain(second) {
-            let mut verdict = class.verdict(cx.profile, cx.ledger, *node);
-            if !plain {
-                verdict = self.special.judge(cx, &class.subject, *node, || verdict);
-            }
-            if !verdict.fits() {
-                tally.add(verdict);
-            } else if feasible.len() == wanted {
-                return;
-            } else {
-                feasible.push((*node, class.fixed(*node)));
-            }
-        }
+/// What a proposal says beside the node.
+pub(super) struct Placing {
+    looked_around: bool,
+    claims_wait: bool,
+}
+
+impl Placing {
+    /// Ends the checks, which lend the tables that scores need.
+    pub(super) fn after(checks: NonRowChecks<'_>) -> Self {
+        Self { looked_around: checks.looks_around(), claims_wait: checks.have_waiting_claims() }
+    }
+
+    pub(super) fn on(self, cx: PluginContext<'_>, pod: &Arc<Pod>, node: NodeId) -> Decision {
+        let volumes = if self.claims_wait { volumes::plan(cx, pod, node) } else { VolumePlan::default() };
+        let epoch = cx.ledger.nodes().epoch[node.index()];
+        let seen = cx.ledger.version();
+        Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen, looked_around: self.looked_around, volumes })
     }
 }

@@ -1,4 +1,4 @@
-//! The cached way of deciding against the one from nothing, on random clusters that change under it.
+//! Cached decisions against those computed from nothing, on random clusters that change.
 
 use super::*;
 use crate::ledger::{Ledger, PodState};
@@ -201,7 +201,7 @@ impl Draw {
         drawn
     }
 
-    /// As an imported Policy would have it: some of the filters and scores of that time.
+    /// Adds some filters and scores of the Policy era, as an imported Policy would.
     fn make_legacy(&mut self, profile: &mut CompiledProfile) {
         profile.legacy.present_labels = vec!["disk".into()];
         profile.legacy.absent_labels = vec!["retiring".into()];
@@ -233,7 +233,7 @@ impl Draw {
         }
     }
 
-    /// A volume, a claim or a class comes, changes or goes.
+    /// Adds, changes or deletes a volume, a claim or a class.
     fn change_volumes(&mut self, ledger: &mut Ledger) {
         let (volume_name, claim_name) = (self.pick(&["v0", "v1", "v2"]), self.pick(&["c0", "c1", "c2"]));
         let class = self.pick(&["local", "made"]);
@@ -260,7 +260,7 @@ impl Draw {
         }
     }
 
-    /// One change of the cluster.
+    /// Makes one change of the cluster.
     pub(super) fn change(&mut self, ledger: &mut Ledger, serial: &mut u64) {
         match self.below(16) {
             13..=15 => self.change_volumes(ledger),
@@ -301,7 +301,7 @@ fn best(explained: &Explanation) -> (Vec<Str>, Option<String>) {
     let judgement = match explained {
         Explanation::Judged(judgement) => judgement,
         Explanation::Failed(_) => return (Vec::new(), None),
-        other => panic!("neither gated nor held: {other:?}"),
+        other => panic!("gated or held: {other:?}"),
     };
     let totals = judgement.nodes.iter().filter_map(|(name, answer)| match answer {
         NodeAnswer::Fits { total, .. } => Some((name.clone(), *total)),
@@ -333,14 +333,14 @@ fn compare(scheduler: &mut Scheduler, ledger: &Ledger, pending: &Arc<Pod>, conte
         }
         Decision::Failed(text) => assert_eq!(explained, Explanation::Failed(text), "{context}"),
         Decision::NoNodes => assert!(names.is_empty() && why.is_none(), "{context}"),
-        Decision::Ask(inquiry) => panic!("{context}: there is nobody to ask: {inquiry:?}"),
+        Decision::Ask(state) => panic!("{context}: there is no extender to ask: {state:?}"),
     }
 }
 
-/// 500 sequences of 200 changes: after each, pending pods get the answer that a fresh look gives, and the ledger's sums,
-/// indexes and columns are those computed from its objects.
+/// 500 sequences of 200 changes: after each, pending pods get the decision that `explain` computes from nothing, and the
+/// ledger's sums, indexes and columns are those computed from its objects.
 #[test]
-fn the_cached_answer_is_the_fresh_one() {
+fn cached_decisions_equal_fresh_ones() {
     for seed in 0..500 {
         let mut draw = Draw(Rng::seeded(seed));
         let mut ledger = Ledger::new();

@@ -5,16 +5,16 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The PodDisruptionBudgets that potential victims come under, met as an attempt goes on.
+/// The PodDisruptionBudgets of potential victims, looked up when an attempt meets the first such pod.
 ///
-/// A selector is matched once for all pods that look alike. After `filterPodsWithPDBViolation`.
+/// A selector is matched once for all pods of a match class. After `filterPodsWithPDBViolation`.
 pub(super) struct Budgets<'l> {
     ledger: &'l Ledger,
-    /// Victims of plans in force, deducted from what each budget has left; none where upstream's way is wanted.
+    /// Victims of plans in force, deducted from what each budget has left; none for upstream's way.
     deducted: &'l [Arc<PlacedPod>],
     accounts: Vec<Account<'l>>,
     by_namespace: FxHashMap<&'l str, Range<usize>>,
-    /// By the address of a match_class, which the ledger holds while this reads it.
+    /// By the address of a match class, which the ledger keeps alive while `'l` lasts.
     by_match_class: FxHashMap<*const MatchClass, SmallVec<[usize; 2]>>,
     /// Accounts with charges, each once.
     charged: Vec<usize>,
@@ -39,7 +39,7 @@ impl<'l> Budgets<'l> {
         })
     }
 
-    /// Counts an eviction against every budget of the pod; whether one is violated by it. A pod may be charged once.
+    /// Counts an eviction against every budget of the pod; true if it violates one. A pod may be charged once.
     pub(super) fn charge(&mut self, placed: &'l PlacedPod) -> bool {
         let mut violates = false;
         self.each(placed, |account, at, charged| {
@@ -52,7 +52,7 @@ impl<'l> Budgets<'l> {
         violates
     }
 
-    /// Whether every budget of the pod has something left, charges aside.
+    /// Whether every budget of the pod has something left, not counting charges.
     pub(super) fn permit(&mut self, placed: &'l PlacedPod) -> bool {
         let mut permitted = true;
         self.each(placed, |account, _, _| permitted &= account.left > 0);
@@ -67,7 +67,7 @@ impl<'l> Budgets<'l> {
     }
 
     fn each(&mut self, placed: &'l PlacedPod, mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>)) {
-        self.meet(placed);
+        self.look_up(placed);
         let Some(own) = self.by_match_class.get(&Arc::as_ptr(&placed.match_class)) else { return };
         for at in own {
             let account = &mut self.accounts[*at];
@@ -77,8 +77,8 @@ impl<'l> Budgets<'l> {
         }
     }
 
-    /// Looks up the budgets of pods like this one, unless that was done.
-    fn meet(&mut self, placed: &'l PlacedPod) {
+    /// Looks up the budgets of the pod's match class, unless that was done.
+    fn look_up(&mut self, placed: &'l PlacedPod) {
         let address = Arc::as_ptr(&placed.match_class);
         if self.by_match_class.contains_key(&address) {
             return;

@@ -15,7 +15,7 @@ pub(super) struct Eligibility<'a> {
 }
 
 impl Eligibility<'_> {
-    /// What the pod and the profile's minute say; an error is why not.
+    /// Whether the pod's policy and the profile's `maxVictimsPerMinute` allow a preemption; an error is why not.
     pub(super) fn of_pod(self, preemption: &Preemption) -> Result<(), String> {
         if !self.pod.preempts {
             return Err(format!("{PREFIX}not eligible due to preemptionPolicy=Never."));
@@ -26,28 +26,28 @@ impl Eligibility<'_> {
         Ok(())
     }
 
-    /// Whether the pod still waits for victims on the node that it is promised; an error says so.
+    /// An error if the pod still waits for victims on its nominated node.
     ///
-    /// Where that node can no longer be resolved by evictions the pod looks for another one at once.
-    pub(super) fn of_nomination(self, survey: &mut NodeScan<'_>) -> Result<(), String> {
+    /// Where evictions can no longer help on that node, the pod looks for another one at once.
+    pub(super) fn of_nomination(self, scan: &mut NodeScan<'_>) -> Result<(), String> {
         let nominated = self.pod.nominated_node.as_ref().and_then(|name| self.ledger.nodes().find(name));
         match nominated {
-            Some(node) if self.is_resolvable(survey, node) && self.waits_on(node) => {
+            Some(node) if self.is_resolvable(scan, node) && self.waits_on(node) => {
                 Err(format!("{PREFIX}not eligible due to a terminating pod on the nominated node."))
             }
             _ => Ok(()),
         }
     }
 
-    fn is_resolvable(self, survey: &mut NodeScan<'_>, node: NodeId) -> bool {
-        match (survey.verdict(node), (self.limits.refused)(node)) {
+    fn is_resolvable(self, scan: &mut NodeScan<'_>, node: NodeId) -> bool {
+        match (scan.verdict(node), (self.limits.refused)(node)) {
             (None, _) => false,
             (Some(verdict), None) => verdict.fits() || verdict.code() == Code::Unschedulable,
             (Some(_), Some(code)) => code == Code::Unschedulable,
         }
     }
 
-    /// Whether a pod of lower priority is on its way out there for a preemption, ordered by us or by another scheduler.
+    /// Whether a pod of lower priority is being evicted there for a preemption, by this process or by another scheduler.
     fn waits_on(self, node: NodeId) -> bool {
         let lower = |placed| is_lower(placed, self.pod.priority);
         let ordered = self.limits.evicting.iter().any(|placed| placed.node == node && lower(placed));

@@ -5,21 +5,20 @@ use crate::model::{Pod, PodKey, Str};
 use crate::profile::CompiledProfile;
 use std::sync::Arc;
 
-/// What preemption would do for a pod that fits nowhere, every potential node tried.
+/// What preemption would do for a pod that fits nowhere, with every potential node tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prospect {
     /// The node that would be chosen, of equals the first by name; `None` where it does not help.
     pub node: Option<Str>,
     /// Upstream's text where it does not help.
     pub message: Option<String>,
-    /// The nodes where it would, sorted by name.
+    /// The nodes where it would help, sorted by name.
     pub candidates: Vec<Victims>,
 }
 
-/// What it would take on one node.
+/// The victims that one node would take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victims {
-    /// The node.
     pub node: Str,
     /// The pods that would be evicted, sorted by namespace and name.
     pub victims: Vec<PodKey>,
@@ -34,7 +33,7 @@ pub fn explain(
     pod: &Arc<Pod>,
     limits: &Limits<'_>,
 ) -> Option<Prospect> {
-    // The seed is for the start, which is given here.
+    // The seed does not matter: `Search::Everywhere` draws no random start.
     let mut scheduler = Scheduler::new(profile.clone(), 0);
     if !profile.preemption.enabled || scheduler.candidates(ledger).is_empty() {
         return None;
@@ -55,6 +54,6 @@ pub fn explain(
         Victims { node: name(candidate.node).clone(), victims, violations: candidate.violations }
     });
     let tried: Vec<Victims> = tried.collect();
-    let node = super::pick::pick(candidates).map(|chosen| name(chosen.node).clone());
+    let node = super::candidate::pick(candidates).map(|chosen| name(chosen.node).clone());
     Some(Prospect { node, message: None, candidates: tried })
 }

@@ -12,7 +12,7 @@ use crate::profile::{CompiledProfile, Preemption};
 use crate::testing::{node, pod, shape_of};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one node's victims are judged by.
+/// The criteria by which one node's victims are compared.
 type Criterion<'c> = &'c dyn Fn(&(Vec<Str>, u32)) -> i64;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -45,7 +45,7 @@ impl World {
 /// Draws worlds; every choice comes from one seed.
 struct Draw {
     rng: Rng,
-    /// Whether pods look at each other.
+    /// Whether pods have affinity and spread constraints.
     relations: bool,
     serial: i64,
 }
@@ -157,8 +157,8 @@ impl Draw {
                 world.budgets.push(drawn);
             }
             2 | 3 if !world.pods.is_empty() => {
-                let gone = world.pods.remove(self.below(world.pods.len() as u64) as usize);
-                ledger.delete_pod(&gone.uid);
+                let deleted = world.pods.remove(self.below(world.pods.len() as u64) as usize);
+                ledger.delete_pod(&deleted.uid);
             }
             4 if !world.nodes.is_empty() => {
                 self.serial += 1;
@@ -281,7 +281,7 @@ impl Slow<'_> {
     }
 }
 
-/// What one run of comparisons came by.
+/// What one run of comparisons has covered.
 #[derive(Debug, Default)]
 struct Seen {
     asked: u32,
@@ -325,7 +325,7 @@ fn compare(scheduler: &mut Scheduler, world: &World, ledger: &Ledger, waiting: &
     let Outcome::Evict(plan) = scheduler.pick(ledger, waiting, found) else { panic!("{at}: nothing chosen") };
     let chosen = ledger.nodes().name(plan.node);
     assert!(slow.best(&want).contains(chosen), "{at}: {chosen} chosen of {want:?}");
-    assert!(scheduler.preemption_holds(ledger, &plan, &limits), "{at}: the plan does not hold");
+    assert!(scheduler.plan_still_valid(ledger, &plan, &limits), "{at}: the plan does not hold");
 }
 
 fn run(relations: bool, seeds: std::ops::Range<u64>) -> Seen {
@@ -344,7 +344,7 @@ fn run(relations: bool, seeds: std::ops::Range<u64>) -> Seen {
             if step < 10 || !draw.one_in(3) {
                 continue;
             }
-            // The same pod more than once, so that the cache is asked too.
+            // The same pod more than once, so that the cache is used too.
             let waiting = Pod { priority: 1 + (step % 4), ..pod("waits", draw.shape()) };
             let waiting = pending(&mut ledger, waiting);
             let at = format!("relations {relations}, seed {seed}, step {step}");
@@ -359,14 +359,14 @@ fn run(relations: bool, seeds: std::ops::Range<u64>) -> Seen {
 }
 
 #[test]
-fn victims_are_those_of_the_slow_way() {
+fn victims_are_those_of_the_slow_search() {
     let seen = run(false, 0..300);
     assert!(seen.asked > 1000 && seen.candidates > 1000 && seen.violations > 100, "{seen:?}");
     assert!(seen.spared > 300 && seen.helpless > 100 && seen.victims > seen.candidates, "{seen:?}");
 }
 
 #[test]
-fn victims_are_those_of_the_slow_way_where_pods_look_at_each_other() {
+fn victims_are_those_of_the_slow_search_with_pod_affinity_and_spread() {
     let seen = run(true, 0..300);
     assert!(seen.asked > 1000 && seen.candidates > 1000 && seen.spared > 300 && seen.helpless > 100, "{seen:?}");
 }

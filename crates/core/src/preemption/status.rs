@@ -17,15 +17,14 @@ const TOO_MANY_FOR_MINUTE: &str = "Preemption takes more victims than maxVictims
 pub(super) enum Status {
     /// No pod may be a victim.
     NoVictims,
-    /// It does not fit even without all that may be victims.
+    /// The pod does not fit even without all pods that may be victims.
     Refused(Verdict),
-    /// It would fit, or might, if budgets were violated.
+    /// The pod would fit, or might, if budgets were violated.
     Budgets,
-    /// It takes too many.
     TooMany(TooMany),
-    /// It fits without any victim.
+    /// The pod fits without any victim.
     NeedsNone,
-    /// It was not looked at any closer: it could only be one more candidate of a kind of which there are enough.
+    /// Not tried: the node could only be another candidate of a kind of which there are enough.
     Passed,
 }
 
@@ -54,7 +53,7 @@ impl Statuses {
         }
     }
 
-    /// Upstream's FitError over all `total` nodes: those not tried are not helped.
+    /// Upstream's FitError over all `total` nodes; for those not tried, preemption is not helpful.
     pub(super) fn text(&self, total: usize, shape: &Arc<PodShape>, missing: Option<Str>) -> String {
         let own = [
             (NO_VICTIMS, self.no_victims),

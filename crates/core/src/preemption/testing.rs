@@ -1,4 +1,4 @@
-//! Small clusters for the tests of preemption, and what is said of them in one line.
+//! Small clusters for the tests of preemption, and the outcome in one line.
 
 use super::{Limits, Outcome, Search};
 use crate::cycle::Scheduler;
@@ -64,9 +64,9 @@ pub(super) fn everywhere<'a>() -> Limits<'a> {
     Limits { search: Search::Everywhere, ..Limits::at(NOW) }
 }
 
-/// Every candidate with its victims and violations, and the choice; or the text, after `keeps` or `fails` where the pod's
-/// nomination does not end.
-pub(super) fn said(ledger: &mut Ledger, preemption: &Preemption, limits: &Limits<'_>, waiting: Pod) -> String {
+/// Every candidate with its victims and violations, and the choice; or the text, after `keeps` or `fails` where the pod
+/// keeps its nomination.
+pub(super) fn outcome(ledger: &mut Ledger, preemption: &Preemption, limits: &Limits<'_>, waiting: Pod) -> String {
     let waiting = pending(ledger, waiting);
     let mut scheduler = Scheduler::new(profile(preemption.clone()), 7);
     let candidates = match scheduler.preemption_candidates(ledger, &waiting, limits) {
@@ -83,12 +83,12 @@ pub(super) fn said(ledger: &mut Ledger, preemption: &Preemption, limits: &Limits
     };
     let all: Vec<String> = candidates.iter().map(one).collect();
     let Outcome::Evict(plan) = scheduler.pick(ledger, &waiting, candidates) else { panic!("a candidate is chosen") };
-    let holds = scheduler.preemption_holds(ledger, &plan, limits);
-    assert!(holds, "a plan holds as long as nothing changes");
+    let valid = scheduler.plan_still_valid(ledger, &plan, limits);
+    assert!(valid, "a plan stays valid as long as nothing changes");
     format!("{}; best {}", all.join(", "), ledger.nodes().name(plan.node))
 }
 
-/// The same as upstream would have it.
+/// As [`outcome`] with upstream's defaults.
 pub(super) fn upstream(ledger: &mut Ledger, waiting: Pod) -> String {
-    said(ledger, &Preemption::default(), &everywhere(), waiting)
+    outcome(ledger, &Preemption::default(), &everywhere(), waiting)
 }

@@ -1,6 +1,6 @@
 //! Step by step as in upstream: who may preempt, where, whom it takes, and which node is chosen.
 
-use super::testing::{NOW, budget, everywhere, nodes, on, pending, profile, said, upstream, waits};
+use super::testing::{NOW, budget, everywhere, nodes, on, outcome, pending, profile, upstream, waits};
 use super::*;
 use crate::model::{LabelSelector, PodDisruptionBudget, PodShape, TaintEffect, Toleration};
 use crate::plugins::Code;
@@ -22,10 +22,10 @@ fn cluster(pods: &[Pod]) -> Ledger {
 }
 
 #[test]
-fn victims_are_as_few_and_as_unimportant_as_the_order_of_reprieve_makes_them() {
+fn reprieve_leaves_few_and_unimportant_victims() {
     for (what, pods, wants, want) in [
         (
-            "the lower priority goes",
+            "the pod of lower priority is the victim",
             vec![on("a", "x", 5, 2000, 1), on("b", "y", 4, 2000, 1)],
             1000,
             "a [x] 0, b [y] 0; best b",
@@ -67,7 +67,7 @@ fn victims_are_as_few_and_as_unimportant_as_the_order_of_reprieve_makes_them() {
 }
 
 #[test]
-fn a_pod_of_equal_priority_or_of_its_kubelet_is_no_victim() {
+fn a_pod_of_equal_priority_and_a_static_pod_are_no_victims() {
     let text = format!("preemption: 0/1 nodes are available: 1 {NO_VICTIMS}.");
     assert_eq!(upstream(&mut cluster(&[on("a", "x", 100, 2000, 1)]), waits(1000)), text);
     let of_kubelet = Pod { is_static: true, ..on("a", "x", 1, 2000, 1) };
@@ -76,8 +76,8 @@ fn a_pod_of_equal_priority_or_of_its_kubelet_is_no_victim() {
 
 #[test]
 fn terminating_pods_are_victims_like_others() {
-    let going = Pod { deleting: true, ..on("a", "x", 1, 2000, 1) };
-    assert_eq!(upstream(&mut cluster(&[going]), waits(1000)), "a [x] 0; best a");
+    let terminating = Pod { deleting: true, ..on("a", "x", 1, 2000, 1) };
+    assert_eq!(upstream(&mut cluster(&[terminating]), waits(1000)), "a [x] 0; best a");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn the_text_counts_each_node_once() {
 }
 
 #[test]
-fn nodes_that_other_filters_close_are_left_alone() {
+fn nodes_that_evictions_cannot_open_are_no_candidates() {
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), on("b", "y", 1, 2000, 1)]);
     let taint = crate::model::Taint { key: "k".into(), value: "".into(), effect: TaintEffect::NoSchedule };
     let mut tainted = node("a", 2000, 8 << 30, 10);
@@ -115,7 +115,7 @@ fn nodes_that_other_filters_close_are_left_alone() {
 }
 
 #[test]
-fn budgets_are_kept_where_there_is_a_choice() {
+fn budgets_are_respected_where_there_is_a_choice() {
     let both = [on("a", "l", 1, 1000, 1), on("a", "m", 2, 1000, 1)];
     let mut ledger = cluster(&both);
     ledger.apply_budget(budget("l", 0));
@@ -133,13 +133,13 @@ fn budgets_are_kept_where_there_is_a_choice() {
 
 #[test]
 fn a_budget_is_spent_on_the_most_important_pods_and_by_node() {
-    // One may go: upstream takes it that this is the most important one, and saves the other two first.
+    // One eviction is allowed: upstream spends it on the most important pod, and spares the other two first.
     let three = |node| [on(node, "l1", 1, 600, 1), on(node, "l2", 2, 600, 1), on(node, "l3", 3, 600, 1)];
     let mut ledger = cluster(&three("a"));
     ledger.apply_budget(budget("l", 1));
     assert_eq!(upstream(&mut ledger, waits(500)), "a [l3] 0; best a");
     assert_eq!(upstream(&mut ledger, Pod { uid: "w2".into(), ..waits(1000) }), "a [l3 l1] 1; best a");
-    // On each node it begins anew.
+    // Each node starts with the whole budget.
     let there = three("b").map(|pod| Pod { uid: format!("{}b", pod.uid).into(), key: of_b(&pod), ..pod });
     ledger.apply_node(&node("b", 2000, 8 << 30, 10));
     for pod in there {
@@ -160,9 +160,9 @@ fn a_pod_under_two_budgets_is_charged_to_both() {
     assert_eq!(upstream(&mut ledger, waits(2000)), "a [l1 l2] 1; best a");
 }
 
-/// Each criterion decides where those before it do not.
+/// Each criterion decides where the ones before it are equal.
 #[test]
-fn the_choice_goes_by_six_criteria() {
+fn candidates_are_compared_by_six_criteria_in_turn() {
     const LOWEST: i32 = i32::MIN;
     let two = |node, one: (i32, i64), other: (i32, i64)| {
         let name = |i| format!("{node}{i}");
@@ -182,84 +182,88 @@ fn the_choice_goes_by_six_criteria() {
     ] {
         let mut ledger = cluster(&[a, b].concat());
         ledger.apply_budget(budget("l", 0));
-        let said = upstream(&mut ledger, waits(2000));
-        assert!(said.ends_with(&format!("best {best}")), "{what}: {said}");
+        let text = upstream(&mut ledger, waits(2000));
+        assert!(text.ends_with(&format!("best {best}")), "{what}: {text}");
     }
 }
 
 #[test]
-fn who_may_not_preempt_says_so() {
+fn a_pod_that_may_not_preempt_gets_the_reason() {
     let full = || cluster(&[on("a", "x", 1, 2000, 1)]);
     let never = Pod { preempts: false, ..waits(1000) };
     assert_eq!(upstream(&mut full(), never), "keeps: preemption: not eligible due to preemptionPolicy=Never.");
     let off = Preemption { enabled: false, ..Preemption::default() };
-    assert_eq!(said(&mut full(), &off, &everywhere(), waits(1000)), "", "as without the plugin, the nomination ends");
+    assert_eq!(
+        outcome(&mut full(), &off, &everywhere(), waits(1000)),
+        "",
+        "as without the plugin, the nomination ends"
+    );
 }
 
 #[test]
-fn who_waits_for_victims_does_not_preempt_again() {
+fn a_pod_that_waits_for_victims_does_not_preempt_again() {
     let waiting = "keeps: preemption: not eligible due to a terminating pod on the nominated node.";
-    let promised = |node: &str| Pod { nominated_node: Some(node.into()), ..waits(1000) };
-    let going = |node, priority| Pod { deleting: true, preempted: true, ..on(node, "x", priority, 2000, 1) };
+    let nominated = |node: &str| Pod { nominated_node: Some(node.into()), ..waits(1000) };
+    let terminating = |node, priority| Pod { deleting: true, preempted: true, ..on(node, "x", priority, 2000, 1) };
     let beside = || on("b", "y", 2, 2000, 1);
-    assert_eq!(upstream(&mut cluster(&[going("a", 1), beside()]), promised("a")), waiting);
+    assert_eq!(upstream(&mut cluster(&[terminating("a", 1), beside()]), nominated("a")), waiting);
     let again = "a [x] 0, b [y] 0; best a";
     for (what, x) in [
-        ("for another reason", Pod { preempted: false, ..going("a", 1) }),
-        ("not yet", Pod { deleting: false, ..going("a", 1) }),
+        ("for another reason", Pod { preempted: false, ..terminating("a", 1) }),
+        ("not yet", Pod { deleting: false, ..terminating("a", 1) }),
     ] {
-        assert_eq!(upstream(&mut cluster(&[x, beside()]), promised("a")), again, "{what}");
+        assert_eq!(upstream(&mut cluster(&[x, beside()]), nominated("a")), again, "{what}");
     }
-    let higher = upstream(&mut cluster(&[going("a", 100), beside()]), promised("a"));
-    assert_eq!(higher, "b [y] 0; best b", "a pod of as high a priority goes for someone else");
-    let gone = upstream(&mut cluster(&[going("a", 1), beside()]), promised("gone"));
-    assert_eq!(gone, again, "the node is not there");
-    let mut closed = cluster(&[going("a", 1), beside()]);
+    let higher = upstream(&mut cluster(&[terminating("a", 100), beside()]), nominated("a"));
+    assert_eq!(higher, "b [y] 0; best b", "the terminating pod is of the same priority, so not evicted for this pod");
+    let deleted = upstream(&mut cluster(&[terminating("a", 1), beside()]), nominated("gone"));
+    assert_eq!(deleted, again, "the nominated node does not exist");
+    let mut closed = cluster(&[terminating("a", 1), beside()]);
     let mut cordoned = node("a", 2000, 8 << 30, 10);
     cordoned.unschedulable = true;
     closed.apply_node(&cordoned);
-    assert_eq!(upstream(&mut closed, promised("a")), "b [y] 0; best b", "no eviction would open that node");
-    // A plan in force counts before its victims are seen going.
+    assert_eq!(upstream(&mut closed, nominated("a")), "b [y] 0; best b", "no eviction would open that node");
+    // A plan in force counts before its victims are seen terminating.
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), beside()]);
     let evicting: Vec<_> = ledger.nodes().find("a").map(|a| ledger.pods_on(a).to_vec()).unwrap_or_default();
     let limits = Limits { evicting: &evicting, ..everywhere() };
-    assert_eq!(said(&mut ledger, &Preemption::default(), &limits, promised("a")), waiting);
+    assert_eq!(outcome(&mut ledger, &Preemption::default(), &limits, nominated("a")), waiting);
 }
 
 #[test]
-fn pods_that_are_promised_the_node_keep_their_room() {
+fn pods_nominated_to_the_node_keep_their_place() {
     let mut ledger = cluster(&[on("a", "x", 1, 1000, 1), on("a", "y", 2, 1000, 1)]);
-    let promise = |name: &str, priority| Pod {
+    let nominated_pod = |name: &str, priority| Pod {
         priority,
         nominated_node: Some("a".into()),
         ..crate::testing::pod(name, shape_of(1000, 0))
     };
-    ledger.apply_pod(promise("lesser", 99));
+    ledger.apply_pod(nominated_pod("lower", 99));
     assert_eq!(upstream(&mut ledger, waits(1000)), "a [x] 0; best a", "one of lower priority loses it");
-    ledger.apply_pod(promise("equal", 100));
+    ledger.apply_pod(nominated_pod("equal", 100));
     assert_eq!(upstream(&mut ledger, waits(1000)), "a [y x] 0; best a");
-    ledger.apply_pod(promise("higher", 200));
+    ledger.apply_pod(nominated_pod("higher", 200));
     let text = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
     assert_eq!(upstream(&mut ledger, waits(1000)), text);
 }
 
 #[test]
-fn the_search_ends_when_it_has_enough() {
+fn the_search_ends_with_enough_candidates() {
     let names = ["a", "b", "c", "d"];
     let pods: Vec<Pod> =
         names.iter().zip(["x", "l", "m", "n"]).map(|(node, name)| on(node, name, 5, 2000, 1)).collect();
     let few = Preemption { candidates_percentage: 10, candidates_absolute: 1, ..Preemption::default() };
     let from = |start| Limits { search: Search::From(start), ..Limits::at(NOW) };
     let mut ledger = cluster(&pods);
-    assert_eq!(said(&mut ledger, &few, &from(5), waits(1000)), "b [l] 0; best b");
-    // One that violates a budget is not enough: it goes on, around the end, and puts the better one first.
+    assert_eq!(outcome(&mut ledger, &few, &from(5), waits(1000)), "b [l] 0; best b");
+    // A candidate that violates a budget is not enough: the search goes on, around the end, and puts the better one first.
     ledger.apply_budget(budget("m", 0));
     ledger.apply_budget(budget("n", 0));
-    assert_eq!(said(&mut ledger, &few, &from(2), waits(1000)), "a [x] 0, c [m] 1; best a");
+    assert_eq!(outcome(&mut ledger, &few, &from(2), waits(1000)), "a [x] 0, c [m] 1; best a");
     let three = Preemption { candidates_absolute: 3, ..few.clone() };
-    assert_eq!(said(&mut ledger, &three, &from(2), waits(1000)), "a [x] 0, c [m] 1, d [n] 1; best a");
+    assert_eq!(outcome(&mut ledger, &three, &from(2), waits(1000)), "a [x] 0, c [m] 1, d [n] 1; best a");
     let none = Preemption { candidates_absolute: 0, ..few };
-    assert_eq!(said(&mut ledger, &none, &from(1), waits(1000)), "b [l] 0; best b", "at least one is looked for");
+    assert_eq!(outcome(&mut ledger, &none, &from(1), waits(1000)), "b [l] 0; best b", "at least one is looked for");
     let mut starts = std::collections::BTreeSet::new();
     let mut scheduler = Scheduler::new(profile(none), 1);
     let waiting = pending(&mut ledger, waits(1000));
@@ -267,11 +271,11 @@ fn the_search_ends_when_it_has_enough() {
         let found = scheduler.preemption_candidates(&ledger, &waiting, &Limits::at(NOW)).expect("there are candidates");
         starts.insert(found[0].node);
     }
-    assert_eq!(starts.len(), 2, "from a random one: b, or a from wherever budgets are violated");
+    assert_eq!(starts.len(), 2, "the start is random: b, or a");
 }
 
 #[test]
-fn what_extenders_refused_counts_as_they_said() {
+fn refusals_of_extenders_count_with_their_code() {
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), on("b", "y", 1, 2000, 1)]);
     ledger.apply_node(&node("c", 2000, 8 << 30, 10));
     ledger.apply_pod(on("c", "z", 1, 100, 1));
@@ -285,13 +289,13 @@ fn what_extenders_refused_counts_as_they_said() {
     let limits = Limits { refused: &refused, ..everywhere() };
     let default = Preemption::default();
     assert_eq!(
-        said(&mut ledger, &default, &limits, waits(1000)),
+        outcome(&mut ledger, &default, &limits, waits(1000)),
         "b [y] 0; best b",
         "c fits as it is, for the filters"
     );
     ledger.delete_node("b");
     let text = "fails: preemption: expected at least one victim pod on node \"c\"";
-    assert_eq!(said(&mut ledger, &default, &limits, waits(1000)), text);
+    assert_eq!(outcome(&mut ledger, &default, &limits, waits(1000)), text);
 }
 
 #[test]
@@ -305,30 +309,31 @@ fn where_pre_filter_refuses_no_eviction_helps() {
 }
 
 #[test]
-fn a_plan_holds_as_long_as_its_victims_make_room() {
+fn a_plan_is_valid_as_long_as_its_victims_free_enough() {
     let mut ledger = cluster(&[on("a", "x", 1, 1500, 1), on("a", "y", 200, 500, 1)]);
     let waiting = pending(&mut ledger, waits(1500));
     let limits = everywhere();
     let mut scheduler = Scheduler::new(profile(Preemption::default()), 1);
     let Outcome::Evict(plan) = scheduler.preempt(&ledger, &waiting, &limits) else { panic!("a plan") };
     assert_eq!(ledger.nodes().name(plan.node).to_string(), "a");
-    let holds = |scheduler: &mut Scheduler, ledger: &Ledger| scheduler.preemption_holds(ledger, &plan, &limits);
-    assert!(holds(&mut scheduler, &ledger));
+    let is_valid = |scheduler: &mut Scheduler, ledger: &Ledger| scheduler.plan_still_valid(ledger, &plan, &limits);
+    assert!(is_valid(&mut scheduler, &ledger));
     ledger.apply_pod(Pod { deleting: true, ..on("a", "x", 1, 1500, 1) });
-    assert!(holds(&mut scheduler, &ledger), "one that goes by itself is still there");
+    assert!(is_valid(&mut scheduler, &ledger), "a victim that terminates is still there");
     ledger.apply_pod(on("a", "z", 300, 100, 1));
-    assert!(!holds(&mut scheduler, &ledger), "someone else took of the room");
+    assert!(!is_valid(&mut scheduler, &ledger), "another pod took resources");
     ledger.delete_pod("z");
-    assert!(holds(&mut scheduler, &ledger));
-    let promise = Pod { nominated_node: Some("a".into()), priority: 100, ..crate::testing::pod("p", shape_of(100, 0)) };
-    ledger.apply_pod(promise);
-    assert!(!holds(&mut scheduler, &ledger), "it is promised to someone else");
+    assert!(is_valid(&mut scheduler, &ledger));
+    let nominated_pod =
+        Pod { nominated_node: Some("a".into()), priority: 100, ..crate::testing::pod("p", shape_of(100, 0)) };
+    ledger.apply_pod(nominated_pod);
+    assert!(!is_valid(&mut scheduler, &ledger), "the node is nominated for another pod");
     ledger.delete_pod("p");
     ledger.delete_pod("x");
-    assert!(!holds(&mut scheduler, &ledger), "the victim is gone: decide anew");
+    assert!(!is_valid(&mut scheduler, &ledger), "the victim is deleted: decide anew");
     ledger.apply_pod(on("a", "x", 1, 1500, 1));
-    assert!(holds(&mut scheduler, &ledger));
+    assert!(is_valid(&mut scheduler, &ledger));
     ledger.delete_node("a");
     ledger.apply_node(&node("a", 2000, 8 << 30, 10));
-    assert!(!holds(&mut scheduler, &ledger), "another node of that name");
+    assert!(!is_valid(&mut scheduler, &ledger), "another node of that name");
 }

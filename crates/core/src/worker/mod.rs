@@ -20,7 +20,8 @@ mod extend_tests;
 #[cfg(test)]
 mod extend_victims_tests;
 mod follow;
-mod hold;
+#[cfg(test)]
+mod hold_tests;
 mod outcome;
 mod preemption;
 #[cfg(test)]
@@ -42,10 +43,9 @@ mod volumes;
 #[cfg(test)]
 mod wake_tests;
 
-pub use hold::hold_reason;
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
-use crate::cycle::Scheduler;
+use crate::cycle::{Scheduler, hold_reason};
 use crate::io::{AttemptId, Effect, Input};
 use crate::ledger::{Ledger, LedgerAccess};
 use crate::limits::{DECISIONS_PER_STEP, UNSCHEDULABLE_SWEEP};

@@ -19,7 +19,7 @@ use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode,
 use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, PlacedPod};
 use crate::limits::{STORM_PAUSE, STORM_PREEMPTIONS, VICTIMS_WINDOW};
 use crate::model::{Pod, PodKey, PodShape, Str, Time};
-use crate::preemption::{ExtenderPreemptState, Limits, Outcome, Plan, next_of_age};
+use crate::preemption::{ExtenderPreemptState, Limits, Outcome, Plan, next_past_min_runtime};
 use crate::profile::Preemption;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -218,7 +218,7 @@ impl Worker {
         }
         let now_unix_us = self.unix_us_at(now);
         let of_age = (!min_runtime.is_zero())
-            .then(|| ledger.read(|ledger| next_of_age(ledger, pod.priority, min_runtime, now_unix_us)));
+            .then(|| ledger.read(|ledger| next_past_min_runtime(ledger, pod.priority, min_runtime, now_unix_us)));
         let times = [more_at, of_age.flatten().map(|left| now + left)];
         self.rounds.again.extend(times.into_iter().flatten().map(|at| (at, pod.uid.clone())));
     }
@@ -250,7 +250,7 @@ impl Worker {
                 let evicting = ledger.evicting();
                 let by_extender = |node: NodeId| no_fit.refused.get(&node).copied();
                 let limits = Limits { refused: &by_extender, ..limits(ledger, now_unix_us, left, &evicting) };
-                scheduler.preemption_holds(ledger, &plan, &limits)
+                scheduler.plan_still_valid(ledger, &plan, &limits)
             };
             let evicting = ledger.commit_eviction(&proposal, holds);
             evicting.map(|evicting| (evicting, before))

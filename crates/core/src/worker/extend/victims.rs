@@ -58,7 +58,7 @@ impl Consulted {
             // The victims were found before extenders were asked, and who was named by one was not tried at all.
             plan.seen = refused.version;
             let changed = ledger.nodes().version[plan.node.index()] > plan.seen;
-            if changed || !scheduler.preemption_holds(ledger, plan, limits) {
+            if changed || !scheduler.plan_still_valid(ledger, plan, limits) {
                 return Err(Conflict::NoLongerFits);
             }
         }

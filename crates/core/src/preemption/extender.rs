@@ -1,24 +1,24 @@
 //! Extenders that change victims: asked one after another, each about what the one before left.
 //!
-//! After `callExtenders` in `pkg/scheduler/framework/preemption` and `ProcessPreemption` in `pkg/scheduler/extender.go`
-//! (semantics §4.5). Two things are never so: nobody is evicted that the profile protects, whoever names it; and of equal
-//! candidates the first is chosen in the order in which they were found, not in that of a map.
+//! After `callExtenders` in `pkg/scheduler/framework/preemption` and `ProcessPreemption` in `pkg/scheduler/extender.go`.
+//! Two departures: no extender can have a pod evicted that the profile protects; and of equal candidates the first is
+//! chosen in the order in which they were found, not in that of a map.
 
 use super::rules::{Rules, is_lower};
 use super::{Candidate, Limits, PREFIX};
-use crate::io::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
+use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
 use crate::ledger::{Ledger, NodeId, PlacedPod};
 use crate::model::{Pod, Str};
 use crate::profile::{CompiledProfile, Extender, OnFailure};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// A preemption that waits for extenders. Holds no lock, and nothing of the ledger but the victims.
+/// A preemption that waits for extenders. Borrows nothing of the ledger, and keeps only the victims.
 #[derive(Debug, Clone)]
 pub struct ExtenderPreemptState {
     pod: Arc<Pod>,
     choices: Vec<Choice>,
-    /// Which of the profile's extenders is asked.
+    /// The index of the extender that is asked.
     at: usize,
 }
 
@@ -34,14 +34,14 @@ struct Choice {
 pub enum Reply {
     /// Another extender is to be asked.
     Ask,
-    /// All is said: [`ExtenderPreemptState::candidates`].
+    /// Every extender has answered: [`ExtenderPreemptState::candidates`].
     Done,
     /// The preemption failed; the text follows the diagnosis of the attempt.
     Failed(Str),
 }
 
 impl ExtenderPreemptState {
-    /// What is to be asked about the candidates, if an extender has a say in them; otherwise they come back.
+    /// The state in which extenders are asked about the candidates; gives the candidates back if none concerns the pod.
     pub fn begin(
         profile: &CompiledProfile,
         ledger: &Ledger,
@@ -87,7 +87,7 @@ impl ExtenderPreemptState {
         }
     }
 
-    /// The candidates that are left, as far as their nodes are still there.
+    /// The candidates that are left, without those whose node was deleted meanwhile.
     pub fn candidates(self, ledger: &Ledger) -> Vec<Candidate> {
         let is_there = |choice: &Choice| {
             let node = choice.candidate.node;
@@ -96,7 +96,7 @@ impl ExtenderPreemptState {
         self.choices.into_iter().filter(is_there).map(|choice| choice.candidate).collect()
     }
 
-    /// What the reply makes of the candidates: those asked about first, in their order.
+    /// The candidates that the reply leaves: those of the question first, in its order.
     fn choices_of(
         &self,
         asked: &Extender,
@@ -176,12 +176,13 @@ impl ExtenderPreemptState {
 impl Choice {
     fn of(ledger: &Ledger, candidate: Candidate) -> Self {
         let nodes = ledger.nodes();
-        let (name, epoch) = (nodes.name(candidate.node).clone(), nodes.epoch[candidate.node.index()]);
+        let name = nodes.name(candidate.node).clone();
+        let epoch = nodes.epoch[candidate.node.index()];
         Self { name, epoch, candidate }
     }
 }
 
-/// The node of victims that were all found on one; there is at least one.
+/// The node of the victims: they were all found on one, and there is at least one.
 fn placed_on(victims: &[Arc<PlacedPod>]) -> NodeId {
     victims[0].node
 }
@@ -190,12 +191,8 @@ fn sort_by_importance(victims: &mut [Arc<PlacedPod>]) {
     victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us.unwrap_or(i64::MAX)));
 }
 
-/// The first extender from place `from` on that changes victims for `pod`.
+/// The first extender from index `from` on that changes victims for `pod`.
 fn next(profile: &CompiledProfile, pod: &Pod, from: usize) -> Option<usize> {
     let mut extenders = profile.extenders.iter().enumerate().skip(from);
     extenders.find(|(_, extender)| extender.preempt.is_some() && extender.is_interested(pod)).map(|(at, _)| at)
 }
-
-#[cfg(test)]
-#[path = "extend_tests.rs"]
-mod tests;

@@ -3,10 +3,10 @@
 use super::*;
 use crate::cycle::tests::Draw;
 use crate::cycle::{Decision, Rng, Scheduler};
-use crate::ledger::PodState;
+use crate::ledger::{Ledger, PodState};
 use crate::testing::{extender, node, pod, shape};
 
-/// Keeps every node and says nothing of scores.
+/// Keeps every node and gives no scores.
 fn all(question: &ExtenderQuestion) -> ExtenderReply {
     match question {
         ExtenderQuestion::Filter { nodes } => {
@@ -16,7 +16,7 @@ fn all(question: &ExtenderQuestion) -> ExtenderReply {
     }
 }
 
-/// Decides with every question answered by `reply` at once; says how many there were.
+/// Decides with every question answered by `reply` at once; gives the number of questions.
 fn decide(
     scheduler: &mut Scheduler,
     ledger: &Ledger,
@@ -26,17 +26,17 @@ fn decide(
     let profile = scheduler.profile().clone();
     let mut decision = Some(scheduler.decide(ledger, pending));
     let mut asked = 0;
-    while let Some(Decision::Ask(mut inquiry)) = decision {
+    while let Some(Decision::Ask(mut state)) = decision {
         let mut turn = Turn::Wait;
-        for (extender, question) in inquiry.questions() {
+        for (extender, question) in state.questions() {
             asked += 1;
-            turn = inquiry.answer(&profile, extender, Ok(reply(&question)));
+            turn = state.answer(&profile, extender, Ok(reply(&question)));
         }
         decision = match turn {
             Turn::Wait => panic!("everyone answered"),
-            Turn::Ask => Some(Decision::Ask(inquiry)),
-            Turn::LookFurther => Some(scheduler.look_further(ledger, *inquiry)),
-            Turn::Settle => scheduler.settle(ledger, &inquiry),
+            Turn::Ask => Some(Decision::Ask(state)),
+            Turn::LookFurther => Some(scheduler.look_further(ledger, *state)),
+            Turn::Settle => scheduler.settle(ledger, &state),
             Turn::NoFit(no_fit) => Some(Decision::NoFit(no_fit)),
             Turn::Failed(text) => Some(Decision::Failed(text)),
         };
@@ -44,7 +44,7 @@ fn decide(
     (decision, asked)
 }
 
-/// What of a decision is to be the same.
+/// The parts of a decision that must be the same.
 fn essence(ledger: &Ledger, decision: &Decision) -> String {
     match decision {
         Decision::Place(proposal) => {
@@ -112,7 +112,7 @@ fn profile_of(extenders: Vec<Extender>) -> CompiledProfile {
 }
 
 #[test]
-fn scores_add_up_exactly_whatever_they_are_and_whoever_answers_first() {
+fn extreme_scores_add_up_exactly_in_any_order_of_answers() {
     let (ledger, pending) = cluster(&["a", "b", "c"]);
     let scorer = |name, weight| Extender { prioritize: Some(OnFailure::Ignore), weight, ..extender(name) };
     let profile = profile_of(vec![scorer("x", 1_000_000), scorer("y", 1_000_000), scorer("z", 1)]);
@@ -127,11 +127,11 @@ fn scores_add_up_exactly_whatever_they_are_and_whoever_answers_first() {
     ];
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
         let mut scheduler = Scheduler::new(Arc::new(profile.clone()), 1);
-        let Decision::Ask(mut inquiry) = scheduler.decide(&ledger, &pending) else { panic!("asks") };
-        assert_eq!(inquiry.questions().len(), 3, "all at once");
-        let turns = order.map(|at| inquiry.answer(&profile, at, Ok(replies[at].clone())));
+        let Decision::Ask(mut state) = scheduler.decide(&ledger, &pending) else { panic!("asks") };
+        assert_eq!(state.questions().len(), 3, "all at once");
+        let turns = order.map(|at| state.answer(&profile, at, Ok(replies[at].clone())));
         assert_eq!(turns, [Turn::Wait, Turn::Wait, Turn::Settle]);
-        let Some(Decision::Place(proposal)) = scheduler.settle(&ledger, &inquiry) else { panic!("fits") };
+        let Some(Decision::Place(proposal)) = scheduler.settle(&ledger, &state) else { panic!("fits") };
         assert_eq!(&**ledger.nodes().name(proposal.node), "b", "order {order:?}");
     }
 }
@@ -139,7 +139,7 @@ fn scores_add_up_exactly_whatever_they_are_and_whoever_answers_first() {
 #[test]
 fn a_point_of_an_extender_counts_ten_times_its_weight_beside_plugins() {
     let (mut ledger, pending) = cluster(&["a", "b"]);
-    // What the plugins say: a is emptier by some points.
+    // By the plugins' scores a leads by some points, since it is emptier.
     ledger.apply_pod(Pod { node_name: Some("b".into()), ..pod("q", crate::testing::shape_of(2000, 1 << 29)) });
     let plain = Arc::new(CompiledProfile::default_preset("test"));
     let explained = crate::cycle::explain(&plain, &ledger, &pending);
@@ -173,8 +173,8 @@ fn the_next_attempt_starts_after_the_nodes_looked_at_before_extenders() {
     let profile = CompiledProfile { sampling, scores: Vec::new(), ..profile_of(vec![filters]) };
     let mut scheduler = Scheduler::new(Arc::new(profile), 1);
     let mut asked = || {
-        let Decision::Ask(inquiry) = scheduler.decide(&ledger, &pending) else { panic!("asks") };
-        let ExtenderQuestion::Filter { nodes } = inquiry.questions().remove(0).1 else { panic!("filter") };
+        let Decision::Ask(state) = scheduler.decide(&ledger, &pending) else { panic!("asks") };
+        let ExtenderQuestion::Filter { nodes } = state.questions().remove(0).1 else { panic!("filter") };
         nodes.iter().map(ToString::to_string).collect::<String>()
     };
     let rounds: Vec<String> = (0..4).map(|_| asked()).collect();

@@ -1,9 +1,11 @@
-use super::*;
+use super::{ExtenderPreemptState, Limits, Outcome, Reply, Search};
 use crate::cycle::Scheduler;
-use crate::io::ExtenderErrorKind;
-use crate::ledger::PodState;
-use crate::preemption::{Outcome, Search};
+use crate::extender::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims};
+use crate::ledger::{Ledger, PodState};
+use crate::model::Pod;
+use crate::profile::{CompiledProfile, Extender, OnFailure};
 use crate::testing::{extender, node, pod, shape_of};
+use std::sync::Arc;
 
 fn on(node: &str, name: &str, priority: i32) -> Pod {
     Pod { node_name: Some(node.into()), priority, started_unix_us: Some(1), ..pod(name, shape_of(900, 0)) }
@@ -40,13 +42,13 @@ fn reply(text: &str) -> Result<ExtenderReply, ExtenderError> {
     Ok(ExtenderReply::Preempt(text.split_whitespace().map(one).collect()))
 }
 
-fn said(question: &ExtenderQuestion) -> String {
+fn question_text(question: &ExtenderQuestion) -> String {
     let ExtenderQuestion::Preempt { candidates } = question else { panic!("{question:?}") };
     let one = |one: &NodeVictims| format!("{}:{}", one.node, one.victims.join(","));
     candidates.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// Lets the extenders answer in turn; gives the questions, and the victims that are evicted in the end or what is said.
+/// Lets the extenders answer in turn; gives the questions, and the victims that are evicted in the end or the message.
 fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, ExtenderError>>) -> (Vec<String>, String) {
     let (ledger, waits) = cluster();
     let profile = Arc::new(CompiledProfile { extenders, ..CompiledProfile::default_preset("test") });
@@ -59,7 +61,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
         Ok(mut consultation) => {
             let mut answers = answers.into_iter();
             loop {
-                asked.push(said(&consultation.question().1));
+                asked.push(question_text(&consultation.question().1));
                 let answer = answers.next().expect("an answer to each question");
                 match consultation.answer(&profile, &ledger, &limits, answer) {
                     Reply::Ask => {}
@@ -71,7 +73,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
     };
     let outcome = match scheduler.pick(&ledger, &waits, left) {
         Outcome::Evict(plan) => {
-            assert!(scheduler.preemption_holds(&ledger, &plan, &limits), "the plan holds");
+            assert!(scheduler.plan_still_valid(&ledger, &plan, &limits), "the plan is valid");
             let victims: Vec<&str> = plan.victims.iter().map(|placed| &*placed.uid).collect();
             format!("{}:{}", ledger.nodes().name(plan.node), victims.join(","))
         }
@@ -90,7 +92,7 @@ fn broken() -> Result<ExtenderReply, ExtenderError> {
 }
 
 #[test]
-fn each_is_asked_about_what_the_one_before_left() {
+fn each_extender_is_asked_about_what_the_one_before_left() {
     let extenders = vec![preempting("x", FAIL), preempting("w", None), preempting("y", FAIL)];
     let (asked, outcome) = preempt(extenders, vec![reply("c:high b:mid"), reply("c:high")]);
     assert_eq!(asked, ["a:low b:mid c:high", "b:mid c:high"]);
@@ -98,13 +100,13 @@ fn each_is_asked_about_what_the_one_before_left() {
 }
 
 #[test]
-fn without_an_extender_that_preempts_nobody_is_asked() {
+fn without_an_extender_that_preempts_none_is_asked() {
     let (asked, outcome) = preempt(vec![preempting("x", None)], Vec::new());
     assert_eq!((asked.len(), &*outcome), (0, "a:low"));
 }
 
 #[test]
-fn an_empty_answer_ends_it() {
+fn an_empty_answer_ends_the_preemption() {
     let (asked, outcome) = preempt(vec![preempting("x", FAIL), preempting("y", FAIL)], vec![reply("")]);
     assert_eq!((asked.len(), &*outcome), (1, "preemption: no candidate node for preemption"));
 }

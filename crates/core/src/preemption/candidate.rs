@@ -1,5 +1,16 @@
-use super::Candidate;
+use crate::ledger::{NodeId, PlacedPod};
 use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// A node where evicting some pods lets the preemptor fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub node: NodeId,
+    /// The pods to evict, most important first; never none.
+    pub victims: Vec<Arc<PlacedPod>>,
+    /// How many of them violate a PodDisruptionBudget.
+    pub violations: u32,
+}
 
 /// What candidates are compared by, the smallest first: violations, the priority of the most important victim, the sum of
 /// priorities, the number of victims, and the latest of the earliest starts.
@@ -18,7 +29,7 @@ fn rank(candidate: &Candidate) -> Rank {
     (candidate.violations, first, sum, victims.len(), Reverse(earliest_start(candidate)))
 }
 
-/// When the first of the victims of highest priority was started; one that was not is the latest of all.
+/// When the first of the victims of highest priority was started; one that has not started counts as the latest of all.
 fn earliest_start(candidate: &Candidate) -> i64 {
     let highest = candidate.victims.iter().map(|placed| placed.priority).max();
     let of_highest = candidate.victims.iter().filter(|placed| Some(placed.priority) == highest);

@@ -5,10 +5,10 @@ use crate::plugins::Code;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What stands for the messages that a refusal has no room for.
+/// Replaces the messages beyond [`EXTENDER_MESSAGES`].
 const OTHERS: &str = "node(s) were refused by an extender for other reasons";
 
-/// What extenders said of nodes that they refused; the last word counts. A node that was left out without a word is not here.
+/// The last message of an extender about each node that one refused. A node that was left out without a message is not here.
 #[derive(Debug, Clone, Default)]
 pub(in crate::cycle) struct Messages(BTreeMap<NodeId, (Code, Str)>);
 
@@ -17,18 +17,17 @@ impl Messages {
         self.0.insert(node, (code, bounded(message)));
     }
 
-    /// The code with which the node was refused.
     pub(super) fn code(&self, node: NodeId) -> Option<Code> {
         self.0.get(&node).map(|(code, _)| *code)
     }
 
-    /// What was said of the nodes of `feasible`: of the others, own filters had the last word.
+    /// The messages about nodes of `feasible`. The others were refused by Berth's filters meanwhile.
     pub(in crate::cycle) fn about(mut self, feasible: &[(NodeId, i64)]) -> Self {
         self.0.retain(|node, _| feasible.iter().any(|(fits, _)| fits == node));
         self
     }
 
-    /// The texts with the number of nodes of which each was said, most frequent first; beyond the bound they are one.
+    /// The texts, each with its number of nodes. Where there are more than [`EXTENDER_MESSAGES`], the rarest become one.
     pub(super) fn counted(&self) -> Vec<(Str, u32)> {
         let mut by_text: BTreeMap<&Str, u32> = BTreeMap::new();
         for (_, text) in self.0.values() {
@@ -62,10 +61,10 @@ mod tests {
     #[test]
     fn messages_are_counted_cut_and_bounded() {
         let mut messages = Messages::default();
-        let mut say = |node: u32, text: &str| messages.add(NodeId::new(node), Code::Unschedulable, text.into());
-        (0..3).for_each(|node| say(node, "no gpu"));
-        say(2, "no link");
-        say(3, &"é".repeat(EXTENDER_MESSAGE_BYTES));
+        let mut add = |node: u32, text: &str| messages.add(NodeId::new(node), Code::Unschedulable, text.into());
+        (0..3).for_each(|node| add(node, "no gpu"));
+        add(2, "no link");
+        add(3, &"é".repeat(EXTENDER_MESSAGE_BYTES));
         let counted = messages.counted();
         assert_eq!(counted[..2], [("no gpu".into(), 2), ("no link".into(), 1)]);
         assert!(counted[2].0.len() <= EXTENDER_MESSAGE_BYTES && counted[2].0.ends_with("é ..."), "{}", counted[2].0);

@@ -1,0 +1,230 @@
+//! An attempt that asks extenders, as far as it has come: which nodes are left, and which messages came.
+//!
+//! ```text
+//!  decide ─▶ Ask ─▶ the nominated node, if it fits: filters about it alone ── refused ──▶ look_further (all nodes)
+//!                   filters, one after another ──▶ scores, all at once ──▶ settle: filtered again, scored, chosen
+//! ```
+//!
+//! An [`ExtenderFilterState`] is a value that borrows nothing of the ledger, so that the calls may take any time.
+//! [`Scheduler::settle`](super::Scheduler::settle) judges the nodes that are left as they are when the last answer has come.
+//!
+//! After `findNodesThatPassExtenders` and `prioritizeNodes` in `pkg/scheduler/schedule_one.go` and
+//! `pkg/scheduler/extender.go`.
+
+mod messages;
+mod reply;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub(super) use messages::Messages;
+
+use super::diagnosis::{NoFit, Tally};
+use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply};
+use crate::ledger::NodeId;
+use crate::model::{Pod, Str};
+use crate::plugins::{Code, Plugin, PluginContext};
+use crate::profile::{CompiledProfile, Extender, ExtenderSet, OnFailure};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An attempt that waits for extenders.
+#[derive(Debug, Clone)]
+pub struct ExtenderFilterState {
+    pub(super) pod: Arc<Pod>,
+    seen: u64,
+    pub(super) own: OwnFilters,
+    left: Vec<Left>,
+    /// The nodes that extenders left out.
+    refused: BTreeMap<NodeId, Code>,
+    /// The names of the nodes of `left`, in its order.
+    names: Arc<[Str]>,
+    stage: Stage,
+}
+
+/// What Berth's filters found before extenders are asked.
+#[derive(Debug, Clone)]
+pub(super) struct OwnFilters {
+    /// How many nodes were candidates.
+    pub(super) nodes: u32,
+    pub(super) tally: Tally,
+    pub(super) missing_claim: Option<Str>,
+    /// The messages of extenders, those before this question among them.
+    pub(super) messages: Messages,
+}
+
+/// A node that nobody has refused so far.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    node: NodeId,
+    epoch: u64,
+    /// What extenders' scores add to its total. Wide enough for the sum not to depend on the order of the answers.
+    bonus: i128,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The extender `at` is asked which nodes are left. `nominated`: the question is about the pod's nominated node alone.
+    Filter { at: usize, nominated: bool },
+    /// The extenders that have not answered with scores yet.
+    Prioritize { open: ExtenderSet },
+}
+
+/// What an answer leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// More is to be asked: [`ExtenderFilterState::questions`].
+    Ask,
+    /// Other extenders have still to answer.
+    Wait,
+    /// The nominated node was refused: [`Scheduler::look_further`](super::Scheduler::look_further).
+    LookFurther,
+    /// Every extender has answered: [`Scheduler::settle`](super::Scheduler::settle).
+    Settle,
+    /// No node is left.
+    NoFit(NoFit),
+    /// An extender failed, and the attempt with it; the text for people.
+    Failed(Str),
+}
+
+impl ExtenderFilterState {
+    /// The state in which extenders are asked about the `feasible` nodes (at least one), if any of them concerns the pod.
+    pub(super) fn begin(
+        cx: PluginContext<'_>,
+        pod: &Arc<Pod>,
+        own: OwnFilters,
+        feasible: &[(NodeId, i64)],
+    ) -> Option<Box<Self>> {
+        let stage = match next_filter(cx.profile, pod, 0) {
+            Some(at) => Stage::Filter { at, nominated: false },
+            None => scoring(cx.profile, pod, feasible.len())?,
+        };
+        Some(Self::about(cx, pod, own, feasible.iter().map(|(node, _)| *node), stage))
+    }
+
+    /// The state in which extenders are asked about the nominated node, which fits by Berth's filters. It is not scored.
+    pub(super) fn about_nominated(
+        cx: PluginContext<'_>,
+        pod: &Arc<Pod>,
+        candidates: usize,
+        node: NodeId,
+    ) -> Option<Box<Self>> {
+        let at = next_filter(cx.profile, pod, 0)?;
+        let own = OwnFilters {
+            nodes: candidates as u32,
+            tally: Tally::new(),
+            missing_claim: None,
+            messages: Messages::default(),
+        };
+        Some(Self::about(cx, pod, own, std::iter::once(node), Stage::Filter { at, nominated: true }))
+    }
+
+    fn about(
+        cx: PluginContext<'_>,
+        pod: &Arc<Pod>,
+        own: OwnFilters,
+        feasible: impl Iterator<Item = NodeId>,
+        stage: Stage,
+    ) -> Box<Self> {
+        let nodes = cx.ledger.nodes();
+        let left: Vec<Left> = feasible.map(|node| Left { node, epoch: nodes.epoch[node.index()], bonus: 0 }).collect();
+        Box::new(Self {
+            pod: pod.clone(),
+            seen: cx.ledger.version(),
+            own,
+            names: left.iter().map(|left| nodes.name(left.node).clone()).collect(),
+            left,
+            refused: BTreeMap::new(),
+            stage,
+        })
+    }
+
+    /// The ledger's version at which Berth's filters ran: what happened later may help where they refused.
+    pub const fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    const fn is_about_nominated(&self) -> bool {
+        matches!(self.stage, Stage::Filter { nominated: true, .. })
+    }
+
+    /// What is asked now, and of which of the profile's extenders. Each answers once, to [`Self::answer`].
+    pub fn questions(&self) -> Vec<(usize, ExtenderQuestion)> {
+        match self.stage {
+            Stage::Filter { at, .. } => vec![(at, ExtenderQuestion::Filter { nodes: self.names.clone() })],
+            Stage::Prioritize { open } => {
+                open.iter().map(|i| (i, ExtenderQuestion::Prioritize { nodes: self.names.clone() })).collect()
+            }
+        }
+    }
+
+    /// Takes an answer to one of the [questions](Self::questions). An answer to no open question changes nothing.
+    pub fn answer(
+        &mut self,
+        profile: &CompiledProfile,
+        extender: usize,
+        answer: Result<ExtenderReply, ExtenderError>,
+    ) -> Turn {
+        let Some(asked) = profile.extenders.get(extender) else { return Turn::Wait };
+        match &mut self.stage {
+            Stage::Filter { at, nominated } if *at == extender => {
+                let nominated = *nominated;
+                match self.take_filter(asked, answer) {
+                    Err(_) if nominated && asked.filter != Some(OnFailure::Ignore) => Turn::LookFurther,
+                    Err(text) if asked.filter != Some(OnFailure::Ignore) => Turn::Failed(text),
+                    Ok(()) | Err(_) => self.after_filter(profile, extender, nominated),
+                }
+            }
+            Stage::Prioritize { open } if open.has(extender) => {
+                open.remove(extender);
+                let open = *open;
+                match self.take_scores(asked, answer) {
+                    Err(text) if asked.prioritize == Some(OnFailure::Fail) => Turn::Failed(text),
+                    Ok(()) | Err(_) if open.is_empty() => Turn::Settle,
+                    Ok(()) | Err(_) => Turn::Wait,
+                }
+            }
+            _ => Turn::Wait,
+        }
+    }
+
+    fn after_filter(&mut self, profile: &CompiledProfile, extender: usize, nominated: bool) -> Turn {
+        if self.left.is_empty() {
+            return if nominated { Turn::LookFurther } else { Turn::NoFit(self.no_fit()) };
+        }
+        let next = match next_filter(profile, &self.pod, extender + 1) {
+            Some(at) => Some(Stage::Filter { at, nominated }),
+            None if nominated => None,
+            None => scoring(profile, &self.pod, self.left.len()),
+        };
+        let Some(next) = next else { return Turn::Settle };
+        self.stage = next;
+        Turn::Ask
+    }
+
+    fn no_fit(&mut self) -> NoFit {
+        let OwnFilters { nodes, tally, missing_claim, messages } = &self.own;
+        let mut no_fit = tally.no_fit(&self.pod.shape, *nodes, missing_claim.clone());
+        no_fit.diagnosis = no_fit.diagnosis.with_extenders(messages.counted());
+        no_fit.rejectors.insert(Plugin::Extender);
+        no_fit.refused = std::mem::take(&mut self.refused);
+        no_fit
+    }
+}
+
+/// The first extender from index `from` on that filters for `pod`.
+fn next_filter(profile: &CompiledProfile, pod: &Pod, from: usize) -> Option<usize> {
+    let mut extenders = profile.extenders.iter().enumerate().skip(from);
+    extenders.find(|(_, extender)| extender.filter.is_some() && extender.is_interested(pod)).map(|(at, _)| at)
+}
+
+/// The stage that asks for scores, if there is a choice between nodes and an extender that scores for `pod`.
+fn scoring(profile: &CompiledProfile, pod: &Pod, nodes: usize) -> Option<Stage> {
+    if nodes < 2 {
+        return None;
+    }
+    let scores = |extender: &Extender| extender.prioritize.is_some() && extender.is_interested(pod);
+    let all = profile.extenders.iter().enumerate();
+    let open: ExtenderSet = all.filter(|(_, extender)| scores(extender)).map(|(at, _)| at).collect();
+    (!open.is_empty()).then_some(Stage::Prioritize { open })
+}

@@ -1,0 +1,81 @@
+use super::class::Class;
+use crate::ledger::NodeId;
+use crate::plugins::{PluginContext, ResolvedPod, Stop, Tables, default_normalize, reverse_normalize};
+use crate::profile::Score;
+
+/// Buffers for the scores of one attempt, kept so that none allocates.
+#[derive(Debug, Default)]
+pub(super) struct Scorer {
+    nodes: Vec<NodeId>,
+    scores: Vec<i64>,
+}
+
+impl Scorer {
+    /// Adds the normalised scores to the totals of the feasible nodes. Does nothing for a single node, whose total nobody
+    /// compares.
+    pub(super) fn add_normalised(
+        &mut self,
+        cx: PluginContext<'_>,
+        class: &Class,
+        tables: &mut Tables,
+        feasible: &mut [(NodeId, i64)],
+    ) -> Result<(), Stop> {
+        if feasible.len() < 2 {
+            return Ok(());
+        }
+        add_relative(cx, class, feasible);
+        self.add_relational(cx, &class.resolved, tables, feasible)
+    }
+
+    /// Adds the scores that look beyond the row.
+    fn add_relational(
+        &mut self,
+        cx: PluginContext<'_>,
+        resolved: &ResolvedPod,
+        tables: &mut Tables,
+        feasible: &mut [(NodeId, i64)],
+    ) -> Result<(), Stop> {
+        self.nodes.clear();
+        self.nodes.extend(feasible.iter().map(|(node, _)| *node));
+        for (score, weight) in &cx.profile.scores {
+            let runs = tables.score(*score, cx, resolved, &self.nodes, &mut self.scores).map_err(Stop::Failed)?;
+            if runs {
+                for ((_, total), normalised) in feasible.iter_mut().zip(&self.scores) {
+                    *total += weight * normalised;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds the scores of the rows that are normalised over the feasible nodes.
+fn add_relative(cx: PluginContext<'_>, class: &Class, feasible: &mut [(NodeId, i64)]) {
+    let Class { resolved, rows } = class;
+    // A score that cannot tell nodes apart for this pod has no weight.
+    let weight = |score, tells: bool| cx.profile.weight(score).filter(|_| tells).unwrap_or(0);
+    let soft_taints = weight(Score::TaintToleration, cx.ledger.nodes().has_soft_taints());
+    let preferred = weight(Score::NodeAffinity, resolved.is_scored_by(cx.profile, Score::NodeAffinity));
+    add_weighted(feasible, soft_taints, |node| rows.relative(node).soft_taints, reverse_normalize);
+    add_weighted(feasible, preferred, |node| rows.relative(node).preferred, default_normalize);
+}
+
+/// Adds one score, normalised by its highest raw value. Where all raw values are 0, every node would get the same.
+#[inline]
+fn add_weighted(
+    feasible: &mut [(NodeId, i64)],
+    weight: i64,
+    raw: impl Fn(NodeId) -> i64,
+    normalize: impl Fn(i64, i64) -> i64,
+) {
+    if weight <= 0 {
+        return;
+    }
+    let highest = feasible.iter().map(|(node, _)| raw(*node)).max().unwrap_or(0);
+    if highest <= 0 {
+        return;
+    }
+    for (node, total) in feasible {
+        *total += weight * normalize(raw(*node), highest);
+    }
+}

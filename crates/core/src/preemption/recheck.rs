@@ -1,0 +1,71 @@
+use super::budgets::Budgets;
+use super::{Limits, Plan};
+use crate::cycle::NodeScan;
+use crate::ledger::PlacedPod;
+use crate::plugins::{Code, Overlay, Verdict};
+use std::sync::Arc;
+
+/// Whether some node takes the pod without evictions, from the verdicts of all nodes.
+#[derive(Default)]
+pub(super) struct FitCheck {
+    fits: bool,
+    refused_by_extender: bool,
+}
+
+impl FitCheck {
+    /// Takes a node's verdict, and the code with which an extender refused the node.
+    pub(super) fn add(&mut self, verdict: Verdict, by_extender: Option<Code>) {
+        self.fits |= verdict.fits();
+        self.refused_by_extender |= by_extender.is_some();
+    }
+
+    /// Where an extender refused some nodes, it may refuse the others as well: then no node counts as fitting.
+    pub(super) const fn fits(&self) -> bool {
+        self.fits && !self.refused_by_extender
+    }
+}
+
+/// Whether some node takes the pod without evictions.
+pub(super) fn fits_somewhere(scan: &mut NodeScan<'_>, limits: &Limits<'_>) -> bool {
+    let mut check = FitCheck::default();
+    scan.verdicts(|node, verdict| check.add(verdict, (limits.refused)(node)));
+    check.fits()
+}
+
+/// Whether the plan's victims are all still there, and evicting them makes the pod fit; `strict` where budgets must not be
+/// violated.
+pub(super) fn still_valid(scan: &NodeScan<'_>, plan: &Plan, strict: Option<&Limits<'_>>) -> bool {
+    let ledger = scan.checks.cx.ledger;
+    let nodes = ledger.nodes();
+    let node = plan.node;
+    let is_same = nodes.present[node.index()] && nodes.epoch[node.index()] == plan.epoch;
+    if !is_same || !scan.checks.cx.profile.places_on(nodes.labels(node)) {
+        return false;
+    }
+    let Some(victims) = still_there(ledger.pods_on(node), plan) else { return false };
+    if let Some(limits) = strict
+        && violates(scan, &victims, limits)
+    {
+        return false;
+    }
+    let fits = |nominated: Option<&Overlay>| {
+        let mut overlay = nominated.cloned().unwrap_or_default();
+        for placed in &victims {
+            overlay.remove(nodes, placed);
+        }
+        scan.checks.judge_under(node, &overlay).fits()
+    };
+    scan.checks.nominated_to(node).is_none_or(|nominated| fits(Some(nominated))) && fits(None)
+}
+
+/// The plan's victims as they are now; none where one is deleted.
+fn still_there<'l>(on_node: &'l [Arc<PlacedPod>], plan: &Plan) -> Option<Vec<&'l Arc<PlacedPod>>> {
+    plan.victims.iter().map(|victim| on_node.iter().find(|placed| placed.uid == victim.uid)).collect()
+}
+
+fn violates(scan: &NodeScan<'_>, victims: &[&Arc<PlacedPod>], limits: &Limits<'_>) -> bool {
+    let Some(mut budgets) = Budgets::new(scan.checks.cx.ledger, limits.evicting) else { return false };
+    let is_leaving =
+        |placed: &PlacedPod| placed.is_terminating() || limits.evicting.iter().any(|other| other.uid == placed.uid);
+    victims.iter().filter(|placed| !is_leaving(placed)).any(|placed| budgets.charge(placed))
+}

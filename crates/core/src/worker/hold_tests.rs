@@ -1,0 +1,136 @@
+use super::Worker;
+use crate::io::{BindRequest, Effect, Refusal, RefusalReason};
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::model::{DeviceClass, Feature, LabelSelector, Pod, Requirement, RequirementOperator, Time};
+use crate::profile::CompiledProfile;
+use crate::testing::{node, pod, shape};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+const GPU: &str = "example.com/gpu";
+
+fn class(name: &str, resource: Option<&str>) -> DeviceClass {
+    DeviceClass { name: name.into(), extended_resource: resource.map(Into::into) }
+}
+
+fn asking(name: &str, resource: &str) -> Pod {
+    let mut shape = shape();
+    shape.requests.set_scalar(resource.into(), 1);
+    pod(name, shape)
+}
+
+fn listing(name: &str, gpus: i64) -> crate::model::Node {
+    let mut node = node(name, 1000, 1 << 30, 10);
+    node.allocatable.set_scalar(GPU.into(), gpus);
+    node
+}
+
+/// A worker on a ledger, and what it did last: (binds, refusals).
+struct Bench {
+    ledger: RefCell<Ledger>,
+    worker: Worker,
+}
+
+impl Bench {
+    fn new(profile: CompiledProfile) -> Self {
+        Self { ledger: RefCell::new(Ledger::new()), worker: Worker::new(Arc::new(profile), 1) }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Ledger)) -> (Vec<String>, Vec<(RefusalReason, String)>) {
+        change(&mut self.ledger.borrow_mut());
+        let mut effects = Vec::new();
+        self.worker.step(Time::ZERO, &mut Vec::new(), &self.ledger, &mut effects);
+        let (mut binds, mut refusals) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Bind(BindRequest { node, .. }) => binds.push(node.to_string()),
+                Effect::Refuse(Refusal { reason, text, .. }) => refusals.push((reason, text.to_string())),
+                _ => {}
+            }
+        }
+        (binds, refusals)
+    }
+
+    fn held(&self) -> usize {
+        self.worker.queue.counts().held
+    }
+}
+
+#[test]
+fn a_resource_that_only_devices_provide_holds_the_pod_until_a_node_lists_it() {
+    let mut bench = Bench::new(CompiledProfile::default_preset("test"));
+    let (binds, refusals) = bench.change(|ledger| {
+        ledger.apply_node(&listing("plain", 0));
+        ledger.apply_device_class(class("gpu", Some(GPU)));
+        ledger.apply_pod(asking("p", GPU));
+        ledger.apply_pod(asking("q", "example.com/other"));
+    });
+    assert!(binds.is_empty());
+    let said = |part: &str| refusals.iter().find(|(_, text)| text.contains(part)).map(|(reason, _)| *reason);
+    assert_eq!(said("dynamic resource allocation"), Some(RefusalReason::SchedulerError));
+    assert_eq!(said("Insufficient example.com/other"), Some(RefusalReason::Unschedulable));
+    assert_eq!(bench.held(), 1);
+    let (binds, _) = bench.change(|ledger| ledger.apply_node(&listing("with", 1)));
+    assert_eq!((binds, bench.held()), (vec!["with".to_owned()], 0));
+}
+
+#[test]
+fn a_class_that_comes_later_holds_the_pod_and_one_that_goes_frees_it() {
+    let mut bench = Bench::new(CompiledProfile::default_preset("test"));
+    let (_, refusals) = bench.change(|ledger| {
+        ledger.apply_node(&listing("plain", 0));
+        ledger.apply_pod(asking("p", GPU));
+    });
+    assert_eq!((refusals[0].0, bench.held()), (RefusalReason::Unschedulable, 0));
+    let (_, refusals) = bench.change(|ledger| ledger.apply_device_class(class("gpu", Some(GPU))));
+    assert_eq!((refusals[0].0, bench.held()), (RefusalReason::SchedulerError, 1));
+    let (_, refusals) = bench.change(|ledger| ledger.apply_device_class(class("gpu", None)));
+    assert_eq!((refusals[0].0, bench.held()), (RefusalReason::Unschedulable, 0));
+    // The resource that every class stands for is held as well.
+    bench.change(|ledger| ledger.apply_pod(asking("r", "deviceclass.resource.kubernetes.io/gpu")));
+    assert_eq!(bench.held(), 1);
+}
+
+#[test]
+fn a_pod_that_lists_too_much_is_held_whatever_room_there_is() {
+    let mut bench = Bench::new(CompiledProfile::default_preset("test"));
+    let (binds, refusals) = bench.change(|ledger| {
+        ledger.apply_node(&listing("plain", 0));
+        let mut shape = shape();
+        let field = "spec.topologySpreadConstraints".into();
+        shape.holds = vec![
+            Feature::ResourceClaims,
+            Feature::TooLarge { field, count: 1_000, limit: limits::SPREAD_CONSTRAINTS_PER_POD },
+        ];
+        ledger.apply_pod(pod("p", shape));
+    });
+    assert!(binds.is_empty());
+    assert_eq!(
+        refusals,
+        [(
+            RefusalReason::SchedulerError,
+            "the pod has 1000 entries in spec.topologySpreadConstraints (at most 32): Berth holds larger pods, so that one \
+             pod cannot slow the others; shorten the list"
+                .to_owned()
+        )]
+    );
+    assert_eq!(bench.held(), 1);
+}
+
+#[test]
+fn nodes_that_the_profile_does_not_place_on_list_nothing() {
+    let requirement = Requirement { key: "pool".into(), operator: RequirementOperator::Exists, values: Vec::new() };
+    let node_selector = Some(LabelSelector { requirements: vec![requirement] });
+    let mut bench = Bench::new(CompiledProfile { node_selector, ..CompiledProfile::default_preset("test") });
+    bench.change(|ledger| {
+        ledger.apply_node(&listing("outside", 1));
+        ledger.apply_device_class(class("gpu", Some(GPU)));
+        ledger.apply_pod(asking("p", GPU));
+    });
+    assert_eq!(bench.held(), 1);
+    let mut labelled = listing("outside", 1);
+    labelled.labels = [("pool", "a")].into_iter().collect();
+    let (binds, _) = bench.change(|ledger| ledger.apply_node(&labelled));
+    assert_eq!(binds, ["outside"]);
+}

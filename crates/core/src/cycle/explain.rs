@@ -4,8 +4,8 @@ use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Tables, Verdict, default_normalize, node_affinity,
-    reverse_normalize, scheduling_gates, taint_toleration,
+    Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Tables, Verdict, default_normalize, gated_text,
+    node_affinity, reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use crate::worker::hold_reason;
@@ -68,7 +68,7 @@ pub struct ScoreOf {
 /// Judges `pod` on every node of the profile, from nothing, sampling none. O(nodes).
 pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Explanation {
     if !pod.gates.is_empty() {
-        return Explanation::Gated(scheduling_gates::text(&pod.gates));
+        return Explanation::Gated(gated_text(&pod.gates));
     }
     if let Some(reason) = hold_reason(profile, ledger, pod) {
         return Explanation::Held(reason);

@@ -5,9 +5,10 @@ use super::non_row_checks::NonRowChecks;
 use super::search::judge_fresh;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
+use crate::plugins::PluginSet;
 use crate::plugins::node_affinity::{self, Named};
 use crate::plugins::{Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Verdict};
-use crate::profile::{CompiledProfile, Filter, FilterSet};
+use crate::profile::CompiledProfile;
 
 /// One filter's refusal of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
 /// The filters' say of `nodes`, from nothing; upstream's text where the attempt fails.
 pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, subject: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Str> {
     let named = match node_affinity::named(&pod.shape) {
-        _ if !cx.profile.filters.has(Filter::NodeAffinity) => Named::Any,
+        _ if !cx.profile.filters.has(Plugin::NodeAffinity) => Named::Any,
         named => named,
     };
     if named == Named::Only(Vec::new()) {
@@ -96,7 +97,7 @@ pub fn obstacles(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Vec<(
     let nodes = candidates(profile, ledger);
     let mut all: Vec<(NodeId, Vec<Obstacle>)> = nodes.iter().map(|node| (*node, Vec::new())).collect();
     for filter in profile.filters.iter() {
-        let alone = CompiledProfile { filters: FilterSet::none().with(filter), ..profile.clone() };
+        let alone = CompiledProfile { filters: PluginSet::NONE.with(filter), ..profile.clone() };
         add_obstacles(PluginContext { profile: &alone, ledger }, filter, pod, &nodes, &mut all);
     }
     all
@@ -104,7 +105,7 @@ pub fn obstacles(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Vec<(
 
 fn add_obstacles(
     cx: PluginContext<'_>,
-    filter: Filter,
+    filter: Plugin,
     pod: &Pod,
     nodes: &[NodeId],
     all: &mut [(NodeId, Vec<Obstacle>)],
@@ -115,7 +116,7 @@ fn add_obstacles(
         Ok(Look::Judged { verdicts, missing }) => {
             for ((_, obstacles), (_, verdict)) in all.iter_mut().zip(verdicts).filter(|(_, (_, v))| !v.fits()) {
                 obstacles.push(Obstacle {
-                    plugin: filter.plugin(),
+                    plugin: filter,
                     cause: Some(verdict.cause()),
                     code: verdict.code(),
                     reasons: reasons(verdict, pod, missing.as_ref()),
@@ -124,7 +125,7 @@ fn add_obstacles(
             return;
         }
         Ok(Look::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
-        Err(text) => everywhere(filter.plugin(), Code::UnschedulableAndUnresolvable, text),
+        Err(text) => everywhere(filter, Code::UnschedulableAndUnresolvable, text),
     };
     for (_, obstacles) in all {
         obstacles.push(obstacle.clone());

@@ -11,7 +11,7 @@ use crate::plugins::node_affinity::{self, Named};
 use crate::plugins::{
     Cause, Overlay, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict, filter, volumes,
 };
-use crate::profile::{CompiledProfile, Filter, Score};
+use crate::profile::{CompiledProfile, Score};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -193,7 +193,7 @@ impl Scheduler {
 
     /// The candidates that PreFilter leaves, where it leaves only some.
     fn named(&self, ledger: &Ledger, pod: &Pod) -> Option<Vec<NodeId>> {
-        if !self.profile.filters.has(Filter::NodeAffinity) {
+        if !self.profile.filters.has(Plugin::NodeAffinity) {
             return None;
         }
         let Named::Only(names) = node_affinity::named(&pod.shape) else {

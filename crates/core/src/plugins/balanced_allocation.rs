@@ -1,7 +1,7 @@
 //! NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes evenly used, in the difference form of 1.36.
 //! After `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
-use super::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
+use super::context::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
 use crate::ledger::{NodeId, NodeTable};
 use smallvec::SmallVec;
 

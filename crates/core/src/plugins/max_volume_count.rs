@@ -1,17 +1,17 @@
 //! MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and MaxCinderVolumeCount of the Policy era: a node takes
 //! so many in-tree disks of a kind. After `pkg/scheduler/algorithm/predicates` of 1.12; `KUBE_MAX_PD_VOLS` is ignored.
 
-use super::relations::PluginContext;
-use super::{Cause, Overlay, Verdict};
+use super::context::{Cause, Overlay, PluginContext, Verdict};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, InTreePlugin, InlineDisk, Labels, Pod, PodKey, PodVolume, PodVolumes, Str, VolumeSource};
-use crate::profile::{CompiledProfile, Filter, LegacyArgs};
+use crate::plugins::Plugin;
+use crate::profile::{CompiledProfile, LegacyArgs};
 use smallvec::SmallVec;
 
 /// One of the filters.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
-    filter: Filter,
+    filter: Plugin,
     cause: Cause,
     plugin: InTreePlugin,
     /// The resource by which a node tells its own limit.
@@ -20,25 +20,25 @@ struct Kind {
 
 const KINDS: [Kind; 4] = [
     Kind {
-        filter: Filter::MaxEbsVolumeCount,
+        filter: Plugin::MaxEBSVolumeCount,
         cause: Cause::EbsCount,
         plugin: InTreePlugin::Ebs,
         resource: "attachable-volumes-aws-ebs",
     },
     Kind {
-        filter: Filter::MaxGcePdVolumeCount,
+        filter: Plugin::MaxGCEPDVolumeCount,
         cause: Cause::GcePdCount,
         plugin: InTreePlugin::GcePd,
         resource: "attachable-volumes-gce-pd",
     },
     Kind {
-        filter: Filter::MaxAzureDiskVolumeCount,
+        filter: Plugin::MaxAzureDiskVolumeCount,
         cause: Cause::AzureDiskCount,
         plugin: InTreePlugin::AzureDisk,
         resource: "attachable-volumes-azure-disk",
     },
     Kind {
-        filter: Filter::MaxCinderVolumeCount,
+        filter: Plugin::MaxCinderVolumeCount,
         cause: Cause::CinderCount,
         plugin: InTreePlugin::Cinder,
         resource: "attachable-volumes-cinder",
@@ -161,7 +161,7 @@ mod tests {
     use crate::model::{Migration, Node, PersistentVolume};
     use crate::volume_testing::{bound, claim, mounting, named, node_in, on, said_by, using, volume, waiting_class};
 
-    fn profile(kinds: &[Filter]) -> CompiledProfile {
+    fn profile(kinds: &[Plugin]) -> CompiledProfile {
         let mut profile = CompiledProfile::default_preset("test");
         profile.filters = kinds.iter().fold(profile.filters, |all, kind| all.with(*kind));
         profile.legacy = LegacyArgs { max_ebs: 2, max_gce_pd: 1, max_azure_disk: 1, max_cinder: 1, ..profile.legacy };
@@ -199,7 +199,7 @@ mod tests {
             ledger.apply_claim(claim(name, class, 1));
         }
         ledger.apply_pod(on("a", mounting("placed", vec![ebs("vol-1"), named("late"), named("gone")])));
-        let ebs_only = profile(&[Filter::MaxEbsVolumeCount]);
+        let ebs_only = profile(&[Plugin::MaxEBSVolumeCount]);
         let full = "a: MaxEBSVolumeCount: node(s) exceed max volume count";
         for (volumes, fits) in [
             (vec![named("of-v")], true),

@@ -3,11 +3,8 @@
 //! A pod with a nodeName is bound and never pending here, so the filter refuses no node in a cycle. It stands in the
 //! chain, under its own name, because profiles can disable it and explanations list it.
 
-use super::ResolvedPod;
+use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
-
-/// Upstream's text.
-pub(crate) const REASON: &str = "node(s) didn't match the requested node name";
 
 pub(super) fn fits(_subject: &ResolvedPod, _nodes: &NodeTable, _node: NodeId) -> bool {
     true

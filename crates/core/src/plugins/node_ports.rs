@@ -1,11 +1,8 @@
 //! NodePorts: refuses nodes where a host port is taken. After `pkg/scheduler/framework/plugins/nodeports`.
 
-use super::{Overlay, ResolvedPod};
+use super::context::{Overlay, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::HostPort;
-
-/// Upstream's text.
-pub(crate) const REASON: &str = "node(s) didn't have free ports for the requested pod ports";
 
 pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
     let wanted = &subject.shape.host_ports;

@@ -1,9 +1,8 @@
 //! NodeVolumeLimits: a node's CSI drivers attach only so many volumes.
 //! After `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
 
-use super::relations::PluginContext;
-use super::volumes::{Mount, Mounts, missing_claim};
-use super::{Cause, Overlay, Verdict};
+use super::context::{Cause, Overlay, PluginContext, Verdict};
+use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{CountsByNode, NodeId};
 use crate::model::{Attachable, ClaimKey, PersistentVolumeClaim, PodKey, PodVolume, PodVolumes, Str};
 use std::sync::Arc;
@@ -198,7 +197,8 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::model::{InlineDisk, Pod, VolumeAttachment};
-    use crate::profile::{CompiledProfile, Filter};
+    use crate::plugins::Plugin;
+    use crate::profile::CompiledProfile;
     use crate::volume_testing::{
         bound, claim, csi, csi_node, mounting, named, node_in, on, said, said_by, using, waiting_class,
     };
@@ -355,7 +355,7 @@ mod tests {
     fn alone_it_refuses_missing_claims_node_by_node() {
         let ledger = cluster(Some(2));
         let mut profile = CompiledProfile::default_preset("test");
-        for filter in [Filter::VolumeRestrictions, Filter::VolumeBinding, Filter::VolumeZone] {
+        for filter in [Plugin::VolumeRestrictions, Plugin::VolumeBinding, Plugin::VolumeZone] {
             profile.filters = profile.filters.without(filter);
         }
         let missing = "NodeVolumeLimits: looking up PVC default/x: persistentvolumeclaim \"x\" not found";

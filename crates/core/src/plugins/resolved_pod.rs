@@ -1,7 +1,7 @@
-use super::{image_locality, node_unschedulable};
+use super::verdict::Verdict;
 use crate::ledger::{ImageId, Ledger, ScalarId};
-use crate::model::{PodShape, Requests, Str};
-use crate::profile::{CompiledProfile, Score};
+use crate::model::{PodShape, Requests, Str, Taint, TaintEffect};
+use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(crate) struct ResolvedPod {
 impl ResolvedPod {
     pub(crate) fn new(profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> Self {
         let mut subject = Self {
-            tolerates_cordon: node_unschedulable::tolerates(shape),
+            tolerates_cordon: tolerates_cordon(shape),
             shape: shape.clone(),
             scalars: SmallVec::new(),
             fit_resources: SmallVec::new(),
@@ -72,7 +72,7 @@ impl ResolvedPod {
     /// Scalar columns appear as names do, an image's worth follows how far it has spread, and soft taints are looked at
     /// only while there are any.
     pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
-        let images = image_locality::worths(&self.shape, ledger);
+        let images = image_worths(&self.shape, ledger);
         let stale = self.scalar_count != ledger.nodes().scalar_count()
             || self.soft_taints != ledger.nodes().has_soft_taints()
             || images != self.images;
@@ -87,8 +87,8 @@ impl ResolvedPod {
         let requests = &self.shape.requests;
         self.scalar_count = nodes.scalar_count();
         self.soft_taints = nodes.has_soft_taints();
-        self.scalars = (requests.scalars.iter().zip(super::Verdict::SCALARS..))
-            .filter(|((name, amount), _)| *amount > 0 && !super::node_resources_fit::is_ignored(&profile.fit, name))
+        self.scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
+            .filter(|((name, amount), _)| *amount > 0 && !is_ignored(&profile.fit, name))
             .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
             .collect();
         let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
@@ -97,7 +97,7 @@ impl ResolvedPod {
         self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
         // A resource that no node has counts here too.
         self.balances = profile.balanced.iter().any(|name| amount(requests, name) != 0);
-        self.images = image_locality::worths(&self.shape, ledger);
+        self.images = image_worths(&self.shape, ledger);
     }
 
     /// Whether the pod, or the profile for it, prefers some nodes by label.
@@ -153,5 +153,52 @@ fn amount(requests: &Requests, name: &str) -> i64 {
         "memory" => requests.memory,
         "ephemeral-storage" => requests.ephemeral_storage,
         scalar => requests.scalar(scalar).unwrap_or(0),
+    }
+}
+
+fn tolerates_cordon(shape: &PodShape) -> bool {
+    let cordon =
+        Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: TaintEffect::NoSchedule };
+    shape.tolerations.iter().any(|t| t.tolerates(&cordon))
+}
+
+/// What each image of the pod is worth where it is: its size times the share of the nodes that hold it.
+///
+/// One entry for each mention, so that two containers with one image count twice.
+fn image_worths(shape: &PodShape, ledger: &Ledger) -> SmallVec<[(ImageId, i64); 2]> {
+    let total = ledger.nodes().len() as f64;
+    let worth = |name| {
+        let image = ledger.images().find(name)?;
+        let spread = ledger.images().spread(image);
+        Some((image, (spread.size_bytes as f64 * (f64::from(spread.nodes) / total)) as i64))
+    };
+    shape.images.iter().filter_map(|name| worth(name)).collect()
+}
+
+/// Whether the profile leaves the fit of the scalar `name` unchecked; extended resources only, as upstream.
+fn is_ignored(args: &FitArgs, name: &str) -> bool {
+    let extended = name.contains('/') && !name.contains("kubernetes.io/");
+    let group = || name.split_once('/').map_or(name, |(prefix, _)| prefix);
+    extended
+        && (args.ignored_resources.iter().any(|r| &**r == name)
+            || args.ignored_resource_groups.iter().any(|g| &**g == group()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_extended_resources_can_be_ignored() {
+        let args = FitArgs {
+            ignored_resources: vec!["example.com/a".into(), "hugepages-2Mi".into()],
+            ignored_resource_groups: vec!["vendor.io".into()],
+            ..FitArgs::default()
+        };
+        for (name, ignored) in
+            [("example.com/a", true), ("example.com/b", false), ("vendor.io/gpu", true), ("hugepages-2Mi", false)]
+        {
+            assert_eq!(is_ignored(&args, name), ignored, "{name}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! SelectorSpread: nodes, and zones, with fewer pods of the same Services and controllers. Of the Policy era, by name.
 //! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
 
+use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
 use super::counts::{Alike, ByShape, Counters};
-use super::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, Str};
 use rustc_hash::FxHashMap;

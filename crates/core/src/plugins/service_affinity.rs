@@ -1,10 +1,10 @@
 //! CheckServiceAffinity: the pods of a Service stay where the listed labels have one value. Of the Policy era, by name.
 //! After `pkg/scheduler/framework/plugins/serviceaffinity` of 1.21.
 
-use super::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
+use super::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use crate::ledger::{Ledger, MatchClass, NodeId, Workloads};
 use crate::model::{PodShape, Str};
-use crate::profile::Filter;
+use crate::plugins::Plugin;
 
 /// Label values that a node must have.
 type Wanted = Vec<(Str, Str)>;
@@ -34,7 +34,7 @@ impl Attempt {
     /// pod, those are the ones of the node of a placed pod that carries all of the pod's labels. The first such node in
     /// scan order counts; being deleted is no reason not to count.
     pub(crate) fn prepare(cx: PluginContext<'_>, subject: &ResolvedPod) -> Option<Self> {
-        if !cx.profile.filters.has(Filter::CheckServiceAffinity) {
+        if !cx.profile.filters.has(Plugin::CheckServiceAffinity) {
             return None;
         }
         let (keys, shape) = (&cx.profile.legacy.affinity_labels, &subject.shape);
@@ -141,7 +141,7 @@ mod tests {
     /// The names of the nodes where a pod of `shape` may go.
     fn allowed(ledger: &Ledger, keys: &[&str], shape: PodShape) -> String {
         let mut profile = CompiledProfile::default_preset("test");
-        profile.filters = profile.filters.with(Filter::CheckServiceAffinity);
+        profile.filters = profile.filters.with(Plugin::CheckServiceAffinity);
         profile.legacy.affinity_labels = keys.iter().map(|k| Str::from(*k)).collect();
         let cx = PluginContext { profile: &profile, ledger };
         let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));

@@ -1,12 +1,9 @@
 //! TaintToleration: taints keep pods away, or make nodes less wanted.
 //! After `pkg/scheduler/framework/plugins/tainttoleration`.
 
-use super::ResolvedPod;
+use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{TaintEffect, Toleration};
-
-/// Upstream's text.
-pub(crate) const REASON: &str = "node(s) had untolerated taint(s)";
 
 pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     admits(&subject.shape.tolerations, nodes, node)

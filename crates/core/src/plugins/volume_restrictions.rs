@@ -1,9 +1,8 @@
 //! VolumeRestrictions: disks that two pods on one node cannot share, and claims that only one pod at a time may use.
 //! After `pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`.
 
-use super::relations::{PluginContext, Refusal, Stop};
-use super::volumes::{Mounts, missing_claim};
-use super::{Cause, Overlay, Plugin, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, PodVolume, PodVolumes};
 use smallvec::SmallVec;

@@ -1,9 +1,8 @@
 //! VolumeZone: a volume whose labels name zones or regions is used there only.
 //! After `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
-use super::relations::{PluginContext, Refusal, Stop};
-use super::volumes::{Mounts, missing_claim, missing_volume};
-use super::{Cause, Plugin, Verdict};
+use super::context::{Cause, Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::volumes::mounts::{Mounts, missing_claim, missing_volume};
 use crate::ledger::NodeId;
 use crate::model::{BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, Str};
 
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::model::{Node, StorageClass};
-    use crate::profile::{CompiledProfile, Filter};
+    use crate::profile::CompiledProfile;
     use crate::volume_testing::{bound, claim, node_in, said, said_by, using, volume, waiting_class};
 
     const ELSEWHERE: &str = "VolumeZone: node(s) had no available volume zone";
@@ -139,7 +138,7 @@ mod tests {
     fn alone_it_says_what_is_wrong_with_claims() {
         let mut ledger = cluster(&[], &[]);
         let mut profile = CompiledProfile::default_preset("test");
-        for filter in [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding] {
+        for filter in [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding] {
             profile.filters = profile.filters.without(filter);
         }
         ledger.apply_storage_class(waiting_class("late", "p"));

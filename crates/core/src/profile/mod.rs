@@ -2,18 +2,17 @@
 
 mod args;
 mod extender;
-mod plugins;
 mod preemption;
 
+pub use crate::model::Score;
 pub use args::{
     AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
     SpreadDefaults, VolumeBindingArgs,
 };
 pub use extender::{Extender, ExtenderSet, OnFailure};
-pub use plugins::{Filter, FilterSet, Score};
 pub use preemption::{Preemption, VictimScope};
 
-use crate::model::{LabelSelector, Labels, Pod, Str};
+use crate::model::{LabelSelector, Labels, PluginSet, Pod, Str};
 use std::time::Duration;
 
 /// Whether a worker takes up pods.
@@ -107,7 +106,7 @@ pub struct CompiledProfile {
     /// What becomes of pods with unknown fields.
     pub unknown_fields: UnknownFields,
     /// The filters it runs.
-    pub filters: FilterSet,
+    pub filters: PluginSet,
     /// The scores it runs with their weights (1 to 1,000,000), in upstream's order.
     pub scores: Vec<(Score, i64)>,
     /// Arguments of NodeResourcesFit.
@@ -146,16 +145,8 @@ impl CompiledProfile {
             scheduler_names: vec![name.into()],
             mode: Mode::Active,
             unknown_fields: UnknownFields::Warn,
-            filters: FilterSet::all(),
-            scores: vec![
-                (Score::TaintToleration, 3),
-                (Score::NodeAffinity, 2),
-                (Score::NodeResourcesFit, 1),
-                (Score::PodTopologySpread, 2),
-                (Score::InterPodAffinity, 2),
-                (Score::NodeResourcesBalancedAllocation, 1),
-                (Score::ImageLocality, 1),
-            ],
+            filters: PluginSet::DEFAULT_FILTERS,
+            scores: Score::DEFAULT.to_vec(),
             fit: FitArgs::default(),
             balanced: vec!["cpu".into(), "memory".into()],
             added_affinity: AddedAffinity::default(),

@@ -1,10 +1,9 @@
 //! The hints' table read the other way: for the plugins that refused a pod, what happens next that lets it be tried again.
 
-use super::helped_by;
+use super::volumes::claim_matters_to;
 use crate::ledger::{Change, MatchClass, NodeAspects, NodeId, VolumeChange};
-use crate::model::{HostPort, Labels, Protocol, Requests, Usage};
-use crate::plugins::PluginSet;
-use crate::plugins::volumes::claim_matters_to;
+use crate::model::{HostPort, Labels, PluginSet, Protocol, Requests, Usage};
+use crate::plugins::helped_by;
 use std::sync::Arc;
 
 /// Something that may happen in a cluster and let an unschedulable pod be tried again.
@@ -179,7 +178,7 @@ fn is_helped(event: WakeEvent, rejectors: PluginSet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugins::Plugin;
+    use crate::model::Plugin;
 
     fn events(plugin: Plugin) -> Vec<WakeEvent> {
         wake_events(PluginSet::of(plugin))

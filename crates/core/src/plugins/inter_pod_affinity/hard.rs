@@ -2,8 +2,7 @@ use super::store::Store;
 use super::table::{Lens, Table};
 use crate::ledger::{Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Pod, PodShape, Str};
-use crate::plugins::relations::PluginContext;
-use crate::plugins::{Cause, Overlay, ResolvedPod, Verdict};
+use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use std::sync::Arc;
 
 type Lenses<'t> = Vec<Lens<'t>>;

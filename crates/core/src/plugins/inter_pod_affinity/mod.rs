@@ -31,10 +31,9 @@ pub(crate) mod testing;
 
 pub(crate) use hard::Hard;
 
-use super::ResolvedPod;
-use super::relations::PluginContext;
+use super::context::{PluginContext, ResolvedPod};
 use crate::ledger::NodeId;
-use crate::profile::Filter;
+use crate::plugins::Plugin;
 use hard::Answers;
 use question::Kind;
 use store::Store;
@@ -53,7 +52,7 @@ impl Tables {
         let shape = &subject.shape;
         let (to, away) = (!shape.affinity.is_empty(), !shape.anti_affinity.is_empty());
         let asked = !cx.ledger.terms().anti_affinity.is_empty();
-        if !(to || away || asked) || !cx.profile.filters.has(Filter::InterPodAffinity) {
+        if !(to || away || asked) || !cx.profile.filters.has(Plugin::InterPodAffinity) {
             return None;
         }
         self.store.begin(cx.ledger);

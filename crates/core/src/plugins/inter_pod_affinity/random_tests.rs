@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::limits::CHANGE_LOG_ENTRIES;
 use crate::model::{AffinityTerm, Labels, Namespace, Pod, PodShape, Str};
 use crate::plugins::Overlay;
-use crate::plugins::relations::PluginContext;
+use crate::plugins::PluginContext;
 use crate::profile::{CompiledProfile, InterPodAffinityArgs};
 use crate::testing::node;
 use std::collections::BTreeMap;

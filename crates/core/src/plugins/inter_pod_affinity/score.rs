@@ -1,6 +1,6 @@
 use super::table::Lens;
 use crate::ledger::NodeId;
-use crate::plugins::MAX_NODE_SCORE;
+use crate::plugins::context::MAX_NODE_SCORE;
 
 /// What the lenses say of each node, summed, into `out`.
 pub(super) fn sum<'t>(lenses: impl Iterator<Item = Lens<'t>>, nodes: &[NodeId], out: &mut Vec<i64>) {

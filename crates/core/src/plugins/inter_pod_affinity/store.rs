@@ -4,7 +4,7 @@ use super::table::Table;
 use crate::ledger::Ledger;
 use crate::limits::{AFFINITY_TABLES_BYTES, TOPOLOGY_KEYS};
 use crate::model::PodShape;
-use crate::plugins::relations::PluginContext;
+use crate::plugins::context::PluginContext;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

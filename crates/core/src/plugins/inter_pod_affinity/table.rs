@@ -3,7 +3,7 @@ use super::memo::{Memo, Share, Shares};
 use super::question::{Peer, Question, Scopes, labels_now};
 use crate::ledger::{Change, CountsByNode, Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Str};
-use crate::plugins::relations::PluginContext;
+use crate::plugins::context::PluginContext;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

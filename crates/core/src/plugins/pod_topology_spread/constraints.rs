@@ -1,6 +1,6 @@
 use super::default_selector::default_selector;
 use crate::model::{LabelSelector, PodShape, SpreadConstraint, Str};
-use crate::plugins::PluginContext;
+use crate::plugins::context::PluginContext;
 use crate::plugins::counts::{Alike, ByShape, LayoutKey};
 use crate::profile::SpreadDefaults;
 use std::sync::Arc;

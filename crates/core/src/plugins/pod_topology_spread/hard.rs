@@ -1,7 +1,7 @@
 use super::constraints::{Constraint, Plan};
 use crate::ledger::{Ledger, MatchClass, NodeId};
+use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use crate::plugins::counts::{Counters, Layout, Layouts};
-use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 use std::sync::Arc;

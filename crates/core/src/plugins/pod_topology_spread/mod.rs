@@ -24,11 +24,10 @@ pub(super) mod tests;
 
 pub(crate) use hard::Hard;
 
-use super::ResolvedPod;
+use super::context::{PluginContext, ResolvedPod};
 use super::counts::{Counters, Layouts};
-use super::relations::PluginContext;
 use crate::ledger::NodeId;
-use crate::profile::Filter;
+use crate::plugins::Plugin;
 use constraints::Plans;
 
 /// What is kept between attempts.
@@ -43,7 +42,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// PreFilter: none where the pod has no hard constraint.
     pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
-        if !cx.profile.filters.has(Filter::PodTopologySpread) {
+        if !cx.profile.filters.has(Plugin::PodTopologySpread) {
             return None;
         }
         let plan = self.plans.get(cx, &subject.shape).filter(|plan| !plan.hard.is_empty())?;

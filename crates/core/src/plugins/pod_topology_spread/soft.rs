@@ -1,7 +1,7 @@
 use super::constraints::{Constraint, Plan};
 use super::ln::ln;
 use crate::ledger::{Ledger, NodeId};
-use crate::plugins::MAX_NODE_SCORE;
+use crate::plugins::context::MAX_NODE_SCORE;
 use crate::plugins::counts::{Counters, Layout, Layouts};
 use smallvec::SmallVec;
 use std::sync::Arc;

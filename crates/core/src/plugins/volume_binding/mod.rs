@@ -16,21 +16,14 @@ mod tests;
 
 pub(crate) use progress::{Progress, progress};
 
-use super::relations::{PluginContext, Refusal, Stop};
-use super::volumes::{Mount, Mounts, missing_claim};
-use super::{Plugin, Verdict};
+use super::context::{Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{BindingMode, PersistentVolume, PersistentVolumeClaim, Str, VolumeAffinity, VolumeSource};
 use matching::Candidates;
 use smallvec::SmallVec;
 
-/// Upstream's texts, in the order in which they are given; a verdict's bits index them.
-pub(crate) const REASONS: [&str; 4] = [
-    "node(s) didn't match PersistentVolume's node affinity",
-    "node(s) didn't find available persistent volumes to bind",
-    "node(s) did not have enough free storage",
-    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-];
+// A verdict's bits: each stands for the text at its place in `VOLUME_TEXTS`.
 const NODE_CONFLICT: u64 = 1;
 const BIND_CONFLICT: u64 = 1 << 1;
 const NO_SPACE: u64 = 1 << 2;

@@ -2,17 +2,13 @@
 //!
 //! Upstream's order, in PreFilter as in Filter: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone.
 
-mod hints;
-mod mounts;
+pub(super) mod mounts;
 
-pub(crate) use hints::{claim_matters_to, helped_by};
-pub(crate) use mounts::{Mount, Mounts, missing_claim, missing_volume};
-
-use super::relations::{PluginContext, Stop};
-use super::{Overlay, Plugin, Verdict, node_volume_limits, volume_binding, volume_restrictions, volume_zone};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict};
+use super::{node_volume_limits, volume_binding, volume_restrictions, volume_zone};
 use crate::ledger::{NodeId, VolumePlan};
 use crate::model::{Pod, PodVolume, Str};
-use crate::profile::Filter;
+use mounts::Mounts;
 use std::cell::OnceCell;
 
 /// PreFilter's findings on the pod's volumes. A plugin that skips the pod is not there.
@@ -36,7 +32,7 @@ impl<'t> Attempt<'t> {
     pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
         let Some(volumes) = &pod.volumes else { return Ok(None) };
         let on = |filter| cx.profile.filters.has(filter);
-        let plugins = [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding, Filter::VolumeZone];
+        let plugins = [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
         let matters = volumes.iter().any(|volume| !matches!(volume, PodVolume::Csi { .. }));
         if !matters || !plugins.into_iter().any(on) {
             return Ok(None);
@@ -44,16 +40,16 @@ impl<'t> Attempt<'t> {
         let mounts = Mounts::resolve(cx.ledger, pod, volumes);
         let mut attempt =
             Self { restrictions: None, limits: None, binding: None, zones: None, failure: OnceCell::new() };
-        if on(Filter::VolumeRestrictions) {
+        if on(Plugin::VolumeRestrictions) {
             attempt.restrictions = volume_restrictions::State::prepare(cx, &mounts)?;
         }
-        if on(Filter::NodeVolumeLimits) {
+        if on(Plugin::NodeVolumeLimits) {
             attempt.limits = node_volume_limits::State::prepare(cx, &mounts);
         }
-        if on(Filter::VolumeBinding) {
+        if on(Plugin::VolumeBinding) {
             attempt.binding = volume_binding::State::prepare(cx, &mounts)?;
         }
-        if on(Filter::VolumeZone) {
+        if on(Plugin::VolumeZone) {
             attempt.zones = volume_zone::State::prepare(cx, &mounts)?;
         }
         Ok(Some(attempt))
@@ -107,6 +103,6 @@ impl<'t> Attempt<'t> {
     /// A filter failed: the attempt is over, whatever the node.
     fn fail(&self, plugin: Plugin, text: &str) -> Verdict {
         self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
-        Verdict::unresolvable(super::Cause::Volumes)
+        Verdict::unresolvable(Cause::Volumes)
     }
 }

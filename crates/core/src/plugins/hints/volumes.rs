@@ -1,7 +1,7 @@
 //! Which changes of volumes and their like may help a pod that a volume plugin refused (semantics §1.10).
 
 use crate::ledger::VolumeChange;
-use crate::plugins::{Plugin, PluginSet};
+use crate::model::{Plugin, PluginSet};
 
 /// The plugins whose refusals `change` may lift, whatever the pod. A claim helps only pods that name it: for those see
 /// [`claim_matters_to`].

@@ -8,13 +8,15 @@ mod events;
 mod movement;
 #[cfg(test)]
 mod tests;
+pub(super) mod volumes;
 
 pub use events::{WakeEvent, wake_events};
+pub(crate) use volumes::claim_matters_to;
 
-use super::{Plugin, PluginSet};
-use crate::ledger::{Change, Ledger, NodeAspects};
+use super::helped_by;
+use crate::ledger::{Change, Ledger};
 use crate::limits::{HINT_LOOKS, HINT_MATCH_CLASSES};
-use crate::model::{PodShape, Usage};
+use crate::model::{Plugin, PluginSet, PodShape};
 use movement::Movement;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -129,97 +131,4 @@ impl Judge<'_> {
         self.known.insert(Arc::as_ptr(shape), newest);
         newest
     }
-}
-
-/// Who counts pods wherever they are: what leaves or changes outside the profile's nodes matters to them too.
-const LOOKING_AROUND: [Plugin; 5] = [
-    Plugin::VolumeRestrictions,
-    Plugin::NodeVolumeLimits,
-    Plugin::PodTopologySpread,
-    Plugin::InterPodAffinity,
-    Plugin::CheckServiceAffinity,
-];
-
-/// Who counts the disks of the pods on a node, and of those that are promised it.
-const COUNTING_DISKS: [Plugin; 4] = [
-    Plugin::MaxEbsVolumeCount,
-    Plugin::MaxGcePdVolumeCount,
-    Plugin::MaxAzureDiskVolumeCount,
-    Plugin::MaxCinderVolumeCount,
-];
-
-/// The plugins whose refusals `change` may lift.
-fn helped_by(change: &Change, inside: bool) -> PluginSet {
-    use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
-    let mut helped = PluginSet::NONE;
-    let mut add = |plugins: &[Plugin]| plugins.iter().for_each(|p| helped.insert(*p));
-    match change {
-        Change::Freed { usage, .. } => {
-            add(&LOOKING_AROUND);
-            if inside {
-                add(&[NodeResourcesFit]);
-                add(&COUNTING_DISKS);
-            }
-            if inside && !usage.ports.is_empty() {
-                add(&[NodePorts]);
-            }
-        }
-        // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
-        Change::PlacedPod { .. } | Change::Regrouped { .. } => {
-            add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
-        }
-        Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
-        Change::NominationEnded { .. } => {
-            add(&LOOKING_AROUND);
-            add(&[NodeResourcesFit, NodePorts]);
-            add(&COUNTING_DISKS);
-        }
-        Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
-        Change::Namespace { .. } => add(&[InterPodAffinity]),
-        Change::Volume(change) => add(super::volumes::helped_by(change)),
-        Change::Workload { .. } => add(&[PodTopologySpread, CheckServiceAffinity]),
-        Change::Resized { .. }
-        | Change::DeviceClass { .. }
-        | Change::Budget { .. }
-        | Change::PodPending { .. }
-        | Change::BoundElsewhere { .. }
-        | Change::Confirmed { .. }
-        | Change::PodGone { .. } => {}
-    }
-    helped
-}
-
-fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plugin])) {
-    use Plugin::{InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit, PodTopologySpread};
-    // A taint that goes wakes everyone, as upstream's work-around does (semantics §1.10).
-    if inside && aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS) {
-        add(&Plugin::ALL);
-    }
-    if inside && aspects.intersects(NodeAspects::ALLOCATABLE) {
-        add(&[NodeResourcesFit]);
-    }
-    if inside && aspects.intersects(NodeAspects::DECLARED) {
-        add(&[NodeDeclaredFeatures, Plugin::CheckNodeMemoryPressure, Plugin::CheckNodeDiskPressure]);
-        add(&[Plugin::CheckNodePidPressure]);
-    }
-    if aspects.intersects(NodeAspects::LABELS) {
-        add(&[NodeAffinity, InterPodAffinity, PodTopologySpread, Plugin::VolumeBinding, Plugin::VolumeZone]);
-        add(&[Plugin::CheckNodeLabelPresence, Plugin::CheckServiceAffinity]);
-    }
-    // A domain more or less moves the emptiest one.
-    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED | NodeAspects::TAINTS) {
-        add(&[PodTopologySpread]);
-    }
-    // The pods on a node that goes are in no domain any more, and those that were there before it now are.
-    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED) {
-        add(&[InterPodAffinity]);
-    }
-}
-
-fn shrank(before: &Usage, after: &Usage) -> bool {
-    let (b, a) = (&before.requests, &after.requests);
-    b.milli_cpu > a.milli_cpu
-        || b.memory > a.memory
-        || b.ephemeral_storage > a.ephemeral_storage
-        || b.scalars.iter().any(|(name, amount)| a.scalar(name).unwrap_or(0) < *amount)
 }

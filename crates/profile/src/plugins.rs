@@ -41,7 +41,7 @@ fn filters(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> R
     Ok(())
 }
 
-/// The arguments that `name` cannot be without and that are not there.
+/// The arguments that `name` needs and that `args` lacks.
 fn missing_filter_args(name: api::FilterName, args: &api::PluginArgs) -> Option<&'static str> {
     match name {
         api::FilterName::CheckNodeLabelPresence if args.check_node_label_presence.is_none() => {

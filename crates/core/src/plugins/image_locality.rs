@@ -1,4 +1,4 @@
-//! ImageLocality: prefers nodes that hold the pod's images already.
+//! ImageLocality: prefers nodes that have the pod's images already.
 //! After `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
 use super::context::{MAX_NODE_SCORE, ResolvedPod};
@@ -14,10 +14,10 @@ pub(crate) fn score(subject: &ResolvedPod, ledger: &Ledger, node: NodeId) -> i64
     if subject.images.is_empty() {
         return 0;
     }
-    let held = |(image, worth): &(ImageId, i64)| {
+    let here = |(image, worth): &(ImageId, i64)| {
         if ledger.images().is_on(*image, node) { *worth } else { 0 }
     };
-    priority(subject.images.iter().map(held).sum(), i64::from(subject.shape.container_count))
+    priority(subject.images.iter().map(here).sum(), i64::from(subject.shape.container_count))
 }
 
 fn priority(sum: i64, containers: i64) -> i64 {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worked_vectors() {
+    fn priority_is_linear_between_the_thresholds() {
         assert_eq!(priority(250 * MIB, 1), 23);
         assert_eq!(priority(500 * MIB, 1), 48);
         assert_eq!(priority(30 * MIB, 1), 0);

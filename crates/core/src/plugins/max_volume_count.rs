@@ -1,20 +1,18 @@
 //! MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and MaxCinderVolumeCount of the Policy era: a node takes
 //! so many in-tree disks of a kind. After `pkg/scheduler/algorithm/predicates` of 1.12; `KUBE_MAX_PD_VOLS` is ignored.
 
-use super::context::{Cause, Overlay, PluginContext, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Verdict};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, InTreePlugin, InlineDisk, Labels, Pod, PodKey, PodVolume, PodVolumes, Str, VolumeSource};
-use crate::plugins::Plugin;
 use crate::profile::{CompiledProfile, LegacyArgs};
 use smallvec::SmallVec;
 
-/// One of the filters.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     filter: Plugin,
     cause: Cause,
     plugin: InTreePlugin,
-    /// The resource by which a node tells its own limit.
+    /// The resource with which a node declares its own limit.
     resource: &'static str,
 }
 
@@ -53,7 +51,7 @@ const NITRO_EBS: i64 = 25;
 pub(crate) struct State(SmallVec<[(Kind, Vec<Str>); 1]>);
 
 impl State {
-    /// None where no such filter runs or the pod has no such disk.
+    /// `None` where no such filter runs or the pod has no such disk.
     pub(crate) fn prepare(cx: PluginContext<'_>, pod: &Pod) -> Option<Self> {
         let volumes = pod.volumes.as_ref().filter(|_| cx.profile.filters.has_legacy())?;
         let of_kind = |kind: Kind| (kind, disks(cx, kind.plugin, &pod.key, volumes));
@@ -66,7 +64,7 @@ impl State {
         for (kind, new) in &self.0 {
             let mut there: Vec<Str> = Vec::new();
             let placed = cx.ledger.volumes().placed_on(node).iter();
-            for placed in placed.filter(|placed| !overlay.takes_away(&placed.uid)) {
+            for placed in placed.filter(|placed| !overlay.has_removed(&placed.uid)) {
                 there.extend(disks(cx, kind.plugin, &placed.pod, &placed.volumes));
             }
             for (pod, volumes) in overlay.mounts_added() {
@@ -83,7 +81,7 @@ impl State {
     }
 }
 
-/// The most disks of a kind on the node: what it says itself, or else the profile.
+/// The most disks of a kind on the node: what the node declares, or else what the profile says.
 fn limit(cx: PluginContext<'_>, kind: Kind, node: NodeId) -> i64 {
     let nodes = cx.ledger.nodes();
     let own = nodes.scalar(kind.resource).map_or(0, |scalar| nodes.scalar_allocatable(scalar, node));
@@ -111,8 +109,8 @@ fn is_nitro(labels: &Labels) -> bool {
     })
 }
 
-/// The disks of a plugin that a pod mounts, each once. A claim that is not there counts for nothing; one without a volume
-/// counts by itself, where its class is of this plugin.
+/// The disks of a plugin that a pod mounts, each once. A claim that does not exist is ignored; a claim without a volume counts as a
+/// disk if the provisioner of its class is this plugin.
 fn disks(cx: PluginContext<'_>, plugin: InTreePlugin, pod: &PodKey, volumes: &PodVolumes) -> Vec<Str> {
     let mut disks: Vec<Str> = volumes
         .iter()
@@ -150,7 +148,7 @@ fn claimed(cx: PluginContext<'_>, key: &ClaimKey, plugin: InTreePlugin) -> Optio
         };
     }
     let is_ours = volumes.class(&claim.class).is_some_and(|class| *class.provisioner == *plugin.name());
-    // No disk is called so.
+    // No disk has such a name.
     is_ours.then(|| format!("\u{0}{key}").into())
 }
 

@@ -20,10 +20,8 @@ pub(crate) mod legacy;
 pub(crate) mod max_volume_count;
 pub(crate) mod node_affinity;
 mod node_declared_features;
-mod node_name;
 mod node_ports;
 pub(crate) mod node_resources_fit;
-mod node_unschedulable;
 mod node_volume_limits;
 mod overlay;
 pub(crate) mod pod_topology_spread;
@@ -57,7 +55,7 @@ pub(crate) fn gated_text(gates: &[Str]) -> String {
     format!("waiting for scheduling gates: [{}]", gates.join(" "))
 }
 
-/// Runs the profile's filters on one row in upstream's order and gives the first refusal.
+/// Runs the profile's filters on one row in upstream's order and returns the first refusal.
 #[inline]
 pub(crate) fn filter(
     profile: &CompiledProfile,
@@ -67,12 +65,10 @@ pub(crate) fn filter(
     overlay: &Overlay,
 ) -> Verdict {
     let on = |plugin| profile.filters.has(plugin);
-    if on(Plugin::NodeUnschedulable) && !node_unschedulable::fits(subject, nodes, node) {
+    if on(Plugin::NodeUnschedulable) && !subject.tolerates_cordon && nodes.unschedulable[node.index()] {
         return Verdict::unresolvable(Cause::NodeUnschedulable);
     }
-    if on(Plugin::NodeName) && !node_name::fits(subject, nodes, node) {
-        return Verdict::unresolvable(Cause::NodeName);
-    }
+    // NodeName is only a name here, which profiles can disable and explanations list: a pod with a nodeName is bound, never pending.
     if on(Plugin::TaintToleration) && !taint_toleration::fits(subject, nodes, node) {
         return Verdict::unresolvable(Cause::UntoleratedTaint);
     }
@@ -101,7 +97,7 @@ pub(crate) fn filter(
     Verdict::FITS
 }
 
-/// Counters that relational plugins keep between attempts. Made from nothing they give the same answers, only later.
+/// Counters that relational plugins keep between attempts, only to be faster: made from nothing they give the same answers.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) spread: pod_topology_spread::Tables,
@@ -109,7 +105,7 @@ pub(crate) struct Tables {
     pub(crate) selector_spread: selector_spread::Tables,
 }
 
-/// What PreFilter found out for one pod. A plugin that has nothing to say is not there.
+/// What PreFilter found out for one pod about volumes, and about pods on other nodes. A plugin that skips the pod is `None`.
 #[derive(Debug, Default)]
 pub(crate) struct Relations<'t> {
     pub(crate) volumes: Option<volumes::Attempt<'t>>,
@@ -139,7 +135,7 @@ impl Tables {
     /// The normalised scores (0 to 100) of a relational score, one for each of the `feasible` nodes, into `out`.
     ///
     /// False where the plugin skips the pod: then it contributes nothing. A score out of range fails the attempt with upstream's
-    /// text: a constraint with `maxSkew: 0`, which no API server accepts, brings one about.
+    /// text; a constraint with `maxSkew: 0`, which no API server accepts, leads to one.
     pub(crate) fn score(
         &mut self,
         score: Score,
@@ -212,7 +208,7 @@ impl Relations<'_> {
         self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
     }
 
-    /// What NodeVolumeLimits says of a claim of the pod that is not there.
+    /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.
     pub(crate) fn missing_claim(&self) -> Option<Str> {
         self.volumes.as_ref().and_then(volumes::Attempt::missing_claim)
     }
@@ -222,19 +218,19 @@ impl Relations<'_> {
         self.volumes.as_ref().is_some_and(volumes::Attempt::has_waiting_claims)
     }
 
-    /// What is to be done for the pod's claims on `node`, which was just found to fit.
+    /// What is to be bound and provisioned for the pod's claims on `node`, which was just found to fit.
     pub(crate) fn volume_plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
         self.volumes.as_ref().map(|volumes| volumes.plan(cx, node)).unwrap_or_default()
     }
 
-    /// What ended the attempt while filters ran, if one failed.
+    /// Upstream's text of the filter that failed, and so ends the attempt.
     pub(crate) fn failure(&self) -> Option<Str> {
         self.volumes.as_ref().and_then(volumes::Attempt::failure)
     }
 }
 
-/// Who counts pods wherever they are: what leaves or changes outside the profile's nodes matters to them too.
-const LOOKING_AROUND: [Plugin; 5] = [
+/// The plugins that count pods wherever they are: what leaves or changes outside the profile's nodes matters to them too.
+const CLUSTER_WIDE: [Plugin; 5] = [
     Plugin::VolumeRestrictions,
     Plugin::NodeVolumeLimits,
     Plugin::PodTopologySpread,
@@ -242,7 +238,7 @@ const LOOKING_AROUND: [Plugin; 5] = [
     Plugin::CheckServiceAffinity,
 ];
 
-/// Who counts the disks of the pods on a node, and of those that are promised it.
+/// The plugins that count the disks of the pods on a node and of those nominated to it.
 const COUNTING_DISKS: [Plugin; 4] = [
     Plugin::MaxEBSVolumeCount,
     Plugin::MaxGCEPDVolumeCount,
@@ -250,14 +246,14 @@ const COUNTING_DISKS: [Plugin; 4] = [
     Plugin::MaxCinderVolumeCount,
 ];
 
-/// The plugins whose refusals `change` may lift.
+/// The plugins whose refusals `change` may lift. `inside`: the change is on a node that the profile places on, or on none.
 fn helped_by(change: &Change, inside: bool) -> PluginSet {
     use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
     let mut helped = PluginSet::NONE;
     let mut add = |plugins: &[Plugin]| plugins.iter().for_each(|p| helped.insert(*p));
     match change {
         Change::Freed { usage, .. } => {
-            add(&LOOKING_AROUND);
+            add(&CLUSTER_WIDE);
             if inside {
                 add(&[NodeResourcesFit]);
                 add(&COUNTING_DISKS);
@@ -266,13 +262,13 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
                 add(&[NodePorts]);
             }
         }
-        // A pod that arrives can be the one that another's affinity asks for, or raise the emptiest domain.
+        // A placed pod can be the one that another's affinity asks for, or raise the count of the emptiest domain.
         Change::PlacedPod { .. } | Change::Regrouped { .. } => {
             add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
         }
         Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
         Change::NominationEnded { .. } => {
-            add(&LOOKING_AROUND);
+            add(&CLUSTER_WIDE);
             add(&[NodeResourcesFit, NodePorts]);
             add(&COUNTING_DISKS);
         }
@@ -293,7 +289,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
 
 fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plugin])) {
     use Plugin::{InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit, PodTopologySpread};
-    // A taint that goes wakes everyone, as upstream's work-around does (semantics §1.10).
+    // A removed taint wakes every pod, as upstream's work-around for hints that miss it does.
     if inside && aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS) {
         add(&Plugin::ALL);
     }
@@ -308,11 +304,11 @@ fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plu
         add(&[NodeAffinity, InterPodAffinity, PodTopologySpread, Plugin::VolumeBinding, Plugin::VolumeZone]);
         add(&[Plugin::CheckNodeLabelPresence, Plugin::CheckServiceAffinity]);
     }
-    // A domain more or less moves the emptiest one.
+    // An added or removed domain may change which one is the emptiest.
     if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED | NodeAspects::TAINTS) {
         add(&[PodTopologySpread]);
     }
-    // The pods on a node that goes are in no domain any more, and those that were there before it now are.
+    // The pods on a removed node are in no domain any more; pods that were seen before their node now are in one.
     if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED) {
         add(&[InterPodAffinity]);
     }

@@ -6,15 +6,14 @@ use crate::ledger::{NodeId, NodeTable};
 use crate::model::{PodShape, PreferredTerm, Str};
 use crate::profile::CompiledProfile;
 
-/// Upstream's PreFilter message where the names a pod asks for exclude each other.
+/// Upstream's PreFilter message where the names that a pod asks for exclude each other.
 pub(crate) const CONFLICT: &str = "pod affinity terms conflict";
 
-/// Which nodes PreFilter leaves.
+/// The names to which PreFilter narrows the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// All.
     Any,
-    /// Those with these names, sorted.
+    /// Sorted.
     Only(Vec<Str>),
 }
 

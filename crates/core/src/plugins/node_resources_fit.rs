@@ -1,4 +1,4 @@
-//! NodeResourcesFit: refuses nodes without room, and scores by allocation.
+//! NodeResourcesFit: refuses nodes without the capacity for the pod, and scores by allocation.
 //! After `pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 
 use super::context::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worked_vectors() {
+    fn least_and_most_allocated_are_percentages_cut_down() {
         const GIB: i64 = 1 << 30;
         assert_eq!((least(4000, 1500), least(8 * GIB, 3 * GIB)), (62, 62));
         assert_eq!((most(4000, 1500), most(8 * GIB, 3 * GIB)), (37, 37));

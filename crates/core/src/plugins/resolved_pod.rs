@@ -5,7 +5,7 @@ use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A resource as a score finds it in the columns.
+/// Which columns of the node table a score reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     Cpu,
@@ -14,7 +14,6 @@ pub(crate) enum Resource {
     Scalar(ScalarId),
 }
 
-/// A resource that a score counts for this pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScoredResource {
     pub(crate) resource: Resource,
@@ -26,10 +25,10 @@ pub(crate) struct ScoredResource {
 /// A scalar resource whose fit is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScalarRequest {
-    /// The column; none where no node or pod has ever named the resource.
+    /// The column; `None` where no node or pod has ever named the resource.
     pub(crate) scalar: Option<ScalarId>,
     pub(crate) amount: i64,
-    /// The bit of a verdict that stands for it.
+    /// Its bit in a verdict.
     pub(crate) bit: u32,
 }
 
@@ -40,11 +39,10 @@ pub(crate) struct ResolvedPod {
     pub(crate) tolerates_cordon: bool,
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
     pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
-    /// What the balanced score evens out.
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
-    /// Whether the pod requests any of it: the balanced score skips those that do not.
+    /// Whether the pod requests any of the balanced resources: NodeResourcesBalancedAllocation skips it otherwise.
     pub(crate) balances: bool,
-    /// Images of the pod that some node holds, with what each adds to the sum.
+    /// Images of the pod that are on some node, with what each adds to the sum of ImageLocality.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
     scalar_count: usize,
     soft_taints: bool,
@@ -67,10 +65,9 @@ impl ResolvedPod {
         subject
     }
 
-    /// Resolves what the ledger may have learnt since; says whether any answer may differ now.
+    /// Resolves again if the ledger has changed in what it depends on; returns whether any answer may differ now.
     ///
-    /// Scalar columns appear as names do, an image's worth follows how far it has spread, and soft taints are looked at
-    /// only while there are any.
+    /// It depends on the scalar columns, on how many nodes have each image, and on whether any node has a soft taint.
     pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
         let images = image_worths(&self.shape, ledger);
         let stale = self.scalar_count != ledger.nodes().scalar_count()
@@ -95,7 +92,7 @@ impl ResolvedPod {
         self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
         let even = profile.balanced.iter().map(|name| (name, 1));
         self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
-        // A resource that no node has counts here too.
+        // Counts resources that no node has, too.
         self.balances = profile.balanced.iter().any(|name| amount(requests, name) != 0);
         self.images = image_worths(&self.shape, ledger);
     }
@@ -105,22 +102,15 @@ impl ResolvedPod {
         !self.shape.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
     }
 
-    /// Whether the score says anything of this pod; a skipped one contributes nothing at all.
+    /// Whether the score counts for this pod; a skipped one contributes nothing at all.
     pub(crate) fn is_scored_by(&self, profile: &CompiledProfile, score: Score) -> bool {
         match score {
             Score::NodeAffinity => self.has_preferences(profile),
             Score::NodeResourcesBalancedAllocation => self.balances,
             Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
-            Score::TaintToleration
-            | Score::NodeResourcesFit
-            | Score::ImageLocality
-            | Score::EqualPriority
-            | Score::LeastRequestedPriority
-            | Score::MostRequestedPriority
-            | Score::BalancedResourceAllocationPriority
-            | Score::NodePreferAvoidPodsPriority => true,
-            // These say for themselves, and the rest has no formula here yet.
-            _ => false,
+            // The relational scores decide by themselves.
+            Score::PodTopologySpread | Score::InterPodAffinity | Score::SelectorSpread => false,
+            _ => true,
         }
     }
 }
@@ -162,7 +152,7 @@ fn tolerates_cordon(shape: &PodShape) -> bool {
     shape.tolerations.iter().any(|t| t.tolerates(&cordon))
 }
 
-/// What each image of the pod is worth where it is: its size times the share of the nodes that hold it.
+/// What each image of the pod adds to the sum of ImageLocality: its size times the share of the nodes that have it.
 ///
 /// One entry for each mention, so that two containers with one image count twice.
 fn image_worths(shape: &PodShape, ledger: &Ledger) -> SmallVec<[(ImageId, i64); 2]> {

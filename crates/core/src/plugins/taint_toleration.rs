@@ -9,7 +9,7 @@ pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bo
     admits(&subject.shape.tolerations, nodes, node)
 }
 
-/// Whether `tolerations` do for every taint of the node that keeps pods away.
+/// Whether `tolerations` tolerate every NoSchedule and NoExecute taint of the node.
 pub(super) fn admits(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId) -> bool {
     if !nodes.tainted[node.index()] {
         return true;

@@ -1,16 +1,15 @@
 use crate::model::{Cause, PodShape};
 
-/// The framework's status code of a refusal.
+/// The framework's status code of a refusal, by upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// Pods leaving might help.
+    /// Evicting pods might help.
     Unschedulable,
-    /// Pods leaving would not help.
+    /// Evicting pods would not help.
     UnschedulableAndUnresolvable,
 }
 
 impl Code {
-    /// The code's name as upstream spells it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unschedulable => "Unschedulable",
@@ -28,18 +27,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The node fits.
     pub const FITS: Self = Self { cause: Cause::None, code: Code::Unschedulable, bits: 0 };
 
-    /// Bit for pod slots.
+    // Bits of the resources that are lacking.
     pub(crate) const PODS: u32 = 0;
-    /// Bit for CPU.
     pub(crate) const CPU: u32 = 1;
-    /// Bit for memory.
     pub(crate) const MEMORY: u32 = 2;
-    /// Bit for ephemeral storage.
     pub(crate) const STORAGE: u32 = 3;
-    /// Bit for the first scalar that the pod's shape requests; the next ones follow.
+    /// The first scalar that the pod's shape requests; the next ones follow.
     pub(crate) const SCALARS: u32 = 4;
 
     pub(crate) const fn unschedulable(cause: Cause) -> Self {
@@ -60,22 +55,19 @@ impl Verdict {
         Self { cause: Cause::Volumes, code: Code::UnschedulableAndUnresolvable, bits }
     }
 
-    /// Whether the node fits.
     pub const fn fits(self) -> bool {
         matches!(self.cause, Cause::None)
     }
 
-    /// What it was refused for.
     pub const fn cause(self) -> Cause {
         self.cause
     }
 
-    /// The framework's code.
     pub const fn code(self) -> Code {
         self.code
     }
 
-    /// What is lacking (resources: `PODS` … `SCALARS`) or wrong (volumes: the reasons of VolumeBinding), as bits.
+    /// The resources lacking (`PODS` … `SCALARS`), or the texts of VolumeBinding that apply, as bits.
     pub(crate) const fn bits(self) -> u64 {
         self.bits
     }

@@ -415,7 +415,7 @@ fn pods_added_to_a_node_count_in_all_three_ways() {
     // The pod asks about someone, so PreFilter does not skip it, and what the added pod asks counts.
     let asking = || scan().away(term("zone", "nobody"));
     assert_eq!(with(&asking(), &[lonely()]), Some(vec![Existing, Fits]));
-    // It asks nothing, and nobody placed asks anything of it: skipped, whoever is promised the node.
+    // It asks nothing, and nobody placed asks anything of it: skipped, whoever is nominated to the node.
     assert_eq!(with(&scan(), &[lonely()]), None);
     // An added pod that all terms mean ends the right to be the first, but then it is there itself.
     let first = || scan().near(term("zone", "service"));

@@ -2,16 +2,14 @@
 //! After `pkg/scheduler/framework/plugins/podtopologyspread`.
 //!
 //! ```text
-//!  constraints       what a shape asks for: its own constraints, or the profile's defaults
-//!  default_selector  whom the defaults speak of: Services and the controller
-//!  hard              the filter
-//!  soft              the score; ln, the logarithm in it
+//!  constraints  the constraints of a shape: its own, or the profile's defaults
+//!  hard         the filter
+//!  soft         the score; ln, the logarithm in it
 //! ```
 //!
 //! Counts come from [`super::counts`]; a filter or score of one node is a few array reads.
 
 mod constraints;
-mod default_selector;
 mod hard;
 mod ln;
 #[cfg(test)]
@@ -24,10 +22,9 @@ pub(super) mod tests;
 
 pub(crate) use hard::Hard;
 
-use super::context::{PluginContext, ResolvedPod};
+use super::context::{Plugin, PluginContext, ResolvedPod};
 use super::counts::{Counters, Layouts};
 use crate::ledger::NodeId;
-use crate::plugins::Plugin;
 use constraints::Plans;
 
 /// What is kept between attempts.
@@ -40,7 +37,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// PreFilter: none where the pod has no hard constraint.
+    /// PreFilter: `None` where the pod has no hard constraint.
     pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
         if !cx.profile.filters.has(Plugin::PodTopologySpread) {
             return None;

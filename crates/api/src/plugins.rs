@@ -52,10 +52,10 @@ pub struct ScoreConfig {
 ///
 /// The order is that of the table of plugins in the core; the compiler of profiles checks that the two agree.
 macro_rules! names {
-    ($(#[$about:meta])* $names:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
-        $(#[$about])*
+    ($(#[$($about:tt)*])* $names:ident { $($(#[$($doc:tt)*])* $name:ident,)* }) => {
+        $(#[$($about)*])*
         #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $names { $($(#[$doc])* $name,)* }
+        pub enum $names { $($(#[$($doc)*])* $name,)* }
 
         impl $names {
             /// Every name: kube-scheduler's in the order of its default profile, then those of scheduler Policies.

@@ -4,7 +4,8 @@
 use crate::choices::Choices;
 use crate::mutate::mutate;
 use berth_api::SchedulerProfileSpec;
-use berth_core::profile::{CompiledProfile, Filter, FitStrategy, Score, SpreadDefaults};
+use berth_core::plugins::Plugin;
+use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
 use berth_profile::compile;
 use serde_json::{Value, json};
 
@@ -63,8 +64,8 @@ fn keeps_its_promises(profile: &CompiledProfile, spec: &Value) {
     let runs = |score| profile.weight(score).is_some();
     assert!(!runs(Score::LabelPreference) || !legacy.label_preferences.is_empty(), "{spec}");
     let labels = !(legacy.present_labels.is_empty() && legacy.absent_labels.is_empty());
-    assert!(!profile.filters.has(Filter::CheckNodeLabelPresence) || labels, "{spec}");
-    assert!(!profile.filters.has(Filter::CheckServiceAffinity) || !legacy.affinity_labels.is_empty(), "{spec}");
+    assert!(!profile.filters.has(Plugin::CheckNodeLabelPresence) || labels, "{spec}");
+    assert!(!profile.filters.has(Plugin::CheckServiceAffinity) || !legacy.affinity_labels.is_empty(), "{spec}");
 }
 
 /// Arguments of every plugin that has some.

@@ -48,197 +48,144 @@ pub struct ScoreConfig {
     pub state: PluginState,
 }
 
-/// The filters (predicates) that exist. They always run in this order.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FilterName {
-    /// Refuses nodes marked unschedulable.
-    NodeUnschedulable,
-    /// Refuses all nodes but the one that the pod names.
-    NodeName,
-    /// Refuses nodes with a taint that the pod does not tolerate.
-    TaintToleration,
-    /// Refuses nodes that the pod's node selector or required node affinity does not match.
-    NodeAffinity,
-    /// Refuses nodes where a host port of the pod is taken.
-    NodePorts,
-    /// Refuses nodes without enough free resources.
-    NodeResourcesFit,
-    /// Refuses nodes where a disk or a single-pod claim of the pod is in use.
-    VolumeRestrictions,
-    /// Refuses nodes that can attach no more volumes of a CSI driver.
-    NodeVolumeLimits,
-    /// Refuses nodes that the pod's volumes cannot reach or be made for; binds them before the pod.
-    VolumeBinding,
-    /// Refuses nodes outside the zones of the pod's volumes.
-    VolumeZone,
-    /// Refuses nodes where the pod would be spread too unevenly.
-    PodTopologySpread,
-    /// Refuses nodes that required pod affinity or anti-affinity, its own or of placed pods, excludes.
-    InterPodAffinity,
-    /// Refuses nodes that do not declare a feature that the pod needs.
-    NodeDeclaredFeatures,
-    /// Of scheduler Policies, in no preset: refuses nodes by labels that they have or lack.
-    CheckNodeLabelPresence,
-    /// Of scheduler Policies, in no preset: keeps the pods of a service on nodes with equal labels.
-    CheckServiceAffinity,
-    /// Of scheduler Policies, in no preset: refuses nodes with too many EBS volumes.
-    MaxEBSVolumeCount,
-    /// Of scheduler Policies, in no preset: refuses nodes with too many GCE persistent disks.
-    MaxGCEPDVolumeCount,
-    /// Of scheduler Policies, in no preset: refuses nodes with too many Azure disks.
-    MaxAzureDiskVolumeCount,
-    /// Of scheduler Policies, in no preset: refuses nodes with too many Cinder volumes.
-    MaxCinderVolumeCount,
-    /// Of scheduler Policies, in no preset: refuses nodes under memory pressure for BestEffort pods.
-    CheckNodeMemoryPressure,
-    /// Of scheduler Policies, in no preset: refuses nodes under disk pressure.
-    CheckNodeDiskPressure,
-    /// Of scheduler Policies, in no preset: refuses nodes short of process ids.
-    CheckNodePIDPressure,
+/// Declares an enum of names once: each variant is a plugin's name as written in a profile, with what the CRD says of it.
+///
+/// The order is that of the table of plugins in the core; the compiler of profiles checks that the two agree.
+macro_rules! names {
+    ($(#[$($about:tt)*])* $names:ident { $($(#[$($doc:tt)*])* $name:ident,)* }) => {
+        $(#[$($about)*])*
+        #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $names { $($(#[$($doc)*])* $name,)* }
+
+        impl $names {
+            /// Every name: kube-scheduler's in the order of its default profile, then those of scheduler Policies.
+            pub const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
+
+            /// The name as written in a profile.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// The one that is written `name`.
+            pub const fn named(name: &str) -> Option<Self> {
+                let mut at = 0;
+                while at < Self::ALL.len() {
+                    if is_same(Self::ALL[at].as_str(), name) {
+                        return Some(Self::ALL[at]);
+                    }
+                    at += 1;
+                }
+                None
+            }
+        }
+
+        impl fmt::Display for $names {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+/// `a == b`, which a constant cannot say yet.
+const fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+names! {
+    /// The filters (predicates) that exist. They always run in this order.
+    FilterName {
+        /// Refuses nodes marked unschedulable.
+        NodeUnschedulable,
+        /// Refuses all nodes but the one that the pod names.
+        NodeName,
+        /// Refuses nodes with a taint that the pod does not tolerate.
+        TaintToleration,
+        /// Refuses nodes that the pod's node selector or required node affinity does not match.
+        NodeAffinity,
+        /// Refuses nodes where a host port of the pod is taken.
+        NodePorts,
+        /// Refuses nodes without enough free resources.
+        NodeResourcesFit,
+        /// Refuses nodes where a disk or a single-pod claim of the pod is in use.
+        VolumeRestrictions,
+        /// Refuses nodes that can attach no more volumes of a CSI driver.
+        NodeVolumeLimits,
+        /// Refuses nodes that the pod's volumes cannot reach or be made for; binds them before the pod.
+        VolumeBinding,
+        /// Refuses nodes outside the zones of the pod's volumes.
+        VolumeZone,
+        /// Refuses nodes where the pod would be spread too unevenly.
+        PodTopologySpread,
+        /// Refuses nodes that required pod affinity or anti-affinity, its own or of placed pods, excludes.
+        InterPodAffinity,
+        /// Refuses nodes that do not declare a feature that the pod needs.
+        NodeDeclaredFeatures,
+        /// Of scheduler Policies, in no preset: refuses nodes by labels that they have or lack.
+        CheckNodeLabelPresence,
+        /// Of scheduler Policies, in no preset: keeps the pods of a service on nodes with equal labels.
+        CheckServiceAffinity,
+        /// Of scheduler Policies, in no preset: refuses nodes with too many EBS volumes.
+        MaxEBSVolumeCount,
+        /// Of scheduler Policies, in no preset: refuses nodes with too many GCE persistent disks.
+        MaxGCEPDVolumeCount,
+        /// Of scheduler Policies, in no preset: refuses nodes with too many Azure disks.
+        MaxAzureDiskVolumeCount,
+        /// Of scheduler Policies, in no preset: refuses nodes with too many Cinder volumes.
+        MaxCinderVolumeCount,
+        /// Of scheduler Policies, in no preset: refuses nodes under memory pressure for BestEffort pods.
+        CheckNodeMemoryPressure,
+        /// Of scheduler Policies, in no preset: refuses nodes under disk pressure.
+        CheckNodeDiskPressure,
+        /// Of scheduler Policies, in no preset: refuses nodes short of process ids.
+        CheckNodePIDPressure,
+    }
 }
 
 impl FilterName {
-    /// Every filter: kube-scheduler's in their order, then those of scheduler Policies.
-    pub const ALL: [Self; 22] = [
-        Self::NodeUnschedulable,
-        Self::NodeName,
-        Self::TaintToleration,
-        Self::NodeAffinity,
-        Self::NodePorts,
-        Self::NodeResourcesFit,
-        Self::VolumeRestrictions,
-        Self::NodeVolumeLimits,
-        Self::VolumeBinding,
-        Self::VolumeZone,
-        Self::PodTopologySpread,
-        Self::InterPodAffinity,
-        Self::NodeDeclaredFeatures,
-        Self::CheckNodeLabelPresence,
-        Self::CheckServiceAffinity,
-        Self::MaxEBSVolumeCount,
-        Self::MaxGCEPDVolumeCount,
-        Self::MaxAzureDiskVolumeCount,
-        Self::MaxCinderVolumeCount,
-        Self::CheckNodeMemoryPressure,
-        Self::CheckNodeDiskPressure,
-        Self::CheckNodePIDPressure,
-    ];
-
-    /// The name as written in a profile.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NodeUnschedulable => "NodeUnschedulable",
-            Self::NodeName => "NodeName",
-            Self::TaintToleration => "TaintToleration",
-            Self::NodeAffinity => "NodeAffinity",
-            Self::NodePorts => "NodePorts",
-            Self::NodeResourcesFit => "NodeResourcesFit",
-            Self::VolumeRestrictions => "VolumeRestrictions",
-            Self::NodeVolumeLimits => "NodeVolumeLimits",
-            Self::VolumeBinding => "VolumeBinding",
-            Self::VolumeZone => "VolumeZone",
-            Self::PodTopologySpread => "PodTopologySpread",
-            Self::InterPodAffinity => "InterPodAffinity",
-            Self::NodeDeclaredFeatures => "NodeDeclaredFeatures",
-            Self::CheckNodeLabelPresence => "CheckNodeLabelPresence",
-            Self::CheckServiceAffinity => "CheckServiceAffinity",
-            Self::MaxEBSVolumeCount => "MaxEBSVolumeCount",
-            Self::MaxGCEPDVolumeCount => "MaxGCEPDVolumeCount",
-            Self::MaxAzureDiskVolumeCount => "MaxAzureDiskVolumeCount",
-            Self::MaxCinderVolumeCount => "MaxCinderVolumeCount",
-            Self::CheckNodeMemoryPressure => "CheckNodeMemoryPressure",
-            Self::CheckNodeDiskPressure => "CheckNodeDiskPressure",
-            Self::CheckNodePIDPressure => "CheckNodePIDPressure",
-        }
-    }
-
     /// Whether a profile may disable this filter only with `allowUnsafe: Acknowledged`.
     pub const fn is_safety(self) -> bool {
         matches!(self, Self::NodeUnschedulable | Self::NodeName | Self::NodeResourcesFit)
     }
 }
 
-impl fmt::Display for FilterName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The scores (priorities) that exist.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ScoreName {
-    /// Prefers nodes with fewer taints that the pod merely should avoid.
-    TaintToleration,
-    /// Prefers nodes that the pod's preferred node affinity matches.
-    NodeAffinity,
-    /// Prefers nodes by how full they are, as its strategy says.
-    NodeResourcesFit,
-    /// Prefers nodes where the pod is spread more evenly.
-    PodTopologySpread,
-    /// Prefers nodes by preferred pod affinity and anti-affinity, its own and of placed pods.
-    InterPodAffinity,
-    /// Prefers nodes on which the use of resources becomes more even.
-    NodeResourcesBalancedAllocation,
-    /// Prefers nodes that already hold the pod's images.
-    ImageLocality,
-    /// Of scheduler Policies, in no preset: prefers nodes and zones with fewer pods of the same service or controller.
-    SelectorSpread,
-    /// Of scheduler Policies, in no preset: likes all nodes alike.
-    EqualPriority,
-    /// Of scheduler Policies, in no preset: prefers empty nodes.
-    LeastRequestedPriority,
-    /// Of scheduler Policies, in no preset: prefers full nodes.
-    MostRequestedPriority,
-    /// Of scheduler Policies, in no preset: prefers nodes with equal shares of cpu and memory in use.
-    BalancedResourceAllocationPriority,
-    /// Of scheduler Policies, in no preset: prefers nodes by labels that they have or lack.
-    LabelPreference,
-    /// Of scheduler Policies, in no preset: avoids nodes whose annotation names the pod's controller.
-    NodePreferAvoidPodsPriority,
-}
-
-impl ScoreName {
-    /// Every score: in the order of kube-scheduler's default profile, then those of scheduler Policies.
-    pub const ALL: [Self; 14] = [
-        Self::TaintToleration,
-        Self::NodeAffinity,
-        Self::NodeResourcesFit,
-        Self::PodTopologySpread,
-        Self::InterPodAffinity,
-        Self::NodeResourcesBalancedAllocation,
-        Self::ImageLocality,
-        Self::SelectorSpread,
-        Self::EqualPriority,
-        Self::LeastRequestedPriority,
-        Self::MostRequestedPriority,
-        Self::BalancedResourceAllocationPriority,
-        Self::LabelPreference,
-        Self::NodePreferAvoidPodsPriority,
-    ];
-
-    /// The name as written in a profile.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TaintToleration => "TaintToleration",
-            Self::NodeAffinity => "NodeAffinity",
-            Self::NodeResourcesFit => "NodeResourcesFit",
-            Self::PodTopologySpread => "PodTopologySpread",
-            Self::InterPodAffinity => "InterPodAffinity",
-            Self::NodeResourcesBalancedAllocation => "NodeResourcesBalancedAllocation",
-            Self::ImageLocality => "ImageLocality",
-            Self::SelectorSpread => "SelectorSpread",
-            Self::EqualPriority => "EqualPriority",
-            Self::LeastRequestedPriority => "LeastRequestedPriority",
-            Self::MostRequestedPriority => "MostRequestedPriority",
-            Self::BalancedResourceAllocationPriority => "BalancedResourceAllocationPriority",
-            Self::LabelPreference => "LabelPreference",
-            Self::NodePreferAvoidPodsPriority => "NodePreferAvoidPodsPriority",
-        }
-    }
-}
-
-impl fmt::Display for ScoreName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+names! {
+    /// The scores (priorities) that exist.
+    ScoreName {
+        /// Prefers nodes with fewer taints that the pod merely should avoid.
+        TaintToleration,
+        /// Prefers nodes that the pod's preferred node affinity matches.
+        NodeAffinity,
+        /// Prefers nodes by how full they are, as its strategy says.
+        NodeResourcesFit,
+        /// Prefers nodes where the pod is spread more evenly.
+        PodTopologySpread,
+        /// Prefers nodes by preferred pod affinity and anti-affinity, its own and of placed pods.
+        InterPodAffinity,
+        /// Prefers nodes on which the use of resources becomes more even.
+        NodeResourcesBalancedAllocation,
+        /// Prefers nodes that already hold the pod's images.
+        ImageLocality,
+        /// Of scheduler Policies, in no preset: prefers nodes and zones with fewer pods of the same service or controller.
+        SelectorSpread,
+        /// Of scheduler Policies, in no preset: likes all nodes alike.
+        EqualPriority,
+        /// Of scheduler Policies, in no preset: prefers empty nodes.
+        LeastRequestedPriority,
+        /// Of scheduler Policies, in no preset: prefers full nodes.
+        MostRequestedPriority,
+        /// Of scheduler Policies, in no preset: prefers nodes with equal shares of cpu and memory in use.
+        BalancedResourceAllocationPriority,
+        /// Of scheduler Policies, in no preset: prefers nodes by labels that they have or lack.
+        LabelPreference,
+        /// Of scheduler Policies, in no preset: avoids nodes whose annotation names the pod's controller.
+        NodePreferAvoidPodsPriority,
     }
 }

@@ -2,7 +2,8 @@ use super::*;
 use berth_api::SchedulerProfileSpec;
 use berth_api::conditions::Accepted;
 use berth_core::model::{NodeTestOperator, RequirementOperator};
-use berth_core::profile::{Filter, FilterSet, FitStrategy, ResourceWeight, Score, ShapePoint};
+use berth_core::plugins::{Plugin, PluginSet};
+use berth_core::profile::{FitStrategy, ResourceWeight, Score, ShapePoint};
 
 fn spec(json: &str) -> SchedulerProfileSpec {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))
@@ -83,11 +84,11 @@ fn everything_else_is_resolved() {
     assert_eq!(profile.scheduler_names, ["a".into(), "z".into()]);
     assert_eq!((profile.mode, profile.unknown_fields), (Mode::Paused, UnknownFields::Hold));
     let filters: Vec<_> = profile.filters.iter().collect();
-    let mut expected = FilterSet::all();
-    for gone in [Filter::NodePorts, Filter::NodeName, Filter::VolumeZone] {
+    let mut expected = PluginSet::DEFAULT_FILTERS;
+    for gone in [Plugin::NodePorts, Plugin::NodeName, Plugin::VolumeZone] {
         expected = expected.without(gone);
     }
-    assert_eq!(filters, expected.with(Filter::CheckNodeDiskPressure).iter().collect::<Vec<_>>());
+    assert_eq!(filters, expected.with(Plugin::CheckNodeDiskPressure).iter().collect::<Vec<_>>());
     assert_eq!(profile.fit.ignored_resources, ["example.com/license".into()]);
     assert_eq!(profile.fit.ignored_resource_groups, ["example.org".into()]);
     let points = [ShapePoint { utilization: 0, score: 0 }, ShapePoint { utilization: 100, score: 100 }];

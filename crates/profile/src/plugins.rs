@@ -1,14 +1,13 @@
 //! Filters and scores: the overlay of a profile on its preset.
 
 use super::error::CompileError;
-use super::preset;
 use berth_api as api;
-use berth_core::profile::{CompiledProfile, Filter, Score};
+use berth_core::plugins::Plugin;
+use berth_core::profile::{CompiledProfile, Score};
 
-/// The largest weight of a score.
 const MAX_WEIGHT: i64 = 1_000_000;
 
-/// What a plugin's score can be at most, after normalisation.
+/// The highest score of a node by one plugin, before weights.
 const MAX_SCORE: i64 = 100;
 
 // A node's weighted sum must fit an i64 whatever the weights: with the bound above it does.
@@ -42,7 +41,7 @@ fn filters(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> R
     Ok(())
 }
 
-/// The arguments that `name` cannot be without and that are not there.
+/// The arguments that `name` needs and that `args` lacks.
 fn missing_filter_args(name: api::FilterName, args: &api::PluginArgs) -> Option<&'static str> {
     match name {
         api::FilterName::CheckNodeLabelPresence if args.check_node_label_presence.is_none() => {
@@ -69,7 +68,7 @@ fn scores(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Re
         if score == Score::LabelPreference && spec.plugin_args.label_preference.is_empty() {
             return Err(without_args(format!("spec.scores[{i}]"), config.name.as_str(), "labelPreference"));
         }
-        let weight = config.weight.map(i64::from).or(present).unwrap_or_else(|| preset::default_weight(score));
+        let weight = config.weight.map(i64::from).or(present).unwrap_or_else(|| score.default_weight());
         if !(1..=MAX_WEIGHT).contains(&weight) {
             return Err(CompileError::args(
                 format!("spec.scores[{i}].weight"),
@@ -83,63 +82,25 @@ fn scores(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Re
     Ok(())
 }
 
-const fn filter(name: api::FilterName) -> Filter {
-    match name {
-        api::FilterName::NodeUnschedulable => Filter::NodeUnschedulable,
-        api::FilterName::NodeName => Filter::NodeName,
-        api::FilterName::TaintToleration => Filter::TaintToleration,
-        api::FilterName::NodeAffinity => Filter::NodeAffinity,
-        api::FilterName::NodePorts => Filter::NodePorts,
-        api::FilterName::NodeResourcesFit => Filter::NodeResourcesFit,
-        api::FilterName::VolumeRestrictions => Filter::VolumeRestrictions,
-        api::FilterName::NodeVolumeLimits => Filter::NodeVolumeLimits,
-        api::FilterName::VolumeBinding => Filter::VolumeBinding,
-        api::FilterName::VolumeZone => Filter::VolumeZone,
-        api::FilterName::PodTopologySpread => Filter::PodTopologySpread,
-        api::FilterName::InterPodAffinity => Filter::InterPodAffinity,
-        api::FilterName::NodeDeclaredFeatures => Filter::NodeDeclaredFeatures,
-        api::FilterName::CheckNodeLabelPresence => Filter::CheckNodeLabelPresence,
-        api::FilterName::CheckServiceAffinity => Filter::CheckServiceAffinity,
-        api::FilterName::MaxEBSVolumeCount => Filter::MaxEbsVolumeCount,
-        api::FilterName::MaxGCEPDVolumeCount => Filter::MaxGcePdVolumeCount,
-        api::FilterName::MaxAzureDiskVolumeCount => Filter::MaxAzureDiskVolumeCount,
-        api::FilterName::MaxCinderVolumeCount => Filter::MaxCinderVolumeCount,
-        api::FilterName::CheckNodeMemoryPressure => Filter::CheckNodeMemoryPressure,
-        api::FilterName::CheckNodeDiskPressure => Filter::CheckNodeDiskPressure,
-        api::FilterName::CheckNodePIDPressure => Filter::CheckNodePidPressure,
+// The enums of the API have the order of the core's table, so that a name is found by its place.
+const _: () = {
+    assert!(api::FilterName::ALL.len() == Plugin::FILTERS.len() && api::ScoreName::ALL.len() == Score::ALL.len());
+    let mut at = 0;
+    while at < Plugin::FILTERS.len() {
+        assert!(matches!(api::FilterName::named(Plugin::FILTERS[at].name()), Some(name) if name as usize == at));
+        at += 1;
     }
+    at = 0;
+    while at < Score::ALL.len() {
+        assert!(matches!(api::ScoreName::named(Score::ALL[at].name()), Some(name) if name as usize == at));
+        at += 1;
+    }
+};
+
+const fn filter(name: api::FilterName) -> Plugin {
+    Plugin::FILTERS[name as usize]
 }
 
 const fn score(name: api::ScoreName) -> Score {
-    match name {
-        api::ScoreName::TaintToleration => Score::TaintToleration,
-        api::ScoreName::NodeAffinity => Score::NodeAffinity,
-        api::ScoreName::NodeResourcesFit => Score::NodeResourcesFit,
-        api::ScoreName::PodTopologySpread => Score::PodTopologySpread,
-        api::ScoreName::InterPodAffinity => Score::InterPodAffinity,
-        api::ScoreName::NodeResourcesBalancedAllocation => Score::NodeResourcesBalancedAllocation,
-        api::ScoreName::ImageLocality => Score::ImageLocality,
-        api::ScoreName::SelectorSpread => Score::SelectorSpread,
-        api::ScoreName::EqualPriority => Score::EqualPriority,
-        api::ScoreName::LeastRequestedPriority => Score::LeastRequestedPriority,
-        api::ScoreName::MostRequestedPriority => Score::MostRequestedPriority,
-        api::ScoreName::BalancedResourceAllocationPriority => Score::BalancedResourceAllocationPriority,
-        api::ScoreName::LabelPreference => Score::LabelPreference,
-        api::ScoreName::NodePreferAvoidPodsPriority => Score::NodePreferAvoidPodsPriority,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_mean_the_same_in_the_api_and_in_the_core() {
-        for (name, same) in api::FilterName::ALL.into_iter().zip(Filter::ALL) {
-            assert_eq!((filter(name), name.as_str()), (same, same.name()));
-        }
-        for (name, same) in api::ScoreName::ALL.into_iter().zip(Score::ALL) {
-            assert_eq!((score(name), name.as_str()), (same, same.name()));
-        }
-    }
+    Score::ALL[name as usize]
 }

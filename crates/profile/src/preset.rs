@@ -3,17 +3,6 @@ pub use berth_api::Preset;
 use berth_core::model::SpreadConstraint;
 use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
 
-/// Weights of the scores in the Default preset, which are kube-scheduler's.
-const DEFAULT_WEIGHTS: [(Score, i64); 7] = [
-    (Score::TaintToleration, 3),
-    (Score::NodeAffinity, 2),
-    (Score::NodeResourcesFit, 1),
-    (Score::PodTopologySpread, 2),
-    (Score::InterPodAffinity, 2),
-    (Score::NodeResourcesBalancedAllocation, 1),
-    (Score::ImageLocality, 1),
-];
-
 /// Weights of the BinPack preset: NodeResourcesFit well above what pulls pods apart.
 const BIN_PACK_WEIGHTS: [(Score, i64); 5] = [
     (Score::TaintToleration, 3),
@@ -28,9 +17,6 @@ const SPREAD_WEIGHT: i64 = 5;
 
 /// Domains over which the Spread preset spreads pods without constraints of their own.
 const SPREAD_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
-
-/// Weight of NodePreferAvoidPodsPriority in the default set of scheduler Policies: above all the others together.
-const AVOID_PODS_WEIGHT: i64 = 10_000;
 
 /// What `preset` runs under `name` before any overlay.
 pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
@@ -66,14 +52,6 @@ fn spread_over(topology_key: &str) -> SpreadConstraint {
     }
 }
 
-/// The weight that `score` gets where a profile enables it and neither the profile nor its preset gives one.
-pub(super) fn default_weight(score: Score) -> i64 {
-    match score {
-        Score::NodePreferAvoidPodsPriority => AVOID_PODS_WEIGHT,
-        _ => DEFAULT_WEIGHTS.iter().find(|(s, _)| *s == score).map_or(1, |(_, weight)| *weight),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,7 +59,7 @@ mod tests {
     #[test]
     fn presets() {
         assert_eq!(base(Preset::Default, "p"), CompiledProfile::default_preset("p"));
-        assert_eq!(base(Preset::Default, "p").scores, DEFAULT_WEIGHTS);
+        assert_eq!(base(Preset::Default, "p").scores, Score::DEFAULT);
         let bin_pack = base(Preset::BinPack, "p");
         assert_eq!(bin_pack.fit.strategy, FitStrategy::MostAllocated);
         assert_eq!(bin_pack.scores, BIN_PACK_WEIGHTS);

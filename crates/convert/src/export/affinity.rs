@@ -6,7 +6,7 @@ use berth_api::{
     AddedAffinity, LabelSelector, LabelSelectorOperator, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement,
     NodeSelectorTerm,
 };
-use berth_core::profile::Filter;
+use berth_core::plugins::Plugin;
 use serde_json::{Map, Value};
 
 /// The arguments of NodeAffinity, if there are any.
@@ -16,7 +16,7 @@ pub(super) fn added(subject: &Subject<'_>, losses: &mut Losses) -> Option<Map<St
     let selector = subject.spec.nodes.selector.as_ref().map(requirements).unwrap_or_default();
     if !selector.is_empty() {
         let field = "spec.nodes.selector";
-        if subject.compiled.filters.has(Filter::NodeAffinity) {
+        if subject.compiled.filters.has(Plugin::NodeAffinity) {
             let what = "becomes addedAffinity of NodeAffinity: other nodes are refused, and count in the N of 0/N nodes \
                         and in percentageOfNodesToScore";
             losses.add(subject.name, Loss::changed(field, what));

@@ -50,123 +50,83 @@ impl Point {
     }
 }
 
-/// A plugin of kube-scheduler.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plugin {
     pub(crate) name: &'static str,
-    /// Where it takes part.
     pub(crate) points: &'static [Point],
-    /// Its filter here.
+    /// The filter of Berth that does the same.
     pub(crate) filter: Option<FilterName>,
-    /// Its score here.
+    /// The score of Berth that does the same.
     pub(crate) score: Option<ScoreName>,
-    /// Its weight in the default profile, 0 where that gives none; `None` if it is not part of it.
+    /// The weight in kube-scheduler's default profile, 0 where that gives none; `None` for a plugin that is not in it.
     pub(crate) default: Option<i32>,
-    /// What its PreFilter does alone, where that is more than preparing its filter.
+    /// What the PreFilter alone does, where that is more than preparing the filter.
     pub(crate) pre_filter: Option<&'static str>,
-    /// Whether its score works without its PreScore.
+    /// Whether the score works without the PreScore.
     pub(crate) scores_alone: bool,
 }
 
-const PLAIN: Plugin = Plugin {
-    name: "",
-    points: &[],
-    filter: None,
-    score: None,
-    default: Some(0),
-    pre_filter: None,
-    scores_alone: false,
-};
+/// The plugin `name` of the default profile, which takes part at `points`. The filter, the score and the weight of that name are its
+/// own, where Berth has them.
+const fn plugin(name: &'static str, points: &'static [Point]) -> Plugin {
+    let score = ScoreName::named(name);
+    let weight = match score {
+        Some(score) => berth_core::profile::Score::ALL[score as usize].default_weight() as i32,
+        None => 0,
+    };
+    let filter = FilterName::named(name);
+    Plugin { name, points, filter, score, default: Some(weight), pre_filter: None, scores_alone: false }
+}
 
 /// A plugin that filters in two steps.
-const fn filter(name: &'static str, filter: FilterName) -> Plugin {
-    Plugin { name, points: &[PreFilter, Filter], filter: Some(filter), ..PLAIN }
-}
+const FILTER: &[Point] = &[PreFilter, Filter];
+
+/// A plugin that filters and scores, each in two steps.
+const FILTER_AND_SCORE: &[Point] = &[PreFilter, Filter, PreScore, Score];
 
 const REFUSES_BAD_CLAIMS: Option<&str> = Some("refuses pods with claims that are missing or cannot be used");
 
 /// Every plugin of kube-scheduler 1.36: those of its default profile, in their order there, then the others.
 pub(crate) static PLUGINS: [Plugin; 23] = [
-    Plugin { name: "SchedulingGates", points: &[PreEnqueue], ..PLAIN },
-    Plugin { name: "PrioritySort", points: &[QueueSort], ..PLAIN },
-    Plugin { points: &[Filter], ..filter("NodeUnschedulable", FilterName::NodeUnschedulable) },
-    Plugin { points: &[Filter], ..filter("NodeName", FilterName::NodeName) },
+    plugin("SchedulingGates", &[PreEnqueue]),
+    plugin("PrioritySort", &[QueueSort]),
+    plugin("NodeUnschedulable", &[Filter]),
+    plugin("NodeName", &[Filter]),
+    plugin("TaintToleration", &[Filter, PreScore, Score]),
     Plugin {
-        points: &[Filter, PreScore, Score],
-        score: Some(ScoreName::TaintToleration),
-        default: Some(3),
-        ..filter("TaintToleration", FilterName::TaintToleration)
-    },
-    Plugin {
-        points: &[PreFilter, Filter, PreScore, Score],
-        score: Some(ScoreName::NodeAffinity),
-        default: Some(2),
         pre_filter: Some("narrows the nodes to those that the pod's affinity names"),
         scores_alone: true,
-        ..filter("NodeAffinity", FilterName::NodeAffinity)
+        ..plugin("NodeAffinity", FILTER_AND_SCORE)
     },
-    filter("NodePorts", FilterName::NodePorts),
+    plugin("NodePorts", FILTER),
+    Plugin { scores_alone: true, ..plugin("NodeResourcesFit", &[PreFilter, Filter, PreScore, Score, PlacementScore]) },
+    Plugin { pre_filter: REFUSES_BAD_CLAIMS, ..plugin("VolumeRestrictions", FILTER) },
+    Plugin { pre_filter: REFUSES_BAD_CLAIMS, ..plugin("NodeVolumeLimits", FILTER) },
     Plugin {
-        points: &[PreFilter, Filter, PreScore, Score, PlacementScore],
-        score: Some(ScoreName::NodeResourcesFit),
-        default: Some(1),
-        scores_alone: true,
-        ..filter("NodeResourcesFit", FilterName::NodeResourcesFit)
-    },
-    Plugin { pre_filter: REFUSES_BAD_CLAIMS, ..filter("VolumeRestrictions", FilterName::VolumeRestrictions) },
-    Plugin { pre_filter: REFUSES_BAD_CLAIMS, ..filter("NodeVolumeLimits", FilterName::NodeVolumeLimits) },
-    Plugin {
-        points: &[PreFilter, Filter, Reserve, PreBind, PreScore, Score],
         pre_filter: REFUSES_BAD_CLAIMS,
         scores_alone: true,
-        ..filter("VolumeBinding", FilterName::VolumeBinding)
+        ..plugin("VolumeBinding", &[PreFilter, Filter, Reserve, PreBind, PreScore, Score])
     },
-    Plugin { pre_filter: REFUSES_BAD_CLAIMS, ..filter("VolumeZone", FilterName::VolumeZone) },
+    Plugin { pre_filter: REFUSES_BAD_CLAIMS, ..plugin("VolumeZone", FILTER) },
+    plugin("PodTopologySpread", FILTER_AND_SCORE),
+    plugin("InterPodAffinity", FILTER_AND_SCORE),
     Plugin {
-        points: &[PreFilter, Filter, PreScore, Score],
-        score: Some(ScoreName::PodTopologySpread),
         default: Some(2),
-        ..filter("PodTopologySpread", FilterName::PodTopologySpread)
+        ..plugin("DynamicResources", &[PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind])
     },
-    Plugin {
-        points: &[PreFilter, Filter, PreScore, Score],
-        score: Some(ScoreName::InterPodAffinity),
-        default: Some(2),
-        ..filter("InterPodAffinity", FilterName::InterPodAffinity)
-    },
-    Plugin {
-        name: "DynamicResources",
-        points: &[PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind],
-        default: Some(2),
-        ..PLAIN
-    },
-    Plugin { name: "DefaultPreemption", points: &[PostFilter, PreEnqueue], ..PLAIN },
-    Plugin {
-        name: "NodeResourcesBalancedAllocation",
-        points: &[PreScore, Score],
-        score: Some(ScoreName::NodeResourcesBalancedAllocation),
-        default: Some(1),
-        scores_alone: true,
-        ..PLAIN
-    },
-    Plugin {
-        name: "ImageLocality",
-        points: &[Score],
-        score: Some(ScoreName::ImageLocality),
-        default: Some(1),
-        ..PLAIN
-    },
-    Plugin { name: "DefaultBinder", points: &[Bind], ..PLAIN },
-    filter("NodeDeclaredFeatures", FilterName::NodeDeclaredFeatures),
-    Plugin { name: "GangScheduling", points: &[PreEnqueue, Permit], default: None, ..PLAIN },
-    Plugin { name: "TopologyPlacementGenerator", points: &[PlacementGenerate], default: None, ..PLAIN },
-    Plugin { name: "PodGroupPodsCount", points: &[PlacementScore], default: None, ..PLAIN },
+    plugin("DefaultPreemption", &[PostFilter, PreEnqueue]),
+    Plugin { scores_alone: true, ..plugin("NodeResourcesBalancedAllocation", &[PreScore, Score]) },
+    plugin("ImageLocality", &[Score]),
+    plugin("DefaultBinder", &[Bind]),
+    plugin("NodeDeclaredFeatures", FILTER),
+    Plugin { default: None, ..plugin("GangScheduling", &[PreEnqueue, Permit]) },
+    Plugin { default: None, ..plugin("TopologyPlacementGenerator", &[PlacementGenerate]) },
+    Plugin { default: None, ..plugin("PodGroupPodsCount", &[PlacementScore]) },
 ];
 
 /// Plugins that older versions had and that are an error to enable.
 pub(crate) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-/// The plugin `name`.
 pub(crate) fn find(name: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.name == name)
 }

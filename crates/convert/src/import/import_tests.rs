@@ -23,7 +23,7 @@ fn scores(profile: &ImportedProfile) -> Vec<(&str, i64)> {
 }
 
 fn filters(profile: &ImportedProfile) -> Vec<&str> {
-    profile.compiled.filters.iter().map(berth_core::profile::Filter::name).collect()
+    profile.compiled.filters.iter().map(berth_core::plugins::Plugin::name).collect()
 }
 
 const DEFAULT_SCORES: [(&str, i64); 7] = [

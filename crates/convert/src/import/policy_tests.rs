@@ -1,7 +1,8 @@
 use super::super::{Import, Loss};
 use super::read;
 use berth_api::{AllowUnsafe, FailurePolicy, FilterName, NodePayload, Preset, ScoreName, SpreadDefaulting};
-use berth_core::profile::{CompiledProfile, Filter, FitStrategy, SpreadDefaults};
+use berth_core::plugins::Plugin;
+use berth_core::profile::{CompiledProfile, FitStrategy, SpreadDefaults};
 use serde_json::{Value, json};
 
 fn import(policy: Value) -> Import {
@@ -13,7 +14,7 @@ fn compiled(policy: Value) -> CompiledProfile {
 }
 
 fn filters(policy: Value) -> Vec<&'static str> {
-    compiled(policy).filters.iter().map(Filter::name).collect()
+    compiled(policy).filters.iter().map(Plugin::name).collect()
 }
 
 fn scores(policy: Value) -> Vec<(&'static str, i64)> {
@@ -246,7 +247,7 @@ fn the_policy_of_the_tutorials() {
     let text = include_str!("../../../../examples/policy/policy.json");
     let import = import(serde_json::from_str(text).unwrap());
     let profile = &import.profiles[0];
-    let filters: Vec<&str> = profile.compiled.filters.iter().map(Filter::name).collect();
+    let filters: Vec<&str> = profile.compiled.filters.iter().map(Plugin::name).collect();
     assert_eq!(
         filters,
         [

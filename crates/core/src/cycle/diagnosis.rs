@@ -131,7 +131,7 @@ pub(crate) struct Tally {
     refused: u32,
 }
 
-const VOLUME_REASONS: usize = crate::plugins::volume_binding::REASONS.len();
+const VOLUME_REASONS: usize = crate::plugins::VOLUME_TEXTS.len();
 
 impl Tally {
     pub(crate) const fn new() -> Self {

@@ -5,8 +5,8 @@ use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, node_affinity,
-    reverse_normalize, scheduling_gates, taint_toleration,
+    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, gated_text, node_affinity,
+    reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub struct ScoreOf {
 /// Judges `pod` on every node of the profile, from nothing and without sampling. O(nodes).
 pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Explanation {
     if !pod.gates.is_empty() {
-        return Explanation::Gated(scheduling_gates::text(&pod.gates));
+        return Explanation::Gated(gated_text(&pod.gates));
     }
     if let Some(reason) = hold_reason(profile, ledger, pod) {
         return Explanation::Held(reason);

@@ -2,7 +2,6 @@ use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::node_affinity::{self, Named};
 use crate::plugins::{Overlay, Plugin, PluginContext, Refusal, Relations, ResolvedPod, Stop, Tables, Verdict, filter};
-use crate::profile::Filter;
 use rustc_hash::FxHashMap;
 
 /// What PreFilter leaves for one pod, and what the cached verdicts of its class leave out because it is not a row's own:
@@ -118,7 +117,7 @@ impl<'t> NonRowChecks<'t> {
 
 /// The nodes of the profile that NodeAffinity's PreFilter leaves, if only some; refuses a pod whose terms conflict.
 fn named(cx: PluginContext<'_>, pod: &Pod) -> Result<Option<Vec<NodeId>>, Stop> {
-    if !cx.profile.filters.has(Filter::NodeAffinity) {
+    if !cx.profile.filters.has(Plugin::NodeAffinity) {
         return Ok(None);
     }
     let Named::Only(names) = node_affinity::named(&pod.shape) else {

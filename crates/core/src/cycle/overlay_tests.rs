@@ -8,8 +8,8 @@ use crate::model::{
     Attachable, InlineDisk, Labels, PersistentVolumeClaim, Pod, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
     Toleration, TolerationOperator, VolumeAttachment,
 };
-use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Tables, Verdict};
-use crate::profile::{CompiledProfile, Filter};
+use crate::plugins::{Cause, Overlay, Plugin, PluginContext, ResolvedPod, Tables, Verdict};
+use crate::profile::CompiledProfile;
 use crate::volume_testing::{bound, csi, csi_node, named};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn a_pod_laid_over_a_node_counts_as_if_it_were_there() {
         }
         let mut profile = draw.profile();
         // ServiceAffinity is older than nominations and does not look at the overlay.
-        profile.filters = profile.filters.without(Filter::CheckServiceAffinity);
+        profile.filters = profile.filters.without(Plugin::CheckServiceAffinity);
         let (subject, other) = (Arc::new(draw.pod("subject")), Arc::new(draw.pod("other")));
         let nodes = ledger.node_order();
         let Some(node) = nodes.get(draw.below(nodes.len().max(1) as u64) as usize).copied() else { continue };
@@ -183,14 +183,14 @@ impl Crowd {
         profile.legacy.max_ebs = 1 + self.draw.below(2) as u32;
         profile.legacy.max_gce_pd = 1;
         profile.legacy.affinity_labels = vec!["topology.kubernetes.io/zone".into()];
-        for filter in [Filter::MaxEbsVolumeCount, Filter::MaxGcePdVolumeCount, Filter::CheckServiceAffinity] {
+        for filter in [Plugin::MaxEBSVolumeCount, Plugin::MaxGCEPDVolumeCount, Plugin::CheckServiceAffinity] {
             if self.one_in(3) {
                 profile.filters = profile.filters.with(filter);
             }
         }
         // Each volume filter gets its turn at refusing first.
         for filter in
-            [Filter::NodePorts, Filter::NodeResourcesFit, Filter::VolumeRestrictions, Filter::NodeVolumeLimits]
+            [Plugin::NodePorts, Plugin::NodeResourcesFit, Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits]
         {
             if self.one_in(2) {
                 profile.filters = profile.filters.without(filter);
@@ -238,7 +238,7 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         let mut added = Vec::new();
         if crowd.one_in(2) {
             // ServiceAffinity is older than nominations and does not look at the overlay.
-            profile.filters = profile.filters.without(Filter::CheckServiceAffinity);
+            profile.filters = profile.filters.without(Plugin::CheckServiceAffinity);
             for i in 0..=crowd.draw.below(2) {
                 added.push(Arc::new(crowd.pod(&format!("added{i}"), false)));
             }

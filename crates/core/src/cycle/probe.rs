@@ -4,8 +4,8 @@ use super::diagnosis::reasons;
 use super::non_row_checks::prepare;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
-use crate::plugins::{Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Verdict};
-use crate::profile::{CompiledProfile, Filter, FilterSet};
+use crate::plugins::{Cause, Code, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict};
+use crate::profile::CompiledProfile;
 
 /// One filter's refusal of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub fn obstacles(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Vec<(
     let nodes = candidates(profile, ledger);
     let mut all: Vec<(NodeId, Vec<Obstacle>)> = nodes.iter().map(|node| (*node, Vec::new())).collect();
     for filter in profile.filters.iter() {
-        let alone = CompiledProfile { filters: FilterSet::none().with(filter), ..profile.clone() };
+        let alone = CompiledProfile { filters: PluginSet::NONE.with(filter), ..profile.clone() };
         add_obstacles(PluginContext { profile: &alone, ledger }, filter, pod, &nodes, &mut all);
     }
     all
@@ -81,7 +81,7 @@ pub fn obstacles(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Vec<(
 
 fn add_obstacles(
     cx: PluginContext<'_>,
-    filter: Filter,
+    filter: Plugin,
     pod: &Pod,
     nodes: &[NodeId],
     all: &mut [(NodeId, Vec<Obstacle>)],
@@ -92,7 +92,7 @@ fn add_obstacles(
         Ok(Look { verdicts, missing }) => {
             for ((_, obstacles), (_, verdict)) in all.iter_mut().zip(verdicts).filter(|(_, (_, v))| !v.fits()) {
                 obstacles.push(Obstacle {
-                    plugin: filter.plugin(),
+                    plugin: filter,
                     cause: Some(verdict.cause()),
                     code: verdict.code(),
                     reasons: reasons(verdict, &pod.shape, missing.as_ref()),
@@ -101,7 +101,7 @@ fn add_obstacles(
             return;
         }
         Err(Stop::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
-        Err(Stop::Failed(text)) => everywhere(filter.plugin(), Code::UnschedulableAndUnresolvable, text),
+        Err(Stop::Failed(text)) => everywhere(filter, Code::UnschedulableAndUnresolvable, text),
     };
     for (_, obstacles) in all {
         obstacles.push(obstacle.clone());

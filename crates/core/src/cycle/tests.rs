@@ -8,7 +8,8 @@ use crate::model::{
     PodVolumes, PreferredTerm, Pressure, Protocol, Requirement, RequirementOperator, Service, SpreadConstraint, Str,
     Taint, TaintEffect, Toleration, TolerationOperator, VolumeAffinity, WeightedTerm,
 };
-use crate::profile::{CompiledProfile, Filter, FitStrategy, LabelPreference, Sampling, Score, ShapePoint};
+use crate::plugins::Plugin;
+use crate::profile::{CompiledProfile, FitStrategy, LabelPreference, Sampling, Score, ShapePoint};
 use crate::testing::{node, pod, shape_of};
 use crate::volume_testing::{bound, claim, named, reference, volume, waiting_class};
 use std::sync::Arc;
@@ -208,11 +209,11 @@ impl Draw {
         profile.legacy.affinity_labels = vec!["topology.kubernetes.io/zone".into()];
         profile.legacy.label_preferences = vec![LabelPreference { label: "disk".into(), present: self.one_in(2) }];
         for filter in [
-            Filter::CheckNodeLabelPresence,
-            Filter::CheckNodeMemoryPressure,
-            Filter::CheckNodeDiskPressure,
-            Filter::CheckNodePidPressure,
-            Filter::CheckServiceAffinity,
+            Plugin::CheckNodeLabelPresence,
+            Plugin::CheckNodeMemoryPressure,
+            Plugin::CheckNodeDiskPressure,
+            Plugin::CheckNodePIDPressure,
+            Plugin::CheckServiceAffinity,
         ] {
             if self.one_in(2) {
                 profile.filters = profile.filters.with(filter);

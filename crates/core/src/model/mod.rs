@@ -3,6 +3,7 @@
 mod constraints;
 mod labels;
 mod node;
+mod plugin;
 mod pod;
 mod quantity;
 mod resources;
@@ -15,6 +16,7 @@ mod workload;
 pub use constraints::{AffinityTerm, NamespaceScope, SpreadConstraint, WeightedTerm};
 pub use labels::Labels;
 pub use node::{AvoidedController, Image, Namespace, Node, Pressure};
+pub use plugin::{Cause, Plugin, PluginSet, Score};
 pub use pod::{Controller, Feature, HostPort, Pod, PodKey, PodShape, Protocol, ScheduledCondition, Usage};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{DeviceClass, Requests, is_scalar_resource};

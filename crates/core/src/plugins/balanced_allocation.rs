@@ -1,7 +1,7 @@
 //! NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes evenly used, in the difference form of 1.36.
 //! After `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
-use super::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
+use super::context::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
 use crate::ledger::{NodeId, NodeTable};
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ pub(crate) fn score(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i
     MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
 }
 
-/// How full the node is of a resource, without the pod and with it; none where it offers nothing.
+/// The share of a resource in use on the node, without the pod and with it; `None` where the node offers nothing of it.
 #[inline]
 fn fractions(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> Option<[f64; 2]> {
     let i = node.index();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_vectors() {
+    fn the_score_is_the_change_of_evenness() {
         assert_eq!(balanced(&[0.25, 0.25], &[0.375, 0.375]), 75);
         assert_eq!(balanced(&[0.25, 0.25], &[0.75, 0.25]), 62);
         assert_eq!(balanced(&[0.5, 0.125], &[0.5, 0.5]), 84);

@@ -1,44 +1,42 @@
 //! MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and MaxCinderVolumeCount of the Policy era: a node takes
 //! so many in-tree disks of a kind. After `pkg/scheduler/algorithm/predicates` of 1.12; `KUBE_MAX_PD_VOLS` is ignored.
 
-use super::relations::PluginContext;
-use super::{Cause, Overlay, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Verdict};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, InTreePlugin, InlineDisk, Labels, Pod, PodKey, PodVolume, PodVolumes, Str, VolumeSource};
-use crate::profile::{CompiledProfile, Filter, LegacyArgs};
+use crate::profile::{CompiledProfile, LegacyArgs};
 use smallvec::SmallVec;
 
-/// One of the filters.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
-    filter: Filter,
+    filter: Plugin,
     cause: Cause,
     plugin: InTreePlugin,
-    /// The resource by which a node tells its own limit.
+    /// The resource with which a node declares its own limit.
     resource: &'static str,
 }
 
 const KINDS: [Kind; 4] = [
     Kind {
-        filter: Filter::MaxEbsVolumeCount,
+        filter: Plugin::MaxEBSVolumeCount,
         cause: Cause::EbsCount,
         plugin: InTreePlugin::Ebs,
         resource: "attachable-volumes-aws-ebs",
     },
     Kind {
-        filter: Filter::MaxGcePdVolumeCount,
+        filter: Plugin::MaxGCEPDVolumeCount,
         cause: Cause::GcePdCount,
         plugin: InTreePlugin::GcePd,
         resource: "attachable-volumes-gce-pd",
     },
     Kind {
-        filter: Filter::MaxAzureDiskVolumeCount,
+        filter: Plugin::MaxAzureDiskVolumeCount,
         cause: Cause::AzureDiskCount,
         plugin: InTreePlugin::AzureDisk,
         resource: "attachable-volumes-azure-disk",
     },
     Kind {
-        filter: Filter::MaxCinderVolumeCount,
+        filter: Plugin::MaxCinderVolumeCount,
         cause: Cause::CinderCount,
         plugin: InTreePlugin::Cinder,
         resource: "attachable-volumes-cinder",
@@ -53,7 +51,7 @@ const NITRO_EBS: i64 = 25;
 pub(crate) struct State(SmallVec<[(Kind, Vec<Str>); 1]>);
 
 impl State {
-    /// None where no such filter runs or the pod has no such disk.
+    /// `None` where no such filter runs or the pod has no such disk.
     pub(crate) fn prepare(cx: PluginContext<'_>, pod: &Pod) -> Option<Self> {
         let volumes = pod.volumes.as_ref().filter(|_| cx.profile.filters.has_legacy())?;
         let of_kind = |kind: Kind| (kind, disks(cx, kind.plugin, &pod.key, volumes));
@@ -66,7 +64,7 @@ impl State {
         for (kind, new) in &self.0 {
             let mut there: Vec<Str> = Vec::new();
             let placed = cx.ledger.volumes().placed_on(node).iter();
-            for placed in placed.filter(|placed| !overlay.takes_away(&placed.uid)) {
+            for placed in placed.filter(|placed| !overlay.has_removed(&placed.uid)) {
                 there.extend(disks(cx, kind.plugin, &placed.pod, &placed.volumes));
             }
             for (pod, volumes) in overlay.mounts_added() {
@@ -83,7 +81,7 @@ impl State {
     }
 }
 
-/// The most disks of a kind on the node: what it says itself, or else the profile.
+/// The most disks of a kind on the node: what the node declares, or else what the profile says.
 fn limit(cx: PluginContext<'_>, kind: Kind, node: NodeId) -> i64 {
     let nodes = cx.ledger.nodes();
     let own = nodes.scalar(kind.resource).map_or(0, |scalar| nodes.scalar_allocatable(scalar, node));
@@ -111,8 +109,8 @@ fn is_nitro(labels: &Labels) -> bool {
     })
 }
 
-/// The disks of a plugin that a pod mounts, each once. A claim that is not there counts for nothing; one without a volume
-/// counts by itself, where its class is of this plugin.
+/// The disks of a plugin that a pod mounts, each once. A claim that does not exist is ignored; a claim without a volume counts as a
+/// disk if the provisioner of its class is this plugin.
 fn disks(cx: PluginContext<'_>, plugin: InTreePlugin, pod: &PodKey, volumes: &PodVolumes) -> Vec<Str> {
     let mut disks: Vec<Str> = volumes
         .iter()
@@ -150,7 +148,7 @@ fn claimed(cx: PluginContext<'_>, key: &ClaimKey, plugin: InTreePlugin) -> Optio
         };
     }
     let is_ours = volumes.class(&claim.class).is_some_and(|class| *class.provisioner == *plugin.name());
-    // No disk is called so.
+    // No disk has such a name.
     is_ours.then(|| format!("\u{0}{key}").into())
 }
 
@@ -161,7 +159,7 @@ mod tests {
     use crate::model::{Migration, Node, PersistentVolume};
     use crate::volume_testing::{answers_by, bound, claim, mounting, named, node_in, on, using, volume, waiting_class};
 
-    fn profile(kinds: &[Filter]) -> CompiledProfile {
+    fn profile(kinds: &[Plugin]) -> CompiledProfile {
         let mut profile = CompiledProfile::default_preset("test");
         profile.filters = kinds.iter().fold(profile.filters, |all, kind| all.with(*kind));
         profile.legacy = LegacyArgs { max_ebs: 2, max_gce_pd: 1, max_azure_disk: 1, max_cinder: 1, ..profile.legacy };
@@ -199,7 +197,7 @@ mod tests {
             ledger.apply_claim(claim(name, class, 1));
         }
         ledger.apply_pod(on("a", mounting("placed", vec![ebs("vol-1"), named("late"), named("gone")])));
-        let ebs_only = profile(&[Filter::MaxEbsVolumeCount]);
+        let ebs_only = profile(&[Plugin::MaxEBSVolumeCount]);
         let full = "a: MaxEBSVolumeCount: node(s) exceed max volume count";
         for (volumes, fits) in [
             (vec![named("of-v")], true),

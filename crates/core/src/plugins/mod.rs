@@ -1,13 +1,17 @@
-//! Filters (predicates) and scores (priorities): one file per plugin.
+//! Filters (predicates) and scores (priorities): one file per plugin, and here the registry that calls them in upstream's order.
 //!
-//! A filter of a row's own facts is a plain function of a [`ResolvedPod`] (a pod's shape resolved against the ledger), a row of
-//! the node table and an [`Overlay`]. There are two entries over that one body: the batch over many rows calls it with the empty overlay and
-//! keeps the answers by row version (`cycle::class`); nominated pods and commit's re-check call it for one row with what
-//! they add. A score is a plain function of the same row. Nothing is called through a pointer, nothing allocates.
+//! Plugins import [`context`] and never this file; the table of their names, weights and causes is `model/plugin.rs`.
 //!
-//! Verdicts are small and `Copy`; their text is made by [`Verdict::reasons`] when someone reads it.
+//! A filter of a row's own facts is a plain function of a [`ResolvedPod`], a row of the node table and an [`Overlay`]. It has
+//! two callers: `cycle::class` runs it over many rows with the empty overlay and keeps the answers by row version; nominated pods
+//! and commit's re-check run it for one row with the pods they add. Filters that look beyond the row (at volumes, at the pods of a
+//! domain) are prepared for each attempt as [`Relations`]. A score is a plain function too: nothing is called through a
+//! pointer, and the row's filters and scores allocate nothing.
+//!
+//! Verdicts are small and `Copy`; [`Verdict::reasons`] makes their text when someone reads it.
 
 pub(crate) mod balanced_allocation;
+mod context;
 mod counts;
 pub(crate) mod hints;
 pub(crate) mod image_locality;
@@ -15,45 +19,43 @@ pub(crate) mod inter_pod_affinity;
 pub(crate) mod legacy;
 pub(crate) mod max_volume_count;
 pub(crate) mod node_affinity;
-pub(crate) mod node_declared_features;
-pub(crate) mod node_name;
-pub(crate) mod node_ports;
+mod node_declared_features;
+mod node_ports;
 pub(crate) mod node_resources_fit;
-pub(crate) mod node_unschedulable;
-pub(crate) mod node_volume_limits;
-mod normalize;
+mod node_volume_limits;
 mod overlay;
-mod plugin;
 pub(crate) mod pod_topology_spread;
-pub(crate) mod relations;
 mod resolved_pod;
-pub(crate) mod scheduling_gates;
-pub(crate) mod selector_spread;
-pub(crate) mod service_affinity;
+mod selector_spread;
+mod service_affinity;
 pub(crate) mod taint_toleration;
 mod verdict;
 pub(crate) mod volume_binding;
-pub(crate) mod volume_restrictions;
-pub(crate) mod volume_zone;
+mod volume_restrictions;
+mod volume_zone;
 pub(crate) mod volumes;
 
+pub use crate::model::{Cause, Plugin, PluginSet};
+pub use context::Refusal;
+pub(crate) use context::{MAX_NODE_SCORE, PluginContext, Stop, default_normalize, reverse_normalize};
 pub use hints::{WakeEvent, wake_events};
-pub(crate) use normalize::{default_normalize, reverse_normalize};
 pub(crate) use overlay::Overlay;
-pub use plugin::{Plugin, PluginSet};
-pub use relations::Refusal;
-pub(crate) use relations::{PluginContext, Relations, Stop, Tables};
-pub(crate) use resolved_pod::{ResolvedPod, Resource, ScoredResource};
-pub use verdict::{Cause, Code, Verdict};
-pub(crate) use verdict::{lacking_text, volume_text};
+pub(crate) use resolved_pod::ResolvedPod;
+pub use verdict::{Code, Verdict};
+pub(crate) use verdict::{VOLUME_TEXTS, lacking_text, volume_text};
 
-use crate::ledger::{NodeId, NodeTable};
-use crate::profile::{CompiledProfile, Filter};
+use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumePlan};
+use crate::model::{Pod, Score, Str, Usage};
+use crate::profile::CompiledProfile;
 
-/// The highest score of a node by one plugin, before weights.
-pub(crate) const MAX_NODE_SCORE: i64 = 100;
+/// SchedulingGates: upstream's text for a pod that its gates keep from being looked at.
+///
+/// After `pkg/scheduler/framework/plugins/schedulinggates`.
+pub(crate) fn gated_text(gates: &[Str]) -> String {
+    format!("waiting for scheduling gates: [{}]", gates.join(" "))
+}
 
-/// Runs the profile's filters on one row in upstream's order and gives the first refusal.
+/// Runs the profile's filters on one row in upstream's order and returns the first refusal.
 #[inline]
 pub(crate) fn filter(
     profile: &CompiledProfile,
@@ -62,31 +64,29 @@ pub(crate) fn filter(
     node: NodeId,
     overlay: &Overlay,
 ) -> Verdict {
-    let on = |filter| profile.filters.has(filter);
-    if on(Filter::NodeUnschedulable) && !node_unschedulable::fits(subject, nodes, node) {
+    let on = |plugin| profile.filters.has(plugin);
+    if on(Plugin::NodeUnschedulable) && !subject.tolerates_cordon && nodes.unschedulable[node.index()] {
         return Verdict::unresolvable(Cause::NodeUnschedulable);
     }
-    if on(Filter::NodeName) && !node_name::fits(subject, nodes, node) {
-        return Verdict::unresolvable(Cause::NodeName);
-    }
-    if on(Filter::TaintToleration) && !taint_toleration::fits(subject, nodes, node) {
+    // NodeName is only a name here, which profiles can disable and explanations list: a pod with a nodeName is bound, never pending.
+    if on(Plugin::TaintToleration) && !taint_toleration::fits(subject, nodes, node) {
         return Verdict::unresolvable(Cause::UntoleratedTaint);
     }
-    if on(Filter::NodeAffinity)
+    if on(Plugin::NodeAffinity)
         && let Some(cause) = node_affinity::refuses(profile, subject, nodes, node)
     {
         return Verdict::unresolvable(cause);
     }
-    if on(Filter::NodePorts) && !node_ports::fits(subject, nodes, node, overlay) {
+    if on(Plugin::NodePorts) && !node_ports::fits(subject, nodes, node, overlay) {
         return Verdict::unschedulable(Cause::HostPorts);
     }
-    if on(Filter::NodeResourcesFit) {
+    if on(Plugin::NodeResourcesFit) {
         let verdict = node_resources_fit::filter(subject, nodes, node, overlay);
         if !verdict.fits() {
             return verdict;
         }
     }
-    if on(Filter::NodeDeclaredFeatures) && !node_declared_features::fits(subject, nodes, node) {
+    if on(Plugin::NodeDeclaredFeatures) && !node_declared_features::fits(subject, nodes, node) {
         return Verdict::unresolvable(Cause::DeclaredFeatures);
     }
     if profile.filters.has_legacy()
@@ -95,4 +95,229 @@ pub(crate) fn filter(
         return Verdict::unresolvable(cause);
     }
     Verdict::FITS
+}
+
+/// Counters that relational plugins keep between attempts, only to be faster: made from nothing they give the same answers.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    pub(crate) spread: pod_topology_spread::Tables,
+    pub(crate) affinity: inter_pod_affinity::Tables,
+    pub(crate) selector_spread: selector_spread::Tables,
+}
+
+/// What PreFilter found out for one pod about volumes, and about pods on other nodes. A plugin that skips the pod is `None`.
+#[derive(Debug, Default)]
+pub(crate) struct Relations<'t> {
+    pub(crate) volumes: Option<volumes::Attempt<'t>>,
+    pub(crate) spread: Option<pod_topology_spread::Hard<'t>>,
+    pub(crate) affinity: Option<inter_pod_affinity::Hard<'t>>,
+    pub(crate) services: Option<service_affinity::Attempt>,
+    pub(crate) disks: Option<max_volume_count::State>,
+}
+
+impl Tables {
+    /// PreFilter of the relational plugins, in upstream's order.
+    pub(crate) fn pre_filter<'t>(
+        &'t mut self,
+        cx: PluginContext<'t>,
+        pod: &Pod,
+        subject: &ResolvedPod,
+    ) -> Result<Relations<'t>, Stop> {
+        Ok(Relations {
+            volumes: volumes::Attempt::prepare(cx, pod)?,
+            spread: self.spread.prepare(cx, subject),
+            affinity: self.affinity.prepare(cx, subject),
+            services: service_affinity::Attempt::prepare(cx, subject),
+            disks: max_volume_count::State::prepare(cx, pod),
+        })
+    }
+
+    /// The normalised scores (0 to 100) of a relational score, one for each of the `feasible` nodes, into `out`.
+    ///
+    /// False where the plugin skips the pod: then it contributes nothing. A score out of range fails the attempt with upstream's
+    /// text; a constraint with `maxSkew: 0`, which no API server accepts, leads to one.
+    pub(crate) fn score(
+        &mut self,
+        score: Score,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        feasible: &[NodeId],
+        out: &mut Vec<i64>,
+    ) -> Result<bool, Str> {
+        out.clear();
+        let runs = match score {
+            Score::PodTopologySpread => self.spread.score(cx, subject, feasible, out),
+            Score::InterPodAffinity => self.affinity.score(cx, subject, feasible, out),
+            Score::SelectorSpread => self.selector_spread.score(cx, subject, feasible, out),
+            _ => false,
+        };
+        match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {
+            Some(invalid) if runs => Err(format!(
+                "applying score defaultWeights on Score plugins: plugin {:?} returns an invalid score {invalid}, \
+                 it should in the range of [0, {MAX_NODE_SCORE}] after normalizing",
+                score.name()
+            )
+            .into()),
+            _ => Ok(runs),
+        }
+    }
+}
+
+impl Relations<'_> {
+    /// Whether there is nothing to look at beyond the row.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.volumes.is_none()
+            && self.spread.is_none()
+            && self.affinity.is_none()
+            && self.services.is_none()
+            && self.disks.is_none()
+    }
+
+    /// The first relational filter's refusal of `node` with the pods of `overlay` on it.
+    pub(crate) fn filter(
+        &self,
+        cx: PluginContext<'_>,
+        subject: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
+        if let Some(volumes) = &self.volumes {
+            let verdict = volumes.filter(cx, node, overlay);
+            if !verdict.fits() {
+                return verdict;
+            }
+        }
+        if let Some(spread) = &self.spread {
+            let verdict = spread.filter(cx, subject, node, overlay);
+            if !verdict.fits() {
+                return verdict;
+            }
+        }
+        if let Some(affinity) = &self.affinity {
+            let verdict = affinity.filter(cx, subject, node, overlay);
+            if !verdict.fits() {
+                return verdict;
+            }
+        }
+        if let Some(services) = &self.services {
+            let verdict = services.filter(cx, subject, node, overlay);
+            if !verdict.fits() {
+                return verdict;
+            }
+        }
+        self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
+    }
+
+    /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.
+    pub(crate) fn missing_claim(&self) -> Option<Str> {
+        self.volumes.as_ref().and_then(volumes::Attempt::missing_claim)
+    }
+
+    /// Whether some claim of the pod is still to be bound.
+    pub(crate) fn have_waiting_claims(&self) -> bool {
+        self.volumes.as_ref().is_some_and(volumes::Attempt::has_waiting_claims)
+    }
+
+    /// What is to be bound and provisioned for the pod's claims on `node`, which was just found to fit.
+    pub(crate) fn volume_plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
+        self.volumes.as_ref().map(|volumes| volumes.plan(cx, node)).unwrap_or_default()
+    }
+
+    /// Upstream's text of the filter that failed, and so ends the attempt.
+    pub(crate) fn failure(&self) -> Option<Str> {
+        self.volumes.as_ref().and_then(volumes::Attempt::failure)
+    }
+}
+
+/// The plugins that count pods wherever they are: what leaves or changes outside the profile's nodes matters to them too.
+const CLUSTER_WIDE: [Plugin; 5] = [
+    Plugin::VolumeRestrictions,
+    Plugin::NodeVolumeLimits,
+    Plugin::PodTopologySpread,
+    Plugin::InterPodAffinity,
+    Plugin::CheckServiceAffinity,
+];
+
+/// The plugins that count the disks of the pods on a node and of those nominated to it.
+const COUNTING_DISKS: [Plugin; 4] = [
+    Plugin::MaxEBSVolumeCount,
+    Plugin::MaxGCEPDVolumeCount,
+    Plugin::MaxAzureDiskVolumeCount,
+    Plugin::MaxCinderVolumeCount,
+];
+
+/// The plugins whose refusals `change` may lift. `inside`: the change is on a node that the profile places on, or on none.
+fn helped_by(change: &Change, inside: bool) -> PluginSet {
+    use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
+    let mut helped = PluginSet::NONE;
+    let mut add = |plugins: &[Plugin]| plugins.iter().for_each(|p| helped.insert(*p));
+    match change {
+        Change::Freed { usage, .. } => {
+            add(&CLUSTER_WIDE);
+            if inside {
+                add(&[NodeResourcesFit]);
+                add(&COUNTING_DISKS);
+            }
+            if inside && !usage.ports.is_empty() {
+                add(&[NodePorts]);
+            }
+        }
+        // A placed pod can be the one that another's affinity asks for, or raise the count of the emptiest domain.
+        Change::PodPlaced { .. } | Change::Regrouped { .. } => {
+            add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
+        }
+        Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
+        Change::NominationEnded { .. } => {
+            add(&CLUSTER_WIDE);
+            add(&[NodeResourcesFit, NodePorts]);
+            add(&COUNTING_DISKS);
+        }
+        Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
+        Change::Namespace { .. } => add(&[InterPodAffinity]),
+        Change::Volume(change) => add(hints::volumes::helped_by(change)),
+        Change::Workload => add(&[PodTopologySpread, CheckServiceAffinity]),
+        Change::Resized { .. }
+        | Change::DeviceClass
+        | Change::Budget { .. }
+        | Change::PodPending { .. }
+        | Change::BoundElsewhere { .. }
+        | Change::Confirmed
+        | Change::PodDeleted { .. } => {}
+    }
+    helped
+}
+
+fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plugin])) {
+    use Plugin::{InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit, PodTopologySpread};
+    // A removed taint wakes every pod, as upstream's work-around for hints that miss it does.
+    if inside && aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS) {
+        add(&Plugin::ALL);
+    }
+    if inside && aspects.intersects(NodeAspects::ALLOCATABLE) {
+        add(&[NodeResourcesFit]);
+    }
+    if inside && aspects.intersects(NodeAspects::DECLARED) {
+        add(&[NodeDeclaredFeatures, Plugin::CheckNodeMemoryPressure, Plugin::CheckNodeDiskPressure]);
+        add(&[Plugin::CheckNodePIDPressure]);
+    }
+    if aspects.intersects(NodeAspects::LABELS) {
+        add(&[NodeAffinity, InterPodAffinity, PodTopologySpread, Plugin::VolumeBinding, Plugin::VolumeZone]);
+        add(&[Plugin::CheckNodeLabelPresence, Plugin::CheckServiceAffinity]);
+    }
+    // An added or removed domain may change which one is the emptiest.
+    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED | NodeAspects::TAINTS) {
+        add(&[PodTopologySpread]);
+    }
+    // The pods on a removed node are in no domain any more; pods that were seen before their node now are in one.
+    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED) {
+        add(&[InterPodAffinity]);
+    }
+}
+
+fn shrank(before: &Usage, after: &Usage) -> bool {
+    let (b, a) = (&before.requests, &after.requests);
+    b.milli_cpu > a.milli_cpu
+        || b.memory > a.memory
+        || b.ephemeral_storage > a.ephemeral_storage
+        || b.scalars.iter().any(|(name, amount)| a.scalar(name).unwrap_or(0) < *amount)
 }

@@ -1,26 +1,19 @@
 //! NodeAffinity: nodeSelector, node affinity, and the profile's added affinity.
 //! After `pkg/scheduler/framework/plugins/nodeaffinity`.
 
-use super::{Cause, ResolvedPod};
+use super::context::{Cause, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{PodShape, PreferredTerm, Str};
 use crate::profile::CompiledProfile;
 
-/// Upstream's text where the added affinity excludes a node.
-pub(crate) const REASON_ADDED: &str = "node(s) didn't match scheduler-enforced node affinity";
-/// Upstream's text where the pod's own selection excludes a node.
-pub(crate) const REASON_POD: &str = "node(s) didn't match Pod's node affinity/selector";
-/// Upstream's text for nodes that were not looked at because the pod names others.
-pub(crate) const REASON_NOT_NAMED: &str = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
-/// Upstream's PreFilter message where the names a pod asks for exclude each other.
+/// Upstream's PreFilter message where the names that a pod asks for exclude each other.
 pub(crate) const CONFLICT: &str = "pod affinity terms conflict";
 
-/// Which nodes PreFilter leaves.
+/// The names to which PreFilter narrows the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// All.
     Any,
-    /// Those with these names, sorted.
+    /// Sorted.
     Only(Vec<Str>),
 }
 

@@ -3,10 +3,8 @@
 //!
 //! What a pod needs follows from its spec alone and is inferred when it is decoded.
 
-use super::ResolvedPod;
+use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
-
-pub(super) const REASON: &str = "node(s) didn't match Pod's required features";
 
 #[inline]
 pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
@@ -18,8 +16,9 @@ pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bo
 mod tests {
     use crate::ledger::Ledger;
     use crate::model::Str;
+    use crate::plugins::Plugin;
     use crate::plugins::{Cause, Code, Overlay, ResolvedPod, Verdict, filter};
-    use crate::profile::{CompiledProfile, Filter};
+    use crate::profile::CompiledProfile;
     use crate::testing::{node, shape};
     use std::sync::Arc;
 
@@ -60,7 +59,7 @@ mod tests {
     #[test]
     fn it_can_be_switched_off() {
         let mut profile = CompiledProfile::default_preset("p");
-        profile.filters = profile.filters.without(Filter::NodeDeclaredFeatures);
+        profile.filters = profile.filters.without(Plugin::NodeDeclaredFeatures);
         assert!(verdict(&["A"], &[], &profile).fits());
     }
 }

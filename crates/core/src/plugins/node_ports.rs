@@ -1,11 +1,8 @@
 //! NodePorts: refuses nodes where a host port is taken. After `pkg/scheduler/framework/plugins/nodeports`.
 
-use super::{Overlay, ResolvedPod};
+use super::context::{Overlay, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::HostPort;
-
-/// Upstream's text.
-pub(crate) const REASON: &str = "node(s) didn't have free ports for the requested pod ports";
 
 pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
     let wanted = &subject.shape.host_ports;
@@ -17,10 +14,10 @@ pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overl
         return !wanted.iter().any(|wanted| taken.iter().chain(&overlay.ports).any(|port| wanted.conflicts_with(port)));
     }
     wanted.iter().all(|wanted| {
-        let in_the_way = |ports: &[HostPort]| ports.iter().filter(|port| wanted.conflicts_with(port)).count();
-        // The ports of pods on the row are all in its list, once for each pod that holds one.
-        let freed: usize = overlay.removed.iter().map(|placed| in_the_way(&placed.usage.ports)).sum();
-        in_the_way(taken) == freed && in_the_way(&overlay.ports) == 0
+        let conflicts = |ports: &[HostPort]| ports.iter().filter(|port| wanted.conflicts_with(port)).count();
+        // `taken` lists the ports of all pods on the row, once for each pod that has the port.
+        let freed: usize = overlay.removed.iter().map(|placed| conflicts(&placed.usage.ports)).sum();
+        conflicts(taken) == freed && conflicts(&overlay.ports) == 0
     })
 }
 
@@ -33,24 +30,24 @@ mod tests {
     use crate::testing::{node, pod, shape};
     use std::sync::Arc;
 
-    fn holding(name: &str, ip: &str) -> Pod {
+    fn with_port(name: &str, ip: &str) -> Pod {
         let port = HostPort { protocol: Protocol::Tcp, port: 80, ip: ip.into() };
         pod(name, PodShape { host_ports: vec![port], ..shape() })
     }
 
     /// Upstream keeps a set of ports: the first of two pods that share one seems to free it.
     #[test]
-    fn a_port_is_free_once_no_pod_is_left_that_holds_it() {
+    fn a_port_is_free_once_every_pod_that_has_it_is_removed() {
         let mut ledger = Ledger::new();
         ledger.apply_node(&node("a", 1000, 0, 10));
-        // Nobody asked a scheduler for the second one.
+        // The second pod was bound without a scheduler.
         for (name, ip) in [("v", "0.0.0.0"), ("w", "0.0.0.0"), ("x", "10.0.0.1")] {
-            ledger.apply_pod(Pod { node_name: Some("a".into()), ..holding(name, ip) });
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..with_port(name, ip) });
         }
         let at: NodeId = ledger.nodes().find("a").expect("applied");
         let profile = CompiledProfile::default_preset("test");
         let fits_on = |ip: &str, overlay: &Overlay| {
-            let subject = ResolvedPod::new(&profile, &ledger, &holding("p", ip).shape);
+            let subject = ResolvedPod::new(&profile, &ledger, &with_port("p", ip).shape);
             fits(&subject, ledger.nodes(), at, overlay)
         };
         let mut overlay = Overlay::NONE;
@@ -59,7 +56,7 @@ mod tests {
             overlay.remove(ledger.nodes(), placed);
             assert_eq!((fits_on("0.0.0.0", &overlay), fits_on("10.0.0.2", &overlay)), (anywhere, elsewhere), "{name}");
         }
-        overlay.add(ledger.nodes(), &Arc::new(holding("promised", "10.0.0.1")));
+        overlay.add(ledger.nodes(), &Arc::new(with_port("nominated", "10.0.0.1")));
         assert!(!fits_on("0.0.0.0", &overlay) && fits_on("10.0.0.2", &overlay));
     }
 }

@@ -1,18 +1,9 @@
-//! NodeResourcesFit: refuses nodes without room, and scores by allocation.
+//! NodeResourcesFit: refuses nodes without the capacity for the pod, and scores by allocation.
 //! After `pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 
-use super::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
+use super::context::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
 use crate::ledger::{NodeId, NodeTable};
 use crate::profile::{FitArgs, FitStrategy, ShapePoint};
-
-/// Whether the profile leaves the fit of the scalar `name` unchecked; extended resources only, as upstream.
-pub(super) fn is_ignored(args: &FitArgs, name: &str) -> bool {
-    let extended = name.contains('/') && !name.contains("kubernetes.io/");
-    let group = || name.split_once('/').map_or(name, |(prefix, _)| prefix);
-    extended
-        && (args.ignored_resources.iter().any(|r| &**r == name)
-            || args.ignored_resource_groups.iter().any(|g| &**g == group()))
-}
 
 #[inline]
 pub(super) fn filter(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
@@ -137,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worked_vectors() {
+    fn least_and_most_allocated_are_percentages_cut_down() {
         const GIB: i64 = 1 << 30;
         assert_eq!((least(4000, 1500), least(8 * GIB, 3 * GIB)), (62, 62));
         assert_eq!((most(4000, 1500), most(8 * GIB, 3 * GIB)), (37, 37));
@@ -177,19 +168,5 @@ mod tests {
         assert_eq!([0, 20, 50, 51, 80, 100].map(|u| on_shape(&shape, u)), [0, 0, 50, 51, 100, 100]);
         let falling = [ShapePoint { utilization: 0, score: 100 }, ShapePoint { utilization: 100, score: 0 }];
         assert_eq!([0, 33, 100].map(|u| on_shape(&falling, u)), [100, 67, 0]);
-    }
-
-    #[test]
-    fn only_extended_resources_can_be_ignored() {
-        let args = FitArgs {
-            ignored_resources: vec!["example.com/a".into(), "hugepages-2Mi".into()],
-            ignored_resource_groups: vec!["vendor.io".into()],
-            ..FitArgs::default()
-        };
-        for (name, ignored) in
-            [("example.com/a", true), ("example.com/b", false), ("vendor.io/gpu", true), ("hugepages-2Mi", false)]
-        {
-            assert_eq!(is_ignored(&args, name), ignored, "{name}");
-        }
     }
 }

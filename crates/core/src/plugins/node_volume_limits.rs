@@ -1,25 +1,24 @@
 //! NodeVolumeLimits: a node's CSI drivers attach only so many volumes.
 //! After `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
 
-use super::relations::PluginContext;
-use super::volumes::{Mount, Mounts, missing_claim};
-use super::{Cause, Overlay, Verdict};
+use super::context::{Cause, Overlay, PluginContext, Verdict};
+use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{CountsByNode, NodeId};
 use crate::model::{Attachable, ClaimKey, PersistentVolumeClaim, PodKey, PodVolume, PodVolumes, Str};
 use std::sync::Arc;
 
-/// A volume that the pod would have attached.
+/// A volume that would be attached for the pod.
 #[derive(Debug)]
 struct Wanted<'t> {
     volume: Attachable,
-    /// Nodes with pods that mount it already.
+    /// Nodes with pods that mount the volume already.
     mounted: Option<&'t CountsByNode>,
 }
 
-/// What keeps the plugin from counting: the first of the pod's volumes that does.
+/// Why the plugin cannot count the pod's volumes.
 #[derive(Debug)]
 enum Problem {
-    /// A claim is not there: every node is refused.
+    /// A claim does not exist: every node is refused; upstream's text.
     Missing(Str),
     /// The attempt fails; upstream's text.
     Fails(Str),
@@ -32,12 +31,12 @@ enum Problem {
 pub(crate) struct State<'t> {
     /// Sorted by driver.
     wanted: Vec<Wanted<'t>>,
-    /// In the pod's order, none after the first that holds on every node.
+    /// In the pod's order; the first that applies to a node counts.
     problems: Vec<Problem>,
 }
 
 impl<'t> State<'t> {
-    /// None where the plugin skips the pod.
+    /// `None` where the plugin skips the pod.
     pub(crate) fn prepare(cx: PluginContext<'t>, mounts: &Mounts<'t, '_>) -> Option<Self> {
         let mut state = Self { wanted: Vec::new(), problems: Vec::new() };
         let mut counts = false;
@@ -57,7 +56,7 @@ impl<'t> State<'t> {
         counts.then_some(state)
     }
 
-    /// What upstream says of a claim that is not there.
+    /// Upstream's text for a claim that does not exist.
     pub(crate) fn missing_claim(&self) -> Option<Str> {
         self.problems.iter().find_map(|problem| match problem {
             Problem::Missing(text) => Some(text.clone()),
@@ -65,7 +64,7 @@ impl<'t> State<'t> {
         })
     }
 
-    /// Says whether the plugin looks at such a volume.
+    /// Returns whether the plugin looks at such a volume.
     fn inline(&mut self, cx: PluginContext<'t>, volume: &PodVolume) -> bool {
         let PodVolume::Disk { volume: name, disk, counts } = volume else { return false };
         match counts {
@@ -103,10 +102,10 @@ impl<'t> State<'t> {
             let driver = &first.volume.driver;
             let (own, others) = rest.split_at(rest.partition_point(|wanted| wanted.volume.driver <= *driver));
             rest = others;
-            let Some(room) = volumes.free_attachments(node, driver) else { continue };
+            let Some(free) = volumes.free_attachments(node, driver) else { continue };
             let moves = if overlay.is_empty() { Moves::default() } else { Moves::of(cx, node, overlay, driver) };
-            let (new, room) = moves.count(cx, node, own, room);
-            if new > room && new > 0 {
+            let (new, free) = moves.count(cx, node, own, free);
+            if new > free && new > 0 {
                 return Ok(Verdict::unschedulable(Cause::VolumeLimit));
             }
         }
@@ -131,7 +130,7 @@ fn problem_of(
     foreign.map(|text| Problem::Fails(text.into()))
 }
 
-/// What an overlay changes for one driver on a node; each volume once.
+/// The volumes of one driver that an overlay attaches and frees on a node; each volume once.
 #[derive(Debug, Default)]
 struct Moves {
     /// Volumes of pods that are added.
@@ -145,7 +144,7 @@ impl Moves {
         let mut freed = attached_by(cx, overlay.mounts_removed(), driver);
         if !freed.is_empty() {
             let placed = cx.ledger.volumes().placed_on(node).iter();
-            let stays = placed.filter(|placed| !overlay.takes_away(&placed.uid));
+            let stays = placed.filter(|placed| !overlay.has_removed(&placed.uid));
             let kept = attached_by(cx, stays.map(|placed| (&placed.pod, &placed.volumes)), driver);
             freed.retain(|volume| !kept.contains(volume));
         }
@@ -155,7 +154,7 @@ impl Moves {
     /// How many of the `wanted` volumes are new to the node, and how many it can take beyond those of added pods.
     ///
     /// As upstream, a volume is new unless a pod mounts it there: an attachment alone does not count for the pod's own.
-    fn count(&self, cx: PluginContext<'_>, node: NodeId, wanted: &[Wanted<'_>], room: i64) -> (i64, i64) {
+    fn count(&self, cx: PluginContext<'_>, node: NodeId, wanted: &[Wanted<'_>], free: i64) -> (i64, i64) {
         let volumes = cx.ledger.volumes();
         let is_new = |wanted: &&Wanted<'_>| {
             let mounted = wanted.mounted.is_some_and(|nodes| nodes.on(node) > 0);
@@ -163,12 +162,13 @@ impl Moves {
             !stays && !self.added.contains(&wanted.volume)
         };
         let new = wanted.iter().filter(is_new).count() as i64;
-        let goes = |volume: &&Attachable| !volumes.has_attachment(volume, node);
-        let gone = self.freed.iter().filter(goes).count() as i64;
-        let comes =
-            |volume: &&Attachable| !volumes.is_attached(volume, node) || (self.freed.contains(volume) && goes(volume));
-        let more = self.added.iter().filter(comes).count() as i64;
-        (new, room + gone - more)
+        let detaches = |volume: &&Attachable| !volumes.has_attachment(volume, node);
+        let detached = self.freed.iter().filter(detaches).count() as i64;
+        let attaches = |volume: &&Attachable| {
+            !volumes.is_attached(volume, node) || (self.freed.contains(volume) && detaches(volume))
+        };
+        let attached = self.added.iter().filter(attaches).count() as i64;
+        (new, free + detached - attached)
     }
 }
 
@@ -198,7 +198,8 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::model::{InlineDisk, Pod, VolumeAttachment};
-    use crate::profile::{CompiledProfile, Filter};
+    use crate::plugins::Plugin;
+    use crate::profile::CompiledProfile;
     use crate::volume_testing::{
         answers, answers_by, bound, claim, csi, csi_node, mounting, named, node_in, on, using, waiting_class,
     };
@@ -339,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_promised_the_node_bring_their_volumes() {
+    fn volumes_of_nominated_pods_count() {
         let mut ledger = cluster(Some(2));
-        let promise =
+        let nominated =
             |name: &str, claims: &[&str]| Pod { nominated_node: Some("a".into()), priority: 10, ..using(name, claims) };
-        ledger.apply_pod(promise("first", &["c0"]));
+        ledger.apply_pod(nominated("first", &["c0"]));
         assert!(fits(&ledger, &using("p", &["c1"])) && !fits(&ledger, &using("p", &["c1", "c2"])));
-        assert!(fits(&ledger, &using("p", &["c0", "c1"])), "shared with the promised pod");
-        ledger.apply_pod(promise("second", &["c0", "c3"]));
+        assert!(fits(&ledger, &using("p", &["c0", "c1"])), "shared with the nominated pod");
+        ledger.apply_pod(nominated("second", &["c0", "c3"]));
         assert!(!fits(&ledger, &using("p", &["c1"])));
     }
 
@@ -355,7 +356,7 @@ mod tests {
     fn alone_it_refuses_missing_claims_node_by_node() {
         let ledger = cluster(Some(2));
         let mut profile = CompiledProfile::default_preset("test");
-        for filter in [Filter::VolumeRestrictions, Filter::VolumeBinding, Filter::VolumeZone] {
+        for filter in [Plugin::VolumeRestrictions, Plugin::VolumeBinding, Plugin::VolumeZone] {
             profile.filters = profile.filters.without(filter);
         }
         let missing = "NodeVolumeLimits: looking up PVC default/x: persistentvolumeclaim \"x\" not found";

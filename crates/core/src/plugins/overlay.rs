@@ -3,31 +3,29 @@ use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What one row would look like with pods added or taken away: the difference, not a copy. Amounts may be below 0.
+/// How one row would change with pods added or removed: the difference, not a copy. Amounts may be below 0.
 ///
-/// Everything is a sum over pods, so that the order in which pods come and go does not show.
+/// Everything is a sum over pods, so that the order of the calls does not matter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overlay {
-    /// Pods added.
     pub(crate) pods: i64,
-    /// Thousandths of a core added.
+    /// Thousandths of a core.
     pub(crate) cpu: i64,
-    /// Bytes of memory added.
+    /// Bytes.
     pub(crate) memory: i64,
-    /// Bytes of ephemeral storage added.
+    /// Bytes of ephemeral storage.
     pub(crate) storage: i64,
-    /// Units of scalars added, each scalar once.
+    /// Each scalar once.
     pub(crate) scalars: SmallVec<[(ScalarId, i64); 1]>,
-    /// Host ports added.
+    /// Of added pods; those of removed pods are left to the filter.
     pub(crate) ports: SmallVec<[HostPort; 1]>,
-    /// The pods added, for filters that look at labels, terms and volumes.
+    /// For filters that look at labels, terms and volumes.
     pub(crate) added: SmallVec<[Arc<Pod>; 1]>,
-    /// Pods of the row that are taken away.
+    /// Pods of the row.
     pub(crate) removed: SmallVec<[Arc<PlacedPod>; 2]>,
 }
 
 impl Overlay {
-    /// Nothing added.
     pub(crate) const NONE: Self = Self {
         pods: 0,
         cpu: 0,
@@ -39,23 +37,21 @@ impl Overlay {
         removed: SmallVec::new_const(),
     };
 
-    /// Nothing added, by reference. A constant of a type with a destructor is made and dropped at each use, here once a row.
+    /// [`Self::NONE`] by reference: a constant of a type with a destructor is made and dropped at each use, here once for each row.
     pub(crate) fn none() -> &'static Self {
         static NONE: Overlay = Overlay::NONE;
         &NONE
     }
 
-    /// What is added of `scalar`.
     pub(crate) fn scalar(&self, scalar: ScalarId) -> i64 {
         self.scalars.iter().find(|(id, _)| *id == scalar).map_or(0, |(_, amount)| *amount)
     }
 
-    /// Whether no pod was added or taken away.
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
 
-    /// Takes everything out, and keeps the room that it took.
+    /// Empties the overlay and keeps its allocations.
     pub(crate) fn clear(&mut self) {
         let Self { pods, cpu, memory, storage, scalars, ports, added, removed } = self;
         (*pods, *cpu, *memory, *storage) = (0, 0, 0, 0);
@@ -72,15 +68,14 @@ impl Overlay {
         self.added.push(pod.clone());
     }
 
-    /// Takes a pod of the row away.
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
         self.removed.push(placed.clone());
     }
 
-    /// Puts a pod that was taken away back; nothing happens to one that was not.
+    /// Undoes [`Self::remove`]; does nothing if the pod was not removed.
     pub(crate) fn restore(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
-        // Whoever puts back one after the other took that one away last.
+        // Pods are usually restored in the reverse order of their removal.
         let removed = self.removed.iter();
         let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
         if let Some(at) = same.or_else(|| removed.clone().rposition(|one| one.uid == placed.uid)) {
@@ -89,22 +84,19 @@ impl Overlay {
         }
     }
 
-    /// Whether the pod `uid` of the row is taken away.
-    pub(crate) fn takes_away(&self, uid: &str) -> bool {
+    pub(crate) fn has_removed(&self, uid: &str) -> bool {
         self.removed.iter().any(|placed| *placed.uid == *uid)
     }
 
-    /// The pods added that mount something.
     pub(crate) fn mounts_added(&self) -> impl Iterator<Item = (&PodKey, &Arc<PodVolumes>)> {
         self.added.iter().filter_map(|pod| Some((&pod.key, pod.volumes.as_ref()?)))
     }
 
-    /// The pods taken away that mount something.
     pub(crate) fn mounts_removed(&self) -> impl Iterator<Item = (&PodKey, &Arc<PodVolumes>)> {
         self.removed.iter().filter_map(|placed| Some((&placed.key, placed.volumes.as_ref()?)))
     }
 
-    /// The sum of `of` over the pods taken away; pods alike that follow one another are asked about once.
+    /// The sum of `of` over the removed pods; it is called once for neighbours of one match class.
     pub(crate) fn sum_removed(&self, of: impl Fn(&MatchClass) -> i64) -> i64 {
         let (mut sum, mut last) = (0, None::<(&Arc<MatchClass>, i64)>);
         for placed in &self.removed {

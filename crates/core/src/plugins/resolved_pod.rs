@@ -1,11 +1,11 @@
-use super::{image_locality, node_unschedulable};
+use super::verdict::Verdict;
 use crate::ledger::{ImageId, Ledger, ScalarId};
-use crate::model::{PodShape, Requests, Str};
-use crate::profile::{CompiledProfile, Score};
+use crate::model::{PodShape, Requests, Str, Taint, TaintEffect};
+use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A resource as a score finds it in the columns.
+/// Which columns of the node table a score reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     Cpu,
@@ -14,7 +14,6 @@ pub(crate) enum Resource {
     Scalar(ScalarId),
 }
 
-/// A resource that a score counts for this pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScoredResource {
     pub(crate) resource: Resource,
@@ -26,10 +25,10 @@ pub(crate) struct ScoredResource {
 /// A scalar resource whose fit is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScalarRequest {
-    /// The column; none where no node or pod has ever named the resource.
+    /// The column; `None` where no node or pod has ever named the resource.
     pub(crate) scalar: Option<ScalarId>,
     pub(crate) amount: i64,
-    /// The bit of a verdict that stands for it.
+    /// Its bit in a verdict.
     pub(crate) bit: u32,
 }
 
@@ -40,11 +39,10 @@ pub(crate) struct ResolvedPod {
     pub(crate) tolerates_cordon: bool,
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
     pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
-    /// What the balanced score evens out.
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
-    /// Whether the pod requests any of it: the balanced score skips those that do not.
+    /// Whether the pod requests any of the balanced resources: NodeResourcesBalancedAllocation skips it otherwise.
     pub(crate) balances: bool,
-    /// Images of the pod that some node holds, with what each adds to the sum.
+    /// Images of the pod that are on some node, with what each adds to the sum of ImageLocality.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
     scalar_count: usize,
     soft_taints: bool,
@@ -53,7 +51,7 @@ pub(crate) struct ResolvedPod {
 impl ResolvedPod {
     pub(crate) fn new(profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> Self {
         let mut subject = Self {
-            tolerates_cordon: node_unschedulable::tolerates(shape),
+            tolerates_cordon: tolerates_cordon(shape),
             shape: shape.clone(),
             scalars: SmallVec::new(),
             fit_resources: SmallVec::new(),
@@ -67,12 +65,11 @@ impl ResolvedPod {
         subject
     }
 
-    /// Resolves what the ledger may have learnt since; says whether any answer may differ now.
+    /// Resolves again if the ledger has changed in what it depends on; returns whether any answer may differ now.
     ///
-    /// Scalar columns appear as names do, an image's worth follows how far it has spread, and soft taints are looked at
-    /// only while there are any.
+    /// It depends on the scalar columns, on how many nodes have each image, and on whether any node has a soft taint.
     pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
-        let images = image_locality::worths(&self.shape, ledger);
+        let images = image_worths(&self.shape, ledger);
         let stale = self.scalar_count != ledger.nodes().scalar_count()
             || self.soft_taints != ledger.nodes().has_soft_taints()
             || images != self.images;
@@ -87,17 +84,17 @@ impl ResolvedPod {
         let requests = &self.shape.requests;
         self.scalar_count = nodes.scalar_count();
         self.soft_taints = nodes.has_soft_taints();
-        self.scalars = (requests.scalars.iter().zip(super::Verdict::SCALARS..))
-            .filter(|((name, amount), _)| *amount > 0 && !super::node_resources_fit::is_ignored(&profile.fit, name))
+        self.scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
+            .filter(|((name, amount), _)| *amount > 0 && !is_ignored(&profile.fit, name))
             .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
             .collect();
         let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
         self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
         let even = profile.balanced.iter().map(|name| (name, 1));
         self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
-        // A resource that no node has counts here too.
+        // Counts resources that no node has, too.
         self.balances = profile.balanced.iter().any(|name| amount(requests, name) != 0);
-        self.images = image_locality::worths(&self.shape, ledger);
+        self.images = image_worths(&self.shape, ledger);
     }
 
     /// Whether the pod, or the profile for it, prefers some nodes by label.
@@ -105,22 +102,15 @@ impl ResolvedPod {
         !self.shape.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
     }
 
-    /// Whether the score says anything of this pod; a skipped one contributes nothing at all.
+    /// Whether the score counts for this pod; a skipped one contributes nothing at all.
     pub(crate) fn is_scored_by(&self, profile: &CompiledProfile, score: Score) -> bool {
         match score {
             Score::NodeAffinity => self.has_preferences(profile),
             Score::NodeResourcesBalancedAllocation => self.balances,
             Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
-            Score::TaintToleration
-            | Score::NodeResourcesFit
-            | Score::ImageLocality
-            | Score::EqualPriority
-            | Score::LeastRequestedPriority
-            | Score::MostRequestedPriority
-            | Score::BalancedResourceAllocationPriority
-            | Score::NodePreferAvoidPodsPriority => true,
-            // These say for themselves, and the rest has no formula here yet.
-            _ => false,
+            // The relational scores decide by themselves.
+            Score::PodTopologySpread | Score::InterPodAffinity | Score::SelectorSpread => false,
+            _ => true,
         }
     }
 }
@@ -153,5 +143,52 @@ fn amount(requests: &Requests, name: &str) -> i64 {
         "memory" => requests.memory,
         "ephemeral-storage" => requests.ephemeral_storage,
         scalar => requests.scalar(scalar).unwrap_or(0),
+    }
+}
+
+fn tolerates_cordon(shape: &PodShape) -> bool {
+    let cordon =
+        Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: TaintEffect::NoSchedule };
+    shape.tolerations.iter().any(|t| t.tolerates(&cordon))
+}
+
+/// What each image of the pod adds to the sum of ImageLocality: its size times the share of the nodes that have it.
+///
+/// One entry for each mention, so that two containers with one image count twice.
+fn image_worths(shape: &PodShape, ledger: &Ledger) -> SmallVec<[(ImageId, i64); 2]> {
+    let total = ledger.nodes().len() as f64;
+    let worth = |name| {
+        let image = ledger.images().find(name)?;
+        let spread = ledger.images().spread(image);
+        Some((image, (spread.size_bytes as f64 * (f64::from(spread.nodes) / total)) as i64))
+    };
+    shape.images.iter().filter_map(|name| worth(name)).collect()
+}
+
+/// Whether the profile leaves the fit of the scalar `name` unchecked; extended resources only, as upstream.
+fn is_ignored(args: &FitArgs, name: &str) -> bool {
+    let extended = name.contains('/') && !name.contains("kubernetes.io/");
+    let group = || name.split_once('/').map_or(name, |(prefix, _)| prefix);
+    extended
+        && (args.ignored_resources.iter().any(|r| &**r == name)
+            || args.ignored_resource_groups.iter().any(|g| &**g == group()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_extended_resources_can_be_ignored() {
+        let args = FitArgs {
+            ignored_resources: vec!["example.com/a".into(), "hugepages-2Mi".into()],
+            ignored_resource_groups: vec!["vendor.io".into()],
+            ..FitArgs::default()
+        };
+        for (name, ignored) in
+            [("example.com/a", true), ("example.com/b", false), ("vendor.io/gpu", true), ("hugepages-2Mi", false)]
+        {
+            assert_eq!(is_ignored(&args, name), ignored, "{name}");
+        }
     }
 }

@@ -1,17 +1,16 @@
-//! SelectorSpread: nodes, and zones, with fewer pods of the same Services and controllers. Of the Policy era, by name.
+//! SelectorSpread of the Policy era: prefers nodes and zones with fewer pods of the same Services and controllers.
 //! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
 
+use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
 use super::counts::{Alike, ByShape, Counters};
-use super::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, Str};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// How much of a score the zone makes.
+/// The zone's part of a score.
 const ZONE_PART: f64 = 2.0 / 3.0;
 
-/// What is kept between attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     alike: ByShape<Option<Arc<Alike>>>,
@@ -107,14 +106,14 @@ impl Zones {
     }
 }
 
-/// The highest score for none, 0 for the most.
+/// The highest score for a count of 0, and 0 for the highest count.
 fn part(count: i64, most: i64) -> f64 {
     let highest = MAX_NODE_SCORE as f64;
     if most > 0 { highest * ((most - count) as f64 / most as f64) } else { highest }
 }
 
-/// The pods that every Service, ReplicationController, ReplicaSet and StatefulSet that selects the pod selects; none
-/// where none does.
+/// The pods that are selected by every Service, ReplicationController, ReplicaSet and StatefulSet that selects the pod; `None` where
+/// none does.
 fn alike(ledger: &Ledger, shape: &PodShape) -> Option<Arc<Alike>> {
     let workloads = ledger.workloads(&shape.namespace)?;
     let is = |(key, value): (&Str, &Str)| Requirement {

@@ -1,10 +1,9 @@
-//! CheckServiceAffinity: the pods of a Service stay where the listed labels have one value. Of the Policy era, by name.
+//! CheckServiceAffinity of the Policy era: keeps the pods of a Service on nodes with equal values of the listed labels.
 //! After `pkg/scheduler/framework/plugins/serviceaffinity` of 1.21.
 
-use super::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, ResolvedPod, Verdict};
 use crate::ledger::{Ledger, MatchClass, NodeId, Workloads};
 use crate::model::{PodShape, Str};
-use crate::profile::Filter;
 
 /// Label values that a node must have.
 type Wanted = Vec<(Str, Str)>;
@@ -13,28 +12,27 @@ type Wanted = Vec<(Str, Str)>;
 #[derive(Debug)]
 pub(crate) struct Attempt {
     wanted: Wanted,
-    /// The node that says so, where one does.
+    /// The node from which labels were taken, if one was.
     peer: Option<Peer>,
 }
 
-/// The node whose labels count.
+/// A node with pods that carry all labels of the pod.
 #[derive(Debug)]
 struct Peer {
     node: NodeId,
-    /// How many pods there carry all labels of the pod.
+    /// How many such pods the node has.
     pods: i64,
-    /// What counts once they are all taken away: the next such node says so, or none does.
+    /// The labels to have once they are all removed: taken from the next such node, if there is one.
     without: Wanted,
 }
 
 impl Attempt {
-    /// PreFilter: none where any node will do.
+    /// PreFilter: `None` where any node will do.
     ///
-    /// The pod's nodeSelector says what it wants. Where that leaves some of the labels open and a Service selects the
-    /// pod, those are the ones of the node of a placed pod that carries all of the pod's labels. The first such node in
-    /// scan order counts; being deleted is no reason not to count.
+    /// The values come from the pod's nodeSelector. If it leaves some labels open and a Service selects the pod, their values are
+    /// those of the first node, in scan order, with a placed pod that carries all of the pod's labels. Terminating pods count.
     pub(crate) fn prepare(cx: PluginContext<'_>, subject: &ResolvedPod) -> Option<Self> {
-        if !cx.profile.filters.has(Filter::CheckServiceAffinity) {
+        if !cx.profile.filters.has(Plugin::CheckServiceAffinity) {
             return None;
         }
         let (keys, shape) = (&cx.profile.legacy.affinity_labels, &subject.shape);
@@ -59,7 +57,7 @@ impl Attempt {
         (!is_free).then_some(Self { wanted, peer })
     }
 
-    /// Whether the pod may go to `node`. Promised pods do not matter: they are on this very node.
+    /// Added pods do not matter, because they are on this very node.
     pub(crate) fn filter(
         &self,
         cx: PluginContext<'_>,
@@ -78,14 +76,14 @@ impl Attempt {
 }
 
 impl Peer {
-    /// Whether `overlay` takes all pods away that make the node count.
+    /// Whether `overlay` removes all pods for which the node was chosen.
     fn is_emptied(&self, subject: &ResolvedPod, overlay: &Overlay) -> bool {
         let is_alike = |match_class: &MatchClass| i64::from(is_alike(match_class, &subject.shape));
         !overlay.removed.is_empty() && overlay.sum_removed(is_alike) == self.pods
     }
 }
 
-/// Whether such pods carry all labels of `shape`.
+/// Whether pods of `match_class` carry all labels of `shape`.
 fn is_alike(match_class: &MatchClass, shape: &PodShape) -> bool {
     match_class.namespace == shape.namespace && shape.labels.is_subset_of(&match_class.labels)
 }
@@ -97,9 +95,9 @@ fn peers(ledger: &Ledger, shape: &PodShape) -> Vec<(NodeId, i64)> {
         return Vec::new();
     }
     let mut on = vec![0; ledger.nodes().rows()];
-    for (match_class, spots) in ledger.match_classes().of_namespace(&shape.namespace) {
+    for (match_class, by_node) in ledger.match_classes().of_namespace(&shape.namespace) {
         if is_alike(match_class, shape) {
-            spots.iter().for_each(|(node, pods)| on[node.index()] += i64::from(pods));
+            by_node.iter().for_each(|(node, pods)| on[node.index()] += i64::from(pods));
         }
     }
     let counted = ledger.node_order().into_iter().map(|node| (node, on[node.index()]));
@@ -141,7 +139,7 @@ mod tests {
     /// The names of the nodes where a pod of `shape` may go.
     fn allowed(ledger: &Ledger, keys: &[&str], shape: PodShape) -> String {
         let mut profile = CompiledProfile::default_preset("test");
-        profile.filters = profile.filters.with(Filter::CheckServiceAffinity);
+        profile.filters = profile.filters.with(Plugin::CheckServiceAffinity);
         profile.legacy.affinity_labels = keys.iter().map(|k| Str::from(*k)).collect();
         let cx = PluginContext { profile: &profile, ledger };
         let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));

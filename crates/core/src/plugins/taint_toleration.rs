@@ -1,18 +1,15 @@
 //! TaintToleration: taints keep pods away, or make nodes less wanted.
 //! After `pkg/scheduler/framework/plugins/tainttoleration`.
 
-use super::ResolvedPod;
+use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{TaintEffect, Toleration};
-
-/// Upstream's text.
-pub(crate) const REASON: &str = "node(s) had untolerated taint(s)";
 
 pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     admits(&subject.shape.tolerations, nodes, node)
 }
 
-/// Whether `tolerations` do for every taint of the node that keeps pods away.
+/// Whether `tolerations` tolerate every NoSchedule and NoExecute taint of the node.
 pub(super) fn admits(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId) -> bool {
     if !nodes.tainted[node.index()] {
         return true;

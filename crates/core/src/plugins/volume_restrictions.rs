@@ -1,9 +1,8 @@
 //! VolumeRestrictions: disks that two pods on one node cannot share, and claims that only one pod at a time may use.
 //! After `pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`.
 
-use super::relations::{PluginContext, Refusal, Stop};
-use super::volumes::{Mounts, missing_claim};
-use super::{Cause, Overlay, Plugin, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, PodVolume, PodVolumes};
 use smallvec::SmallVec;
@@ -12,14 +11,14 @@ use std::sync::Arc;
 /// What PreFilter found out.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The pod's volumes, where disks that cannot be shared are among them.
+    /// The pod's volumes, if there are disks among them that cannot be shared.
     disks: Option<Arc<PodVolumes>>,
-    /// The pod's claims that only one pod at a time may use, each once, and how often placed pods name them.
+    /// The pod's ReadWriteOncePod claims, each once, and how often placed pods name them.
     exclusive: SmallVec<[(ClaimKey, usize); 1]>,
 }
 
 impl State {
-    /// None where the plugin skips the pod.
+    /// `None` where the plugin skips the pod.
     pub(crate) fn prepare(cx: PluginContext<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
         let mut state = Self { disks: None, exclusive: SmallVec::new() };
         for (key, claim) in mounts.named() {
@@ -38,7 +37,7 @@ impl State {
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
         if let Some(own) = &self.disks {
             let placed = cx.ledger.volumes().placed_on(node).iter();
-            let placed = placed.filter(|placed| !overlay.takes_away(&placed.uid)).map(|placed| &placed.volumes);
+            let placed = placed.filter(|placed| !overlay.has_removed(&placed.uid)).map(|placed| &placed.volumes);
             let added = overlay.mounts_added().map(|(_, volumes)| volumes);
             if placed.chain(added).any(|other| conflict(own, other)) {
                 return Verdict::unschedulable(Cause::DiskConflict);
@@ -52,8 +51,8 @@ impl State {
         self.exclusive.iter().any(|(_, uses)| *uses > 0)
     }
 
-    /// A claim is free once every pod that names it is taken away. Upstream goes by names alone, here only where pods are
-    /// added: taking pods of other namespaces away must not look as if it helped.
+    /// A claim is free once every pod that names it is removed. Upstream compares names alone, which is done here for added pods only:
+    /// removing pods of other namespaces must not seem to help.
     fn is_in_use_with(&self, overlay: &Overlay) -> bool {
         let left = |(claim, uses): &(ClaimKey, usize)| {
             let removed = overlay.mounts_removed().filter(|(pod, _)| pod.namespace == claim.namespace);
@@ -165,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_pods_that_are_promised_a_node_count_once_the_plugin_runs() {
+    fn claims_of_nominated_pods_count_once_the_plugin_runs() {
         let mut ledger = cluster();
-        let promised = Pod { nominated_node: Some("a".into()), priority: 10, ..using("promised", &["one"]) };
-        ledger.apply_pod(promised);
+        let nominated = Pod { nominated_node: Some("a".into()), priority: 10, ..using("nominated", &["one"]) };
+        ledger.apply_pod(nominated);
         // As upstream: with nothing else to check, the plugin skips the pod.
         assert_eq!(answers(&ledger, &using("p", &["one"])), "a: fits, b: fits");
         let with_disk = mounting("p", vec![named("one"), disk(ebs("x"))]);

@@ -1,9 +1,8 @@
 //! VolumeZone: a volume whose labels name zones or regions is used there only.
 //! After `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
-use super::relations::{PluginContext, Refusal, Stop};
-use super::volumes::{Mounts, missing_claim, missing_volume};
-use super::{Cause, Plugin, Verdict};
+use super::context::{Cause, Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::volumes::mounts::{Mounts, missing_claim, missing_volume};
 use crate::ledger::NodeId;
 use crate::model::{BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, Str};
 
@@ -25,7 +24,7 @@ struct Place {
 pub(crate) struct State(Vec<Place>);
 
 impl State {
-    /// None where the plugin skips the pod.
+    /// `None` where the plugin skips the pod.
     pub(crate) fn prepare(cx: PluginContext<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
         let mut places = Vec::new();
         for (key, claim) in mounts.named() {
@@ -48,7 +47,7 @@ impl State {
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
         let is_in = |place: &Place| value(labels, place.key).is_some_and(|value| place.values.contains(value));
-        // A node without any such label is in a cluster of one zone.
+        // A node without any of the labels is taken to be in a cluster of one zone.
         if KEYS.iter().all(|key| labels.get(key).is_none()) || self.0.iter().all(is_in) {
             return Verdict::FITS;
         }
@@ -56,7 +55,7 @@ impl State {
     }
 }
 
-/// The claim's volume; none where its class waits for the pod.
+/// The claim's volume; `None` where the class waits for the first consumer.
 fn volume_of<'t>(cx: PluginContext<'t>, claim: &PersistentVolumeClaim) -> Result<Option<&'t PersistentVolume>, String> {
     let volumes = cx.ledger.volumes();
     if let Some(name) = &claim.volume {
@@ -74,7 +73,7 @@ fn volume_of<'t>(cx: PluginContext<'t>, claim: &PersistentVolumeClaim) -> Result
     }
 }
 
-/// Where the volume can be used, by its labels. A list with an empty zone in it counts for nothing.
+/// Where the volume can be used, by its labels. A list with an empty zone in it is ignored.
 fn places_of(volume: &PersistentVolume) -> impl Iterator<Item = Place> {
     KEYS.into_iter().filter_map(|key| {
         let values: Vec<Str> = volume.labels.get(key)?.split("__").map(|value| value.trim().into()).collect();
@@ -82,7 +81,7 @@ fn places_of(volume: &PersistentVolume) -> impl Iterator<Item = Place> {
     })
 }
 
-/// The node's value for `key`; that of the stable label where the one of old is missing.
+/// The node's value for `key`, or for the stable label that replaced a missing beta label.
 fn value<'l>(labels: &'l Labels, key: &str) -> Option<&'l Str> {
     labels.get(key).or_else(|| match key {
         BETA_ZONE => labels.get(ZONE),
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::model::{Node, StorageClass};
-    use crate::profile::{CompiledProfile, Filter};
+    use crate::profile::CompiledProfile;
     use crate::volume_testing::{answers, answers_by, bound, claim, node_in, using, volume, waiting_class};
 
     const ELSEWHERE: &str = "VolumeZone: node(s) had no available volume zone";
@@ -139,7 +138,7 @@ mod tests {
     fn alone_it_says_what_is_wrong_with_claims() {
         let mut ledger = cluster(&[], &[]);
         let mut profile = CompiledProfile::default_preset("test");
-        for filter in [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding] {
+        for filter in [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding] {
             profile.filters = profile.filters.without(filter);
         }
         ledger.apply_storage_class(waiting_class("late", "p"));

@@ -2,18 +2,17 @@
 
 mod args;
 mod extender;
-mod plugins;
 mod preemption;
 
+pub use crate::model::Score;
 pub use args::{
     AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
     SpreadDefaults, VolumeBindingArgs,
 };
 pub use extender::{Extender, ExtenderSet, OnFailure};
-pub use plugins::{Filter, FilterSet, Score};
 pub use preemption::{Preemption, VictimScope};
 
-use crate::model::{LabelSelector, Labels, Pod, Str};
+use crate::model::{LabelSelector, Labels, PluginSet, Pod, Str};
 use std::time::Duration;
 
 /// Whether a worker takes up pods.
@@ -97,7 +96,7 @@ pub struct CompiledProfile {
     pub scheduler_names: Vec<Str>,
     pub mode: Mode,
     pub unknown_fields: UnknownFields,
-    pub filters: FilterSet,
+    pub filters: PluginSet,
     /// With their weights (1 to 1,000,000), in upstream's order.
     pub scores: Vec<(Score, i64)>,
     pub fit: FitArgs,
@@ -127,16 +126,8 @@ impl CompiledProfile {
             scheduler_names: vec![name.into()],
             mode: Mode::Active,
             unknown_fields: UnknownFields::Warn,
-            filters: FilterSet::all(),
-            scores: vec![
-                (Score::TaintToleration, 3),
-                (Score::NodeAffinity, 2),
-                (Score::NodeResourcesFit, 1),
-                (Score::PodTopologySpread, 2),
-                (Score::InterPodAffinity, 2),
-                (Score::NodeResourcesBalancedAllocation, 1),
-                (Score::ImageLocality, 1),
-            ],
+            filters: PluginSet::DEFAULT_FILTERS,
+            scores: Score::DEFAULT.to_vec(),
             fit: FitArgs::default(),
             balanced: vec!["cpu".into(), "memory".into()],
             added_affinity: AddedAffinity::default(),

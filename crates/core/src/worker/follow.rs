@@ -3,7 +3,7 @@ use crate::io::{Effect, NominatedNode, Refusal};
 use crate::ledger::{Change, Ledger, NodeAspects};
 use crate::limits::UNKNOWN_FIELDS_NAMED;
 use crate::model::{ClaimKey, Pod, Str, Time};
-use crate::plugins::volumes::claim_matters_to;
+use crate::plugins::hints::claim_matters_to;
 use crate::queue::{Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;

@@ -12,7 +12,6 @@ use crate::model::{
 };
 use crate::plugins::Plugin;
 use crate::plugins::inter_pod_affinity::testing::{Asks, labelled, labels, selector, term};
-use crate::profile::Filter;
 use crate::testing::node;
 use crate::volume_testing::{bound, csi, csi_node, mounting, using};
 use rustc_hash::FxHashSet;
@@ -205,7 +204,7 @@ fn cases() -> Vec<Case> {
         case(Plugin::PodTopologySpread, plain("v"), spread("p")),
         case(Plugin::InterPodAffinity, plain("v"), loner("p", "app=web")),
         case(Plugin::InterPodAffinity, loner("v", "app=web"), plain("p")),
-        case(Plugin::MaxEbsVolumeCount, disk("v", "x"), disk("p", "y")),
+        case(Plugin::MaxEBSVolumeCount, disk("v", "x"), disk("p", "y")),
         case(Plugin::CheckServiceAffinity, labelled("app=served").named("v"), labelled("app=served").named("p")),
     ]
 }
@@ -215,12 +214,12 @@ fn bench_of(case: &Case) -> Bench {
     let mut profile = CompiledProfile::default_preset("test");
     profile.preemption.enabled = false;
     match case.plugin {
-        Plugin::MaxEbsVolumeCount => {
-            profile.filters = profile.filters.with(Filter::MaxEbsVolumeCount).without(Filter::NodeVolumeLimits);
+        Plugin::MaxEBSVolumeCount => {
+            profile.filters = profile.filters.with(Plugin::MaxEBSVolumeCount).without(Plugin::NodeVolumeLimits);
             profile.legacy.max_ebs = 1;
         }
         Plugin::CheckServiceAffinity => {
-            profile.filters = profile.filters.with(Filter::CheckServiceAffinity);
+            profile.filters = profile.filters.with(Plugin::CheckServiceAffinity);
             profile.legacy.affinity_labels = vec!["zone".into()];
         }
         _ => {}
@@ -397,7 +396,7 @@ fn a_promise_that_ends_in_any_way_lets_the_others_in() {
 fn a_promise_that_ends_wakes_pods_that_a_count_of_disks_refused() {
     let mut profile = CompiledProfile::default_preset("test");
     profile.preemption.enabled = false;
-    profile.filters = profile.filters.with(Filter::MaxEbsVolumeCount).without(Filter::NodeVolumeLimits);
+    profile.filters = profile.filters.with(Plugin::MaxEBSVolumeCount).without(Plugin::NodeVolumeLimits);
     profile.legacy.max_ebs = 1;
     let mut bench = Bench::with(profile, &["a"]);
     let gated = Pod { gates: vec!["later".into()], ..mounting("p", vec![ebs("x")]) };

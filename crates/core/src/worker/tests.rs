@@ -207,7 +207,7 @@ fn a_swap_decides_anew_what_was_unschedulable_and_takes_no_sent_bind_twice() {
     bench.settle(0);
     assert_eq!(bench.counts(0).unschedulable, 1);
     let profile = CompiledProfile::default_preset("test");
-    let filters = profile.filters.without(crate::profile::Filter::TaintToleration);
+    let filters = profile.filters.without(crate::plugins::Plugin::TaintToleration);
     bench.now = 2_000;
     bench.workers[0].swap(Time::from_millis(2_000), Arc::new(CompiledProfile { filters, ..profile.clone() }));
     bench.settle(0);

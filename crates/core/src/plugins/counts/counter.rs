@@ -1,5 +1,5 @@
+use super::cache::Recent;
 use super::layout::Layout;
-use super::recent::Recent;
 use crate::ledger::{Change, Ledger, MatchClass, NodeId};
 use crate::limits::{COUNTER_BYTES, COUNTERS_AT_LEAST, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
 use crate::model::{LabelSelector, Str};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which pods are alike: those of a namespace that a selector matches and that are not being deleted.
+/// Which pods are alike: those of a namespace that a selector matches and that are not terminating.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Alike {
     pub(crate) namespace: Str,
@@ -72,13 +72,13 @@ impl Counter {
         self.sums.iter_mut().for_each(|sum| sum.add(node, delta));
     }
 
-    /// Counts from nothing. O(match_classes of the namespace, and the nodes those alike are on).
+    /// Counts from nothing. O(match classes of the namespace, and nodes with pods alike).
     fn recount(&mut self, ledger: &Ledger, alike: &Alike) {
         self.by_node.clear();
         self.by_node.resize(ledger.nodes().rows(), 0);
-        for (match_class, spots) in ledger.match_classes().of_namespace(&alike.namespace) {
+        for (match_class, by_node) in ledger.match_classes().of_namespace(&alike.namespace) {
             if alike.counts(match_class) {
-                for (node, count) in spots.iter() {
+                for (node, count) in by_node.iter() {
                     self.by_node[node.index()] += count;
                 }
             }
@@ -87,7 +87,7 @@ impl Counter {
         self.fresh = true;
     }
 
-    /// The place of the sum over `layout`. O(1), or O(nodes) where the layout is another than before.
+    /// The place of the sum over `layout`. O(1), or O(nodes) where the layout is not the one of the last call.
     fn sum(&mut self, layout: &Arc<Layout>, round: u64) -> usize {
         let at = self.place_for(layout, round);
         let sum = &mut self.sums[at];
@@ -116,7 +116,7 @@ impl Counter {
     }
 }
 
-/// The counters that a match_class concerns, good for one generation of the set of counters.
+/// The counters that count the pods of a match class, good for one generation of the set of counters.
 #[derive(Debug)]
 struct Remembered {
     match_class: Arc<MatchClass>,
@@ -124,17 +124,17 @@ struct Remembered {
     slots: SmallVec<[u32; 2]>,
 }
 
-/// Counters by question, bounded.
+/// Counters by the pods that they count, bounded.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// Bytes of counts by node that are kept.
-    room: usize,
+    max_bytes: usize,
     cursor: u64,
     recent: Recent<Alike, Counter>,
     by_namespace: FxHashMap<Str, Vec<u32>>,
-    /// Direct-mapped by the match_class's address; each entry keeps its match_class, so that the address stands for it.
+    /// Direct-mapped by the class's address; each entry keeps its class alive, so that the address identifies it.
     remembered: Vec<Option<Remembered>>,
-    /// Moves whenever another set of questions has counters.
+    /// Changes whenever the set of counters does.
     generation: u64,
     round: u64,
 }
@@ -142,7 +142,7 @@ pub(crate) struct Counters {
 impl Default for Counters {
     fn default() -> Self {
         Self {
-            room: COUNTER_BYTES,
+            max_bytes: COUNTER_BYTES,
             cursor: 0,
             recent: Recent::default(),
             by_namespace: FxHashMap::default(),
@@ -156,11 +156,11 @@ impl Default for Counters {
 impl Counters {
     /// Keeps fewer counters, for tests.
     #[cfg(test)]
-    pub(crate) fn set_room(&mut self, bytes: usize) {
-        self.room = bytes;
+    pub(crate) fn set_max_bytes(&mut self, bytes: usize) {
+        self.max_bytes = bytes;
     }
 
-    /// Follows the change log to its end, and begins a round: what is asked for from here on stays until the next.
+    /// Follows the change log to its end and begins a round: counters asked for from here on are not replaced until the next.
     pub(crate) fn catch_up(&mut self, ledger: &Ledger) {
         self.round += 1;
         self.recent.begin_round();
@@ -220,7 +220,7 @@ impl Counters {
     }
 
     fn insert(&mut self, ledger: &Ledger, alike: &Arc<Alike>) -> usize {
-        let bound = self.room / (size_of::<u32>() * ledger.nodes().rows().max(1));
+        let bound = self.max_bytes / (size_of::<u32>() * ledger.nodes().rows().max(1));
         let (slot, before) = self.recent.insert(alike.clone(), Counter::default(), bound.max(COUNTERS_AT_LEAST));
         self.generation += 1;
         if let Some(before) = before

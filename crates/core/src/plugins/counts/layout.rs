@@ -1,4 +1,4 @@
-use super::recent::Recent;
+use super::cache::Recent;
 use crate::ledger::{DomainId, Ledger, NodeId, Topology};
 use crate::limits::LAYOUTS;
 use crate::model::{Labels, NodeSelector, PodShape, Str, Toleration};
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What a layout follows from, besides the nodes.
+/// What a layout depends on, besides the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LayoutKey {
     /// The label whose value makes a domain.
@@ -16,12 +16,12 @@ pub(crate) struct LayoutKey {
     pub(crate) required: Arc<[Str]>,
     /// nodeSelector and required node affinity that a node must match to count.
     pub(crate) affinity: Option<(Labels, Option<NodeSelector>)>,
-    /// Tolerations that must do for a node's NoSchedule and NoExecute taints for it to count.
+    /// Tolerations that must tolerate a node's NoSchedule and NoExecute taints for it to count.
     pub(crate) tolerations: Option<Vec<Toleration>>,
 }
 
 impl LayoutKey {
-    /// Puts in the policies of a constraint of a pod of `shape`; one that excludes no node is the same as none.
+    /// Adds the node inclusion policies of a constraint of a pod of `shape`; a policy that excludes no node is left out.
     pub(crate) fn with_policies(mut self, shape: &PodShape, affinity: bool, taints: bool) -> Self {
         let selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
         self.affinity = (affinity && selects).then(|| (shape.node_selector.clone(), shape.required_affinity.clone()));
@@ -94,7 +94,6 @@ impl Layout {
         Self { key: key.clone(), places, carriers, domains, blank, labels_version, taints_version }
     }
 
-    /// What it follows from.
     pub(super) fn key(&self) -> &Arc<LayoutKey> {
         &self.key
     }
@@ -104,18 +103,17 @@ impl Layout {
             && (self.key.tolerations.is_none() || self.taints_version == ledger.node_taints_version())
     }
 
-    /// Where `node` is.
     #[inline]
     pub(crate) fn place(&self, node: NodeId) -> Place {
         self.places.get(node.index()).copied().unwrap_or(Place::NOWHERE)
     }
 
-    /// Where every row is.
+    /// By row.
     pub(super) fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The length of a vector with one entry a domain, that of the missing label first.
+    /// The length of a vector with one entry for each domain; the first is for nodes without the label.
     pub(crate) fn width(&self) -> usize {
         self.carriers.len()
     }
@@ -130,7 +128,7 @@ impl Layout {
         &self.carriers
     }
 
-    /// The domain of nodes whose label is there and empty.
+    /// The domain of nodes whose label has an empty value.
     pub(crate) fn blank(&self) -> Option<usize> {
         self.blank
     }
@@ -146,7 +144,7 @@ fn matches(ledger: &Ledger, key: &LayoutKey, node: NodeId) -> bool {
     affine && key.tolerations.as_ref().is_none_or(|t| taint_toleration::admits(t, nodes, node))
 }
 
-/// Layouts by what they follow from, bounded, each as good as the nodes' labels and taints at the time it is asked for.
+/// Layouts by key, bounded. A layout is good for the nodes' labels and taints at the time of the call.
 #[derive(Debug, Default)]
 pub(crate) struct Layouts {
     recent: Recent<LayoutKey, Arc<Layout>>,

@@ -4,19 +4,18 @@
 //!  Alike     which pods: a namespace and a selector
 //!  Layout    in which domain each node is, and which nodes count      from labels and taints, shared by all counters
 //!  Counter   pods alike by node, and by domain of each layout it was asked with
-//!  Counters  all of them, brought up to date together from the change log
-//!  ByShape   what follows from a shape, kept
-//!  Recent    what bounds each table: the least recently used goes
+//!  Counters  all counters, brought up to date together from the change log
+//!  ByShape   a value for each shape
+//!  Recent    a bounded cache that replaces the least recently used
 //! ```
 //!
-//! The log is read once for all counters: a change finds the counters that its pod concerns by the pod's match_class, so a
-//! thousand workloads cost an attempt no more than one does.
+//! The log is read once for all counters: a change finds the counters that its pod concerns by the pod's match class, so that a
+//! thousand workloads cost an attempt no more than one.
 
-mod by_shape;
+mod cache;
 mod counter;
 mod layout;
-mod recent;
 
-pub(crate) use by_shape::ByShape;
+pub(crate) use cache::ByShape;
 pub(crate) use counter::{Alike, Counters};
 pub(crate) use layout::{Layout, LayoutKey, Layouts};

@@ -1,57 +1,45 @@
-//! The hints' table read the other way: for the plugins that refused a pod, what happens next that lets it be tried again.
+//! The hints read the other way: for the plugins that refused a pod, the events that let it be tried again.
 
-use super::helped_by;
+use super::volumes::claim_matters_to;
 use crate::ledger::{Change, MatchClass, NodeAspects, NodeId, VolumeChange};
-use crate::model::{HostPort, Labels, Protocol, Requests, Usage};
-use crate::plugins::PluginSet;
-use crate::plugins::volumes::claim_matters_to;
+use crate::model::{HostPort, Labels, PluginSet, Protocol, Requests, Usage};
+use crate::plugins::helped_by;
 use std::sync::Arc;
 
 /// Something that may happen in a cluster and let an unschedulable pod be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WakeEvent {
-    /// A pod leaves a node: deleted, finished, evicted.
+    /// Deleted, finished or evicted.
     PodGone,
-    /// A pod with host ports leaves a node.
     PodWithPortsGone,
-    /// A pod is placed, or a placed one changes its labels.
+    /// Or a placed pod is relabelled.
     PodPlaced,
-    /// A placed pod is resized to less.
     PodShrunk,
-    /// A promise of a node to another pod ends.
     NominationEnded,
-    /// A node joins.
     NodeAdded,
-    /// A node goes.
     NodeRemoved,
-    /// A node loses or changes a taint, or is uncordoned.
+    /// Or the node is uncordoned.
     NodeTaints,
-    /// A node's allocatable changes.
     NodeAllocatable,
-    /// A node's labels change.
     NodeLabels,
-    /// A node's declared features or conditions change.
+    /// Declared features or conditions.
     NodeDeclared,
-    /// A namespace appears or changes its labels.
     Namespace,
-    /// A Service or a controller appears, changes or goes.
+    /// A Service or a controller.
     Workload,
-    /// A claim of the pod appears or changes.
+    /// A claim of the pod.
     Claim,
-    /// A PersistentVolume appears or changes.
     Volume,
-    /// A StorageClass appears, or can make volumes elsewhere.
+    /// A StorageClass is added, or allows other topologies.
     Class,
-    /// A node's CSINode appears, goes, or can attach more.
     CsiNode,
-    /// There is more room for volumes.
+    /// A CSIStorageCapacity grows.
     Capacity,
-    /// A volume is detached.
     Detached,
 }
 
 impl WakeEvent {
-    /// Every event, in the order in which they are told.
+    /// Every event, in the order of messages.
     pub const ALL: [Self; 19] = [
         Self::PodGone,
         Self::PodWithPortsGone,
@@ -99,7 +87,7 @@ impl WakeEvent {
         }
     }
 
-    /// Changes of the ledger that stand for it.
+    /// Changes of the ledger that stand for the event.
     fn samples(self) -> Vec<Change> {
         let node = NodeId::new(0);
         let of_node = |aspects| vec![Change::Node { node, aspects }];
@@ -158,12 +146,12 @@ fn with_cpu() -> Usage {
     Usage { requests: Requests { milli_cpu: 1, ..Requests::default() }, ..Usage::default() }
 }
 
-/// What lets a pod that `rejectors` refused be tried again, each event on a node that the profile places on. Of pods that
-/// come and go not all do: what they say to this very pod is looked at when they move.
+/// The events that let a pod that `rejectors` refused be tried again, each on a node that the profile places on. Not every placed or
+/// deleted pod does: it is compared with the waiting pod when it moves.
 pub fn wake_events(rejectors: PluginSet) -> Vec<WakeEvent> {
     let helps = |event: &WakeEvent| match event {
         WakeEvent::Claim => claim_matters_to(rejectors),
-        // Told only where the ports are the point.
+        // Listed only where the ports make the difference.
         WakeEvent::PodWithPortsGone => {
             is_helped(WakeEvent::PodWithPortsGone, rejectors) && !is_helped(WakeEvent::PodGone, rejectors)
         }
@@ -179,7 +167,7 @@ fn is_helped(event: WakeEvent, rejectors: PluginSet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugins::Plugin;
+    use crate::model::Plugin;
 
     fn events(plugin: Plugin) -> Vec<WakeEvent> {
         wake_events(PluginSet::of(plugin))

@@ -1,4 +1,4 @@
-//! What pods that come, go or change say to a pod that waits. The first table has the situations of upstream's
+//! Which pods that are placed, deleted or relabelled wake a pod that waits. The first table has the situations of upstream's
 //! `interpodaffinity/plugin_test.go`.
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::ledger::MatchClass;
 use crate::model::{Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
 
-/// Whether `before` turning into `after` wakes a pod that `plugin` refused; none is a pod that is not there.
+/// Whether `before` turning into `after` wakes a pod that `plugin` refused; `None` is a pod that does not exist.
 fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, after: Option<&Pod>) -> bool {
     let match_class = |pod: &Pod| Arc::new(MatchClass::of(pod));
     let node = ledger.node_order()[0];
@@ -37,7 +37,7 @@ fn away(pods: &str) -> Asks {
 }
 
 #[test]
-fn pods_that_affinity_is_about() {
+fn a_movement_that_affinity_terms_match_wakes_the_pod() {
     let two = || near("aaa").near(term("region", "bbb"));
     let loner = || labelled("service=foo").away(term("region", "service=scan|v"));
     let rows = vec![
@@ -109,7 +109,7 @@ fn pods_that_affinity_is_about() {
 }
 
 #[test]
-fn namespaces_by_label_are_looked_up() {
+fn a_movement_in_a_namespace_selected_by_label_wakes_the_pod() {
     let mut ledger = one_node();
     let waits = labelled("").near(term_in(&[], Some("team=1"), "region", "app"));
     let comes = labelled("app").of("sub1.team1").named("other");
@@ -119,7 +119,7 @@ fn namespaces_by_label_are_looked_up() {
 }
 
 #[test]
-fn pods_that_spread_is_about() {
+fn a_movement_that_a_spread_selector_matches_wakes_the_pod() {
     let constraint = SpreadConstraint {
         max_skew: 1,
         topology_key: "zone".into(),
@@ -158,7 +158,7 @@ fn pods_that_spread_is_about() {
 }
 
 #[test]
-fn what_is_not_a_movement_wakes_as_before_and_so_does_too_much_of_it() {
+fn other_changes_and_too_many_movements_wake_every_pod() {
     let ledger = one_node();
     let shape = Arc::new(near("app").0);
     let asked = PluginSet::of(Plugin::InterPodAffinity);

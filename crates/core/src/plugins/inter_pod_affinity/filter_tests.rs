@@ -4,8 +4,8 @@ use super::Tables;
 use super::testing::{Asks, Says, cluster, filter, labelled, labels, nodes_of, profile, term, term_in, verdicts};
 use crate::model::{Namespace, Pod};
 use crate::plugins::Overlay;
-use crate::plugins::relations::PluginContext;
-use crate::profile::Filter;
+use crate::plugins::Plugin;
+use crate::plugins::PluginContext;
 use Says::{Affinity, Anti, Existing, Fits};
 use std::sync::Arc;
 
@@ -415,7 +415,7 @@ fn pods_added_to_a_node_count_in_all_three_ways() {
     // The pod asks about someone, so PreFilter does not skip it, and what the added pod asks counts.
     let asking = || scan().away(term("zone", "nobody"));
     assert_eq!(with(&asking(), &[lonely()]), Some(vec![Existing, Fits]));
-    // It asks nothing, and nobody placed asks anything of it: skipped, whoever is promised the node.
+    // It asks nothing, and nobody placed asks anything of it: skipped, whoever is nominated to the node.
     assert_eq!(with(&scan(), &[lonely()]), None);
     // An added pod that all terms mean ends the right to be the first, but then it is there itself.
     let first = || scan().near(term("zone", "service"));
@@ -437,7 +437,7 @@ fn pods_added_do_not_open_or_close_other_domains() {
 fn a_profile_without_the_filter_does_not_ask() {
     let ledger = cluster(&one(), &[("n1", scan())]);
     let mut without = profile();
-    without.filters = without.filters.without(Filter::InterPodAffinity);
+    without.filters = without.filters.without(Plugin::InterPodAffinity);
     let cx = PluginContext { profile: &without, ledger: &ledger };
     let asks = Arc::new(s1().away(term("zone", "service")).0);
     assert_eq!(filter(&mut Tables::default(), cx, &asks, &nodes_of(&ledger), Overlay::none()), None);

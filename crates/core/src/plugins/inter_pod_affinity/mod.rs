@@ -2,42 +2,39 @@
 //! After `pkg/scheduler/framework/plugins/interpodaffinity`.
 //!
 //! ```text
-//!  pod ─▶ questions ("which domains have a pod that my terms mean?", "whose terms mean me?")
-//!           └─▶ store: one table a question, shared by all pods that ask it ── axes: the domain of every node by key
-//!                 └─▶ table: counts by domain, followed from the change log ── memo: what a match_class counts for
+//!  pod ─▶ TermQuery ("which domains have a pod that my terms match?", "whose terms match me?")
+//!           └─▶ Store: one DomainCounts for each query, shared by all pods that ask it
+//!                 ├── DomainCounts: counts by domain, kept up to date from the change log
+//!                 │     └── MatchCache: what the pods of a MatchClass count for
+//!                 └── TopologyColumns: the domain of every node, by topology key
 //!  filter, score: array reads, node ▶ domain ▶ count
 //! ```
 //!
-//! A table counts from nothing once, over match_classes and distinct terms, and then follows the log. It counts anew where its
-//! cursor fell off the log, where a node left a domain, and where a namespace's labels make a selector answer otherwise.
-//!
-//! Terms of the pod itself look at the labels of the other pods' namespaces, as those of placed pods do.
+//! A DomainCounts counts from nothing once, over match classes and distinct terms, and then follows the log. It counts anew where
+//! its cursor fell off the log, where a node left a domain, and where a namespace's labels make a selector answer otherwise.
 
-mod axes;
+mod domain_counts;
 #[cfg(test)]
 mod filter_tests;
 mod hard;
-mod memo;
-mod question;
 #[cfg(test)]
 mod random_tests;
 mod score;
 #[cfg(test)]
 mod score_tests;
 mod store;
-mod table;
+mod term_query;
 #[cfg(test)]
 pub(crate) mod testing;
+mod topology_columns;
 
 pub(crate) use hard::Hard;
 
-use super::ResolvedPod;
-use super::relations::PluginContext;
+use super::context::{Plugin, PluginContext, ResolvedPod};
 use crate::ledger::NodeId;
-use crate::profile::Filter;
 use hard::Answers;
-use question::Kind;
 use store::Store;
+use term_query::Kind;
 
 /// Counts kept between attempts.
 #[derive(Debug, Default)]
@@ -46,14 +43,14 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// PreFilter: none where the pod has no required term and no placed pod's anti-affinity speaks of it.
+    /// PreFilter: `None` where the pod has no required term and no placed pod's anti-affinity matches it.
     ///
-    /// Pods promised a node are not looked at then either: upstream skips the plugin with all it does.
+    /// Nominated pods are not looked at then either, because upstream skips the plugin with all it does.
     pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
         let shape = &subject.shape;
         let (to, away) = (!shape.affinity.is_empty(), !shape.anti_affinity.is_empty());
         let asked = !cx.ledger.terms().anti_affinity.is_empty();
-        if !(to || away || asked) || !cx.profile.filters.has(Filter::InterPodAffinity) {
+        if !(to || away || asked) || !cx.profile.filters.has(Plugin::InterPodAffinity) {
             return None;
         }
         self.store.begin(cx.ledger);
@@ -66,8 +63,8 @@ impl Tables {
         Hard::new(&self.store, answers, cx.ledger, shape)
     }
 
-    /// PreScore, Score and NormalizeScore over the feasible nodes. False where no preference, either way, is about
-    /// a pod on a node with its topology key.
+    /// PreScore, Score and NormalizeScore over the feasible nodes. False where no preferred term, of the pod or of placed pods,
+    /// matches a pod on a node with the term's topology key.
     pub(crate) fn score(
         &mut self,
         cx: PluginContext<'_>,
@@ -85,11 +82,11 @@ impl Tables {
         let mut answer = |needed: bool, kind: Kind| needed.then(|| self.store.answer(kind, cx, shape));
         let answers = [answer(asks, Kind::Preferred), answer(asked, Kind::WantedBy)];
         let store = &self.store;
-        let tables = || answers.into_iter().flatten().map(|slot| store.table(slot));
-        if tables().all(|table| table.hits() == 0) {
+        let counted = || answers.into_iter().flatten().map(|slot| store.counts(slot));
+        if counted().all(|counts| counts.hits() == 0) {
             return false;
         }
-        score::sum(tables().flat_map(|table| table.live(&store.axes)), feasible, out);
+        score::sum(counted().flat_map(|counts| counts.live(&store.topology)), feasible, out);
         score::normalize(out);
         true
     }

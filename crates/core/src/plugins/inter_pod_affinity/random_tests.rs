@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::limits::CHANGE_LOG_ENTRIES;
 use crate::model::{AffinityTerm, Labels, Namespace, Pod, PodShape, Str};
 use crate::plugins::Overlay;
-use crate::plugins::relations::PluginContext;
+use crate::plugins::PluginContext;
 use crate::profile::{CompiledProfile, InterPodAffinityArgs};
 use crate::testing::node;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl World {
         !terms.is_empty() && terms.iter().all(|term| self.meant(term, shape))
     }
 
-    /// PlacedPod pods with the labels of their nodes; pods on nodes that are not there are nowhere.
+    /// Placed pods with the labels of their nodes; pods on nodes that are not there are nowhere.
     fn placed(&self) -> impl Iterator<Item = (&PodShape, &Labels)> {
         let on = |pod: &Pod| pod.node_name.as_ref().and_then(|name| self.nodes.get(name));
         self.pods.values().filter_map(move |pod| Some((&*pod.shape, on(pod)?)))
@@ -254,8 +254,8 @@ fn compare(
 
 /// 400 sequences of 60 events. A pod is asked about after some of them, so that tables lag and catch up.
 #[test]
-fn tables_that_are_followed_give_the_answers_of_the_definitions() {
-    let mut said = BTreeMap::new();
+fn counts_kept_from_the_log_answer_as_the_definitions_do() {
+    let mut answers = BTreeMap::new();
     for seed in 0..400 {
         let mut draw = Draw(Rng::seeded(seed));
         let (mut world, mut ledger, mut tables) = (World::default(), Ledger::new(), Tables::default());
@@ -274,12 +274,12 @@ fn tables_that_are_followed_give_the_answers_of_the_definitions() {
             let cx = PluginContext { profile: &profile, ledger: &ledger };
             compare(&mut tables, &world, cx, pod, &added, &format!("seed {seed}, step {step}"));
             for says in filter(&mut tables, cx, pod, &nodes_of(&ledger), Overlay::none()).into_iter().flatten() {
-                *said.entry(format!("{says:?}")).or_insert(0) += 1;
+                *answers.entry(format!("{says:?}")).or_insert(0) += 1;
             }
         }
         ledger.audit().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
-    assert!(said.len() == 4 && said.values().all(|times| *times > 500), "each answer is met often: {said:?}");
+    assert!(answers.len() == 4 && answers.values().all(|times| *times > 500), "each answer is met often: {answers:?}");
 }
 
 fn fresh_and_kept_agree(tables: &mut Tables, ledger: &Ledger, profile: &CompiledProfile, asks: &Asks) {
@@ -308,7 +308,7 @@ fn a_cursor_that_fell_off_the_log_counts_anew() {
 }
 
 #[test]
-fn more_questions_than_tables_and_more_keys_than_columns() {
+fn more_queries_than_slots_and_more_keys_than_columns_are_answered() {
     let mut ledger = zoned(&[]);
     let (mut tables, profile) = (Tables::default(), profile());
     for i in 0..600 {

@@ -1,14 +1,14 @@
-use super::table::Lens;
+use super::domain_counts::DomainView;
 use crate::ledger::NodeId;
-use crate::plugins::MAX_NODE_SCORE;
+use crate::plugins::context::MAX_NODE_SCORE;
 
-/// What the lenses say of each node, summed, into `out`.
-pub(super) fn sum<'t>(lenses: impl Iterator<Item = Lens<'t>>, nodes: &[NodeId], out: &mut Vec<i64>) {
+/// The sum of the views' counts for each node, into `out`.
+pub(super) fn sum<'t>(views: impl Iterator<Item = DomainView<'t>>, nodes: &[NodeId], out: &mut Vec<i64>) {
     out.clear();
     out.resize(nodes.len(), 0);
-    for lens in lenses {
+    for view in views {
         for (sum, node) in out.iter_mut().zip(nodes) {
-            *sum += lens.count(*node);
+            *sum += view.count(*node);
         }
     }
 }
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_vectors() {
+    fn the_lowest_score_becomes_0_and_the_highest_100() {
         assert_eq!(normalized([30, -20, 0]), [100, 0, 40]);
         assert_eq!(normalized([7, 7, 7]), [0, 0, 0]);
         assert_eq!(normalized([-5]), [0]);

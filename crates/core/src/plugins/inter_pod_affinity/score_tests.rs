@@ -3,7 +3,7 @@
 use super::Tables;
 use super::testing::{Asks, cluster, labelled, nodes_of, profile, score, term, term_in};
 use crate::ledger::Ledger;
-use crate::plugins::relations::PluginContext;
+use crate::plugins::PluginContext;
 use crate::profile::InterPodAffinityArgs;
 use std::sync::Arc;
 

@@ -1,17 +1,17 @@
-use super::axes::Axes;
-use super::question::{Kind, Question};
-use super::table::Table;
+use super::domain_counts::DomainCounts;
+use super::term_query::{Kind, TermQuery};
+use super::topology_columns::TopologyColumns;
 use crate::ledger::Ledger;
 use crate::limits::{AFFINITY_TABLES_BYTES, TOPOLOGY_KEYS};
 use crate::model::PodShape;
-use crate::plugins::relations::PluginContext;
+use crate::plugins::context::PluginContext;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Shapes whose questions are found by address, without a look at labels and terms.
+/// Shapes whose queries are found by address, without comparing labels and terms.
 const SHAPES: usize = 512;
 
-/// A table's place; another table in the same place has another serial.
+/// Where counts are kept; the counts that come into a slot later have another serial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Handle {
     slot: usize,
@@ -20,49 +20,49 @@ struct Handle {
 
 #[derive(Debug)]
 struct Slot {
-    table: Table,
+    counts: DomainCounts,
     serial: u64,
     last_used: u64,
 }
 
-/// A shape and the tables of its questions. It keeps the shape, so that the address stands for it.
+/// A shape and where the counts of its queries are. It keeps the shape alive, so that the address identifies it.
 #[derive(Debug)]
 struct Remembered {
     shape: Arc<PodShape>,
     handles: [Option<Handle>; Kind::COUNT],
 }
 
-/// The tables of the questions that were asked last, bounded; the least recently used goes.
+/// The counts of the queries that were asked last, bounded: the least recently used are replaced.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    pub(super) axes: Axes,
+    pub(super) topology: TopologyColumns,
     slots: Vec<Slot>,
-    by_question: FxHashMap<Arc<Question>, usize>,
+    by_query: FxHashMap<Arc<TermQuery>, usize>,
     shapes: Vec<Option<Remembered>>,
     uses: u64,
     serials: u64,
 }
 
 impl Store {
-    /// Makes ready for an attempt: every table found from here on stays until the next.
+    /// Prepares for an attempt: counts found from here on are not replaced before the next attempt.
     pub(super) fn begin(&mut self, ledger: &Ledger) {
-        // Keys that nobody asks about any more go with the tables, which are soon made again.
-        if self.axes.len() > TOPOLOGY_KEYS {
+        // Too many keys, some perhaps no longer asked for: drop everything; what is still asked for is soon counted again.
+        if self.topology.len() > TOPOLOGY_KEYS {
             *self = Self { uses: self.uses, serials: self.serials, ..Self::default() };
         }
         self.uses += 1;
-        self.axes.refresh(ledger);
+        self.topology.refresh(ledger);
     }
 
-    pub(super) fn table(&self, slot: usize) -> &Table {
-        &self.slots[slot].table
+    pub(super) fn counts(&self, slot: usize) -> &DomainCounts {
+        &self.slots[slot].counts
     }
 
-    /// The table of a question that pods of `shape` ask, up to date.
+    /// The slot of the counts, brought up to date, of the query of this kind that pods of `shape` ask.
     pub(super) fn answer(&mut self, kind: Kind, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> usize {
         let slot = self.find(kind, shape, cx.ledger);
         self.slots[slot].last_used = self.uses;
-        self.slots[slot].table.sync(cx, &mut self.axes);
+        self.slots[slot].counts.sync(cx, &mut self.topology);
         slot
     }
 
@@ -75,7 +75,7 @@ impl Store {
         {
             return handle.slot;
         }
-        let slot = self.seek(Question::of(kind, shape), ledger);
+        let slot = self.find_or_insert(TermQuery::of(kind, shape), ledger);
         self.remember(at, shape, kind, Handle { slot, serial: self.slots[slot].serial });
         slot
     }
@@ -92,35 +92,35 @@ impl Store {
         self.shapes[at] = Some(Remembered { shape: shape.clone(), handles });
     }
 
-    fn seek(&mut self, question: Question, ledger: &Ledger) -> usize {
-        if let Some(slot) = self.by_question.get(&question) {
+    fn find_or_insert(&mut self, query: TermQuery, ledger: &Ledger) -> usize {
+        if let Some(slot) = self.by_query.get(&query) {
             return *slot;
         }
-        let question = Arc::new(question);
+        let query = Arc::new(query);
         self.serials += 1;
-        let fresh = Slot { table: Table::new(question.clone()), serial: self.serials, last_used: self.uses };
+        let fresh = Slot { counts: DomainCounts::new(query.clone()), serial: self.serials, last_used: self.uses };
         let slot = if self.slots.len() < bound(ledger) {
             self.slots.push(fresh);
             self.slots.len() - 1
         } else {
             let oldest = (0..self.slots.len()).min_by_key(|slot| self.slots[*slot].last_used).unwrap_or(0);
             let old = std::mem::replace(&mut self.slots[oldest], fresh);
-            self.by_question.remove(old.table.question());
+            self.by_query.remove(old.counts.query());
             oldest
         };
-        self.by_question.insert(question, slot);
+        self.by_query.insert(query, slot);
         slot
     }
 }
 
-/// How many tables there may be: more than one attempt asks for, whatever the size of the cluster.
+/// How many slots there may be: more than one attempt needs, whatever the size of the cluster.
 fn bound(ledger: &Ledger) -> usize {
-    const MEMO_BYTES: usize = 8 << 10;
-    let bytes = ledger.nodes().rows() * size_of::<i64>() + MEMO_BYTES;
+    const MATCH_CACHE_BYTES: usize = 8 << 10;
+    let bytes = ledger.nodes().rows() * size_of::<i64>() + MATCH_CACHE_BYTES;
     (AFFINITY_TABLES_BYTES / bytes).max(2 * Kind::COUNT)
 }
 
-/// Spreads the addresses of shapes over the places for them.
+/// Spreads the addresses of shapes over the 512 places.
 fn place_of(shape: &Arc<PodShape>) -> usize {
     let address = Arc::as_ptr(shape) as usize as u64;
     (address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize

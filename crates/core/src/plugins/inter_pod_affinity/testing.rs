@@ -6,7 +6,7 @@ use crate::model::{
     AffinityTerm, LabelSelector, Labels, Namespace, NamespaceScope, Pod, PodShape, Requirement, RequirementOperator,
     WeightedTerm,
 };
-use crate::plugins::relations::PluginContext;
+use crate::plugins::PluginContext;
 use crate::plugins::{Cause, Code, Overlay, ResolvedPod, Verdict};
 use crate::profile::CompiledProfile;
 use crate::testing::{node, pod, shape};

@@ -3,43 +3,45 @@
 //! They keep the formulas of kube-scheduler 1.8 to 1.12, on today's scale of 0 to 100, and count what a pod requests as
 //! today's scores do: init containers, sidecars and overhead included.
 
-mod balanced;
-mod equal;
-mod label_preference;
-mod label_presence;
-mod least_requested;
-mod most_requested;
-mod node_pressure;
-mod prefer_avoid_pods;
-mod room;
+mod scores;
 
-pub(super) use label_presence::REASON as LABELS_REASON;
-pub(super) use node_pressure::{DISK_REASON, MEMORY_REASON, PID_REASON};
-
-use super::{Cause, ResolvedPod};
+use super::context::{Cause, Plugin, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
-use crate::profile::{CompiledProfile, Filter, Score};
-use room::Room;
+use crate::model::Labels;
+use crate::profile::{CompiledProfile, LegacyArgs, Score};
+use scores::Requested;
 
-/// What the first of these filters refuses the node for, if one does. All of them are beyond what preemption can mend.
+/// Why the first of these filters refuses the node, if one does. Preemption cannot mend any of them.
+///
+/// The filters of node pressure are after `pkg/scheduler/algorithm/predicates/predicates.go` of 1.12. Today's clusters taint such
+/// nodes as well.
 pub(super) fn refuses(
     profile: &CompiledProfile,
     subject: &ResolvedPod,
     nodes: &NodeTable,
     node: NodeId,
 ) -> Option<Cause> {
-    let on = |filter| profile.filters.has(filter);
+    let on = |plugin| profile.filters.has(plugin);
     let pressure = nodes.pressure[node.index()];
-    if on(Filter::CheckNodeLabelPresence) && !label_presence::fits(&profile.legacy, nodes.labels(node)) {
+    if on(Plugin::CheckNodeLabelPresence) && !has_labels(&profile.legacy, nodes.labels(node)) {
         return Some(Cause::LabelPresence);
     }
-    if on(Filter::CheckNodeMemoryPressure) && !node_pressure::has_memory(subject.shape.best_effort, pressure) {
+    // Shortage of memory concerns BestEffort pods only: they would be the first to be evicted.
+    if on(Plugin::CheckNodeMemoryPressure) && subject.shape.best_effort && pressure.memory {
         return Some(Cause::MemoryPressure);
     }
-    if on(Filter::CheckNodeDiskPressure) && pressure.disk {
+    if on(Plugin::CheckNodeDiskPressure) && pressure.disk {
         return Some(Cause::DiskPressure);
     }
-    (on(Filter::CheckNodePidPressure) && pressure.pid).then_some(Cause::PidPressure)
+    (on(Plugin::CheckNodePIDPressure) && pressure.pid).then_some(Cause::PidPressure)
+}
+
+/// CheckNodeLabelPresence: whether the node has every label that must be there and none that must not.
+///
+/// After `pkg/scheduler/framework/plugins/nodelabel/node_label.go` of 1.19.
+fn has_labels(args: &LegacyArgs, labels: &Labels) -> bool {
+    args.present_labels.iter().all(|key| labels.get(key).is_some())
+        && args.absent_labels.iter().all(|key| labels.get(key).is_none())
 }
 
 /// One of these scores, 0 to 100 and not normalised; 0 for a score that looks beyond the row.
@@ -50,15 +52,16 @@ pub(crate) fn score(
     nodes: &NodeTable,
     node: NodeId,
 ) -> i64 {
-    let room = || Room::of(subject, nodes, node);
+    let requested = || Requested::of(subject, nodes, node);
     match score {
-        Score::EqualPriority => equal::SCORE,
-        Score::LeastRequestedPriority => least_requested::score(room()),
-        Score::MostRequestedPriority => most_requested::score(room()),
-        Score::BalancedResourceAllocationPriority => balanced::score(room()),
-        Score::LabelPreference => label_preference::score(&profile.legacy.label_preferences, nodes.labels(node)),
+        // `pkg/scheduler/core/generic_scheduler.go` of 1.12 gave 1 to each node.
+        Score::EqualPriority => 1,
+        Score::LeastRequestedPriority => requested().least(),
+        Score::MostRequestedPriority => requested().most(),
+        Score::BalancedResourceAllocationPriority => requested().balanced(),
+        Score::LabelPreference => scores::label_preference(&profile.legacy.label_preferences, nodes.labels(node)),
         Score::NodePreferAvoidPodsPriority => {
-            prefer_avoid_pods::score(subject.shape.controller.as_ref(), &nodes.avoids[node.index()])
+            scores::prefer_avoid_pods(subject.shape.controller.as_ref(), &nodes.avoids[node.index()])
         }
         _ => 0,
     }
@@ -66,10 +69,11 @@ pub(crate) fn score(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::cycle::{Explanation, NodeAnswer, explain};
     use crate::ledger::Ledger;
-    use crate::model::{AvoidedController, Controller, Node, PodShape, Pressure};
-    use crate::profile::{CompiledProfile, Filter, FilterSet, LabelPreference, Score};
+    use crate::model::{AvoidedController, Controller, Node, PluginSet, PodShape, Pressure};
+    use crate::profile::LabelPreference;
     use crate::testing::{node, pod, shape_of};
     use std::sync::Arc;
 
@@ -84,7 +88,7 @@ mod tests {
         }
     }
 
-    fn with(filters: FilterSet, scores: Vec<(Score, i64)>) -> CompiledProfile {
+    fn with(filters: PluginSet, scores: Vec<(Score, i64)>) -> CompiledProfile {
         CompiledProfile { filters, scores, ..CompiledProfile::default_preset("test") }
     }
 
@@ -94,26 +98,26 @@ mod tests {
         short.pressure = Pressure { memory: true, disk: true, pid: true };
         let best_effort = || PodShape { best_effort: true, ..shape_of(0, 0) };
         for (filter, reason) in [
-            (Filter::CheckNodeLabelPresence, "node(s) didn't have the requested labels"),
-            (Filter::CheckNodeMemoryPressure, "node(s) had memory pressure"),
-            (Filter::CheckNodeDiskPressure, "node(s) had disk pressure"),
-            (Filter::CheckNodePidPressure, "node(s) had pid pressure"),
+            (Plugin::CheckNodeLabelPresence, "node(s) didn't have the requested labels"),
+            (Plugin::CheckNodeMemoryPressure, "node(s) had memory pressure"),
+            (Plugin::CheckNodeDiskPressure, "node(s) had disk pressure"),
+            (Plugin::CheckNodePIDPressure, "node(s) had pid pressure"),
         ] {
-            let mut profile = with(FilterSet::none().with(filter), Vec::new());
+            let mut profile = with(PluginSet::NONE.with(filter), Vec::new());
             profile.legacy.present_labels = vec!["rack".into()];
             let NodeAnswer::Refused { plugin, code, reasons } = answer(&profile, &short, best_effort()) else {
                 panic!("{filter:?} let it pass");
             };
-            assert_eq!((plugin, code.as_str()), (filter.plugin(), "UnschedulableAndUnresolvable"));
+            assert_eq!((plugin, code.as_str()), (filter, "UnschedulableAndUnresolvable"));
             assert_eq!(reasons, [reason]);
             // A node that is well, with the label, passes; so does any where the filter does not run.
             let mut well = node("a", 4000, 8 * GIB, 10);
             well.labels = [("rack", "r")].into_iter().collect();
             assert!(matches!(answer(&profile, &well, best_effort()), NodeAnswer::Fits { .. }), "{filter:?}");
-            let without = with(FilterSet::all(), Vec::new());
+            let without = with(PluginSet::DEFAULT_FILTERS, Vec::new());
             assert!(matches!(answer(&without, &short, best_effort()), NodeAnswer::Fits { .. }), "{filter:?}");
         }
-        let memory = with(FilterSet::none().with(Filter::CheckNodeMemoryPressure), Vec::new());
+        let memory = with(PluginSet::NONE.with(Plugin::CheckNodeMemoryPressure), Vec::new());
         assert!(matches!(answer(&memory, &short, shape_of(100, 0)), NodeAnswer::Fits { .. }), "not BestEffort");
     }
 
@@ -132,13 +136,31 @@ mod tests {
             (Score::LabelPreference, 2 * 50),
             (Score::NodePreferAvoidPodsPriority, 0),
         ] {
-            let mut profile = with(FilterSet::all(), vec![(score, 2)]);
+            let mut profile = with(PluginSet::DEFAULT_FILTERS, vec![(score, 2)]);
             profile.legacy.label_preferences = [("ssd", true), ("gpu", true)]
                 .map(|(label, present)| LabelPreference { label: label.into(), present })
                 .to_vec();
             let shape = PodShape { controller: avoided.clone(), ..shape_of(1500, 3 * GIB) };
             let NodeAnswer::Fits { scores, total } = answer(&profile, &node, shape) else { panic!("refused") };
             assert_eq!((scores.len(), scores[0].score, total), (1, score, weighted));
+        }
+    }
+
+    #[test]
+    fn labels_must_be_there_or_must_not_whatever_their_value() {
+        let labels: Labels = [("rack", "r1"), ("retiring", "")].into_iter().collect();
+        for (present, absent, want) in [
+            (&[][..], &[][..], true),
+            (&["rack"], &[], true),
+            (&["rack", "gpu"], &[], false),
+            (&["rack"], &["gpu"], true),
+            // Any value counts, the empty one too.
+            (&[], &["retiring"], false),
+        ] {
+            let keys = |of: &[&str]| of.iter().map(|key| (*key).into()).collect();
+            let args =
+                LegacyArgs { present_labels: keys(present), absent_labels: keys(absent), ..LegacyArgs::default() };
+            assert_eq!(has_labels(&args, &labels), want, "{present:?} {absent:?}");
         }
     }
 }

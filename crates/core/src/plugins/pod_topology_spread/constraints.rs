@@ -1,31 +1,30 @@
-use super::default_selector::default_selector;
-use crate::model::{LabelSelector, PodShape, SpreadConstraint, Str};
-use crate::plugins::PluginContext;
+use crate::ledger::Ledger;
+use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, SpreadConstraint, Str, WorkloadKind};
+use crate::plugins::context::PluginContext;
 use crate::plugins::counts::{Alike, ByShape, LayoutKey};
 use crate::profile::SpreadDefaults;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The label that names a node; pods on it are counted by node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// The label of a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A constraint of one shape, ready to be asked.
+/// A constraint of one shape, resolved.
 #[derive(Debug)]
 pub(super) struct Constraint {
     pub(super) max_skew: i64,
     pub(super) min_domains: i64,
-    /// Whether the pod itself is one of those alike.
+    /// Whether the selector matches the pod itself.
     pub(super) matches_self: bool,
-    /// Whether domains are single nodes by name.
+    /// Whether the topology key is the host name, so that each node is a domain.
     pub(super) by_host: bool,
     pub(super) selector: Option<LabelSelector>,
     pub(super) layout: Arc<LayoutKey>,
-    /// Whom to count; none where no placed pod counts.
+    /// The pods to count; `None` where no placed pod counts.
     pub(super) alike: Option<Arc<Alike>>,
 }
 
-/// What one shape asks for.
+/// The constraints of one shape: its own, or the profile's defaults.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) hard: Vec<Constraint>,
@@ -57,7 +56,7 @@ impl Plan {
     }
 }
 
-/// What upstream spreads by where nobody says anything.
+/// Upstream's defaults where the profile has none.
 fn system_defaults() -> [SpreadConstraint; 2] {
     [(HOSTNAME, 3), (ZONE, 5)].map(|(key, max_skew)| SpreadConstraint {
         max_skew,
@@ -104,15 +103,42 @@ fn constraint(shape: &PodShape, given: &SpreadConstraint, required: &Arc<[Str]>)
     }
 }
 
-/// Plans by shape.
 #[derive(Debug, Default)]
 pub(super) struct Plans(ByShape<Plan>);
 
 impl Plans {
-    /// What `shape` asks for; none where that is nothing.
+    /// `None` where the pod has no constraints of its own and its namespace no Service or controller.
     pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> Option<Arc<Plan>> {
         // A pod with constraints of its own depends on nothing else.
         let version = if shape.spread.is_empty() { cx.ledger.workloads(&shape.namespace)?.version() } else { 0 };
         Some(self.0.get(shape, version, || Plan::new(cx, shape)))
     }
+}
+
+/// The selector of the default constraints: it matches the pods that both the Services of the pod and its controller select. It has no
+/// requirements where there is neither.
+///
+/// After `DefaultSelector` in `pkg/scheduler/framework/plugins/helper/spread.go`.
+fn default_selector(ledger: &Ledger, shape: &PodShape) -> LabelSelector {
+    let Some(workloads) = ledger.workloads(&shape.namespace) else { return LabelSelector::default() };
+    let mut labels: BTreeMap<Str, Str> = BTreeMap::new();
+    for selector in workloads.services_of(&shape.labels) {
+        labels.extend(selector.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    let owner = shape.controller.as_ref().and_then(|owner| Some((WorkloadKind::of(owner)?, &owner.name)));
+    let own = owner.and_then(|(kind, name)| Some((kind, workloads.controller(kind, name)?)));
+    let mut more = Vec::new();
+    match own {
+        // The labels of the controller replace those of Services, where they differ.
+        Some((WorkloadKind::ReplicationController, selector)) => {
+            let value = |r: &Requirement| Some((r.key.clone(), r.values.first()?.clone()));
+            labels.extend(selector.requirements.iter().filter_map(value));
+        }
+        Some((WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet, selector)) => {
+            more.clone_from(&selector.requirements);
+        }
+        None => {}
+    }
+    let is = |(key, value)| Requirement { key, operator: RequirementOperator::In, values: vec![value] };
+    LabelSelector { requirements: labels.into_iter().map(is).chain(more).collect() }
 }

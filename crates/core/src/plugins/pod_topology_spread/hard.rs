@@ -1,7 +1,7 @@
 use super::constraints::{Constraint, Plan};
 use crate::ledger::{Ledger, MatchClass, NodeId};
+use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use crate::plugins::counts::{Counters, Layout, Layouts};
-use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Counted<'t> {
     by_domain: &'t [u32],
     /// The smallest count of a domain.
     least: i64,
-    /// The highest count with which a domain takes one more.
+    /// The highest count with which a domain can take one more pod.
     limit: i64,
     /// The first of the emptiest domains, and the smallest count of the others.
     others: OnceCell<(usize, i64)>,
@@ -32,7 +32,7 @@ struct Counted<'t> {
 const NO_DOMAIN: i64 = i32::MAX as i64;
 
 impl<'t> Hard<'t> {
-    /// Takes up counters that have caught up.
+    /// The counters must have caught up with the ledger.
     pub(super) fn new(ledger: &Ledger, plan: Arc<Plan>, layouts: &mut Layouts, counters: &'t mut Counters) -> Self {
         type Asked = (Arc<Layout>, Option<(usize, usize)>);
         let mut ask = |constraint: &Constraint| {
@@ -52,7 +52,6 @@ impl<'t> Hard<'t> {
         Self { counted: counted.collect(), plan }
     }
 
-    /// Whether the pod may go to `node`, with the pods of `overlay` on it.
     pub(crate) fn filter(
         &self,
         _cx: PluginContext<'_>,
@@ -79,10 +78,10 @@ impl<'t> Hard<'t> {
     }
 }
 
-/// How many pods alike `overlay` brings to the node, less those that it takes away.
+/// How many pods alike `overlay` adds to the node, less those that it removes.
 ///
-/// As upstream, all that the selector matches: one that is being deleted, and with an empty selector any pod, is not
-/// counted to begin with but is counted here, so that the sum may go below 0.
+/// As upstream, this counts all pods that the selector matches: also terminating pods, and any pod with an empty selector, which
+/// are not in the counts to begin with. The sum may go below 0.
 fn difference(constraint: &Constraint, subject: &ResolvedPod, overlay: &Overlay) -> i64 {
     if overlay.is_empty() {
         return 0;

@@ -2,16 +2,14 @@
 //! After `pkg/scheduler/framework/plugins/podtopologyspread`.
 //!
 //! ```text
-//!  constraints       what a shape asks for: its own constraints, or the profile's defaults
-//!  default_selector  whom the defaults speak of: Services and the controller
-//!  hard              the filter
-//!  soft              the score; ln, the logarithm in it
+//!  constraints  the constraints of a shape: its own, or the profile's defaults
+//!  hard         the filter
+//!  soft         the score; ln, the logarithm in it
 //! ```
 //!
 //! Counts come from [`super::counts`]; a filter or score of one node is a few array reads.
 
 mod constraints;
-mod default_selector;
 mod hard;
 mod ln;
 #[cfg(test)]
@@ -24,11 +22,9 @@ pub(super) mod tests;
 
 pub(crate) use hard::Hard;
 
-use super::ResolvedPod;
+use super::context::{Plugin, PluginContext, ResolvedPod};
 use super::counts::{Counters, Layouts};
-use super::relations::PluginContext;
 use crate::ledger::NodeId;
-use crate::profile::Filter;
 use constraints::Plans;
 
 /// What is kept between attempts.
@@ -41,9 +37,9 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// PreFilter: none where the pod has no hard constraint.
+    /// PreFilter: `None` where the pod has no hard constraint.
     pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
-        if !cx.profile.filters.has(Filter::PodTopologySpread) {
+        if !cx.profile.filters.has(Plugin::PodTopologySpread) {
             return None;
         }
         let plan = self.plans.get(cx, &subject.shape).filter(|plan| !plan.hard.is_empty())?;

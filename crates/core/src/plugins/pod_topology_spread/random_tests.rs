@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Default)]
 struct World {
     nodes: BTreeMap<Str, Node>,
-    /// PlacedPod pods by uid.
+    /// Placed pods by uid.
     pods: BTreeMap<Str, Pod>,
     services: BTreeMap<Str, Labels>,
 }
@@ -159,7 +159,7 @@ impl World {
 #[derive(Default)]
 struct Moves {
     added: Vec<Pod>,
-    /// PlacedPod pods by uid.
+    /// Placed pods by uid.
     removed: BTreeSet<Str>,
     /// Which way upstream goes through its map of domains.
     backwards: bool,
@@ -381,16 +381,16 @@ fn answers(
     (plain, with_moves, scored.then_some(scores))
 }
 
-/// 300 sequences of 60 changes; half of them with room for so few counters that some go.
+/// 300 sequences of 60 changes; half of them with so few counters that some are replaced.
 #[test]
-fn the_tables_say_what_the_definitions_say() {
+fn counts_kept_from_the_log_answer_as_the_definitions_do() {
     for seed in 0..300 {
         let mut draw = Draw(Rng::seeded(seed));
         let (mut world, mut ledger, mut serial) = (World::default(), Ledger::new(), 0);
         let profile = draw.profile();
         let mut tables = Tables::default();
         if seed % 2 == 0 {
-            tables.counters.set_room(0);
+            tables.counters.set_max_bytes(0);
         }
         let shapes: Vec<Arc<PodShape>> = (0..12).map(|_| Arc::new(draw.shape())).collect();
         for step in 0..60 {

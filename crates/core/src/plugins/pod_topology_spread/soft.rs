@@ -1,12 +1,12 @@
 use super::constraints::{Constraint, Plan};
 use super::ln::ln;
 use crate::ledger::{Ledger, NodeId};
-use crate::plugins::MAX_NODE_SCORE;
+use crate::plugins::context::MAX_NODE_SCORE;
 use crate::plugins::counts::{Counters, Layout, Layouts};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which domains were met in a round: room kept so that counting domains does not allocate.
+/// Which domains were met in a round. Kept, so that counting domains does not allocate.
 #[derive(Debug, Default)]
 pub(super) struct Stamps {
     met: Vec<u64>,
@@ -31,14 +31,14 @@ impl Stamps {
 #[derive(Debug)]
 struct Counted<'t> {
     layout: Arc<Layout>,
-    /// Pods alike by node where the constraint goes by host name, by domain else; empty where no placed pod counts.
+    /// Pods alike, by node if the topology key is the host name, else by domain; empty where no placed pod counts.
     counts: &'t [u32],
     by_host: bool,
-    /// What each pod alike weighs: more where there are more domains.
+    /// The weight of each pod alike: higher where there are more domains.
     weight: f64,
-    /// What the skew that is allowed adds.
+    /// `maxSkew` less 1, which is added for each node.
     skew: f64,
-    /// The domain of nodes whose label is empty, where nodes without the label count with it.
+    /// The domain of nodes whose label is empty, if nodes without the label count with it.
     blank: Option<usize>,
 }
 
@@ -95,8 +95,7 @@ pub(super) fn score(
 }
 
 impl Counted<'_> {
-    /// Over how many domains the nodes that are scored are. Nodes without the label are one domain too, where they are
-    /// scored.
+    /// In how many domains the scored nodes are. Scored nodes without the label are one more domain.
     fn size(&self, stamps: &mut Stamps, feasible: &[NodeId], scores: &[i64]) -> usize {
         let scored = feasible.iter().zip(scores).filter(|(_, score)| **score != IGNORED);
         if self.by_host {

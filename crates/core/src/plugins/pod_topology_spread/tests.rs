@@ -113,7 +113,7 @@ fn verdicts(ledger: &Ledger, shape: PodShape) -> String {
 }
 
 #[test]
-fn the_worked_vectors() {
+fn the_score_of_each_worked_example_is_right() {
     let mut ledger = cluster("a1 b2 c3");
     place(&mut ledger, "aab", |_| ());
     assert_eq!(verdicts(&ledger, web(vec![hard(ZONE, 1)])), "SS.");
@@ -296,15 +296,14 @@ fn default_constraints() {
     assert_eq!(verdicts_with(&system, &ledger, web(vec![]), &[]), "...", "upstream's defaults are soft");
 }
 
-/// Pods promised to a node count with those on it, and may raise the emptiest domain.
 #[test]
-fn promised_pods() {
+fn nominated_pods_count_and_may_raise_the_emptiest_domain() {
     let overlay = |pods: Vec<Pod>| {
         let added = pods.into_iter().map(Arc::new).collect();
         Overlay { added, ..Overlay::NONE }
     };
     let profile = CompiledProfile::default_preset("test");
-    let one = || pod("promised", web(Vec::new()));
+    let one = || pod("nominated", web(Vec::new()));
     let mut ledger = cluster("a1 b1 x2 y2");
     place(&mut ledger, "a b", |_| ());
     let spread = || web(vec![hard(ZONE, 2)]);
@@ -321,8 +320,8 @@ fn promised_pods() {
     assert_eq!(on("x", vec![pod("p", other); 3], spread()), "SS..", "of another namespace");
     let db = PodShape { labels: labels(&[("app", "db")]), ..web(Vec::new()) };
     assert_eq!(on("x", vec![pod("p", db); 3], spread()), "SS..", "not alike");
-    let going = vec![Pod { deleting: true, ..one() }; 3];
-    assert_eq!(on("x", going, web(vec![hard(ZONE, 1)])), "SSS.", "deletion is not looked at here");
+    let terminating = vec![Pod { deleting: true, ..one() }; 3];
+    assert_eq!(on("x", terminating, web(vec![hard(ZONE, 1)])), "SSS.", "deletion is not looked at here");
     let everything = SpreadConstraint { selector: Some(LabelSelector::default()), ..hard(HOST, 2) };
     assert_eq!(on("x", vec![one(); 2], web(vec![everything])), "..S.", "all match where none is counted");
     let ssd = PodShape { node_selector: labels(&[("disk", "ssd")]), ..spread() };
@@ -331,9 +330,9 @@ fn promised_pods() {
 
 /// With one domain only, raising it raises the emptiest.
 #[test]
-fn promised_pods_in_the_only_domain() {
+fn nominated_pods_count_in_the_only_domain() {
     let ledger = cluster("a1 b1");
-    let added = (0..5).map(|_| Arc::new(pod("promised", web(Vec::new())))).collect();
+    let added = (0..5).map(|_| Arc::new(pod("nominated", web(Vec::new())))).collect();
     let overlay = Overlay { added, ..Overlay::NONE };
     let profile = CompiledProfile::default_preset("test");
     let on = [("a", &overlay)];

@@ -1,4 +1,4 @@
-//! Volumes that are there, for claims that wait. After `findMatchingVolumes`, and `FindMatchingVolume` in
+//! Existing volumes for claims that wait. After `findMatchingVolumes`, and `FindMatchingVolume` in
 //! `component-helpers/storage/volume/pv_helpers.go`.
 
 use crate::ledger::{VolumePlan, VolumeTable, is_meant_for};
@@ -7,23 +7,23 @@ use crate::model::{
 };
 use rustc_hash::FxHashMap;
 
-/// A claim and the volumes that it may get, wherever: all that does not depend on the node is checked once.
+/// A claim and the volumes that it may get on some node: all that does not depend on the node is checked once.
 #[derive(Debug)]
 pub(super) struct Candidates<'t> {
     claim: &'t PersistentVolumeClaim,
-    /// Volumes that are meant for this claim, by name: the first that is free alone counts then.
+    /// Volumes whose claimRef names this claim, by name: if there are any, only the first that is free counts.
     meant: Vec<&'t PersistentVolume>,
     /// Smallest first, then by name.
     fitting: Vec<&'t PersistentVolume>,
-    /// The same by place, where there are many.
+    /// `fitting` by place, where there are many.
     places: Option<Places<'t>>,
 }
 
-/// So many volumes are looked through one by one on every node.
+/// Up to so many volumes are tried one by one on every node.
 const FEW: usize = 16;
 
-/// Volumes by a label that their node must have: most are local to a node or a zone, and on any one node only those of that
-/// place need a look. Numbers are places in the list of fitting volumes.
+/// Volumes by a label that their node must have: most are local to a node or a zone, so that on a node only those of its place
+/// are tried. Numbers are positions in the list of fitting volumes.
 #[derive(Debug, Default)]
 struct Places<'t> {
     by_label: Vec<(&'t str, FxHashMap<&'t str, Vec<usize>>)>,
@@ -61,7 +61,7 @@ impl<'t> Places<'t> {
     }
 }
 
-/// A test that every node of the volume passes, if it is one for a label's value.
+/// The test of a label's values that every node of the volume must pass, if there is one.
 fn pin(volume: &PersistentVolume) -> Option<&NodeTest> {
     match &volume.affinity.as_ref()?.terms[..] {
         [tests] => tests.iter().find(|test| test.operator == NodeTestOperator::In),
@@ -92,7 +92,7 @@ impl<'t> Candidates<'t> {
         Self { claim, meant, fitting, places }
     }
 
-    /// The volume that the claim gets on a node with `labels`, of those not in `chosen`.
+    /// The volume that the claim gets on a node with `labels`, other than those in `chosen`.
     fn choose(&self, labels: &Labels, chosen: &[(ClaimKey, Str)]) -> Option<&'t PersistentVolume> {
         let usable = |volume: &PersistentVolume| volume.affinity.as_ref().is_none_or(|a| a.matches(labels));
         let free = |volume: &PersistentVolume| chosen.iter().all(|(_, name)| *name != volume.name);

@@ -3,52 +3,48 @@
 //!
 //! ```text
 //!  here      PreFilter: which claims are bound, which wait; Filter; and what is to be done on the chosen node
-//!  matching  volumes that are there, for claims that wait
-//!  provision whether volumes can be made
+//!  matching  existing volumes for claims that wait
 //!  progress  after the writes: whether all claims are bound and usable, or never will be
 //! ```
 
 mod matching;
 mod progress;
-mod provision;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use progress::{Progress, progress};
 
-use super::relations::{PluginContext, Refusal, Stop};
-use super::volumes::{Mount, Mounts, missing_claim};
-use super::{Plugin, Verdict};
+use super::context::{Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{Ledger, NodeId, VolumePlan};
-use crate::model::{BindingMode, PersistentVolume, PersistentVolumeClaim, Str, VolumeAffinity, VolumeSource};
+use crate::model::{
+    BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, StorageClass, Str, VolumeAffinity, VolumeSource,
+};
 use matching::Candidates;
 use smallvec::SmallVec;
 
-/// Upstream's texts, in the order in which they are given; a verdict's bits index them.
-pub(crate) const REASONS: [&str; 4] = [
-    "node(s) didn't match PersistentVolume's node affinity",
-    "node(s) didn't find available persistent volumes to bind",
-    "node(s) did not have enough free storage",
-    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-];
+// A verdict's bits: each stands for the text at its place in `VOLUME_TEXTS`.
 const NODE_CONFLICT: u64 = 1;
 const BIND_CONFLICT: u64 = 1 << 1;
 const NO_SPACE: u64 = 1 << 2;
 const NO_VOLUME: u64 = 1 << 3;
 
+/// The provisioner of classes whose volumes are never made dynamically.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
 /// What PreFilter found out.
 #[derive(Debug)]
 pub(crate) struct State<'t> {
-    /// The volumes of bound claims, in the pod's order; none where one is not there.
+    /// The volumes of bound claims, in the pod's order; `None` for a volume that does not exist.
     bound: Vec<Option<&'t PersistentVolume>>,
-    /// The node that some waiting claims are promised to, and those claims.
+    /// The waiting claims that have a selected node, each with that node.
     selected: Vec<(&'t PersistentVolumeClaim, &'t Str)>,
     /// The other waiting claims, smallest first, with the volumes they may get.
     matching: Vec<Candidates<'t>>,
 }
 
 impl<'t> State<'t> {
-    /// None where the pod has no claims.
+    /// `None` where the pod has no claims.
     pub(crate) fn prepare(cx: PluginContext<'t>, mounts: &Mounts<'t, '_>) -> Result<Option<Self>, Stop> {
         let claims = readable_claims(mounts).map_err(refused)?;
         if claims.is_empty() {
@@ -108,11 +104,11 @@ impl<'t> State<'t> {
         if self.selected.iter().any(|(_, selected)| *selected != name) {
             return Ok(reasons | BIND_CONFLICT);
         }
-        let mut to_make: SmallVec<[&PersistentVolumeClaim; 2]> =
+        let mut to_provision: SmallVec<[&PersistentVolumeClaim; 2]> =
             self.selected.iter().map(|(claim, _)| *claim).collect();
-        to_make.extend(matching::find(&self.matching, cx.ledger.nodes().labels(node), plan)?);
-        reasons |= provision::look(cx.ledger, &to_make, node);
-        for claim in to_make {
+        to_provision.extend(matching::find(&self.matching, cx.ledger.nodes().labels(node), plan)?);
+        reasons |= look_at_provisions(cx.ledger, &to_provision, node);
+        for claim in to_provision {
             if !plan.provisions.contains(&claim.key) {
                 plan.provisions.push(claim.key.clone());
             }
@@ -135,7 +131,7 @@ fn refused(text: String) -> Stop {
     Stop::Refused(Refusal::unresolvable(Plugin::VolumeBinding, text))
 }
 
-/// The pod's claims in its order, if all can be used at all. After `podHasPVCs`.
+/// The pod's claims in its order, or upstream's text for the first that no pod can use. After `podHasPVCs`.
 fn readable_claims<'t>(mounts: &Mounts<'t, '_>) -> Result<SmallVec<[&'t PersistentVolumeClaim; 2]>, String> {
     let mut claims = SmallVec::new();
     for mount in &mounts.all {
@@ -178,13 +174,13 @@ fn waits(ledger: &Ledger, claim: &PersistentVolumeClaim) -> Result<bool, Stop> {
     }
 }
 
-/// Whether a volume can be used on the node, in the words of the CSI driver where one has taken over there.
+/// Whether a volume can be used on the node: by its CSI translation if the node's CSINode says that its plugin is migrated.
 fn is_usable(ledger: &Ledger, volume: &PersistentVolume, node: NodeId) -> Result<bool, Str> {
     let affinity = affinity_on(ledger, volume, node)?;
     Ok(affinity.is_none_or(|affinity| affinity.matches(ledger.nodes().labels(node))))
 }
 
-/// After `tryTranslatePVToCSI`.
+/// The node affinity that counts for the volume on the node. After `tryTranslatePVToCSI`.
 fn affinity_on<'v>(
     ledger: &Ledger,
     volume: &'v PersistentVolume,
@@ -200,4 +196,35 @@ fn affinity_on<'v>(
         };
     }
     Ok(volume.affinity.as_ref())
+}
+
+/// The first reason against provisioning volumes for `claims` on the node, as bits. After `checkVolumeProvisions`.
+fn look_at_provisions(ledger: &Ledger, claims: &[&PersistentVolumeClaim], node: NodeId) -> u64 {
+    let labels = ledger.nodes().labels(node);
+    for claim in claims {
+        let Some(class) = ledger.volumes().class(&claim.class) else { return BIND_CONFLICT };
+        let provisions = !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER;
+        let allowed = class.allowed_topologies.as_ref().is_none_or(|places| places.matches(labels));
+        if !provisions || !allowed {
+            return BIND_CONFLICT;
+        }
+        if !has_capacity(ledger, claim, class, labels) {
+            return NO_SPACE;
+        }
+    }
+    0
+}
+
+/// Only drivers that report their capacity can be short of it. After `hasEnoughCapacity`.
+fn has_capacity(ledger: &Ledger, claim: &PersistentVolumeClaim, class: &StorageClass, labels: &Labels) -> bool {
+    let Some(request) = claim.request else { return true };
+    let reports = ledger.volumes().csi_driver(&class.provisioner).is_some_and(|driver| driver.storage_capacity);
+    if !reports {
+        return true;
+    }
+    let size = request.value();
+    ledger.volumes().capacities(&class.name).any(|capacity| {
+        capacity.limit.is_some_and(|limit| limit >= size)
+            && capacity.nodes.as_ref().is_some_and(|nodes| nodes.matches(labels))
+    })
 }

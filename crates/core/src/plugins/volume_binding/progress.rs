@@ -7,15 +7,13 @@ use crate::model::{BindingWrite, PersistentVolume, ProvisionWrite, Str, VolumeWr
 /// How far the claims of a decided pod have come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// All are bound.
     Bound,
-    /// Not yet.
     Waiting,
-    /// It will not come to it: upstream's text.
+    /// The claims will never be bound; upstream's text.
     Failed(String),
 }
 
-/// Looks at the objects as seen, assumptions left out, and stops at the first that is not bound yet.
+/// Looks at the objects as last seen, without what was assumed, and stops at the first that is not bound.
 pub(crate) fn progress(ledger: &Ledger, writes: &VolumeWrites, name: &Str) -> Progress {
     let Some(node) = ledger.nodes().find(name) else {
         return Progress::Failed(format!("failed to get node {name:?}: node {name:?} not found"));
@@ -35,7 +33,7 @@ fn binding(ledger: &Ledger, write: &BindingWrite, node: NodeId) -> Result<bool, 
     let volume = volumes.volume(&write.volume).ok_or_else(|| missing("persistentvolumes", &write.volume))?;
     let claim =
         volumes.claim(&write.claim).ok_or_else(|| missing("persistentvolumeclaims", &write.claim.to_string()))?;
-    // What was written has not been seen yet: any version but the one that was written upon is at least as new.
+    // The write has not been seen yet. Any other version than the one that was written to is at least as new as the write.
     if write.needed && volume.resource_version == write.resource_version {
         return Ok(false);
     }

@@ -363,7 +363,7 @@ fn volumes_are_made_where_the_class_allows() {
 }
 
 #[test]
-fn a_claim_that_is_promised_to_a_node_goes_there() {
+fn a_claim_with_a_selected_node_binds_only_there() {
     let mut ledger = cluster();
     ledger.apply_claim(PersistentVolumeClaim { selected_node: Some("b".into()), ..claim("c", "made", 1) });
     let pod = using("p", &["c"]);

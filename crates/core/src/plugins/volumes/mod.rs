@@ -1,21 +1,17 @@
-//! What the volume plugins know of one pod in one attempt: its claims are resolved once, then four filters share them.
+//! The four volume plugins for one pod in one attempt: the pod's claims are resolved once and shared.
 //!
 //! Upstream's order, in PreFilter as in Filter: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone.
 
-mod hints;
-mod mounts;
+pub(super) mod mounts;
 
-pub(crate) use hints::{claim_matters_to, helped_by};
-pub(crate) use mounts::{Mount, Mounts, missing_claim, missing_volume};
-
-use super::relations::{PluginContext, Stop};
-use super::{Overlay, Plugin, Verdict, node_volume_limits, volume_binding, volume_restrictions, volume_zone};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict};
+use super::{node_volume_limits, volume_binding, volume_restrictions, volume_zone};
 use crate::ledger::{NodeId, VolumePlan};
 use crate::model::{Pod, PodVolume, Str};
-use crate::profile::Filter;
+use mounts::Mounts;
 use std::cell::OnceCell;
 
-/// PreFilter's findings on the pod's volumes. A plugin that skips the pod is not there.
+/// What PreFilter found out about the pod's volumes. A plugin that skips the pod is `None`.
 #[derive(Debug)]
 pub(crate) struct Attempt<'t> {
     restrictions: Option<volume_restrictions::State>,
@@ -25,18 +21,18 @@ pub(crate) struct Attempt<'t> {
     failure: OnceCell<Str>,
 }
 
-/// What is to be done for the claims of `pod` on `node`, which was just found to fit.
+/// What is to be bound and provisioned for the claims of `pod` on `node`, which was just found to fit.
 pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
     let attempt = Attempt::prepare(cx, pod).ok().flatten();
     attempt.map(|attempt| attempt.plan(cx, node)).unwrap_or_default()
 }
 
 impl<'t> Attempt<'t> {
-    /// Resolves the pod's volumes; none where it has none that a plugin of the profile looks at.
+    /// Resolves the pod's volumes; `None` where no plugin of the profile looks at any of them.
     pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
         let Some(volumes) = &pod.volumes else { return Ok(None) };
         let on = |filter| cx.profile.filters.has(filter);
-        let plugins = [Filter::VolumeRestrictions, Filter::NodeVolumeLimits, Filter::VolumeBinding, Filter::VolumeZone];
+        let plugins = [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
         let matters = volumes.iter().any(|volume| !matches!(volume, PodVolume::Csi { .. }));
         if !matters || !plugins.into_iter().any(on) {
             return Ok(None);
@@ -44,16 +40,16 @@ impl<'t> Attempt<'t> {
         let mounts = Mounts::resolve(cx.ledger, pod, volumes);
         let mut attempt =
             Self { restrictions: None, limits: None, binding: None, zones: None, failure: OnceCell::new() };
-        if on(Filter::VolumeRestrictions) {
+        if on(Plugin::VolumeRestrictions) {
             attempt.restrictions = volume_restrictions::State::prepare(cx, &mounts)?;
         }
-        if on(Filter::NodeVolumeLimits) {
+        if on(Plugin::NodeVolumeLimits) {
             attempt.limits = node_volume_limits::State::prepare(cx, &mounts);
         }
-        if on(Filter::VolumeBinding) {
+        if on(Plugin::VolumeBinding) {
             attempt.binding = volume_binding::State::prepare(cx, &mounts)?;
         }
-        if on(Filter::VolumeZone) {
+        if on(Plugin::VolumeZone) {
             attempt.zones = volume_zone::State::prepare(cx, &mounts)?;
         }
         Ok(Some(attempt))
@@ -84,7 +80,7 @@ impl<'t> Attempt<'t> {
         self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node))
     }
 
-    /// What NodeVolumeLimits says of a claim of the pod that is not there.
+    /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.
     pub(crate) fn missing_claim(&self) -> Option<Str> {
         self.limits.as_ref().and_then(node_volume_limits::State::missing_claim)
     }
@@ -94,19 +90,18 @@ impl<'t> Attempt<'t> {
         self.binding.as_ref().is_some_and(volume_binding::State::has_waiting_claims)
     }
 
-    /// What is to be done for the pod's claims on `node`, which was just found to fit.
     pub(crate) fn plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
         self.binding.as_ref().map(|state| state.plan(cx, node)).unwrap_or_default()
     }
 
-    /// What a filter failed with, if one did.
+    /// Upstream's text of the filter that failed, if one did.
     pub(crate) fn failure(&self) -> Option<Str> {
         self.failure.get().cloned()
     }
 
-    /// A filter failed: the attempt is over, whatever the node.
+    /// Records that a filter failed, which ends the attempt, whatever the node.
     fn fail(&self, plugin: Plugin, text: &str) -> Verdict {
         self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
-        Verdict::unresolvable(super::Cause::Volumes)
+        Verdict::unresolvable(Cause::Volumes)
     }
 }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 /// One volume of the pod with its claim, if it has one.
 #[derive(Debug)]
 pub(crate) enum Mount<'t> {
-    /// A claim by name.
     Claim {
         key: ClaimKey,
-        /// Whether it was made for the pod.
+        /// Whether the claim is made for the pod by an ephemeral volume.
         ephemeral: bool,
-        /// As seen; none where it is not there.
+        /// `None` where the claim does not exist.
         claim: Option<&'t PersistentVolumeClaim>,
     },
-    /// Anything else, by its place in the pod's list.
+    /// By the volume's place in the pod's list.
     Other(usize),
 }
 
@@ -42,7 +41,7 @@ impl<'t, 'p> Mounts<'t, 'p> {
         Self { pod: &pod.key, uid: &pod.uid, volumes, all }
     }
 
-    /// The claims named in the pod, those made for it left out.
+    /// The claims that the pod names, without those of ephemeral volumes.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&ClaimKey, Option<&'t PersistentVolumeClaim>)> {
         self.all.iter().filter_map(|mount| match mount {
             Mount::Claim { key, ephemeral: false, claim } => Some((key, *claim)),
@@ -50,7 +49,7 @@ impl<'t, 'p> Mounts<'t, 'p> {
         })
     }
 
-    /// What upstream says of a claim that was made for another pod.
+    /// Upstream's text if the claim was made for another pod.
     ///
     /// After `VolumeIsForPod` in `component-helpers/storage/ephemeral`.
     pub(crate) fn foreign(&self, claim: &PersistentVolumeClaim) -> Option<String> {
@@ -61,12 +60,12 @@ impl<'t, 'p> Mounts<'t, 'p> {
     }
 }
 
-/// The API's text for a claim that is not there.
+/// The API's text for a claim that does not exist.
 pub(crate) fn missing_claim(name: &str) -> String {
     format!("persistentvolumeclaim {name:?} not found")
 }
 
-/// The API's text for a volume that is not there.
+/// The API's text for a volume that does not exist.
 pub(crate) fn missing_volume(name: &str) -> String {
     format!("persistentvolume {name:?} not found")
 }

@@ -2,18 +2,18 @@ use crate::ledger::{Ledger, MatchClass};
 use crate::model::{AffinityTerm, Labels, PodShape, Str, WeightedTerm};
 use rustc_hash::FxHashMap;
 
-/// What a table counts.
+/// What a query counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// PlacedPod pods' required anti-affinity terms that speak of the pod.
+    /// Required anti-affinity terms of placed pods that match the pod.
     ExcludedBy,
-    /// PlacedPod pods that all of the pod's required affinity terms speak of.
+    /// Placed pods that all of the pod's required affinity terms match.
     Affinity,
-    /// PlacedPod pods that a required anti-affinity term of the pod speaks of, once a term.
+    /// Placed pods that a required anti-affinity term of the pod matches, once for each term.
     AntiAffinity,
-    /// PlacedPod pods that a preferred term of the pod speaks of, weighed.
+    /// Placed pods that a preferred term of the pod matches, weighed.
     Preferred,
-    /// PlacedPod pods' preferred and required affinity terms that speak of the pod, weighed.
+    /// Preferred and required affinity terms of placed pods that match the pod, weighed.
     WantedBy,
 }
 
@@ -21,18 +21,18 @@ impl Kind {
     pub(super) const COUNT: usize = 5;
 }
 
-/// A question about placed pods. Pods that ask the same one share a table.
+/// A query about placed pods. Pods that ask the same one share its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Question {
+pub(super) enum TermQuery {
     ExcludedBy(Peer),
     WantedBy(Peer),
-    /// All terms of one placed pod at once.
+    /// Counts a placed pod only if all terms match it.
     All(Vec<AffinityTerm>),
     Each(Vec<AffinityTerm>),
     Weighed(Vec<WeightedTerm>),
 }
 
-/// All that terms of others see of a pod.
+/// All that the terms of other pods see of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     pub(super) namespace: Str,
@@ -40,19 +40,19 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Whether `term` speaks of it where its namespace has the labels `of_namespace`.
-    pub(super) fn is_meant_by(&self, term: &AffinityTerm, of_namespace: &Labels) -> bool {
-        speaks_of(term, &self.namespace, of_namespace, &self.labels)
+    /// Whether `term` matches the pod, whose namespace has the labels `of_namespace`.
+    pub(super) fn is_matched_by(&self, term: &AffinityTerm, of_namespace: &Labels) -> bool {
+        matches(term, &self.namespace, of_namespace, &self.labels)
     }
 }
 
-/// Labels of namespaces as a table counted with them: the ledger may have others by now.
+/// Labels of namespaces at the time they were counted with: the ledger may have others by now.
 ///
-/// A namespace that is not known has none.
+/// A namespace that the ledger does not know has no labels.
 #[derive(Debug, Default)]
-pub(super) struct Scopes(FxHashMap<Str, Labels>);
+pub(super) struct NamespaceLabels(FxHashMap<Str, Labels>);
 
-impl Scopes {
+impl NamespaceLabels {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -65,7 +65,7 @@ impl Scopes {
         self.0.get(namespace)
     }
 
-    /// The labels counted with; those of now where none were yet.
+    /// The labels counted with; the present ones where the namespace was not counted with yet.
     pub(super) fn labels(&mut self, namespace: &Str, ledger: &Ledger) -> &Labels {
         self.0.entry(namespace.clone()).or_insert_with(|| labels_now(namespace, ledger))
     }
@@ -75,18 +75,18 @@ pub(super) fn labels_now(namespace: &str, ledger: &Ledger) -> Labels {
     ledger.namespace(namespace).cloned().unwrap_or_default()
 }
 
-/// Whether `term` looks into a namespace of that name and labels.
-fn reaches(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels) -> bool {
+/// Whether `term` is about pods of a namespace of that name and labels.
+fn selects_namespace(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels) -> bool {
     let scope = &term.namespaces;
     scope.names.contains(namespace) || scope.selector.as_ref().is_some_and(|s| s.matches(of_namespace))
 }
 
-/// Whether `term` speaks of pods with `labels` in a namespace of that name and labels.
-fn speaks_of(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels, labels: &Labels) -> bool {
-    reaches(term, namespace, of_namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
+/// Whether `term` matches pods with `labels` in a namespace of that name and labels.
+fn matches(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels, labels: &Labels) -> bool {
+    selects_namespace(term, namespace, of_namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
 }
 
-impl Question {
+impl TermQuery {
     pub(super) fn of(kind: Kind, shape: &PodShape) -> Self {
         let peer = || Peer { namespace: shape.namespace.clone(), labels: shape.labels.clone() };
         match kind {
@@ -98,7 +98,7 @@ impl Question {
         }
     }
 
-    /// The pod's own terms that it asks with.
+    /// The terms of the pod that asks; none where the query is about the terms of placed pods.
     pub(super) fn own_terms(&self) -> impl Iterator<Item = &AffinityTerm> {
         let (plain, weighed): (&[AffinityTerm], &[WeightedTerm]) = match self {
             Self::ExcludedBy(_) | Self::WantedBy(_) => (&[], &[]),
@@ -108,13 +108,13 @@ impl Question {
         plain.iter().chain(weighed.iter().map(|weighed| &weighed.term))
     }
 
-    /// Whether it asks about the placed pod's own terms.
+    /// Whether the query is about the terms of placed pods.
     pub(super) fn is_reverse(&self) -> bool {
         matches!(self, Self::ExcludedBy(_) | Self::WantedBy(_))
     }
 
-    /// Whether nothing of `match_class` can count, seen without a look at selectors.
-    pub(super) fn passes_over(&self, match_class: &MatchClass) -> bool {
+    /// Whether pods of `match_class` cannot count, whatever the selectors say.
+    pub(super) fn ignores(&self, match_class: &MatchClass) -> bool {
         match self {
             Self::ExcludedBy(_) => match_class.anti_affinity.is_empty(),
             Self::WantedBy(_) => match_class.affinity.is_empty() && match_class.preferred.is_empty(),
@@ -130,55 +130,55 @@ impl Question {
         }
     }
 
-    /// Gives the topology key and the weight of everything that one pod of `match_class` counts for.
+    /// Calls `count` with the topology key and the weight of each term that one pod of `match_class` counts for.
     ///
-    /// `hard_weight`: what a placed pod's required affinity term adds to a score; nothing at 0.
+    /// `hard_weight` is what a placed pod's required affinity term adds to a score; 0 adds nothing.
     pub(super) fn weigh(
         &self,
         match_class: &MatchClass,
-        scopes: &mut Scopes,
+        namespaces: &mut NamespaceLabels,
         ledger: &Ledger,
         hard_weight: i64,
         mut count: impl FnMut(&Str, i64),
     ) {
-        let of_namespace = scopes.labels(self.scope(match_class), ledger);
-        let meant = |term: &AffinityTerm| speaks_of(term, &match_class.namespace, of_namespace, &match_class.labels);
+        let of_namespace = namespaces.labels(self.scope(match_class), ledger);
+        let matched = |term: &AffinityTerm| matches(term, &match_class.namespace, of_namespace, &match_class.labels);
         match self {
             Self::ExcludedBy(peer) => {
-                let terms = match_class.anti_affinity.iter().filter(|term| peer.is_meant_by(term, of_namespace));
+                let terms = match_class.anti_affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
                 terms.for_each(|term| count(&term.topology_key, 1));
             }
             Self::WantedBy(peer) => {
                 if hard_weight > 0 {
-                    let terms = match_class.affinity.iter().filter(|term| peer.is_meant_by(term, of_namespace));
+                    let terms = match_class.affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
                     terms.for_each(|term| count(&term.topology_key, hard_weight));
                 }
-                let terms = match_class.preferred.iter().filter(|t| peer.is_meant_by(&t.term, of_namespace));
+                let terms = match_class.preferred.iter().filter(|t| peer.is_matched_by(&t.term, of_namespace));
                 terms.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
             }
             Self::All(terms) => {
-                if terms.iter().all(meant) {
+                if terms.iter().all(matched) {
                     for term in terms {
                         count(&term.topology_key, 1);
                     }
                 }
             }
             Self::Each(terms) => {
-                terms.iter().filter(|t| meant(t)).for_each(|term| count(&term.topology_key, 1));
+                terms.iter().filter(|t| matched(t)).for_each(|term| count(&term.topology_key, 1));
             }
             Self::Weighed(terms) => {
-                let terms = terms.iter().filter(|t| meant(&t.term));
+                let terms = terms.iter().filter(|t| matched(&t.term));
                 terms.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
             }
         }
     }
 
-    /// Whether it is a matter for its answer that a namespace has the labels `now` instead of `before`.
+    /// Whether the answer may differ when a namespace has the labels `now` instead of `before`.
     pub(super) fn tells_apart(&self, before: &Labels, now: &Labels) -> bool {
-        let scopes = |term: &AffinityTerm| {
+        let differs = |term: &AffinityTerm| {
             let selector = term.namespaces.selector.as_ref();
             selector.is_some_and(|s| s.matches(before) != s.matches(now))
         };
-        before != now && (self.is_reverse() || self.own_terms().any(scopes))
+        before != now && (self.is_reverse() || self.own_terms().any(differs))
     }
 }

@@ -1,10 +1,14 @@
+//! Bounded caches.
+
+use crate::limits::SHAPES_RESOLVED;
+use crate::model::PodShape;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Values by key, bounded: the least recently used makes room. What the present round used stays, whatever the bound.
+/// Values by key, bounded: the least recently used is replaced. What the present round used stays, whatever the bound.
 ///
-/// A slot stands for its key until [`Recent::insert`] gives it to another.
+/// A slot belongs to its key until [`Recent::insert`] gives it to another.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     slots: FxHashMap<Arc<K>, usize>,
@@ -26,7 +30,7 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Eq + Hash, V> Recent<K, V> {
-    /// Begins a round: from here on everything may go that is not used again.
+    /// Begins a round: from here on, what is not used again may be replaced.
     pub(super) fn begin_round(&mut self) {
         self.round += 1;
     }
@@ -35,14 +39,14 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.entries.len()
     }
 
-    /// The slot of `key`, used now.
+    /// The slot of `key`, marked as used.
     pub(super) fn find(&mut self, key: &K) -> Option<usize> {
         let slot = *self.slots.get(key)?;
         self.entries[slot].used = self.round;
         Some(slot)
     }
 
-    /// Puts in a key that is not there. Gives its slot, and whose slot it was before.
+    /// Inserts a key that has no slot. Returns its slot and the key that had the slot before.
     pub(super) fn insert(&mut self, key: Arc<K>, value: V, bound: usize) -> (usize, Option<Arc<K>>) {
         let entry = Entry { key: key.clone(), value, used: self.round };
         let slot = if self.entries.len() < bound { None } else { self.oldest() };
@@ -80,6 +84,44 @@ impl<K: Eq + Hash, V> Recent<K, V> {
 
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.entries.iter_mut().map(|entry| &mut entry.value)
+    }
+}
+
+/// A value for each shape, good for one version of what it depends on; bounded.
+///
+/// An entry keeps its shape alive, so that the address identifies it.
+#[derive(Debug)]
+pub(crate) struct ByShape<T> {
+    kept: FxHashMap<*const PodShape, Kept<T>>,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    _shape: Arc<PodShape>,
+    version: u64,
+    value: Arc<T>,
+}
+
+impl<T> Default for ByShape<T> {
+    fn default() -> Self {
+        Self { kept: FxHashMap::default() }
+    }
+}
+
+impl<T> ByShape<T> {
+    /// The value of `shape`, from `make` if none is kept for `version`.
+    pub(crate) fn get(&mut self, shape: &Arc<PodShape>, version: u64, make: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(kept) = self.kept.get(&Arc::as_ptr(shape))
+            && kept.version == version
+        {
+            return kept.value.clone();
+        }
+        if self.kept.len() >= SHAPES_RESOLVED {
+            self.kept.clear();
+        }
+        let value = Arc::new(make());
+        self.kept.insert(Arc::as_ptr(shape), Kept { _shape: shape.clone(), version, value: value.clone() });
+        value
     }
 }
 

@@ -1,9 +1,9 @@
-//! Which changes of volumes and their like may help a pod that a volume plugin refused (semantics §1.10).
+//! Which changes of volumes, claims and storage objects may help a pod that a volume plugin refused.
 
 use crate::ledger::VolumeChange;
-use crate::plugins::{Plugin, PluginSet};
+use crate::model::{Plugin, PluginSet};
 
-/// The plugins whose refusals `change` may lift, whatever the pod. A claim helps only pods that name it: for those see
+/// The plugins whose refusals `change` may lift, whatever the pod. Claims, which help only pods that name them, are left to
 /// [`claim_matters_to`].
 pub(crate) const fn helped_by(change: &VolumeChange) -> &'static [Plugin] {
     use Plugin::{NodeVolumeLimits, VolumeBinding, VolumeZone};
@@ -17,7 +17,7 @@ pub(crate) const fn helped_by(change: &VolumeChange) -> &'static [Plugin] {
         | VolumeChange::CsiNodeUpdated { raised: false, migrated: true }
         | VolumeChange::CsiDriver { boundless: true }
         | VolumeChange::CapacityGrew
-        // Upstream misses this one until its flush: a volume that was promised to a pod is free again.
+        // A volume that was assumed for a pod is free again. Upstream notices only at its periodic flush.
         | VolumeChange::Released => &[VolumeBinding],
         VolumeChange::CsiNodeAdded | VolumeChange::CsiNodeUpdated { raised: true, migrated: true } => {
             &[NodeVolumeLimits, VolumeBinding]

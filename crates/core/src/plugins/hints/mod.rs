@@ -1,0 +1,133 @@
+//! Queueing hints: whether a change may help a pod that a plugin refused, after upstream's QueueingHintFn of each plugin.
+//!
+//! Mostly the kind of change decides (`helped_by`, in the registry). Pods are placed, deleted and relabelled all the time, so
+//! for the plugins that match other pods' labels or terms each such [`movement`] is compared with the pod that waits. A wake-up too
+//! many costs one attempt, a missed one strands a pod until the sweep: in doubt, wake.
+
+mod events;
+mod movement;
+#[cfg(test)]
+mod tests;
+pub(super) mod volumes;
+
+pub use events::{WakeEvent, wake_events};
+pub(crate) use volumes::claim_matters_to;
+
+use super::helped_by;
+use crate::ledger::{Change, Ledger};
+use crate::limits::{HINT_LOOKS, HINT_MATCH_CLASSES};
+use crate::model::{Plugin, PluginSet, PodShape};
+use movement::Movement;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The newest change that may help, by plugin, and the pods that were placed or deleted in the changes noted last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hints {
+    /// For each plugin, the version of the newest change that may help a pod it refused.
+    newest: [u64; Plugin::ALL.len()],
+    /// As `newest`, without the changes in `movements`.
+    newest_other: [u64; Plugin::ALL.len()],
+    /// Pods that were placed, deleted or relabelled since [`Self::begin`], once for each pair of match classes, with the newest version.
+    movements: Vec<(u64, Movement)>,
+}
+
+/// The plugins for which a movement is compared with the pod that waits.
+const COMPARING: [Plugin; 2] = [Plugin::PodTopologySpread, Plugin::InterPodAffinity];
+
+impl Hints {
+    /// Begins another run of changes, after which [`Self::judge`] decides about every waiting pod.
+    pub(crate) fn begin(&mut self) {
+        self.movements.clear();
+    }
+
+    /// Notes the change of `version`; returns whether it may help any pod. `inside`: it is on a node that the profile places on, or
+    /// on none in particular.
+    pub(crate) fn note(&mut self, version: u64, change: &Change, inside: bool) -> bool {
+        let helped = helped_by(change, inside);
+        let movement = Movement::of(change);
+        let kept = movement.is_some_and(|movement| self.note_movement(version, movement));
+        for plugin in helped.iter() {
+            self.newest[plugin as usize] = version;
+            if !(kept && COMPARING.contains(&plugin)) {
+                self.newest_other[plugin as usize] = version;
+            }
+        }
+        !helped.is_empty()
+    }
+
+    /// Keeps a movement to be compared pod by pod; false where there are too many.
+    fn note_movement(&mut self, version: u64, movement: Movement) -> bool {
+        if let Some((newest, _)) = self.movements.iter_mut().rev().find(|(_, known)| known.is_same(&movement)) {
+            *newest = version;
+            return true;
+        }
+        let fits = self.movements.len() < HINT_MATCH_CLASSES;
+        if fits {
+            self.movements.push((version, movement));
+        }
+        fits
+    }
+
+    /// Notes that anything may have changed up to `version`.
+    pub(crate) fn note_gap(&mut self, version: u64) {
+        self.newest.fill(version);
+        self.newest_other.fill(version);
+    }
+
+    /// Whether something after version `since` may help some pod that `rejectors` refused.
+    ///
+    /// No change in the cluster tells when an extender would answer differently, so that extenders are asked again after backoff.
+    pub(crate) fn may_help(&self, rejectors: PluginSet, since: u64) -> bool {
+        rejectors.has(Plugin::Extender) || rejectors.iter().any(|plugin| self.newest[plugin as usize] > since)
+    }
+
+    pub(crate) fn judge<'a>(&'a self, ledger: &'a Ledger) -> Judge<'a> {
+        Judge { hints: self, ledger, known: FxHashMap::default(), looks: 0 }
+    }
+}
+
+/// Decides which waiting pods the changes noted last may help; each shape is compared once.
+#[derive(Debug)]
+pub(crate) struct Judge<'a> {
+    hints: &'a Hints,
+    ledger: &'a Ledger,
+    /// By the address of a shape that the queue keeps alive: the newest movement that may help it, for each of [`COMPARING`].
+    known: FxHashMap<*const PodShape, [u64; COMPARING.len()]>,
+    /// Comparisons so far.
+    looks: usize,
+}
+
+impl Judge<'_> {
+    /// Whether something after version `since` may help a pod of `shape` that `rejectors` refused.
+    pub(crate) fn may_help(&mut self, rejectors: PluginSet, since: u64, shape: &Arc<PodShape>) -> bool {
+        let hints = self.hints;
+        rejectors.iter().any(|plugin| {
+            let compared = COMPARING.iter().position(|p| *p == plugin);
+            compared.map_or(hints.newest[plugin as usize] > since, |at| {
+                hints.newest_other[plugin as usize] > since
+                    || (hints.newest[plugin as usize] > since && self.newest_movements(shape)[at] > since)
+            })
+        })
+    }
+
+    fn newest_movements(&mut self, shape: &Arc<PodShape>) -> [u64; COMPARING.len()] {
+        if let Some(known) = self.known.get(&Arc::as_ptr(shape)) {
+            return *known;
+        }
+        // So many different pods wait, and so many moved, that some useless attempts cost less than comparing.
+        if self.looks > HINT_LOOKS {
+            return [u64::MAX; COMPARING.len()];
+        }
+        self.looks += self.hints.movements.len();
+        let mut newest = [0; COMPARING.len()];
+        for (version, movement) in &self.hints.movements {
+            let helps = [movement.may_even_out(shape), movement.may_open(self.ledger, shape)];
+            for (newest, helps) in newest.iter_mut().zip(helps) {
+                *newest = if helps { (*newest).max(*version) } else { *newest };
+            }
+        }
+        self.known.insert(Arc::as_ptr(shape), newest);
+        newest
+    }
+}

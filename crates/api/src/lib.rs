@@ -37,7 +37,8 @@ pub use args::{
     BalancedAllocationArgs, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, DynamicResourcesArgs,
     InterPodAffinityArgs, LabelPreference, MaxVolumeCounts, NodeAffinityArgs, NodeInclusionPolicy,
     NodeResourcesFitArgs, PluginArgs, PodTopologySpreadArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType,
-    ShapePoint, SpreadConstraint, SpreadDefaulting, VolumeBindingArgs, WhenUnsatisfiable,
+    SelectorMatching, SelectorSpreadArgs, ShapePoint, SpreadConstraint, SpreadDefaulting, SpreadWorkloads,
+    VolumeBindingArgs, WhenUnsatisfiable,
 };
 pub use duration::{Duration, DurationError};
 pub use extenders::{

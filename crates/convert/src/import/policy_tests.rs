@@ -201,6 +201,28 @@ fn of_priorities_that_are_one_score_the_larger_weight_counts() {
 }
 
 #[test]
+fn service_spreading_alone_asks_services_alone() {
+    let services_only = |names: &[&str]| {
+        let priorities: Vec<Value> = names.iter().map(|name| json!({"name": name, "weight": 1})).collect();
+        compiled(json!({"predicates": [], "priorities": priorities})).legacy.spread_services_only
+    };
+    let (services, both) = ("ServiceSpreadingPriority", "SelectorSpreadPriority");
+    assert!(services_only(&[services]) && services_only(&[services, services]));
+    assert!(!services_only(&[both]) && !services_only(&[services, both]) && !services_only(&[both, services]));
+}
+
+/// A Policy says no version, so that the rule until 1.13 is a note.
+#[test]
+fn a_policy_that_spreads_names_the_rule_of_older_versions() {
+    for name in ["ServiceSpreadingPriority", "SelectorSpreadPriority"] {
+        let import = import(json!({"predicates": [], "priorities": [{"name": name, "weight": 1}]}));
+        let rule = |loss: &Loss| !loss.matters() && loss.what.contains("spec.pluginArgs.selectorSpread.matching: Any");
+        assert!(import.losses.iter().any(rule), "{name}: {:?}", import.losses);
+        assert!(!import.profiles[0].compiled.legacy.spread_any_selector, "{name}");
+    }
+}
+
+#[test]
 fn what_is_gone_is_named() {
     let policy = json!({"predicates": [], "alwaysCheckAllPredicates": true,
         "priorities": [{"name": "ResourceLimitsPriority", "weight": 1}, {"name": "EqualPriority", "weight": 1}]});
@@ -272,7 +294,9 @@ fn the_policy_of_the_tutorials() {
     let verbs = &profile.spec.extenders[0].verbs;
     assert!(verbs.filter.is_some() && verbs.prioritize.is_some() && verbs.preempt.is_some() && verbs.bind.is_some());
     let lines: Vec<String> = import.losses.iter().filter(|l| l.matters()).map(Loss::to_string).collect();
-    assert!(lines.len() == 1 && lines[0].starts_with("priorities[2].name: pods of the same controllers"), "{lines:?}");
+    assert_eq!(lines, Vec::<String>::new());
+    let legacy = &profile.compiled.legacy;
+    assert_eq!((legacy.spread_services_only, legacy.spread_any_selector), (true, false));
 }
 
 #[test]

@@ -77,7 +77,11 @@ pub(super) fn read(
     let provider = source.as_ref().and_then(|source| source.get("provider"));
     let policy = source.as_ref().and_then(|source| source.get("policy"));
     let mut import = match (policy, provider) {
-        (Some(policy), None) => from_policy(&policy, name, spec, origins, sources)?,
+        (Some(policy), None) => {
+            // The group's name until 1.11.
+            let any_selector = fields.get("apiVersion").is_some_and(|v| v.text() == Ok("componentconfig/v1alpha1"));
+            from_policy(&policy, name, spec, origins, any_selector, sources)?
+        }
         (Some(_), Some(provider)) => {
             return Err(provider.bad("stands beside a policy", "keep one of policy and provider"));
         }
@@ -149,6 +153,7 @@ fn from_policy(
     scheduler_name: &str,
     spec: SchedulerProfileSpec,
     origins: Origins,
+    any_selector: bool,
     sources: &dyn PolicySources,
 ) -> Result<Import, ImportError> {
     let fields = policy.fields(&["file", "configMap"])?;
@@ -172,7 +177,7 @@ fn from_policy(
         node.bad(message, fix)
     })?;
     let within = |field: &str| format!("{}: {field}", found.place);
-    let mut import = policy::read_into(&found.document, scheduler_name, spec, origins)
+    let mut import = policy::read_into(&found.document, scheduler_name, spec, origins, any_selector)
         .map_err(|error| ImportError { field: within(&error.field), ..error })?;
     for loss in &mut import.losses {
         loss.field = within(&loss.field);

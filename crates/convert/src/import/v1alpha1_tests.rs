@@ -10,6 +10,11 @@ impl PolicySources for Two {
         let document =
             json!({"kind": "Policy", "predicates": [], "priorities": [{"name": "EqualPriority", "weight": 2}]});
         match path {
+            "spread.json" => {
+                let document =
+                    json!({"predicates": [], "priorities": [{"name": "SelectorSpreadPriority", "weight": 1}]});
+                Ok(NamedPolicy { place: path.to_owned(), document })
+            }
             "policy.json" => Ok(NamedPolicy { place: path.to_owned(), document }),
             other => Err(format!("names the Policy {other}, which cannot be read: correct the path")),
         }
@@ -78,6 +83,18 @@ fn a_policy_is_read_from_where_it_is() {
     // What is wrong in it is named with its place.
     let error = read(json!({"algorithmSource": {"policy": {"configMap": {"name": "policy"}}}})).unwrap_err();
     assert_eq!(error.field, "ConfigMap kube-system/policy: predicates[0].name");
+}
+
+/// The group was named componentconfig until 1.11, and SelectorSpread changed in 1.14.
+#[test]
+fn a_policy_of_the_first_group_counts_pods_that_any_selector_matches() {
+    for (group, any_selector) in [("componentconfig", true), ("kubescheduler.config.k8s.io", false)] {
+        let document = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "KubeSchedulerConfiguration",
+            "algorithmSource": {"policy": {"file": {"path": "spread.json"}}}});
+        let import = read_form(Form::V1alpha1, &document, "default-scheduler", &Two).unwrap();
+        assert_eq!(import.profiles[0].compiled.legacy.spread_any_selector, any_selector, "{group}");
+        assert_eq!(import.losses.is_empty(), any_selector, "{group}: {:?}", import.losses);
+    }
 }
 
 #[test]

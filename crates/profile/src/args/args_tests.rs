@@ -14,7 +14,7 @@ fn with_args(args: &str) -> CompiledProfile {
 #[test]
 fn arguments_left_empty_are_the_defaults() {
     let empty = r#"{"interPodAffinity": {}, "podTopologySpread": {}, "volumeBinding": {}, "dynamicResources": {},
-                    "labelPreference": [], "maxVolumeCounts": {}}"#;
+                    "labelPreference": [], "selectorSpread": {}, "maxVolumeCounts": {}}"#;
     assert_eq!(with_args(empty), CompiledProfile::default_preset("batch"));
 }
 
@@ -65,6 +65,7 @@ fn legacy() {
               "labelPreference": [{"label": "ssd"}, {"label": "example.com/old", "present": false}],
               "checkNodeLabelPresence": {"presentLabels": ["a"], "absentLabels": ["b", "c"]},
               "checkServiceAffinity": {"affinityLabels": ["region"]},
+              "selectorSpread": {"workloads": "Services", "matching": "Any"},
               "maxVolumeCounts": {"ebs": 25, "cinder": 10000}}}"#,
     )
     .unwrap();
@@ -73,6 +74,7 @@ fn legacy() {
     assert_eq!(legacy.label_preferences, [wished("ssd", true), wished("example.com/old", false)]);
     assert_eq!((legacy.present_labels.len(), legacy.absent_labels.len()), (1, 2));
     assert_eq!(legacy.affinity_labels, ["region".into()]);
+    assert!(legacy.spread_services_only && legacy.spread_any_selector);
     let limits = (legacy.max_ebs, legacy.max_gce_pd, legacy.max_azure_disk, legacy.max_cinder);
     assert_eq!(limits, (25, 16, 16, 10_000));
     assert!(profile.filters.has_legacy());

@@ -23,6 +23,10 @@ pub(super) fn overlay(args: &api::PluginArgs, legacy: &mut LegacyArgs) -> Result
     if !args.label_preference.is_empty() {
         legacy.label_preferences = label_preferences(&args.label_preference)?;
     }
+    if let Some(spread) = args.selector_spread {
+        legacy.spread_services_only = spread.workloads == api::SpreadWorkloads::Services;
+        legacy.spread_any_selector = spread.matching == api::SelectorMatching::Any;
+    }
     if let Some(counts) = &args.max_volume_counts {
         let limits = [
             (counts.ebs, "ebs", &mut legacy.max_ebs),

@@ -22,21 +22,25 @@ struct Out<'a> {
     spec: &'a mut SchedulerProfileSpec,
     origins: &'a mut Origins,
     losses: &'a mut Vec<Loss>,
+    /// Whether the Policy is of kube-scheduler 1.13 or before, where SelectorSpread counted pods that any selector matched.
+    any_selector: bool,
 }
 
 /// Reads a Policy as a profile that serves `scheduler_name`.
 pub(super) fn read(document: &Value, scheduler_name: &str) -> Result<Import, ImportError> {
     let spec =
         SchedulerProfileSpec { scheduler_names: vec![scheduler_name.to_owned()], ..SchedulerProfileSpec::default() };
-    read_into(document, scheduler_name, spec, Origins::default())
+    read_into(document, scheduler_name, spec, Origins::default(), false)
 }
 
-/// Reads a Policy into a profile of which a configuration has set something already.
+/// Reads a Policy into a profile of which a configuration has set something already; `any_selector` says that the
+/// configuration is of kube-scheduler 1.13 or before. A Policy itself does not say which version it is of.
 pub(super) fn read_into(
     document: &Value,
     scheduler_name: &str,
     mut spec: SchedulerProfileSpec,
     mut origins: Origins,
+    any_selector: bool,
 ) -> Result<Import, ImportError> {
     let (mut losses, mut unknown) = (Vec::new(), Vec::new());
     if !document.is_object() {
@@ -47,7 +51,7 @@ pub(super) fn read_into(
     losses.extend(unknown);
     let fields = Node::root(&policy).any_fields()?;
     check_kind(&fields)?;
-    let mut out = Out { spec: &mut spec, origins: &mut origins, losses: &mut losses };
+    let mut out = Out { spec: &mut spec, origins: &mut origins, losses: &mut losses, any_selector };
     predicates::read(&fields, &mut out)?;
     priorities::read(&fields, &mut out)?;
     symmetric_weight(&fields, &mut out)?;

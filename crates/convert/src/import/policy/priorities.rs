@@ -8,8 +8,12 @@ use ScoreName as S;
 use berth_api as api;
 use berth_api::{
     LabelPreference, PluginState, PodTopologySpreadArgs, Preset, ScoreConfig, ScoreName, ScoringStrategy,
-    ScoringStrategyType, ShapePoint, SpreadConstraint, SpreadDefaulting, WhenUnsatisfiable,
+    ScoringStrategyType, SelectorMatching, SelectorSpreadArgs, ShapePoint, SpreadConstraint, SpreadDefaulting,
+    SpreadWorkloads, WhenUnsatisfiable,
 };
+
+/// The priority that asked Services alone which pods belong together.
+const SERVICE_SPREADING: &str = "ServiceSpreadingPriority";
 
 /// Every priority that a Policy could name without an argument and that has a score.
 #[rustfmt::skip] // One row per name: the table is read down.
@@ -18,7 +22,7 @@ const PRIORITIES: &[(&str, ScoreName)] = &[
     ("MostRequestedPriority", S::MostRequestedPriority),
     ("BalancedResourceAllocation", S::BalancedResourceAllocationPriority),
     ("SelectorSpreadPriority", S::SelectorSpread),
-    ("ServiceSpreadingPriority", S::SelectorSpread),
+    (SERVICE_SPREADING, S::SelectorSpread),
     ("EqualPriority", S::EqualPriority),
     ("NodePreferAvoidPodsPriority", S::NodePreferAvoidPodsPriority),
     ("NodeAffinityPriority", S::NodeAffinity),
@@ -106,11 +110,7 @@ fn plain(
         return Err(name.bad(format!("{text:?} is no priority"), fix));
     };
     match text {
-        "ServiceSpreadingPriority" => {
-            let what =
-                "pods of the same controllers count as well as those of the same Services: SelectorSpread knows both";
-            out.losses.push(Loss::changed(name.path(), what));
-        }
+        "SelectorSpreadPriority" | SERVICE_SPREADING => selector_spread(name, wanted, out)?,
         "RequestedToCapacityRatioPriority" => ratio(None, &source, out)?,
         // Default constraints came later than this priority.
         "EvenPodsSpreadPriority" if out.spec.plugin_args.pod_topology_spread.is_none() => {
@@ -122,6 +122,24 @@ fn plain(
         _ => {}
     }
     add(wanted, Wanted { score: *score, weight, source }, out);
+    Ok(())
+}
+
+/// Both priorities are the score SelectorSpread, which asks Services alone where only ServiceSpreadingPriority is named.
+fn selector_spread(name: &Node<'_>, wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
+    let first = !wanted.iter().any(|present| present.score == S::SelectorSpread);
+    let args = &mut out.spec.plugin_args.selector_spread;
+    let mut spread = args.unwrap_or_default();
+    let services_only = name.text()? == SERVICE_SPREADING && (first || spread.workloads == SpreadWorkloads::Services);
+    spread.workloads = if services_only { SpreadWorkloads::Services } else { SpreadWorkloads::All };
+    if out.any_selector {
+        spread.matching = SelectorMatching::Any;
+    } else if first {
+        let what = "a pod counts if all selectors match it, as since kube-scheduler 1.14: for a Policy of 1.13 or before \
+                    set spec.pluginArgs.selectorSpread.matching: Any";
+        out.losses.push(Loss::note(name.path(), what));
+    }
+    *args = (spread != SelectorSpreadArgs::default()).then_some(spread);
     Ok(())
 }
 

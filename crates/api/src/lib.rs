@@ -2,7 +2,7 @@
 //!
 //! The types here are the source of the custom resource definition: bounds and defaults stand in the schema, rules
 //! over several fields in CEL, so that the API server refuses a bad profile when it is applied. What needs the
-//! cluster (a name that another profile has, an operator option) is found by the operator and told in conditions.
+//! cluster (a name that another profile has, an operator option) is found by the operator and reported in conditions.
 //!
 //! - [`SchedulerProfile`], [`SchedulerProfileSpec`]: what a user writes
 //! - [`SchedulerProfileStatus`]: what the operator answers
@@ -50,8 +50,8 @@ pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName}
 pub use preemption::{BudgetPolicy, CandidateNodes, Preemption, PreemptionPolicy, VictimScope};
 pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, unknown_fields};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
-pub use settings::{NamespaceAccess, Namespaces, Nodes, Queue};
-pub use spec::{AllowUnsafe, Mode, Preset, SchedulerProfile, SchedulerProfileSpec, UnknownFields};
+pub use settings::{AllowUnsafe, Mode, NamespaceAccess, Namespaces, Nodes, Preset, Queue, UnknownFields};
+pub use spec::{SchedulerProfile, SchedulerProfileSpec};
 pub use status::{
     CircuitState, EffectiveProfile, ExtenderFailure, ExtenderState, ExtenderStatus, MisnamedPods, NodeCounts,
     PodCounts, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, TopReason, Totals, WorkerState,

@@ -32,7 +32,7 @@ pub fn crd_json() -> Result<Value, CrdError> {
 /// Fields of `own` that `served` lacks, as dotted paths such as `spec.scores[].weight`, sorted.
 ///
 /// Both are custom resource definitions as JSON; the schemas of [`VERSION`] are compared. The API server silently drops
-/// what its schema lacks, so every path returned is a field that users write in vain. Of a missing object only its own
+/// what its schema lacks, so every path returned is a field that users write without effect. Of a missing object only its own
 /// path is named, not those below it. A `served` without that version lacks all of it: `spec` and `status`.
 pub fn missing_fields(served: &Value, own: &Value) -> Vec<String> {
     let mut missing = Vec::new();

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::schema::join_lines;
-use super::spec::{Mode, Preset};
+use super::settings::{Mode, Preset};
 
 /// What the operator says about a profile. Counters are written at most every 30 seconds, conditions at once.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]

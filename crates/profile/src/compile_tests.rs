@@ -1,8 +1,12 @@
-use super::*;
+use super::compile;
 use berth_api::SchedulerProfileSpec;
 use berth_api::conditions::Accepted;
 use berth_core::model::{NodeTestOperator, RequirementOperator};
-use berth_core::profile::{Filter, FilterSet, FitStrategy, ResourceWeight, Score, ShapePoint};
+use berth_core::profile::{
+    CompiledProfile, Filter, FilterSet, FitStrategy, Mode, NamespaceAccess, ResourceWeight, Sampling, Score,
+    ShapePoint, UnknownFields,
+};
+use std::time::Duration;
 
 fn spec(json: &str) -> SchedulerProfileSpec {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))

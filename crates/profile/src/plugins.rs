@@ -1,6 +1,6 @@
 //! Filters and scores: the overlay of a profile on its preset.
 
-use super::error::CompileError;
+use super::CompileError;
 use super::preset;
 use berth_api as api;
 use berth_core::profile::{CompiledProfile, Filter, Score};

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets() {
+    fn presets_differ_from_the_default_as_documented() {
         assert_eq!(base(Preset::Default, "p"), CompiledProfile::default_preset("p"));
         assert_eq!(base(Preset::Default, "p").scores, DEFAULT_WEIGHTS);
         let bin_pack = base(Preset::BinPack, "p");

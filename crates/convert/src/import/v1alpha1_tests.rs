@@ -1,6 +1,5 @@
-use super::super::{Form, Import, ImportError, read_form};
-use super::*;
-use serde_json::json;
+use super::{Form, Import, ImportError, NamedPolicy, PolicySources, read_form};
+use serde_json::{Value, json};
 
 /// One Policy in a file and one in a ConfigMap.
 struct Two;
@@ -67,7 +66,7 @@ fn settings_reach_the_profile_whatever_its_algorithm() {
 }
 
 #[test]
-fn providers_are_presets() {
+fn providers_are_the_default_with_one_strategy_changed() {
     let provider = |name: &str| read(json!({"algorithmSource": {"provider": name}})).unwrap().profiles.remove(0);
     let default = berth_core::profile::CompiledProfile::default_preset("default-scheduler");
     assert_eq!(provider("DefaultProvider").compiled, default);
@@ -77,7 +76,7 @@ fn providers_are_presets() {
 }
 
 #[test]
-fn a_policy_is_read_from_where_it_is() {
+fn a_policy_is_read_from_the_place_that_is_named() {
     let import = read(json!({"algorithmSource": {"policy": {"file": {"path": "policy.json"}}}})).unwrap();
     assert_eq!(import.profiles[0].compiled.scores, [(berth_core::profile::Score::EqualPriority, 2)]);
     // What is wrong in it is named with its place.
@@ -98,7 +97,7 @@ fn a_policy_of_the_first_group_counts_pods_that_any_selector_matches() {
 }
 
 #[test]
-fn settings_of_the_process_are_named() {
+fn settings_of_the_process_are_noted_and_plugins_lost() {
     let import = read(json!({"leaderElection": {"leaderElect": true}, "healthzBindAddress": "0.0.0.0:10251",
         "plugins": {"score": {}}, "pluginConfig": []}))
     .unwrap();

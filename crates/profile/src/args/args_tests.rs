@@ -19,7 +19,7 @@ fn arguments_left_empty_are_the_defaults() {
 }
 
 #[test]
-fn pods_and_volumes() {
+fn pod_affinity_and_volume_arguments_are_taken_over() {
     let profile = with_args(
         r#"{"interPodAffinity": {"hardPodAffinityWeight": 100, "ignorePreferredTermsOfExistingPods": true},
             "volumeBinding": {"bindTimeout": "1m30s"}}"#,
@@ -30,7 +30,7 @@ fn pods_and_volumes() {
 }
 
 #[test]
-fn default_constraints() {
+fn default_constraints_are_taken_over() {
     let profile = with_args(
         r#"{"podTopologySpread": {"defaultingType": "List", "defaultConstraints": [
             {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3,
@@ -57,7 +57,7 @@ fn a_profile_replaces_the_constraints_of_its_preset() {
 }
 
 #[test]
-fn legacy() {
+fn arguments_of_the_policy_era_are_taken_over() {
     let profile = compiled(
         r#"{"filters": [{"name": "CheckNodeLabelPresence"}, {"name": "CheckServiceAffinity"}],
             "scores": [{"name": "LabelPreference"}],

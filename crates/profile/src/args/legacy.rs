@@ -1,6 +1,6 @@
 //! Arguments of the plugins of the Policy era.
 
-use crate::error::CompileError;
+use crate::CompileError;
 use crate::selectors::label_key;
 use berth_api as api;
 use berth_core::model::Str;
@@ -8,7 +8,6 @@ use berth_core::profile::{LabelPreference, LegacyArgs};
 
 const PRESENCE: &str = "spec.pluginArgs.checkNodeLabelPresence";
 
-/// Lays what `args` say over `legacy`.
 pub(super) fn overlay(args: &api::PluginArgs, legacy: &mut LegacyArgs) -> Result<(), CompileError> {
     if let Some(presence) = &args.check_node_label_presence {
         label_presence(presence, legacy)?;

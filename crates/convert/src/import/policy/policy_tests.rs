@@ -27,9 +27,8 @@ fn losses(policy: Value) -> Vec<String> {
 /// Filters that run with every Policy.
 const ALWAYS: [&str; 2] = ["NodeUnschedulable", "TaintToleration"];
 
-/// The predicates of kube-scheduler 1.8 to 1.18 by name, and what does their work.
 #[test]
-fn predicates() {
+fn every_predicate_has_its_filters() {
     let table: [(&str, &[&str]); 24] = [
         ("CheckNodeCondition", &[]),
         ("CheckNodeUnschedulable", &[]),
@@ -64,9 +63,8 @@ fn predicates() {
     }
 }
 
-/// The priorities by name.
 #[test]
-fn priorities() {
+fn every_priority_has_its_score() {
     let table = [
         ("LeastRequestedPriority", "LeastRequestedPriority"),
         ("MostRequestedPriority", "MostRequestedPriority"),
@@ -92,7 +90,7 @@ fn priorities() {
 }
 
 #[test]
-fn null_is_the_default_and_empty_is_none() {
+fn null_means_the_defaults_and_an_empty_list_means_none() {
     let default = CompiledProfile::default_preset("mine");
     for policy in [json!({}), json!({"kind": "Policy", "apiVersion": "v1", "predicates": null, "priorities": null})] {
         assert_eq!(compiled(policy), default);
@@ -105,7 +103,7 @@ fn null_is_the_default_and_empty_is_none() {
 }
 
 #[test]
-fn what_keeps_pods_off_nodes_is_missed_aloud() {
+fn a_missing_safety_filter_is_noted() {
     let import = import(json!({"predicates": [{"name": "HostName"}], "priorities": []}));
     assert_eq!(import.profiles[0].spec.allow_unsafe, AllowUnsafe::Acknowledged);
     let notes: Vec<String> = import.losses.iter().map(Loss::to_string).collect();
@@ -182,7 +180,7 @@ fn spreading_over_a_label_becomes_a_constraint() {
     assert_eq!(keys, [("zone", false), ("rack", false)]);
 }
 
-/// In their time pods without constraints of their own were spread by SelectorSpread, not by constraints.
+/// Pods without constraints of their own were spread by SelectorSpread in those versions, not by constraints.
 #[test]
 fn even_pods_spread_knows_no_default_constraints() {
     let profile = import(json!({"predicates": [], "priorities": [{"name": "EvenPodsSpreadPriority", "weight": 2}]}));
@@ -192,7 +190,7 @@ fn even_pods_spread_knows_no_default_constraints() {
 
 /// Upstream's own translation kept the first weight, by mistake.
 #[test]
-fn of_priorities_that_are_one_score_the_larger_weight_counts() {
+fn the_larger_weight_counts_where_priorities_are_one_score() {
     let policy = json!({"predicates": [], "priorities": [
         {"name": "SelectorSpreadPriority", "weight": 1}, {"name": "ServiceSpreadingPriority", "weight": 5}]});
     assert_eq!(scores(policy.clone()), [("SelectorSpread", 5)]);
@@ -223,7 +221,7 @@ fn a_policy_that_spreads_names_the_rule_of_older_versions() {
 }
 
 #[test]
-fn what_is_gone_is_named() {
+fn removed_settings_are_reported_as_lost() {
     let policy = json!({"predicates": [], "alwaysCheckAllPredicates": true,
         "priorities": [{"name": "ResourceLimitsPriority", "weight": 1}, {"name": "EqualPriority", "weight": 1}]});
     assert_eq!(scores(policy.clone()), [("EqualPriority", 1)]);
@@ -243,7 +241,7 @@ fn the_symmetric_weight_reaches_inter_pod_affinity() {
 }
 
 #[test]
-fn extenders_have_nanoseconds_and_letters_of_any_case() {
+fn extenders_are_read_with_nanoseconds_and_keys_in_any_case() {
     let policy = json!({"predicates": [], "priorities": [], "extenders": [
         {"urlPrefix": "https://a.example.com/x/", "FilterVerb": "filter", "httpTimeout": 1_500_000_000i64, "enableHTTPS": true,
          "tlsConfig": {"Insecure": true}, "nodeCacheCapable": true, "ignorable": true},
@@ -262,10 +260,9 @@ fn extenders_have_nanoseconds_and_letters_of_any_case() {
     assert_eq!(import.losses.iter().filter(|l| l.matters()).count(), 0, "{:#?}", import.losses);
 }
 
-/// The Policy of the extender tutorials, whole.
 #[test]
-fn the_policy_of_the_tutorials() {
-    let text = include_str!("../../../../examples/policy/policy.json");
+fn the_policy_of_the_tutorials_converts_without_loss() {
+    let text = include_str!("../../../../../examples/policy/policy.json");
     let import = import(serde_json::from_str(text).unwrap());
     let profile = &import.profiles[0];
     let filters: Vec<&str> = profile.compiled.filters.iter().map(Filter::name).collect();
@@ -300,7 +297,7 @@ fn the_policy_of_the_tutorials() {
 }
 
 #[test]
-fn fields_that_nothing_ever_read_are_named() {
+fn unknown_fields_are_noted() {
     let import = import(
         json!({"predicats": [], "extenders": [{"urlPrefix": "http://x", "filterVerb": "f", "apiVersion": "v1"}]}),
     );

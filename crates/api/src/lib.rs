@@ -70,3 +70,11 @@ pub const CRD_NAME: &str = "schedulerprofiles.scheduling.berth.dev";
 /// The scheduler name that the API server writes into pods that name none.
 /// Profiles may serve it only where the operator was started with `--serve-default-scheduler`.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
+
+/// Joins the lines of every description: comments here are wrapped for the source, `kubectl explain` wraps by itself.
+fn join_lines(schema: &mut schemars::Schema) {
+    schemars::transform::transform_subschemas(&mut join_lines, schema);
+    if let Some(serde_json::Value::String(description)) = schema.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+}

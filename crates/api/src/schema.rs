@@ -1,8 +1,6 @@
 //! The custom resource definition as text, and comparisons of schemas and objects with it.
 
 use kube::CustomResourceExt;
-use schemars::Schema;
-use schemars::transform::transform_subschemas;
 use serde_json::Value;
 
 use super::{SchedulerProfile, VERSION};
@@ -105,13 +103,5 @@ fn collect_unknown(value: &Value, schema: &Value, path: &str, unknown: &mut Vec<
             }
         }
         _ => {}
-    }
-}
-
-/// Joins the lines of every description: comments here are wrapped for the source, `kubectl explain` wraps by itself.
-pub(super) fn join_lines(schema: &mut Schema) {
-    transform_subschemas(&mut join_lines, schema);
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        *description = description.replace('\n', " ");
     }
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::args::PluginArgs;
 use super::extenders::Extender;
+use super::join_lines;
 use super::plugins::{FilterConfig, ScoreConfig};
 use super::preemption::Preemption;
-use super::schema::join_lines;
 use super::settings::{AllowUnsafe, Mode, Namespaces, Nodes, Preset, Queue, UnknownFields};
 use super::status::SchedulerProfileStatus;
 

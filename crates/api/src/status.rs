@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::schema::join_lines;
+use super::join_lines;
 use super::settings::{Mode, Preset};
 
 /// What the operator says about a profile. Counters are written at most every 30 seconds, conditions at once.

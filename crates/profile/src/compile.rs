@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// Resolves the spec of the profile `name` into what a worker runs, or says which field stands in the way.
 ///
-/// Does not check names that other profiles claim, nor `default-scheduler`: those depend on the cluster and on the operator's
-/// options.
+/// Does not check names that other profiles claim, nor `default-scheduler`: those depend on the cluster and on the
+/// operator's options.
 pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledProfile, CompileError> {
     let mut profile = preset::base(spec.preset, name);
     profile.scheduler_names = scheduler_names(name, &spec.scheduler_names)?;

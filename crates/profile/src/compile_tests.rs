@@ -64,7 +64,7 @@ fn scores_are_laid_over_the_preset_and_stand_in_upstreams_order() {
 }
 
 #[test]
-fn everything_else_is_resolved() {
+fn settings_that_are_not_plugins_are_resolved() {
     let profile = compiled(
         r#"{"schedulerNames": ["z", "a"], "mode": "Paused", "allowUnsafe": "Acknowledged", "unknownFields": "Hold",
             "filters": [{"name": "NodePorts", "state": "Disabled"}, {"name": "NodeName", "state": "Disabled"}, {"name": "NodeAffinity"},

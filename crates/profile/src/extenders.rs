@@ -4,7 +4,8 @@ use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
 
-/// Resolves the part of `spec.extenders` that decisions depend on; TLS and authentication are resolved by the extender client.
+/// Resolves the part of `spec.extenders` that decisions depend on; TLS and authentication are resolved by the extender
+/// client.
 ///
 /// Extenders whose filter failures are ignored come after the others, as upstream orders them at its start. Resources that
 /// only an extender checks are not checked by NodeResourcesFit.

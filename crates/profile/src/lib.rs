@@ -14,7 +14,6 @@ mod selectors;
 
 pub use compile::compile;
 pub use names::{is_dns1123_subdomain, is_qualified_name};
-pub use preset::Preset;
 pub use selectors::label_key;
 
 use berth_api::conditions::Accepted;

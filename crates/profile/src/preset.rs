@@ -1,5 +1,4 @@
-pub use berth_api::Preset;
-
+use berth_api::Preset;
 use berth_core::model::SpreadConstraint;
 use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
 

@@ -1,5 +1,5 @@
-//! Writes profiles as a KubeSchedulerConfiguration v1: for kube-scheduler itself, for a cluster-autoscaler's predictions, and
-//! for moving back.
+//! Writes profiles as a KubeSchedulerConfiguration v1: for kube-scheduler itself, for a cluster-autoscaler's
+//! predictions, and for moving back.
 //!
 //! - `plugins`: plugin sets, against those of kube-scheduler's default profile
 //! - `args`, `affinity`: arguments of plugins

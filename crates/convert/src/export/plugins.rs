@@ -58,8 +58,8 @@ pub(super) fn sets(subject: &Subject<'_>, losses: &mut Losses) -> Map<String, Va
     written
 }
 
-/// Writes one plugin. `filters` is whether its filter runs, if it has one; `weight` is that of its score, if it scores; `scoring`
-/// is whether any plugin scores.
+/// Writes one plugin. `filters` is whether its filter runs, if it has one; `weight` is that of its score, if it scores;
+/// `scoring` is whether any plugin scores.
 fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: bool, sets: &mut Sets) {
     let name = plugin.name;
     if filters == Some(false) {

@@ -21,8 +21,8 @@ fn selector(node: &Node<'_>) -> Result<NodeSelector, ImportError> {
     Ok(NodeSelector { node_selector_terms: terms.iter().map(term).collect::<Result<_, _>>()? })
 }
 
-/// Preferred terms. Those of weight 0 can never count and are left out. An empty term matches nothing, but makes the score run
-/// for every pod, so it stays.
+/// Preferred terms. Those of weight 0 can never count and are left out. An empty term matches nothing, but makes the
+/// score run for every pod, so it stays.
 fn preferences(nodes: &[Node<'_>]) -> Result<Vec<PreferredNodeSelectorTerm>, ImportError> {
     let mut read = Vec::new();
     for node in nodes {

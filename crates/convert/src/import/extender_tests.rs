@@ -61,7 +61,7 @@ fn certificates_in_the_document_become_secrets() {
 }
 
 #[test]
-fn certificates_in_files_are_named_with_the_command_that_brings_them() {
+fn certificates_in_files_are_reported_with_the_command_to_import_them() {
     let import = import(
         "{urlPrefix: 'https://gpu.example.com', filterVerb: f, \
          tlsConfig: {caFile: /etc/ca.pem, certFile: /etc/c.pem, keyFile: /etc/k.pem}}",

@@ -1,5 +1,5 @@
-//! Extenders as kube-scheduler's configurations and Policies list them. One kube-scheduler asks them for all its profiles, so
-//! every profile gets them all.
+//! Extenders as kube-scheduler's configurations and Policies list them. One kube-scheduler asks them for all its
+//! profiles, so every profile gets them all.
 
 use super::duration;
 use super::loss::{Loss, Origins};

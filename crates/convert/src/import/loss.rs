@@ -65,7 +65,8 @@ pub(super) struct Origins {
 }
 
 impl Origins {
-    /// Notes that the field `spec` came from `source`, for errors and in a comment; the first entry that fits a field counts.
+    /// Notes that the field `spec` came from `source`, for errors and in a comment; the first entry that fits a field
+    /// counts.
     pub(super) fn add(&mut self, spec: impl Into<String>, source: impl Into<String>) {
         let (spec, source) = (spec.into(), source.into());
         if !source.is_empty() {

@@ -190,7 +190,7 @@ fn even_pods_spread_knows_no_default_constraints() {
 
 /// Upstream's own translation kept the first weight, by mistake.
 #[test]
-fn the_larger_weight_counts_where_priorities_are_one_score() {
+fn of_priorities_that_are_one_score_the_larger_weight_counts() {
     let policy = json!({"predicates": [], "priorities": [
         {"name": "SelectorSpreadPriority", "weight": 1}, {"name": "ServiceSpreadingPriority", "weight": 5}]});
     assert_eq!(scores(policy.clone()), [("SelectorSpread", 5)]);

@@ -90,6 +90,7 @@ fn template() -> Value {
             "volumeBinding": {"bindTimeout": "5m"},
             "dynamicResources": {"filterTimeout": "10s", "bindingTimeout": "10m"},
             "labelPreference": [{"label": "ssd"}, {"label": "old", "present": false}],
+            "selectorSpread": {"workloads": "Services", "matching": "Any"},
             "checkNodeLabelPresence": {"presentLabels": ["rack"], "absentLabels": ["retiring"]},
             "checkServiceAffinity": {"affinityLabels": ["zone"]},
             "maxVolumeCounts": {"ebs": 5, "gcePd": 1, "azureDisk": 10000, "cinder": 7},

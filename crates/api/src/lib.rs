@@ -2,7 +2,7 @@
 //!
 //! The types here are the source of the custom resource definition: bounds and defaults stand in the schema, rules
 //! over several fields in CEL, so that the API server refuses a bad profile when it is applied. What needs the
-//! cluster (a name that another profile has, an operator option) is found by the operator and told in conditions.
+//! cluster (a name that another profile has, an operator option) is found by the operator and reported in conditions.
 //!
 //! - [`SchedulerProfile`], [`SchedulerProfileSpec`]: what a user writes
 //! - [`SchedulerProfileStatus`]: what the operator answers
@@ -37,7 +37,8 @@ pub use args::{
     BalancedAllocationArgs, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, DynamicResourcesArgs,
     InterPodAffinityArgs, LabelPreference, MaxVolumeCounts, NodeAffinityArgs, NodeInclusionPolicy,
     NodeResourcesFitArgs, PluginArgs, PodTopologySpreadArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType,
-    ShapePoint, SpreadConstraint, SpreadDefaulting, VolumeBindingArgs, WhenUnsatisfiable,
+    SelectorMatching, SelectorSpreadArgs, ShapePoint, SpreadConstraint, SpreadDefaulting, SpreadWorkloads,
+    VolumeBindingArgs, WhenUnsatisfiable,
 };
 pub use duration::{Duration, DurationError};
 pub use extenders::{
@@ -49,8 +50,8 @@ pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName}
 pub use preemption::{BudgetPolicy, CandidateNodes, Preemption, PreemptionPolicy, VictimScope};
 pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, unknown_fields};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
-pub use settings::{NamespaceAccess, Namespaces, Nodes, Queue};
-pub use spec::{AllowUnsafe, Mode, Preset, SchedulerProfile, SchedulerProfileSpec, UnknownFields};
+pub use settings::{AllowUnsafe, Mode, NamespaceAccess, Namespaces, Nodes, Preset, Queue, UnknownFields};
+pub use spec::{SchedulerProfile, SchedulerProfileSpec};
 pub use status::{
     CircuitState, EffectiveProfile, ExtenderFailure, ExtenderState, ExtenderStatus, MisnamedPods, NodeCounts,
     PodCounts, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, TopReason, Totals, WorkerState,
@@ -69,3 +70,11 @@ pub const CRD_NAME: &str = "schedulerprofiles.scheduling.berth.dev";
 /// The scheduler name that the API server writes into pods that name none.
 /// Profiles may serve it only where the operator was started with `--serve-default-scheduler`.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
+
+/// Joins the lines of every description: comments here are wrapped for the source, `kubectl explain` wraps by itself.
+fn join_lines(schema: &mut schemars::Schema) {
+    schemars::transform::transform_subschemas(&mut join_lines, schema);
+    if let Some(serde_json::Value::String(description)) = schema.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+}

@@ -1,8 +1,6 @@
 //! The custom resource definition as text, and comparisons of schemas and objects with it.
 
 use kube::CustomResourceExt;
-use schemars::Schema;
-use schemars::transform::transform_subschemas;
 use serde_json::Value;
 
 use super::{SchedulerProfile, VERSION};
@@ -32,7 +30,7 @@ pub fn crd_json() -> Result<Value, CrdError> {
 /// Fields of `own` that `served` lacks, as dotted paths such as `spec.scores[].weight`, sorted.
 ///
 /// Both are custom resource definitions as JSON; the schemas of [`VERSION`] are compared. The API server silently drops
-/// what its schema lacks, so every path returned is a field that users write in vain. Of a missing object only its own
+/// what its schema lacks, so every path returned is a field that users write without effect. Of a missing object only its own
 /// path is named, not those below it. A `served` without that version lacks all of it: `spec` and `status`.
 pub fn missing_fields(served: &Value, own: &Value) -> Vec<String> {
     let mut missing = Vec::new();
@@ -105,13 +103,5 @@ fn collect_unknown(value: &Value, schema: &Value, path: &str, unknown: &mut Vec<
             }
         }
         _ => {}
-    }
-}
-
-/// Joins the lines of every description: comments here are wrapped for the source, `kubectl explain` wraps by itself.
-pub(super) fn join_lines(schema: &mut Schema) {
-    transform_subschemas(&mut join_lines, schema);
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        *description = description.replace('\n', " ");
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of a profile that are not about plugins: nodes, namespaces, queue.
+//! Settings of a profile that are not about single plugins: mode, preset, nodes, namespaces, queue.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,50 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::Duration;
 use super::selector::{LabelSelector, label_map};
+
+/// Whether a profile's worker schedules.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Pods are scheduled.
+    #[default]
+    Active,
+    /// Pods stay queued; nothing is bound.
+    Paused,
+}
+
+/// Whether settings that can place pods where they cannot run are accepted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AllowUnsafe {
+    /// They are refused.
+    #[default]
+    None,
+    /// They are accepted: the user knows what they mean.
+    Acknowledged,
+}
+
+/// What happens to a pod with spec fields that this version does not know.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum UnknownFields {
+    /// The pod is placed; the fields are counted and named in the profile's status.
+    #[default]
+    Warn,
+    /// The pod stays pending with a reason that names the fields.
+    Hold,
+}
+
+/// A named set of plugins and weights that a profile starts from.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// The plugins and weights of kube-scheduler.
+    #[default]
+    Default,
+    /// Fills nodes up: NodeResourcesFit scores the most allocated node highest.
+    BinPack,
+    /// Spreads pods: PodTopologySpread weighs most, and pods without constraints of their own get soft ones.
+    Spread,
+    /// Scores nothing: any feasible node will do.
+    NoScoring,
+}
 
 /// The nodes to choose from, and how many of them are looked at for one pod.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]

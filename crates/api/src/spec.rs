@@ -1,15 +1,14 @@
 //! The root of a profile: who it serves and how, with everything else hung below it.
 
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::args::PluginArgs;
 use super::extenders::Extender;
+use super::join_lines;
 use super::plugins::{FilterConfig, ScoreConfig};
 use super::preemption::Preemption;
-use super::schema::join_lines;
-use super::settings::{Namespaces, Nodes, Queue};
+use super::settings::{AllowUnsafe, Mode, Namespaces, Nodes, Preset, Queue, UnknownFields};
 use super::status::SchedulerProfileStatus;
 
 /// What a profile is to do. Every field has a default: an empty spec schedules as kube-scheduler does.
@@ -206,48 +205,4 @@ impl SchedulerProfile {
             self.spec.scheduler_names.iter().map(String::as_str).collect()
         }
     }
-}
-
-/// Whether a profile's worker schedules.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Pods are scheduled.
-    #[default]
-    Active,
-    /// Pods stay queued; nothing is bound.
-    Paused,
-}
-
-/// Whether settings that can place pods where they cannot run are accepted.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum AllowUnsafe {
-    /// They are refused.
-    #[default]
-    None,
-    /// They are accepted: the user knows what they mean.
-    Acknowledged,
-}
-
-/// What happens to a pod with spec fields that this version does not know.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum UnknownFields {
-    /// The pod is placed; the fields are counted and named in the profile's status.
-    #[default]
-    Warn,
-    /// The pod stays pending with a reason that names the fields.
-    Hold,
-}
-
-/// A named set of plugins and weights that a profile starts from.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Preset {
-    /// The plugins and weights of kube-scheduler.
-    #[default]
-    Default,
-    /// Fills nodes up: NodeResourcesFit scores the most allocated node highest.
-    BinPack,
-    /// Spreads pods: PodTopologySpread weighs most, and pods without constraints of their own get soft ones.
-    Spread,
-    /// Scores nothing: any feasible node will do.
-    NoScoring,
 }

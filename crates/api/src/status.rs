@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::schema::join_lines;
-use super::spec::{Mode, Preset};
+use super::join_lines;
+use super::settings::{Mode, Preset};
 
 /// What the operator says about a profile. Counters are written at most every 30 seconds, conditions at once.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]

@@ -1,4 +1,4 @@
-use super::error::CompileError;
+use super::CompileError;
 use super::names::{is_dns1123_subdomain, is_namespace_name};
 use super::{args, extenders, plugins, preemption, preset, selectors};
 use berth_api as api;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Resolves the spec of the profile `name` into what a worker runs, or says which field stands in the way.
 ///
-/// Names that other profiles claim, and `default-scheduler`, are not looked at: that takes the cluster, and the
+/// Does not check names that other profiles claim, nor `default-scheduler`: those depend on the cluster and on the
 /// operator's options.
 pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledProfile, CompileError> {
     let mut profile = preset::base(spec.preset, name);
@@ -133,7 +133,3 @@ fn queue(queue: &api::Queue) -> Result<QueueTimes, CompileError> {
     }
     Ok(times)
 }
-
-#[cfg(test)]
-#[path = "compile_tests.rs"]
-mod tests;

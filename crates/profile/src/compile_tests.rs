@@ -1,9 +1,12 @@
-use super::*;
+use super::compile;
 use berth_api::SchedulerProfileSpec;
 use berth_api::conditions::Accepted;
 use berth_core::model::{NodeTestOperator, RequirementOperator};
 use berth_core::plugins::{Plugin, PluginSet};
-use berth_core::profile::{FitStrategy, ResourceWeight, Score, ShapePoint};
+use berth_core::profile::{
+    CompiledProfile, FitStrategy, Mode, NamespaceAccess, ResourceWeight, Sampling, Score, ShapePoint, UnknownFields,
+};
+use std::time::Duration;
 
 fn spec(json: &str) -> SchedulerProfileSpec {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"))
@@ -61,7 +64,7 @@ fn scores_are_laid_over_the_preset_and_stand_in_upstreams_order() {
 }
 
 #[test]
-fn everything_else_is_resolved() {
+fn settings_that_are_not_plugins_are_resolved() {
     let profile = compiled(
         r#"{"schedulerNames": ["z", "a"], "mode": "Paused", "allowUnsafe": "Acknowledged", "unknownFields": "Hold",
             "filters": [{"name": "NodePorts", "state": "Disabled"}, {"name": "NodeName", "state": "Disabled"}, {"name": "NodeAffinity"},

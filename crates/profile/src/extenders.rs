@@ -1,12 +1,13 @@
-use super::error::CompileError;
+use super::CompileError;
 use super::selectors;
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
 
-/// Resolves `spec.extenders` as far as decisions depend on it. How they are reached is resolved by whoever reaches them.
+/// Resolves the part of `spec.extenders` that decisions depend on; TLS and authentication are resolved by the extender
+/// client.
 ///
-/// Those whose filter failures are ignored come after the others, as upstream orders them at its start. Resources that
+/// Extenders whose filter failures are ignored come after the others, as upstream orders them at its start. Resources that
 /// only an extender checks are not checked by NodeResourcesFit.
 pub(super) fn compile(specs: &[api::Extender], profile: &mut CompiledProfile) -> Result<(), CompileError> {
     let mut managed: Vec<&str> = Vec::new();

@@ -1,6 +1,6 @@
 //! Filters and scores: the overlay of a profile on its preset.
 
-use super::error::CompileError;
+use super::CompileError;
 use berth_api as api;
 use berth_core::plugins::Plugin;
 use berth_core::profile::{CompiledProfile, Score};

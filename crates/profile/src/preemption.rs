@@ -1,4 +1,4 @@
-use super::error::CompileError;
+use super::CompileError;
 use super::names::is_namespace_name;
 use berth_api as api;
 use berth_core::model::Str;
@@ -8,7 +8,6 @@ use std::time::Duration;
 /// The longest `minVictimRuntime`: a week.
 const LONGEST_RUNTIME: Duration = Duration::from_hours(168);
 
-/// Resolves `spec.preemption`.
 pub(super) fn compile(spec: &api::Preemption) -> Result<Preemption, CompileError> {
     let candidates = &spec.candidate_nodes;
     if candidates.percentage == 0 && candidates.absolute == 0 {

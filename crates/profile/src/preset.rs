@@ -1,5 +1,4 @@
-pub use berth_api::Preset;
-
+use berth_api::Preset;
 use berth_core::model::SpreadConstraint;
 use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
 
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets() {
+    fn presets_differ_from_the_default_as_documented() {
         assert_eq!(base(Preset::Default, "p"), CompiledProfile::default_preset("p"));
         assert_eq!(base(Preset::Default, "p").scores, Score::DEFAULT);
         let bin_pack = base(Preset::BinPack, "p");

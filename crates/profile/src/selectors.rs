@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::CompileError;
+use super::CompileError;
 use super::names::{is_dns1123_subdomain, is_label_value, is_qualified_name};
 use berth_api as api;
 use berth_core::model::{
@@ -11,7 +11,7 @@ use berth_core::model::{
 };
 use berth_core::profile::AddedAffinity;
 
-/// A label selector; `field` is its path.
+/// Resolves a label selector; `field` is its path.
 pub(super) fn label_selector(selector: &api::LabelSelector, field: &str) -> Result<LabelSelector, CompileError> {
     let pairs = labels(&selector.match_labels, &format!("{field}.matchLabels"))?;
     let mut requirements: Vec<Requirement> = pairs
@@ -44,7 +44,7 @@ fn requirement(expression: &api::LabelSelectorRequirement, field: &str) -> Resul
     })
 }
 
-/// A map of labels that must all be there; `field` is its path.
+/// Resolves a map of labels that must all be there; `field` is its path.
 pub(super) fn labels(map: &BTreeMap<String, String>, field: &str) -> Result<Labels, CompileError> {
     for (name, value) in map {
         label_key(name, field)?;
@@ -53,7 +53,7 @@ pub(super) fn labels(map: &BTreeMap<String, String>, field: &str) -> Result<Labe
     Ok(Labels::from_pairs(map.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into()))))
 }
 
-/// The affinity that a profile adds to its pods; `field` is its path.
+/// Resolves the affinity that a profile adds to its pods; `field` is its path.
 pub(super) fn added_affinity(affinity: &api::AddedAffinity, field: &str) -> Result<AddedAffinity, CompileError> {
     let required = affinity
         .required_during_scheduling_ignored_during_execution
@@ -159,7 +159,7 @@ fn node_name(requirement: &api::FieldSelectorRequirement, field: &str) -> Result
     }
 }
 
-/// A label's key; `field` is its path.
+/// Checks a label's key; `field` is its path.
 pub fn label_key(key: &str, field: &str) -> Result<Str, CompileError> {
     if is_qualified_name(key) {
         return Ok(key.into());
@@ -206,7 +206,7 @@ fn values(values: &[String], wanted: bool, field: &str) -> Result<Vec<Str>, Comp
 fn integer(values: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
     let fix = "operators Gt and Lt take exactly one whole number, such as \"4\"";
     match values {
-        // A sign is no part of a label's value, so none could be compared with one that has it.
+        // A label's value cannot begin with a sign, so a number with a sign could match none.
         [value] if value.parse::<i64>().is_ok() && is_label_value(value) => Ok(vec![value.as_str().into()]),
         [value] => {
             Err(CompileError::selector(format!("{field}.values[0]"), format!("{value:?} is not a whole number"), fix))

@@ -1,4 +1,4 @@
-//! Arguments of the plugins that score by the room on nodes: NodeResourcesFit and NodeResourcesBalancedAllocation.
+//! Arguments of the plugins that score by what is free on nodes: NodeResourcesFit and NodeResourcesBalancedAllocation.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;

@@ -24,6 +24,38 @@ const fn yes() -> bool {
     true
 }
 
+/// Arguments of the score SelectorSpread. Absent: as in kube-scheduler 1.14 to 1.22.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SelectorSpreadArgs {
+    /// What says which pods belong together. All: Services, ReplicationControllers, ReplicaSets and StatefulSets. Services:
+    /// Services alone, as the priority ServiceSpreadingPriority.
+    pub workloads: SpreadWorkloads,
+    /// Which placed pods count. All: those that every selector of the pending pod's workloads matches. Any: those that at
+    /// least one of them matches, as in kube-scheduler 1.13 and before.
+    pub matching: SelectorMatching,
+}
+
+/// The workloads whose selectors say which pods belong together.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SpreadWorkloads {
+    /// Services, ReplicationControllers, ReplicaSets and StatefulSets.
+    #[default]
+    All,
+    /// Services alone.
+    Services,
+}
+
+/// How many of several selectors must match a pod for it to count.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SelectorMatching {
+    /// All of them.
+    #[default]
+    All,
+    /// At least one.
+    Any,
+}
+
 /// Arguments of the filter CheckNodeLabelPresence.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]

@@ -14,7 +14,10 @@ use super::affinity::AddedAffinity;
 pub use fit::{
     BalancedAllocationArgs, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType, ShapePoint,
 };
-pub use legacy::{CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, LabelPreference, MaxVolumeCounts};
+pub use legacy::{
+    CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, LabelPreference, MaxVolumeCounts, SelectorMatching,
+    SelectorSpreadArgs, SpreadWorkloads,
+};
 pub use pods::{
     InterPodAffinityArgs, NodeInclusionPolicy, PodTopologySpreadArgs, SpreadConstraint, SpreadDefaulting,
     WhenUnsatisfiable,
@@ -51,6 +54,9 @@ pub struct PluginArgs {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["label".into()]))]
     pub label_preference: Vec<LabelPreference>,
+    /// Arguments of the score SelectorSpread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector_spread: Option<SelectorSpreadArgs>,
     /// Arguments of the filter CheckNodeLabelPresence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_node_label_presence: Option<CheckNodeLabelPresenceArgs>,

@@ -1,4 +1,4 @@
-//! `addedAffinity` of NodeAffinity: the profile's own, and its node selector, which kube-scheduler has no other place for.
+//! `addedAffinity` of NodeAffinity: the profile's own, and its node selector, for which kube-scheduler has no other field.
 
 use super::{Losses, Subject};
 use crate::import::Loss;
@@ -9,7 +9,6 @@ use berth_api::{
 use berth_core::plugins::Plugin;
 use serde_json::{Map, Value};
 
-/// The arguments of NodeAffinity, if there are any.
 pub(super) fn added(subject: &Subject<'_>, losses: &mut Losses) -> Option<Map<String, Value>> {
     let own = subject.spec.plugin_args.node_affinity.as_ref().and_then(|args| args.added_affinity.as_ref());
     let mut affinity = own.cloned().unwrap_or_default();
@@ -33,7 +32,7 @@ pub(super) fn added(subject: &Subject<'_>, losses: &mut Losses) -> Option<Map<St
     Some(Map::from_iter([("addedAffinity".to_owned(), value)]))
 }
 
-/// Adds `selector` to every required term. A term without conditions matches nothing, and must not begin to.
+/// Adds `selector` to every required term but empty ones: those match nothing, and a condition would make them match.
 fn restrict(affinity: &mut AddedAffinity, selector: &[NodeSelectorRequirement]) {
     let required = affinity.required_during_scheduling_ignored_during_execution.get_or_insert_with(|| NodeSelector {
         node_selector_terms: vec![NodeSelectorTerm { match_expressions: selector.to_vec(), match_fields: Vec::new() }],

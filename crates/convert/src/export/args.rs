@@ -1,4 +1,4 @@
-//! Arguments of plugins, where they are not those that kube-scheduler takes anyway.
+//! Arguments of plugins, where they are not kube-scheduler's defaults.
 
 use super::affinity;
 use super::{Losses, Subject, weighed};
@@ -8,7 +8,7 @@ use berth_core::model::SpreadConstraint;
 use berth_core::profile::{FitArgs, FitStrategy, InterPodAffinityArgs, SpreadDefaults};
 use serde_json::{Map, Value, json};
 
-/// Scores go to 100 in the engine, to 10 in a configuration.
+/// The engine's scores end at 100, those of a shape in a configuration at 10.
 const SHAPE_SCALE: i64 = 10;
 
 /// The field `pluginConfig` of a profile.
@@ -73,7 +73,7 @@ fn balanced(resources: &[berth_core::model::Str]) -> Option<Map<String, Value>> 
     })
 }
 
-/// Resources that extenders have it ignore are written at the extenders, and kube-scheduler then forgets all others.
+/// Resources ignored for an extender are written at that extender, and kube-scheduler then overwrites all others.
 fn fit(subject: &Subject<'_>, losses: &mut Losses) -> Option<Map<String, Value>> {
     let own = subject.spec.plugin_args.node_resources_fit.as_ref().map_or(&[][..], |args| &args.ignored_resources);
     let left_to_extenders = super::extenders::skips(subject);
@@ -144,7 +144,7 @@ fn volume_binding(subject: &Subject<'_>, losses: &mut Losses) -> Option<Map<Stri
     if timeout == berth_core::profile::VolumeBindingArgs::default().bind_timeout {
         return None;
     }
-    let seconds = super::process::whole_seconds(timeout);
+    let seconds = super::whole_seconds(timeout);
     if timeout.subsec_nanos() != 0 {
         let what = format!("kube-scheduler counts whole seconds: it becomes {seconds}s");
         losses.add(subject.name, Loss::changed("spec.pluginArgs.volumeBinding.bindTimeout", what));

@@ -1,14 +1,14 @@
-//! Extenders, which are of the process in kube-scheduler: every profile asks them all.
+//! Extenders: one kube-scheduler asks all of them for the pods of every profile.
 
 use super::{Losses, Subject};
 use crate::import::Loss;
 use berth_api::{self as api, Extender, FailurePolicy};
 use serde_json::{Map, Value, json};
 
-/// The folder under which files are named that hold what Secrets and ConfigMaps hold here.
+/// The folder of the files that stand for Secrets and ConfigMaps.
 const FILES: &str = "/etc/kubernetes/extenders";
 
-/// Whether NodeResourcesFit leaves some resource of `subject` to an extender.
+/// Whether NodeResourcesFit ignores some resource of `subject` because an extender checks it.
 pub(super) fn skips(subject: &Subject<'_>) -> bool {
     let mut resources = subject.spec.extenders.iter().flat_map(|extender| &extender.managed_resources);
     resources.any(|resource| resource.fit_check == api::FitCheck::Skip)
@@ -60,7 +60,7 @@ pub(super) fn write(
     configuration.insert("extenders".to_owned(), list.into());
 }
 
-/// Where losses of one extender go.
+/// Reports losses of one extender.
 struct Lost<'a> {
     profile: &'a str,
     field: String,
@@ -122,7 +122,7 @@ fn one<'a>(extender: &'a Extender, binder: &mut Option<&'a str>, lost: &mut Lost
         set("managedResources", extender.managed_resources.iter().map(resource).collect());
     }
     if let Some(tls) = extender.tls.as_ref().filter(|_| https) {
-        // Without enableHTTPS, which would leave a certificate unchecked that no CA is named for.
+        // enableHTTPS stays out: without a CA it would switch the check of the certificate off.
         set("tlsConfig", tls_config(extender, tls, lost));
     }
     without_counterpart(extender, lost);
@@ -141,7 +141,7 @@ fn url(extender: &Extender, lost: &mut Lost<'_>) -> String {
     url
 }
 
-/// The longest of the timeouts, where it is not what kube-scheduler takes anyway.
+/// The longest of the timeouts, unless it is kube-scheduler's default.
 fn timeout(verbs: &api::ExtenderVerbs, lost: &mut Lost<'_>) -> Option<api::Duration> {
     let all: Vec<(&str, api::Duration)> = [
         verbs.filter.as_ref().map(|v| ("filter", v.timeout)),
@@ -160,7 +160,7 @@ fn timeout(verbs: &api::ExtenderVerbs, lost: &mut Lost<'_>) -> Option<api::Durat
     (longest != api::Duration::from_secs(5)).then_some(longest)
 }
 
-/// Whether failures are ignored: those of filter and preempt together, and those of prioritize always.
+/// Whether failures of filter and preempt are ignored, which is one setting. Those of prioritize always are.
 fn ignorable(verbs: &api::ExtenderVerbs, lost: &mut Lost<'_>) -> bool {
     let filter = verbs.filter.as_ref().map(|v| v.failure_policy);
     let preempt = verbs.preempt.as_ref().map(|v| v.failure_policy);

@@ -1,51 +1,45 @@
-//! Profiles as a KubeSchedulerConfiguration v1: for kube-scheduler itself, for a cluster-autoscaler that predicts, and for
-//! leaving.
+//! Writes profiles as a KubeSchedulerConfiguration v1: for kube-scheduler itself, for a cluster-autoscaler's
+//! predictions, and for moving back.
 //!
 //! - `plugins`: plugin sets, against those of kube-scheduler's default profile
 //! - `args`, `affinity`: arguments of plugins
-//! - `process`: what is of the process there and of a profile here
-//! - `extenders`: the same for extenders
+//! - `extenders`: extenders, which kube-scheduler asks for the pods of every profile
 
 mod affinity;
 mod args;
 mod extenders;
 mod plugins;
-mod process;
 
 use crate::import::{API_VERSION, KIND, Loss};
 use berth_api::{self as api, SchedulerProfileSpec};
 use berth_core::profile::CompiledProfile;
 use berth_profile::CompileError;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
-/// A profile to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// What it says.
     pub spec: &'a SchedulerProfileSpec,
 }
 
-/// Profiles as one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Export {
-    /// The KubeSchedulerConfiguration.
     pub configuration: Value,
-    /// What has no counterpart there: the name of the profile, and its setting.
+    /// The settings that have no counterpart there, each with the name of its profile.
     pub losses: Vec<(String, Loss)>,
-    /// What readers should know: the path of a field in the configuration, and a sentence about it.
+    /// The path of a field in the configuration, and a sentence about it.
     pub comments: Vec<(String, String)>,
 }
 
-/// A profile with what it amounts to, while it is written.
+/// A profile and what it compiles to.
 struct Subject<'a> {
     name: &'a str,
     spec: &'a SchedulerProfileSpec,
     compiled: CompiledProfile,
 }
 
-/// What is lost, by profile.
+/// The losses, each with the name of its profile.
 #[derive(Default)]
 struct Losses(Vec<(String, Loss)>);
 
@@ -68,7 +62,7 @@ pub fn export(profiles: &[Profile<'_>]) -> Result<Export, (String, CompileError)
     let mut configuration = Map::new();
     configuration.insert("apiVersion".to_owned(), API_VERSION.into());
     configuration.insert("kind".to_owned(), KIND.into());
-    process::write(&subjects, &mut configuration, &mut losses);
+    write_process(&subjects, &mut configuration, &mut losses);
     let (mut written, mut comments): (Vec<Value>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     let mut served: Vec<&str> = Vec::new();
     for subject in &subjects {
@@ -108,7 +102,51 @@ fn profile(scheduler_name: &str, subject: &Subject<'_>, plugins: &Map<String, Va
     profile.into()
 }
 
-/// Settings of a profile that kube-scheduler has nothing like.
+/// A duration in seconds, rounded up.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() != 0)
+}
+
+/// Writes backoff, which kube-scheduler has once for the process; where profiles differ the first profile's counts.
+fn write_process(subjects: &[Subject<'_>], configuration: &mut Map<String, Value>, losses: &mut Losses) {
+    type Read = fn(&api::Queue) -> api::Duration;
+    let Some(first) = subjects.first() else { return };
+    let default = api::Queue::default();
+    let settings: [(&str, &str, Read); 2] = [
+        ("initialBackoff", "podInitialBackoffSeconds", |queue| queue.initial_backoff),
+        ("maxBackoff", "podMaxBackoffSeconds", |queue| queue.max_backoff),
+    ];
+    for (field, name, read) in settings {
+        let value = read(&first.spec.queue);
+        let seconds = whole_seconds(value.get());
+        if value != read(&default) {
+            configuration.insert(name.to_owned(), seconds.into());
+        }
+        let path = format!("spec.queue.{field}");
+        if value.get().subsec_nanos() != 0 {
+            let what = format!("kube-scheduler counts whole seconds: {value} becomes {seconds}s");
+            losses.add(first.name, Loss::changed(&path, what));
+        }
+        for other in subjects.iter().filter(|other| read(&other.spec.queue) != value) {
+            let own = read(&other.spec.queue);
+            let what =
+                format!("{own} becomes {seconds}s, that of {}: kube-scheduler has one for all profiles", first.name);
+            losses.add(other.name, Loss::lost(&path, what));
+        }
+    }
+    for subject in subjects {
+        let wait = subject.spec.queue.max_unschedulable_duration;
+        if wait != default.max_unschedulable_duration {
+            let what = format!(
+                "no configuration holds it: start kube-scheduler with \
+                 --pod-max-in-unschedulable-pods-duration={wait}, which is deprecated"
+            );
+            losses.add(subject.name, Loss::lost("spec.queue.maxUnschedulableDuration", what));
+        }
+    }
+}
+
+/// Reports settings that kube-scheduler has nothing like.
 fn without_counterpart(subject: &Subject<'_>, losses: &mut Losses) {
     let spec = subject.spec;
     let mut lose = |field: &str, what: &str| losses.add(subject.name, Loss::lost(field, what));
@@ -164,11 +202,10 @@ fn preemption(preemption: &api::Preemption, lose: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// `{name, weight}` as plugin sets and arguments list them.
+/// `{name, weight}`, as in plugin sets and arguments.
 fn weighed(name: &str, weight: i64) -> Value {
     json!({"name": name, "weight": weight})
 }
 
 #[cfg(test)]
-#[path = "../export_tests.rs"]
-mod tests;
+mod export_tests;

@@ -1,4 +1,4 @@
-//! Plugin sets: what differs from kube-scheduler's default profile, and nothing else.
+//! Plugin sets, as differences from kube-scheduler's default profile.
 
 use super::{Losses, Subject, weighed};
 use crate::import::Loss;
@@ -58,7 +58,8 @@ pub(super) fn sets(subject: &Subject<'_>, losses: &mut Losses) -> Map<String, Va
     written
 }
 
-/// One plugin: whether it filters, if it can, and what its score weighs, if it scores. `scoring` says whether any plugin does.
+/// Writes one plugin. `filters` is whether its filter runs, if it has one; `weight` is that of its score, if it scores;
+/// `scoring` is whether any plugin scores.
 fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: bool, sets: &mut Sets) {
     let name = plugin.name;
     if filters == Some(false) {
@@ -79,7 +80,7 @@ fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: boo
     }
 }
 
-/// Filters and scores of the Policy era, which kube-scheduler has no more.
+/// Reports filters and scores of the Policy era, which kube-scheduler has removed.
 fn legacy(subject: &Subject<'_>, losses: &mut Losses) {
     let what = |name: &str| format!("kube-scheduler 1.36 has no {name} any more");
     for filter in subject.compiled.filters.iter().filter(|filter| filter.is_legacy()) {

@@ -1,13 +1,11 @@
-//! `addedAffinity` of NodeAffinity, written as in a pod.
+//! `addedAffinity` of NodeAffinity, which is written as a pod's node affinity.
 
-use super::error::ImportError;
-use super::node::{Fields, Node};
+use super::node::{Fields, ImportError, Node};
 use berth_api::{
     AddedAffinity, FieldSelectorRequirement, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement,
     NodeSelectorTerm, PreferredNodeSelectorTerm,
 };
 
-/// Reads a node affinity.
 pub(super) fn read(node: &Node<'_>) -> Result<AddedAffinity, ImportError> {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -23,8 +21,8 @@ fn selector(node: &Node<'_>) -> Result<NodeSelector, ImportError> {
     Ok(NodeSelector { node_selector_terms: terms.iter().map(term).collect::<Result<_, _>>()? })
 }
 
-/// Preferred terms; those without weight can never count and are left out. An empty one matches nothing, but makes the score
-/// run for every pod.
+/// Preferred terms. Those of weight 0 can never count and are left out. An empty term matches nothing, but makes the
+/// score run for every pod, so it stays.
 fn preferences(nodes: &[Node<'_>]) -> Result<Vec<PreferredNodeSelectorTerm>, ImportError> {
     let mut read = Vec::new();
     for node in nodes {

@@ -1,10 +1,9 @@
-//! The arguments of plugins, typed as kube-scheduler types them, into those of a profile.
+//! Turns the arguments of kube-scheduler's plugins into those of a profile.
 
 use super::affinity;
 use super::catalogue::{REMOVED, find};
 use super::duration;
-use super::error::ImportError;
-use super::node::{Fields, Node};
+use super::node::{Fields, ImportError, Node};
 use super::{Loss, Origins};
 use berth_api::{self as api, SchedulerProfileSpec};
 use berth_core::model::is_scalar_resource;
@@ -13,7 +12,7 @@ use berth_profile::{is_dns1123_subdomain, is_qualified_name};
 /// The most candidate nodes that a profile can ask for.
 const MAX_CANDIDATES: i32 = 100_000;
 
-/// Where what is read goes.
+/// What the readers of arguments fill in.
 pub(super) struct Out<'a> {
     pub(super) spec: &'a mut SchedulerProfileSpec,
     pub(super) origins: &'a mut Origins,
@@ -91,7 +90,7 @@ fn plugin(name: &str, at: &Node<'_>, args: &Node<'_>, out: &mut Out<'_>) -> Resu
     Ok(())
 }
 
-/// The fields of the arguments of `plugin`, whose type may be written too.
+/// The fields of the arguments of `plugin`; `apiVersion` and `kind` may be written too.
 fn typed<'a>(args: &Node<'a>, plugin: &str, known: &[&str]) -> Result<Fields<'a>, ImportError> {
     let known: Vec<&str> = known.iter().copied().chain(["apiVersion", "kind"]).collect();
     let fields = args.fields(&known)?;
@@ -149,7 +148,7 @@ fn fit(args: &Node<'_>, out: &mut Out<'_>) -> Result<api::NodeResourcesFitArgs, 
     Ok(read)
 }
 
-/// The extended resources, or groups of them, in a list; others were never looked at by name and have no effect.
+/// The extended resources, or groups of them, in a list; other names never had an effect.
 fn ignored(fields: &Fields<'_>, list: &str, out: &mut Out<'_>) -> Result<Vec<String>, ImportError> {
     let mut names: Vec<String> = Vec::new();
     for item in fields.list(list)? {
@@ -172,7 +171,7 @@ fn ignored(fields: &Fields<'_>, list: &str, out: &mut Out<'_>) -> Result<Vec<Str
     Ok(names)
 }
 
-/// The resources that a score looks at. Names that no node has are left out: they never counted.
+/// The resources that a score looks at. Names that no node can have are left out: they never counted.
 fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<api::ResourceWeight>, ImportError> {
     let items = fields.list("resources")?;
     let mut read: Vec<api::ResourceWeight> = Vec::new();
@@ -188,7 +187,7 @@ fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<
             out.losses.push(Loss::note(item.path(), format!("{name} is no resource that nodes have: it never counts")));
             continue;
         }
-        // NodeResourcesFit counts one that is there twice twice, which is to say with both weights.
+        // NodeResourcesFit counts a resource that is listed twice with both weights.
         if let Some(twin) = read.iter_mut().find(|r| r.name == name && field.ends_with("strategy.resources")) {
             twin.weight = twin.weight.saturating_add(weight);
             continue;
@@ -266,7 +265,7 @@ fn constraint(node: &Node<'_>, losses: &mut Vec<Loss>) -> Result<api::SpreadCons
         max_skew: fields.need("maxSkew", "write 1 or more")?.int()?,
         topology_key: fields.need("topologyKey", "name a node label")?.text()?.to_owned(),
         when_unsatisfiable: when,
-        // The score never reads it.
+        // Scores never read minDomains.
         min_domains: min_domains.filter(|_| when == api::WhenUnsatisfiable::DoNotSchedule),
         node_affinity_policy: policy("nodeAffinityPolicy")?,
         node_taints_policy: policy("nodeTaintsPolicy")?,
@@ -281,7 +280,7 @@ fn volume_binding(args: &Node<'_>) -> Result<api::VolumeBindingArgs, ImportError
     }
     let mut read = api::VolumeBindingArgs::default();
     if let Some(timeout) = fields.get("bindTimeoutSeconds") {
-        // What a profile can write: six digits of hours.
+        // A profile can write six digits of hours.
         let longest = 999_999 * 3_600;
         let seconds = u64::try_from(timeout.long()?).ok().filter(|s| *s <= longest);
         let seconds =

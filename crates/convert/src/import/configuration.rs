@@ -1,14 +1,13 @@
 //! The root of a KubeSchedulerConfiguration: settings of the process, of all profiles, and the profiles.
 
-use super::error::ImportError;
 use super::extenders::{Extenders, Spelling};
-use super::node::{Fields, Node};
+use super::node::{Fields, ImportError, Node};
 use super::sets::Plugins;
 use super::{API_VERSION, Import, ImportedProfile, KIND, Loss, Origins, args, effect};
 use berth_api::{self as api, DEFAULT_SCHEDULER_NAME, SchedulerProfileSpec};
 use berth_profile::compile;
 
-/// Settings of the kube-scheduler process, which say nothing about where pods go.
+/// Settings of the kube-scheduler process, which do not affect where pods go, and why they have no effect.
 const PROCESS: [(&str, &str); 6] = [
     ("parallelism", "a profile has one worker thread"),
     ("leaderElection", "the operator elects a leader for all profiles"),
@@ -23,14 +22,13 @@ const MAX_BACKOFF: i64 = 3_600;
 
 /// What all profiles of a configuration share.
 struct Shared<'a> {
-    /// The name that a profile serves which is alone and names none.
+    /// The name that the only profile serves if it names none.
     scheduler_name: &'a str,
     percentage: i32,
     queue: api::Queue,
     extenders: Extenders,
 }
 
-/// Reads a document.
 pub(super) fn read(document: &Node<'_>) -> Result<Import, ImportError> {
     read_as(document, DEFAULT_SCHEDULER_NAME)
 }
@@ -66,7 +64,7 @@ fn check_type(document: &Node<'_>) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Names the settings of the process that are there.
+/// Notes the settings of the process that are set.
 pub(super) fn process(fields: &Fields<'_>, losses: &mut Vec<Loss>) {
     for name in fields.names() {
         if let Some((_, why)) = PROCESS.iter().find(|(setting, _)| *setting == name) {
@@ -166,13 +164,13 @@ fn profiles(
         origins.add_silently("spec.schedulerNames[0]", fields.at("schedulerName"));
         origins.add_silently("metadata.name", fields.at("schedulerName"));
         let compiled = compile(name, &spec).map_err(|e| ImportError::new(origins.find(&e.field), e.message, e.fix))?;
-        let comments = origins.comments();
+        let comments = origins.into_comments();
         profiles.push(ImportedProfile { scheduler_name: name.to_owned(), spec, compiled, comments });
     }
     Ok(profiles)
 }
 
-/// The name that a profile serves; only a profile that is alone may leave it out, and then has that of `alone`.
+/// The name that a profile serves; the only profile of a configuration may leave it out, and then serves `alone`.
 fn scheduler_name<'a>(
     fields: &Fields<'a>,
     alone: Option<&'a str>,

@@ -1,10 +1,9 @@
 //! Durations as Go writes them: `1h15m30.5s`, `-5s`, `250us`.
 
-use super::error::ImportError;
-use super::node::Node;
+use super::node::{ImportError, Node};
 use berth_api::Duration;
 
-/// Units with their length in nanoseconds; a unit stands before those that end like it.
+/// Units with their length in nanoseconds.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),

@@ -1,7 +1,7 @@
-//! From the plugins of a profile to filters and scores, and what of their setting has no counterpart.
+//! Turns the plugins of a profile into filters and scores, and reports the settings that have no counterpart.
 
 use super::catalogue::{PLUGINS, Plugin, Point};
-use super::error::ImportError;
+use super::node::ImportError;
 use super::sets::Plugins;
 use super::{Loss, Origins};
 use berth_api::{AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, SchedulerProfileSpec, ScoreConfig};
@@ -26,7 +26,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// What no profile can be without.
+/// Refuses a profile without a plugin at queueSort or bind.
 fn required(plugins: &Plugins, field: &str) -> Result<(), ImportError> {
     for (point, name) in [(Point::QueueSort, "PrioritySort"), (Point::Bind, "DefaultBinder")] {
         if plugins.at(point).is_empty() {
@@ -40,11 +40,12 @@ fn required(plugins: &Plugins, field: &str) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// DefaultPreemption is what PostFilter is for, beside dynamic resources.
+/// Without DefaultPreemption at postFilter nothing is evicted.
 fn preemption(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
     if !plugins.at(Point::PostFilter).iter().any(|entry| entry.plugin.name == "DefaultPreemption") {
         spec.preemption.policy = PreemptionPolicy::Never;
-        origins.say("spec.preemption.policy", format!("from {field}: DefaultPreemption does not run at postFilter"));
+        origins
+            .comment("spec.preemption.policy", format!("from {field}: DefaultPreemption does not run at postFilter"));
     }
 }
 
@@ -58,7 +59,7 @@ fn filters(
     for plugin in &PLUGINS {
         let Some(name) = plugin.filter.filter(|_| !plugins.runs(plugin, Point::Filter)) else { continue };
         if spec.filters.is_empty() {
-            origins.say("spec.filters", format!("from {field}"));
+            origins.comment("spec.filters", format!("from {field}"));
         }
         spec.filters.push(FilterConfig { name, state: PluginState::Disabled });
         if name.is_safety() {
@@ -74,13 +75,13 @@ fn filters(
 fn scores(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
     if !plugins.at(Point::Score).iter().any(|entry| entry.plugin.score.is_some()) {
         spec.preset = Preset::NoScoring;
-        origins.say("spec.preset", format!("from {field}.score: no score is left"));
+        origins.comment("spec.preset", format!("from {field}.score: no score is left"));
         return;
     }
     for plugin in &PLUGINS {
         let Some(name) = plugin.score else { continue };
         if !plugins.runs(plugin, Point::Score) {
-            origins.say(format!("spec.scores[{}]", spec.scores.len()), format!("from {field}.score"));
+            origins.comment(format!("spec.scores[{}]", spec.scores.len()), format!("from {field}.score"));
             spec.scores.push(ScoreConfig { name, weight: None, state: PluginState::Disabled });
             continue;
         }
@@ -93,7 +94,7 @@ fn scores(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origi
     }
 }
 
-/// Filters stand in one order here, and only the first that refuses is reported.
+/// Reports a changed order of filters. The order here is fixed, and only the first filter that refuses a node is reported.
 fn order(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
     let place = |plugin: &Plugin| PLUGINS.iter().position(|p| p == plugin);
     let filters: Vec<&Plugin> =
@@ -111,7 +112,7 @@ fn order(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
     ));
 }
 
-/// Plugins that run in one half of their work only: here a filter and a score are each one thing.
+/// Reports plugins that run at some of their points only: here a filter or a score runs whole or not at all.
 fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss>) {
     let name = plugin.name;
     let has = |point| plugin.points.contains(&point);
@@ -152,7 +153,7 @@ fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss
     }
 }
 
-/// Plugins whose work here does not depend on the profile.
+/// Reports plugins whose work here does not depend on the profile.
 fn others(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
     let on = |name: &str, point| plugins.at(point).iter().any(|e| e.plugin.name == name);
     if !on("SchedulingGates", Point::PreEnqueue) {

@@ -1,4 +1,4 @@
-use super::super::{Import, ImportError, Loss, read_text};
+use super::{Import, ImportError, Loss, read_text};
 use berth_api::{BundleKind, FitCheck, TlsMode};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn lines(import: &Import) -> Vec<String> {
     import.losses.iter().filter(|loss| loss.matters()).map(Loss::to_string).collect()
 }
 
-/// The fields of what is said, but for that which every extender has.
+/// The fields of the losses, without the note that every extender has.
 fn fields(import: &Import) -> Vec<&str> {
     import.losses.iter().map(|l| l.field.as_str()).filter(|field| !field.ends_with("urlPrefix")).collect()
 }
@@ -61,7 +61,7 @@ fn certificates_in_the_document_become_secrets() {
 }
 
 #[test]
-fn certificates_in_files_are_named_with_the_command_that_brings_them() {
+fn certificates_in_files_are_reported_with_the_command_to_import_them() {
     let import = import(
         "{urlPrefix: 'https://gpu.example.com', filterVerb: f, \
          tlsConfig: {caFile: /etc/ca.pem, certFile: /etc/c.pem, keyFile: /etc/k.pem}}",

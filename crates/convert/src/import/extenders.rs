@@ -1,17 +1,15 @@
-//! Extenders as kube-scheduler's configurations and Policies list them. They are of the process there, so that every profile
-//! gets them all.
+//! Extenders as kube-scheduler's configurations and Policies list them. One kube-scheduler asks them for all its
+//! profiles, so every profile gets them all.
 
 use super::duration;
-use super::error::ImportError;
-use super::loss::Loss;
-use super::node::{Fields, Node};
-use super::origins::Origins;
+use super::loss::{Loss, Origins};
+use super::node::{Fields, ImportError, Node};
 use super::tls;
 use berth_api::{self as api, SchedulerProfileSpec};
 use berth_profile::is_qualified_name;
 use serde_json::Value;
 
-/// What a call may take where nothing is said.
+/// How long a call may take where the document does not say.
 const DEFAULT_TIMEOUT: api::Duration = api::Duration::from_secs(5);
 
 /// The bounds of a profile.
@@ -20,7 +18,7 @@ const TIMEOUTS: (api::Duration, api::Duration) = (api::Duration::from_millis(50)
 /// Longest name of an extender.
 const NAME_MAX: usize = 63;
 
-/// How a form of configuration writes what is written differently.
+/// The two forms of a configuration differ in the names and types of some fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling {
     /// `enableHTTPS`, and durations as text.
@@ -30,7 +28,7 @@ pub(super) enum Spelling {
 }
 
 impl Spelling {
-    pub(super) const fn enable_https(self) -> &'static str {
+    const fn enable_https(self) -> &'static str {
         match self {
             Self::Configuration => "enableHTTPS",
             Self::Policy => "enableHttps",
@@ -42,13 +40,13 @@ impl Spelling {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extenders {
     list: Vec<api::Extender>,
-    /// Where each was written.
+    /// The path of each in the document.
     fields: Vec<String>,
-    /// Resources that the scheduler leaves to some extender.
+    /// Resources that NodeResourcesFit ignores because an extender checks them.
     skipped: Vec<String>,
-    /// Those of `skipped` that no extender of `list` has.
-    orphaned: Vec<String>,
-    /// Secrets for what stood in the document itself.
+    /// Those of `skipped` whose extender is not in `list`, since it has no verbs.
+    unclaimed: Vec<String>,
+    /// Secrets for certificates that are written in the document itself.
     pub(super) manifests: Vec<Value>,
 }
 
@@ -67,7 +65,7 @@ impl Extenders {
                 read.list.push(extender);
                 read.fields.push(node.path().to_owned());
             } else {
-                read.orphaned.extend(skipped);
+                read.unclaimed.extend(skipped);
                 losses.push(Loss::note(node.path(), "has no verb, so that nothing is ever asked of it: left out"));
             }
         }
@@ -75,20 +73,20 @@ impl Extenders {
         Ok(read)
     }
 
-    /// Whether NodeResourcesFit ignores the resources of extenders; what else it was to ignore is then forgotten.
+    /// Whether NodeResourcesFit ignores resources of extenders. kube-scheduler then overwrites its `ignoredResources`.
     pub(super) fn take_over_ignored(&self) -> bool {
         !self.skipped.is_empty()
     }
 
-    /// Gives them to a profile.
+    /// Adds the extenders to a profile.
     pub(super) fn apply(&self, spec: &mut SchedulerProfileSpec, origins: &mut Origins, losses: &mut Vec<Loss>) {
         for (i, field) in self.fields.iter().enumerate() {
             origins.add(format!("spec.extenders[{i}]"), field);
         }
         spec.extenders.clone_from(&self.list);
-        if !self.orphaned.is_empty() {
+        if !self.unclaimed.is_empty() {
             let fit = spec.plugin_args.node_resources_fit.get_or_insert_default();
-            fit.ignored_resources.clone_from(&self.orphaned);
+            fit.ignored_resources.clone_from(&self.unclaimed);
             spec.allow_unsafe = api::AllowUnsafe::Acknowledged;
             let what = "ignoredByScheduler of an extender without verbs: taken over as ignoredResources of \
                         NodeResourcesFit with allowUnsafe: Acknowledged";
@@ -96,7 +94,7 @@ impl Extenders {
         }
     }
 
-    /// A name of its own, after the host of `url`.
+    /// A name that no other extender has, after the host of `url`.
     fn name_for(&self, url: &str) -> String {
         let host = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', ':']).next().unwrap_or_default();
         let host = host.strip_suffix(".svc.cluster.local").or_else(|| host.strip_suffix(".svc")).unwrap_or(host);
@@ -109,7 +107,7 @@ impl Extenders {
         std::iter::once(base.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
     }
 
-    /// As kube-scheduler does at its start: those whose failures are ignored are asked after the others.
+    /// Extenders whose failures are ignored are asked after the others, as kube-scheduler orders them at its start.
     fn put_ignorable_last(&mut self) {
         let pairs = self.list.drain(..).zip(self.fields.drain(..));
         let (last, first): (Vec<_>, Vec<_>) = pairs.partition(|(extender, _)| is_ignorable(extender));
@@ -139,7 +137,7 @@ fn known(spelling: Spelling) -> [&'static str; 12] {
     ]
 }
 
-/// What kube-scheduler refuses of one extender, or of several together.
+/// Refuses what kube-scheduler refuses: scores without a weight, and a second extender that binds.
 fn check(fields: &Fields<'_>, binders: &mut u32) -> Result<(), ImportError> {
     let weight = weight(fields)?;
     if !text(fields, "prioritizeVerb")?.is_empty() && weight <= 0 {
@@ -166,7 +164,7 @@ fn weight(fields: &Fields<'_>) -> Result<i64, ImportError> {
     fields.get("weight").map_or(Ok(0), |weight| weight.long())
 }
 
-/// One extender as a profile has it; `None` where nothing is asked of it.
+/// One extender as a profile has it; `None` where it has no verbs.
 fn extender(
     name: String,
     node: &Node<'_>,
@@ -182,12 +180,12 @@ fn extender(
     }
     let url = url(&fields)?;
     losses.push(Loss::note(fields.at("urlPrefix"), who_allows(&url)));
-    let tls = tls::read(&fields, spelling, &url, &name, &mut tls::Out { losses, manifests })?;
+    let tls = tls::read(&fields, spelling.enable_https(), &url, &name, &mut tls::Out { losses, manifests })?;
     let payload = if flag(&fields, "nodeCacheCapable")? { api::NodePayload::Names } else { api::NodePayload::Full };
     Ok(Some(api::Extender {
         name,
         endpoint: api::ExtenderEndpoint { url: Some(url), service: None },
-        // Without prioritizeVerb nothing reads it.
+        // Nothing reads the weight without prioritizeVerb.
         weight: if verbs.prioritize.is_some() { weight(&fields)? } else { 1 },
         verbs,
         node_payload: payload,
@@ -235,7 +233,7 @@ fn verbs(fields: &Fields<'_>, timeout: api::Duration) -> Result<api::ExtenderVer
     })
 }
 
-/// The one timeout of all calls, within the bounds of a profile.
+/// The timeout, which is the same for all verbs, within the bounds of a profile.
 fn timeout(fields: &Fields<'_>, spelling: Spelling, losses: &mut Vec<Loss>) -> Result<api::Duration, ImportError> {
     let Some(node) = fields.get("httpTimeout") else { return Ok(DEFAULT_TIMEOUT) };
     let written = match spelling {
@@ -297,7 +295,3 @@ fn managed_resources(fields: &Fields<'_>, seen: &mut Vec<String>) -> Result<Vec<
     }
     Ok(read)
 }
-
-#[cfg(test)]
-#[path = "extender_tests.rs"]
-mod tests;

@@ -64,7 +64,7 @@ fn an_empty_configuration_is_the_default_profile() {
 }
 
 #[test]
-fn settings_of_all_profiles_reach_each() {
+fn shared_settings_reach_every_profile() {
     let import = import(
         "percentageOfNodesToScore: 40\npodInitialBackoffSeconds: 2\npodMaxBackoffSeconds: 20\n\
          profiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 0}]",
@@ -131,7 +131,7 @@ fn a_plugin_may_run_at_some_of_its_points() {
 }
 
 #[test]
-fn nothing_but_what_is_listed_runs_where_all_is_disabled() {
+fn only_listed_plugins_run_where_all_are_disabled() {
     let (profile, losses) = plugins(
         "{multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, \
           {name: SchedulingGates}, {name: DynamicResources}, {name: NodeResourcesFit, weight: 4}, {name: NodeName}]}}",
@@ -212,7 +212,7 @@ fn arguments_are_taken_over() {
 }
 
 #[test]
-fn what_has_no_counterpart_is_named() {
+fn settings_without_counterpart_are_reported() {
     let table: [(&str, &str); 14] = [
         ("parallelism: 8", "parallelism: without effect"),
         ("leaderElection: {leaderElect: true}", "leaderElection: without effect"),
@@ -378,7 +378,7 @@ fn json_reads_like_yaml() {
 }
 
 #[test]
-fn the_catalogue_names_what_exists_here() {
+fn the_catalogue_names_existing_filters_and_scores() {
     for plugin in &catalogue::PLUGINS {
         assert!(plugin.filter.is_none_or(|f| f.as_str() == plugin.name), "{}", plugin.name);
         assert!(plugin.score.is_none_or(|s| s.as_str() == plugin.name), "{}", plugin.name);

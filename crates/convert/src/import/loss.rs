@@ -1,41 +1,35 @@
-//! What a conversion says beside its result: settings that were lost or changed, and what is worth knowing.
+//! What a conversion reports beside its result: settings that were lost or changed, and where fields came from.
 
 use std::fmt;
 
-/// What became of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum LossKind {
-    /// It has no counterpart: what it did is not done.
+    /// The setting has no counterpart: what it did is not done.
     Lost,
-    /// It was taken over and does not mean quite the same.
+    /// The setting was taken over and does not mean quite the same.
     Changed,
-    /// It says nothing about where pods go, or nothing was lost of it and a reader should know how it was taken over.
+    /// The setting does not affect where pods go, or was taken over whole in a way that a reader should know.
     Note,
 }
 
 /// A setting that was lost, changed, or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// What became of it.
     pub kind: LossKind,
     /// The setting's path within the document.
     pub field: String,
-    /// What became of it, in words.
     pub what: String,
 }
 
 impl Loss {
-    /// A setting without counterpart.
     pub fn lost(field: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: LossKind::Lost, field: field.into(), what: what.into() }
     }
 
-    /// A setting that means something else now.
     pub fn changed(field: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: LossKind::Changed, field: field.into(), what: what.into() }
     }
 
-    /// A setting of which nothing that matters was lost.
     pub fn note(field: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind: LossKind::Note, field: field.into(), what: what.into() }
     }
@@ -60,5 +54,47 @@ impl LossKind {
             Self::Changed => "changed",
             Self::Note => "note",
         }
+    }
+}
+
+/// Where the fields of a spec were written in the document, and comments on them.
+#[derive(Debug, Default)]
+pub(super) struct Origins {
+    sources: Vec<(String, String)>,
+    comments: Vec<(String, String)>,
+}
+
+impl Origins {
+    /// Notes that the field `spec` came from `source`, for errors and in a comment; the first entry that fits a field
+    /// counts.
+    pub(super) fn add(&mut self, spec: impl Into<String>, source: impl Into<String>) {
+        let (spec, source) = (spec.into(), source.into());
+        if !source.is_empty() {
+            self.comments.push((spec.clone(), format!("from {source}")));
+        }
+        self.sources.push((spec, source));
+    }
+
+    /// Notes where the field `spec` came from for errors alone, where a reader of the profile needs no comment.
+    pub(super) fn add_silently(&mut self, spec: impl Into<String>, source: impl Into<String>) {
+        self.sources.push((spec.into(), source.into()));
+    }
+
+    pub(super) fn comment(&mut self, spec: impl Into<String>, text: impl Into<String>) {
+        self.comments.push((spec.into(), text.into()));
+    }
+
+    /// The path in the document of the field `field` of the spec; `field` itself where it came from nowhere.
+    pub(super) fn find(&self, field: &str) -> String {
+        let below = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        let found = self.sources.iter().find_map(|(spec, source)| {
+            field.strip_prefix(spec.as_str()).filter(|rest| below(rest)).map(|rest| format!("{source}{rest}"))
+        });
+        found.unwrap_or_else(|| field.to_owned())
+    }
+
+    /// The comments in the order noted.
+    pub(super) fn into_comments(self) -> Vec<(String, String)> {
+        self.comments
     }
 }

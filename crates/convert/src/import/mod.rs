@@ -1,14 +1,14 @@
-//! Reads scheduler configurations of other forms into profiles, with a list of what was lost or changed on the way.
+//! Reads configurations of kube-scheduler into profiles, with a list of what was lost or changed on the way.
 //!
 //! - `configuration`: KubeSchedulerConfiguration v1, its root and the profiles in it
 //! - `catalogue`, `sets`: kube-scheduler's plugins, and how plugin sets are merged and expanded
-//! - `effect`: from what runs at which extension point to filters and scores
+//! - `effect`: from plugins at extension points to filters and scores
 //! - `args`, `affinity`, `duration`: arguments of plugins
 //! - `policy`: the Policy of kube-scheduler 1.22 and before
 //! - `v1alpha1`: the KubeSchedulerConfiguration that names a Policy or a provider
 //! - `extenders`, `tls`: extenders of any of these
 //! - `node`: walking a document so that errors name the field
-//! - `loss`, `origins`: what is said beside the profiles
+//! - `loss`: what is reported beside the profiles
 
 mod affinity;
 mod args;
@@ -16,66 +16,58 @@ pub(crate) mod catalogue;
 mod configuration;
 mod duration;
 mod effect;
-mod error;
 mod extenders;
 mod loss;
 mod node;
-mod origins;
 mod policy;
 mod sets;
 mod tls;
 mod v1alpha1;
 
-pub use error::ImportError;
 pub use loss::{Loss, LossKind};
+pub use node::ImportError;
 pub use v1alpha1::{NamedPolicy, PolicySources};
 
 use berth_api::SchedulerProfileSpec;
 use berth_core::profile::CompiledProfile;
-use origins::Origins;
+use loss::Origins;
 use serde_json::Value;
 
 /// The one version of KubeSchedulerConfiguration with profiles that is read.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
-/// The kind of configurations.
 pub const KIND: &str = "KubeSchedulerConfiguration";
 
 /// The key that a ConfigMap holds a Policy under.
 pub const POLICY_KEY: &str = "policy.cfg";
 
-/// What a configuration says, as profiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Import {
     /// The profiles in the order of the document, with different scheduler names; at least one.
     pub profiles: Vec<ImportedProfile>,
     /// What has no counterpart here, in the order of the document.
     pub losses: Vec<Loss>,
-    /// Secrets and ConfigMaps that hold what stood in the document itself and that profiles refer to.
+    /// Secrets for certificates in the document itself; the profiles refer to them.
     pub manifests: Vec<Value>,
 }
 
-/// One profile of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedProfile {
-    /// The scheduler name that it serves.
     pub scheduler_name: String,
-    /// It as the spec of a SchedulerProfile.
     pub spec: SchedulerProfileSpec,
     /// The spec resolved, under the scheduler name as the profile's name.
     pub compiled: CompiledProfile,
-    /// What readers of the spec should know: the path of a field, such as `spec.scores[1]`, and a sentence about it.
+    /// Comments on the spec: the path of a field, such as `spec.scores[1]`, and a sentence about it.
     pub comments: Vec<(String, String)>,
 }
 
-/// The forms in which kube-scheduler was ever told what to do, by what a document says of itself.
+/// The forms of documents that ever configured kube-scheduler, by a document's own `apiVersion` and `kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A KubeSchedulerConfiguration with profiles; of which version, reading it checks.
     Configuration,
     /// A KubeSchedulerConfiguration v1alpha1, which names a Policy or a provider.
     V1alpha1,
-    /// A Policy.
     Policy,
 }
 
@@ -122,5 +114,8 @@ pub fn read_text(text: &str) -> Result<Import, ImportError> {
 }
 
 #[cfg(test)]
-#[path = "import_tests.rs"]
-mod tests;
+mod extender_tests;
+#[cfg(test)]
+mod import_tests;
+#[cfg(test)]
+mod v1alpha1_tests;

@@ -1,7 +1,24 @@
 //! A document walked field by field, so that every complaint names the field it is about.
 
-use super::error::ImportError;
 use serde_json::{Map, Value};
+
+/// Why a configuration cannot be read: the field, what is wrong with it, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}: {fix}")]
+pub struct ImportError {
+    /// The field's path within the document, such as `profiles[0].plugins.score.enabled[1].weight`.
+    pub field: String,
+    /// What is wrong with it; names the offending value.
+    pub message: String,
+    /// What to write instead.
+    pub fix: String,
+}
+
+impl ImportError {
+    pub(super) fn new(field: impl Into<String>, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into(), fix: fix.into() }
+    }
+}
 
 /// A value of the document and the path that leads to it.
 pub(super) struct Node<'a> {
@@ -9,30 +26,27 @@ pub(super) struct Node<'a> {
     path: String,
 }
 
-/// The fields of a mapping, all of them known ones.
 pub(super) struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: String,
 }
 
 impl<'a> Node<'a> {
-    /// The document itself.
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
 
-    /// The path that leads here; empty for the document.
+    /// Empty for the document.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// An error about this value.
     pub(super) fn bad(&self, message: impl Into<String>, fix: impl Into<String>) -> ImportError {
         let path = if self.path.is_empty() { "document" } else { &self.path };
         ImportError::new(path, message, fix)
     }
 
-    /// The fields of a mapping that has no others than `known`.
+    /// The fields of a mapping; an error if it has others than `known`.
     pub(super) fn fields(&self, known: &[&str]) -> Result<Fields<'a>, ImportError> {
         let fields = self.any_fields()?;
         match fields.map.keys().find(|name| !known.contains(&name.as_str())) {
@@ -45,7 +59,6 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The fields of a mapping that may have any.
     pub(super) fn any_fields(&self) -> Result<Fields<'a>, ImportError> {
         match self.value {
             Value::Object(map) => Ok(Fields { map, path: self.path.clone() }),
@@ -53,39 +66,33 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The items of a list.
     pub(super) fn items(&self) -> Result<Vec<Self>, ImportError> {
         let items = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
         let item = |(i, value)| Node { value, path: format!("{}[{i}]", self.path) };
         Ok(items.iter().enumerate().map(item).collect())
     }
 
-    /// A text.
     pub(super) fn text(&self) -> Result<&'a str, ImportError> {
         self.value.as_str().ok_or_else(|| self.wrong("a text, in quotes if it looks like something else"))
     }
 
-    /// Texts of a list.
     pub(super) fn texts(&self) -> Result<Vec<String>, ImportError> {
         self.items()?.iter().map(|item| item.text().map(str::to_owned)).collect()
     }
 
-    /// A whole number of 64 bits.
     pub(super) fn long(&self) -> Result<i64, ImportError> {
         self.value.as_i64().ok_or_else(|| self.wrong("a whole number"))
     }
 
-    /// A whole number of 32 bits.
     pub(super) fn int(&self) -> Result<i32, ImportError> {
         i32::try_from(self.long()?).map_err(|_| self.wrong("a whole number of 32 bits"))
     }
 
-    /// `true` or `false`.
     pub(super) fn flag(&self) -> Result<bool, ImportError> {
         self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
     }
 
-    /// One of the named values.
+    /// The value that `names` gives for the text.
     pub(super) fn choice<T: Copy>(&self, names: &[(&str, T)]) -> Result<T, ImportError> {
         let text = self.text()?;
         let found = names.iter().find(|(name, _)| *name == text);
@@ -103,13 +110,12 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The field `name`; one that is null is absent.
+    /// The field `name`; a field that is null counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<Node<'a>> {
         let value = self.map.get(name).filter(|value| !value.is_null())?;
         Some(Node { value, path: self.at(name) })
     }
 
-    /// The field `name`, which must be there.
     pub(super) fn need(&self, name: &str, fix: &str) -> Result<Node<'a>, ImportError> {
         self.get(name).ok_or_else(|| ImportError::new(self.at(name), "is required and missing", fix))
     }
@@ -119,12 +125,11 @@ impl<'a> Fields<'a> {
         self.get(name).map_or_else(|| Ok(Vec::new()), |list| list.items())
     }
 
-    /// The names of the fields that are there.
+    /// The names of the fields that are not null.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.map.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str())
     }
 
-    /// The path of the field `name`.
     pub(super) fn at(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }

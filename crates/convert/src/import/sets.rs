@@ -2,16 +2,14 @@
 
 use super::Loss;
 use super::catalogue::{PLUGINS, Plugin, Point, REMOVED, find};
-use super::error::ImportError;
-use super::node::{Fields, Node};
+use super::node::{Fields, ImportError, Node};
 
-/// A plugin enabled at a point.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) plugin: &'static Plugin,
-    /// As written; 0 where it is not.
+    /// 0 where none is written.
     weight: i32,
-    /// Where it is written; empty for one of the default profile.
+    /// The path in the document; empty for a plugin of the default profile.
     pub(super) field: String,
 }
 
@@ -33,7 +31,7 @@ pub(super) struct Plugins {
     points: Vec<(Point, Vec<Entry>)>,
     /// Names in the order in which the queue-sort plugins are switched, which all profiles share.
     pub(super) queue_sort: (Vec<&'static str>, Vec<String>),
-    /// Where the weights of scores are looked up: what is written for the score point first, then what holds for all.
+    /// Where the weights of scores are looked up: the entries of the score point first, then those of multiPoint.
     weights: Vec<Entry>,
 }
 
@@ -72,7 +70,7 @@ impl Plugins {
         self.at(point).iter().any(|entry| entry.plugin == plugin)
     }
 
-    /// The weight of a score, and where it is written. One that is not written or 0 is 1.
+    /// The weight of a score, and where it is written. No weight, and 0, mean 1.
     pub(super) fn weight(&self, plugin: &Plugin) -> (i32, &str) {
         let entry = self.weights.iter().find(|entry| entry.plugin == plugin);
         entry.map_or((1, ""), |e| (if e.weight == 0 { 1 } else { e.weight }, e.field.as_str()))
@@ -94,7 +92,7 @@ fn read_set(set: &Node<'_>, losses: &mut Vec<Loss>) -> Result<Set, ImportError> 
         read.enabled.push(Entry { plugin: known_plugin(&name)?, weight, field: item.path().to_owned() });
     }
     for item in fields.list("disabled")? {
-        // A weight is part of the type, and nothing reads it here.
+        // A weight is part of the type, but has no effect here.
         let name = item.fields(&["name", "weight"])?.need("name", "name a plugin, or \"*\" for all")?;
         let text = name.text()?;
         if text != "*" && find(text).is_none() {
@@ -120,7 +118,7 @@ fn known_plugin(name: &Node<'_>) -> Result<&'static Plugin, ImportError> {
     })
 }
 
-/// The set that holds for all points, laid over the default profile's: a plugin listed anew keeps its place.
+/// Lays multiPoint over the default profile's plugins. A plugin of the default profile keeps its place in the order.
 fn with_defaults(own: Set) -> Result<Vec<Entry>, ImportError> {
     let Set { mut enabled, disabled } = own;
     let mut merged = Vec::new();
@@ -128,7 +126,7 @@ fn with_defaults(own: Set) -> Result<Vec<Entry>, ImportError> {
         if disabled.iter().any(|d| d == plugin.name || d == "*") {
             continue;
         }
-        // Of one listed twice the last counts as the replacement, and the other is one too many.
+        // Of a plugin listed twice the last replaces the default; the other stays, and is then refused as a double.
         match enabled.iter().rposition(|entry| entry.plugin == plugin) {
             Some(at) => merged.push(enabled.remove(at)),
             None => merged.push(Entry { plugin, weight: plugin.default.unwrap_or_default(), field: String::new() }),

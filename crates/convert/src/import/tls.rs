@@ -1,19 +1,17 @@
-//! How the connection to an extender is secured: files and certificates there, references to Secrets and ConfigMaps here.
+//! TLS settings of an extender: files and certificates there, references to Secrets and ConfigMaps here.
 
-use super::error::ImportError;
-use super::extenders::Spelling;
 use super::loss::Loss;
-use super::node::{Fields, Node};
+use super::node::{Fields, ImportError, Node};
 use berth_api as api;
 use serde_json::{Value, json};
 
-/// What is said beside the result.
+/// What is reported beside the result.
 pub(super) struct Out<'a> {
     pub(super) losses: &'a mut Vec<Loss>,
     pub(super) manifests: &'a mut Vec<Value>,
 }
 
-/// A certificate or a key: in the document itself, which wins, or in a file.
+/// A certificate or a key: base64 in the document itself, which has precedence, or the path of a file.
 struct Part<'a> {
     data: Option<Node<'a>>,
     file: Option<Node<'a>>,
@@ -32,7 +30,7 @@ impl<'a> Part<'a> {
         self.data.as_ref().or(self.file.as_ref())
     }
 
-    /// What stands in the document, still in base64.
+    /// The text in the document, still in base64.
     fn inline(&self) -> Result<Option<&'a str>, ImportError> {
         let Some(node) = &self.data else { return Ok(None) };
         let text = node.text()?;
@@ -44,15 +42,16 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The TLS settings of the extender `name` at `url`, if it is spoken to with TLS and has any.
+/// The TLS settings of the extender `name` at `url`, if it is reached over TLS and has any. `enable_https` is the name of
+/// the field that says so.
 pub(super) fn read(
     extender: &Fields<'_>,
-    spelling: Spelling,
+    enable_https: &str,
     url: &str,
     name: &str,
     out: &mut Out<'_>,
 ) -> Result<Option<api::ExtenderTls>, ImportError> {
-    let https = extender.get(spelling.enable_https());
+    let https = extender.get(enable_https);
     let enabled = https.as_ref().map_or(Ok(false), super::node::Node::flag)?;
     let config = extender.get("tlsConfig");
     let known = ["insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData"];
@@ -75,7 +74,7 @@ pub(super) fn read(
     if !asked && enabled && ca.node().is_none() {
         let what = "without a CA the certificate is not checked: taken over as tls.mode InsecureSkipVerify; \
                     name the CA in tls.caBundleRef instead";
-        out.losses.push(Loss::note(extender.at(spelling.enable_https()), what));
+        out.losses.push(Loss::note(extender.at(enable_https), what));
     }
     let unchecked = asked || (enabled && ca.node().is_none());
     let server_name = fields.and_then(|f| f.get("serverName")).map(|n| n.text()).transpose()?.unwrap_or_default();
@@ -144,7 +143,7 @@ fn client_certificate(
     Ok(Some(api::SecretRef { name }))
 }
 
-/// The file, or where the text to be put into one is found.
+/// The path of the file, or a placeholder that names the field whose text is to be put into a file.
 fn path_or_placeholder(part: &Part<'_>, node: &Node<'_>) -> Result<String, ImportError> {
     Ok(if part.data.is_some() { format!("<decoded {}>", node.path()) } else { node.text()?.to_owned() })
 }

@@ -1,34 +1,30 @@
-//! KubeSchedulerConfiguration v1alpha1 of kube-scheduler 1.10 to 1.18: one scheduler, told by a Policy or a provider.
+//! KubeSchedulerConfiguration v1alpha1 of kube-scheduler 1.10 to 1.18: one scheduler, configured by a Policy or a provider.
 
 use super::configuration::{backoff, percentage, process};
-use super::error::ImportError;
-use super::loss::Loss;
-use super::node::{Fields, Node};
-use super::origins::Origins;
+use super::loss::{Loss, Origins};
+use super::node::{Fields, ImportError, Node};
 use super::{Import, ImportedProfile, policy};
 use berth_api::{self as api, Preset, SchedulerProfileSpec, ScoringStrategy, ScoringStrategyType};
 use berth_profile::compile;
 use serde_json::Value;
 
-/// Where the Policies are that a configuration names.
+/// Finds the Policies that a configuration names. An error is a problem and its fix, with a colon between them.
 pub trait PolicySources {
-    /// The Policy in the file at `path`, as written in the configuration; or why there is none, and what to do.
+    /// The Policy in the file at `path`, as written in the configuration.
     fn file(&self, path: &str) -> Result<NamedPolicy, String>;
 
-    /// The Policy in a ConfigMap, under [`POLICY_KEY`]; or why there is none, and what to do.
+    /// The Policy in a ConfigMap, under [`POLICY_KEY`](super::POLICY_KEY).
     fn config_map(&self, namespace: &str, name: &str) -> Result<NamedPolicy, String>;
 }
 
-/// A Policy and where it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedPolicy {
     /// Where it was found, as errors and losses name it.
     pub place: String,
-    /// The document.
     pub document: Value,
 }
 
-/// Settings of the process, beside those that later versions still have.
+/// Settings of the process that later versions do not have, and why they have no effect.
 const PROCESS: [(&str, &str); 3] = [
     ("healthzBindAddress", "the operator serves its own health endpoints"),
     ("metricsBindAddress", "the operator serves its own metrics"),
@@ -58,7 +54,7 @@ const KNOWN: [&str; 20] = [
     "metadata",
 ];
 
-/// Reads a document; it serves `scheduler_name` where it names none.
+/// Reads a document; its profile serves `scheduler_name` where the document names none.
 pub(super) fn read(
     document: &Node<'_>,
     scheduler_name: &str,
@@ -77,7 +73,11 @@ pub(super) fn read(
     let provider = source.as_ref().and_then(|source| source.get("provider"));
     let policy = source.as_ref().and_then(|source| source.get("policy"));
     let mut import = match (policy, provider) {
-        (Some(policy), None) => from_policy(&policy, name, spec, origins, sources)?,
+        (Some(policy), None) => {
+            // The group's name until 1.11.
+            let any_selector = fields.get("apiVersion").is_some_and(|v| v.text() == Ok("componentconfig/v1alpha1"));
+            from_policy(&policy, name, spec, origins, any_selector, sources)?
+        }
         (Some(_), Some(provider)) => {
             return Err(provider.bad("stands beside a policy", "keep one of policy and provider"));
         }
@@ -149,6 +149,7 @@ fn from_policy(
     scheduler_name: &str,
     spec: SchedulerProfileSpec,
     origins: Origins,
+    any_selector: bool,
     sources: &dyn PolicySources,
 ) -> Result<Import, ImportError> {
     let fields = policy.fields(&["file", "configMap"])?;
@@ -172,7 +173,7 @@ fn from_policy(
         node.bad(message, fix)
     })?;
     let within = |field: &str| format!("{}: {field}", found.place);
-    let mut import = policy::read_into(&found.document, scheduler_name, spec, origins)
+    let mut import = policy::read_into(&found.document, scheduler_name, spec, origins, any_selector)
         .map_err(|error| ImportError { field: within(&error.field), ..error })?;
     for loss in &mut import.losses {
         loss.field = within(&loss.field);
@@ -190,7 +191,7 @@ fn from_provider(
     if let Some(node) = provider
         && node.choice(&providers)?
     {
-        // What it had in the place of the default, and nothing else.
+        // It differed from the default in the one score.
         let fit = spec.plugin_args.node_resources_fit.get_or_insert_default();
         fit.strategy = Some(ScoringStrategy {
             kind: ScoringStrategyType::MostAllocated,
@@ -202,11 +203,7 @@ fn from_provider(
     spec.preset = Preset::Default;
     let compiled =
         compile(scheduler_name, &spec).map_err(|e| ImportError::new(origins.find(&e.field), e.message, e.fix))?;
-    let comments = origins.comments();
+    let comments = origins.into_comments();
     let profile = ImportedProfile { scheduler_name: scheduler_name.to_owned(), spec, compiled, comments };
     Ok(Import { profiles: vec![profile], losses: Vec::new(), manifests: Vec::new() })
 }
-
-#[cfg(test)]
-#[path = "v1alpha1_tests.rs"]
-mod tests;

@@ -1,6 +1,5 @@
-use super::super::{Form, Import, ImportError, read_form};
-use super::*;
-use serde_json::json;
+use super::{Form, Import, ImportError, NamedPolicy, PolicySources, read_form};
+use serde_json::{Value, json};
 
 /// One Policy in a file and one in a ConfigMap.
 struct Two;
@@ -10,6 +9,11 @@ impl PolicySources for Two {
         let document =
             json!({"kind": "Policy", "predicates": [], "priorities": [{"name": "EqualPriority", "weight": 2}]});
         match path {
+            "spread.json" => {
+                let document =
+                    json!({"predicates": [], "priorities": [{"name": "SelectorSpreadPriority", "weight": 1}]});
+                Ok(NamedPolicy { place: path.to_owned(), document })
+            }
             "policy.json" => Ok(NamedPolicy { place: path.to_owned(), document }),
             other => Err(format!("names the Policy {other}, which cannot be read: correct the path")),
         }
@@ -62,7 +66,7 @@ fn settings_reach_the_profile_whatever_its_algorithm() {
 }
 
 #[test]
-fn providers_are_presets() {
+fn providers_are_the_default_with_one_strategy_changed() {
     let provider = |name: &str| read(json!({"algorithmSource": {"provider": name}})).unwrap().profiles.remove(0);
     let default = berth_core::profile::CompiledProfile::default_preset("default-scheduler");
     assert_eq!(provider("DefaultProvider").compiled, default);
@@ -72,7 +76,7 @@ fn providers_are_presets() {
 }
 
 #[test]
-fn a_policy_is_read_from_where_it_is() {
+fn a_policy_is_read_from_the_place_that_is_named() {
     let import = read(json!({"algorithmSource": {"policy": {"file": {"path": "policy.json"}}}})).unwrap();
     assert_eq!(import.profiles[0].compiled.scores, [(berth_core::profile::Score::EqualPriority, 2)]);
     // What is wrong in it is named with its place.
@@ -80,8 +84,21 @@ fn a_policy_is_read_from_where_it_is() {
     assert_eq!(error.field, "ConfigMap kube-system/policy: predicates[0].name");
 }
 
+/// The group was named componentconfig until 1.11, and SelectorSpread changed in 1.14.
 #[test]
-fn settings_of_the_process_are_named() {
+fn a_policy_of_the_first_group_counts_pods_that_any_selector_matches() {
+    for (group, any_selector) in [("componentconfig", true), ("kubescheduler.config.k8s.io", false)] {
+        let document = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "KubeSchedulerConfiguration",
+            "algorithmSource": {"policy": {"file": {"path": "spread.json"}}}});
+        let import = read_form(Form::V1alpha1, &document, "default-scheduler", &Two).unwrap();
+        assert_eq!(import.profiles[0].compiled.legacy.spread_any_selector, any_selector, "{group}");
+        let noted = import.losses.iter().any(|loss| loss.what.contains("selectorSpread.matching"));
+        assert_eq!(noted, !any_selector, "{group}: {:?}", import.losses);
+    }
+}
+
+#[test]
+fn settings_of_the_process_are_noted_and_plugins_lost() {
     let import = read(json!({"leaderElection": {"leaderElect": true}, "healthzBindAddress": "0.0.0.0:10251",
         "plugins": {"score": {}}, "pluginConfig": []}))
     .unwrap();

@@ -4,11 +4,12 @@
 use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
 use super::counts::{Alike, ByShape, Counters};
 use crate::ledger::{Ledger, NodeId};
-use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, Str};
+use crate::model::{LabelSelector, Labels, PodShape, Requirement, RequirementOperator, Str};
+use crate::profile::LegacyArgs;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The zone's part of a score.
+/// The zone's part of a score; the rest is the node's.
 const ZONE_PART: f64 = 2.0 / 3.0;
 
 #[derive(Debug, Default)]
@@ -51,7 +52,7 @@ impl Zones {
 }
 
 impl Tables {
-    /// The scores of the `feasible` nodes, into `out`; false for a pod that has spread constraints of its own.
+    /// Writes the scores of the `feasible` nodes into `out`. False for a pod that has spread constraints of its own.
     pub(crate) fn score(
         &mut self,
         cx: PluginContext<'_>,
@@ -64,7 +65,7 @@ impl Tables {
             return false;
         }
         let version = ledger.workloads_version(&shape.namespace);
-        let alike = self.alike.get(shape, version, || alike(ledger, shape));
+        let alike = self.alike.get(shape, version, || alike(ledger, shape, &cx.profile.legacy));
         self.counters.catch_up(ledger);
         let counts = match alike.as_ref() {
             Some(alike) => {
@@ -112,26 +113,32 @@ fn part(count: i64, most: i64) -> f64 {
     if most > 0 { highest * ((most - count) as f64 / most as f64) } else { highest }
 }
 
-/// The pods that are selected by every Service, ReplicationController, ReplicaSet and StatefulSet that selects the pod; `None` where
-/// none does.
-fn alike(ledger: &Ledger, shape: &PodShape) -> Option<Arc<Alike>> {
+/// The pods that count as the pod's own kind; none where nothing selects the pod.
+///
+/// The selectors are those of Services, ReplicationControllers, ReplicaSets and StatefulSets that select the pod. All must
+/// match; a Service without requirements then says nothing. Until 1.13 one match was enough.
+fn alike(ledger: &Ledger, shape: &PodShape, args: &LegacyArgs) -> Option<Arc<Alike>> {
     let workloads = ledger.workloads(&shape.namespace)?;
-    let is = |(key, value): (&Str, &Str)| Requirement {
-        key: key.clone(),
-        operator: RequirementOperator::In,
-        values: vec![value.clone()],
-    };
-    let services = workloads.services_of(&shape.labels).flat_map(|labels| labels.iter().map(is));
-    let controllers = workloads.controllers_of(&shape.labels).flat_map(|s| s.requirements.iter().cloned());
-    let requirements: Vec<Requirement> = services.chain(controllers).collect();
-    let selector = LabelSelector { requirements };
-    (!selector.requirements.is_empty()).then(|| Arc::new(Alike { namespace: shape.namespace.clone(), selector }))
+    let by_labels = |labels: &Labels| LabelSelector { requirements: labels.iter().map(equals).collect() };
+    let mut selectors: Vec<LabelSelector> = workloads.services_of(&shape.labels).map(by_labels).collect();
+    if !args.spread_services_only {
+        selectors.extend(workloads.controllers_of(&shape.labels).cloned());
+    }
+    if !args.spread_any_selector {
+        let requirements: Vec<Requirement> = selectors.into_iter().flat_map(|s| s.requirements).collect();
+        selectors = if requirements.is_empty() { Vec::new() } else { vec![LabelSelector { requirements }] };
+    }
+    (!selectors.is_empty()).then(|| Arc::new(Alike { namespace: shape.namespace.clone(), selectors }))
+}
+
+fn equals((key, value): (&Str, &Str)) -> Requirement {
+    Requirement { key: key.clone(), operator: RequirementOperator::In, values: vec![value.clone()] }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Labels, Pod, Service, Workload, WorkloadKind};
+    use crate::model::{Pod, Service, Workload, WorkloadKind};
     use crate::profile::CompiledProfile;
     use crate::testing::{node, pod, shape};
 
@@ -164,14 +171,18 @@ mod tests {
     }
 
     fn scores(ledger: &Ledger, shape: PodShape) -> Option<Vec<i64>> {
-        let profile = CompiledProfile::default_preset("test");
+        scores_with(ledger, shape, LegacyArgs::default())
+    }
+
+    fn scores_with(ledger: &Ledger, shape: PodShape, legacy: LegacyArgs) -> Option<Vec<i64>> {
+        let profile = CompiledProfile { legacy, ..CompiledProfile::default_preset("test") };
         let (cx, mut out) = (PluginContext { profile: &profile, ledger }, Vec::new());
         let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
         Tables::default().score(cx, &subject, &ledger.node_order(), &mut out).then_some(out)
     }
 
     #[test]
-    fn the_worked_vector() {
+    fn two_thirds_of_a_score_are_the_zones() {
         let mut ledger = cluster(&[Some("z1"), Some("z1"), Some("z2")]);
         service(&mut ledger, "s", &[("app", "web")]);
         place(&mut ledger, "n0", 2, |_| ());
@@ -182,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_counts() {
+    fn pods_count_that_live_in_the_namespace_and_match_all_selectors() {
         let mut ledger = cluster(&[None, None, None]);
         place(&mut ledger, "n0", 4, |_| ());
         assert_eq!(scores(&ledger, web()), Some(vec![100; 3]), "nothing selects the pod");
@@ -193,23 +204,50 @@ mod tests {
         place(&mut ledger, "n1", 3, |p| p.deleting = true);
         place(&mut ledger, "n2", 9, |p| Arc::make_mut(&mut p.shape).namespace = "other".into());
         assert_eq!(scores(&ledger, web()), Some(vec![0, 50, 100]), "the same namespace, not being deleted");
-        let selector = LabelSelector {
-            requirements: vec![Requirement {
-                key: "tier".into(),
-                operator: RequirementOperator::In,
-                values: vec!["front".into()],
-            }],
-        };
-        ledger.apply_controller(Workload {
-            kind: WorkloadKind::ReplicaSet,
-            namespace: "default".into(),
-            name: "rs".into(),
-            selector: Some(selector),
-        });
-        place(&mut ledger, "n2", 4, |p| {
-            Arc::make_mut(&mut p.shape).labels = [("app", "web"), ("tier", "back")].into_iter().collect();
-        });
+        replica_set(&mut ledger, &[("tier", "front")]);
+        place(&mut ledger, "n2", 4, relabel(&[("app", "web"), ("tier", "back")]));
         assert_eq!(scores(&ledger, web()), Some(vec![0, 50, 100]), "all selectors must match");
+    }
+
+    fn replica_set(ledger: &mut Ledger, selector: &[(&str, &str)]) {
+        let labels: Labels = selector.iter().copied().collect();
+        let selector = Some(LabelSelector { requirements: labels.iter().map(equals).collect() });
+        let (kind, namespace, name) = (WorkloadKind::ReplicaSet, "default".into(), "rs".into());
+        ledger.apply_controller(Workload { kind, namespace, name, selector });
+    }
+
+    fn relabel(labels: &[(&str, &str)]) -> impl Fn(&mut Pod) {
+        move |pod| Arc::make_mut(&mut pod.shape).labels = labels.iter().copied().collect()
+    }
+
+    /// One pod that both select on n0, two that the Service alone selects on n1, four that the ReplicaSet alone does on n2.
+    fn service_and_replica_set() -> Ledger {
+        let mut ledger = cluster(&[None, None, None]);
+        service(&mut ledger, "s", &[("app", "web")]);
+        replica_set(&mut ledger, &[("tier", "front")]);
+        place(&mut ledger, "n0", 1, |_| ());
+        place(&mut ledger, "n1", 2, relabel(&[("app", "web"), ("tier", "back")]));
+        place(&mut ledger, "n2", 4, relabel(&[("app", "old"), ("tier", "front")]));
+        ledger
+    }
+
+    #[test]
+    fn service_spreading_counts_by_services_alone() {
+        let ledger = service_and_replica_set();
+        assert_eq!(scores(&ledger, web()), Some(vec![0, 100, 100]), "of 1, 0, 0");
+        let services_only = LegacyArgs { spread_services_only: true, ..LegacyArgs::default() };
+        assert_eq!(scores_with(&ledger, web(), services_only), Some(vec![50, 0, 100]), "of 1, 2, 0");
+    }
+
+    #[test]
+    fn until_1_13_a_pod_counts_that_any_selector_matches() {
+        let mut ledger = service_and_replica_set();
+        let any = LegacyArgs { spread_any_selector: true, ..LegacyArgs::default() };
+        assert_eq!(scores_with(&ledger, web(), any.clone()), Some(vec![75, 50, 0]), "of 1, 2, 4");
+        let no_label = PodShape { labels: Labels::none(), ..web() };
+        assert_eq!(scores_with(&ledger, no_label.clone(), any.clone()), Some(vec![100; 3]), "nothing selects the pod");
+        service(&mut ledger, "all", &[]);
+        assert_eq!(scores_with(&ledger, no_label, any), Some(vec![75, 50, 0]), "a Service that selects every pod");
     }
 
     #[test]

@@ -116,6 +116,10 @@ pub struct LegacyArgs {
     pub affinity_labels: Vec<Str>,
     /// LabelPreference: all count alike.
     pub label_preferences: Vec<LabelPreference>,
+    /// SelectorSpread: Services alone say which pods belong together, as for ServiceSpreadingPriority.
+    pub spread_services_only: bool,
+    /// SelectorSpread: a pod counts if any selector of the pending pod matches it, as until 1.13, instead of all of them.
+    pub spread_any_selector: bool,
     /// MaxEBSVolumeCount: the most EBS volumes on a node.
     pub max_ebs: u32,
     /// MaxGCEPDVolumeCount: the most GCE persistent disks on a node.
@@ -133,6 +137,8 @@ impl Default for LegacyArgs {
             absent_labels: Vec::new(),
             affinity_labels: Vec::new(),
             label_preferences: Vec::new(),
+            spread_services_only: false,
+            spread_any_selector: false,
             max_ebs: 39,
             max_gce_pd: 16,
             max_azure_disk: 16,

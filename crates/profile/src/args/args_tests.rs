@@ -14,12 +14,12 @@ fn with_args(args: &str) -> CompiledProfile {
 #[test]
 fn arguments_left_empty_are_the_defaults() {
     let empty = r#"{"interPodAffinity": {}, "podTopologySpread": {}, "volumeBinding": {}, "dynamicResources": {},
-                    "labelPreference": [], "maxVolumeCounts": {}}"#;
+                    "labelPreference": [], "selectorSpread": {}, "maxVolumeCounts": {}}"#;
     assert_eq!(with_args(empty), CompiledProfile::default_preset("batch"));
 }
 
 #[test]
-fn pods_and_volumes() {
+fn pod_affinity_and_volume_arguments_are_taken_over() {
     let profile = with_args(
         r#"{"interPodAffinity": {"hardPodAffinityWeight": 100, "ignorePreferredTermsOfExistingPods": true},
             "volumeBinding": {"bindTimeout": "1m30s"}}"#,
@@ -30,7 +30,7 @@ fn pods_and_volumes() {
 }
 
 #[test]
-fn default_constraints() {
+fn default_constraints_are_taken_over() {
     let profile = with_args(
         r#"{"podTopologySpread": {"defaultingType": "List", "defaultConstraints": [
             {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3,
@@ -57,7 +57,7 @@ fn a_profile_replaces_the_constraints_of_its_preset() {
 }
 
 #[test]
-fn legacy() {
+fn arguments_of_the_policy_era_are_taken_over() {
     let profile = compiled(
         r#"{"filters": [{"name": "CheckNodeLabelPresence"}, {"name": "CheckServiceAffinity"}],
             "scores": [{"name": "LabelPreference"}],
@@ -65,6 +65,7 @@ fn legacy() {
               "labelPreference": [{"label": "ssd"}, {"label": "example.com/old", "present": false}],
               "checkNodeLabelPresence": {"presentLabels": ["a"], "absentLabels": ["b", "c"]},
               "checkServiceAffinity": {"affinityLabels": ["region"]},
+              "selectorSpread": {"workloads": "Services", "matching": "Any"},
               "maxVolumeCounts": {"ebs": 25, "cinder": 10000}}}"#,
     )
     .unwrap();
@@ -73,6 +74,7 @@ fn legacy() {
     assert_eq!(legacy.label_preferences, [wished("ssd", true), wished("example.com/old", false)]);
     assert_eq!((legacy.present_labels.len(), legacy.absent_labels.len()), (1, 2));
     assert_eq!(legacy.affinity_labels, ["region".into()]);
+    assert!(legacy.spread_services_only && legacy.spread_any_selector);
     let limits = (legacy.max_ebs, legacy.max_gce_pd, legacy.max_azure_disk, legacy.max_cinder);
     assert_eq!(limits, (25, 16, 16, 10_000));
     assert!(profile.filters.has_legacy());

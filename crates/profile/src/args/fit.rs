@@ -1,6 +1,6 @@
-//! Arguments of the plugins that score by the room on nodes.
+//! Arguments of the plugins that score by what is free on nodes.
 
-use crate::error::CompileError;
+use crate::CompileError;
 use crate::names::{is_dns1123_subdomain, is_qualified_name};
 use berth_api as api;
 use berth_core::model::{Str, is_scalar_resource};
@@ -9,7 +9,7 @@ use berth_core::profile::{FitArgs, FitStrategy, ResourceWeight, ShapePoint};
 const FIT: &str = "spec.pluginArgs.nodeResourcesFit";
 const BALANCED: &str = "spec.pluginArgs.nodeResourcesBalancedAllocation";
 
-/// Scores in the API go to 10, in the engine to 100.
+/// Scores of a shape end at 10 in the API, at 100 in the engine.
 const SHAPE_SCALE: i64 = 10;
 
 /// Lays the arguments of NodeResourcesFit over those of the preset.

@@ -1,6 +1,6 @@
 //! Arguments of the plugins of the Policy era.
 
-use crate::error::CompileError;
+use crate::CompileError;
 use crate::selectors::label_key;
 use berth_api as api;
 use berth_core::model::Str;
@@ -8,7 +8,6 @@ use berth_core::profile::{LabelPreference, LegacyArgs};
 
 const PRESENCE: &str = "spec.pluginArgs.checkNodeLabelPresence";
 
-/// Lays what `args` say over `legacy`.
 pub(super) fn overlay(args: &api::PluginArgs, legacy: &mut LegacyArgs) -> Result<(), CompileError> {
     if let Some(presence) = &args.check_node_label_presence {
         label_presence(presence, legacy)?;
@@ -22,6 +21,10 @@ pub(super) fn overlay(args: &api::PluginArgs, legacy: &mut LegacyArgs) -> Result
     }
     if !args.label_preference.is_empty() {
         legacy.label_preferences = label_preferences(&args.label_preference)?;
+    }
+    if let Some(spread) = args.selector_spread {
+        legacy.spread_services_only = spread.workloads == api::SpreadWorkloads::Services;
+        legacy.spread_any_selector = spread.matching == api::SelectorMatching::Any;
     }
     if let Some(counts) = &args.max_volume_counts {
         let limits = [

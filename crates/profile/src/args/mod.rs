@@ -1,14 +1,14 @@
-//! Arguments of plugins, resolved.
+//! Resolves the arguments of plugins, and lays them over those of the preset.
 
 mod fit;
 mod legacy;
 mod pods;
-mod volumes;
 
-use super::error::CompileError;
+use super::CompileError;
 use super::selectors;
 use berth_api as api;
-use berth_core::profile::CompiledProfile;
+use berth_core::profile::{CompiledProfile, VolumeBindingArgs};
+use std::time::Duration;
 
 /// Lays the arguments that `spec` gives over those of the preset.
 pub(super) fn overlay(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Result<(), CompileError> {
@@ -38,14 +38,36 @@ pub(super) fn overlay(spec: &api::SchedulerProfileSpec, profile: &mut CompiledPr
         pods::spread(spread, &mut profile.spread_defaults)?;
     }
     if let Some(binding) = &args.volume_binding {
-        profile.volume_binding = volumes::binding(binding)?;
+        profile.volume_binding = volume_binding(binding)?;
     }
     if let Some(resources) = &args.dynamic_resources {
-        volumes::dynamic_resources(resources)?;
+        check_dynamic_resources(resources)?;
     }
     legacy::overlay(args, &mut profile.legacy)
 }
 
+fn volume_binding(args: &api::VolumeBindingArgs) -> Result<VolumeBindingArgs, CompileError> {
+    if !args.shape.is_empty() {
+        return Err(CompileError::args(
+            "spec.pluginArgs.volumeBinding.shape",
+            "is read by the feature StorageCapacityScoring only, which is off as in kube-scheduler",
+            "remove shape",
+        ));
+    }
+    Ok(VolumeBindingArgs { bind_timeout: args.bind_timeout.get() })
+}
+
+/// Checks the arguments of DynamicResources, which nothing reads while pods with resource claims are held.
+fn check_dynamic_resources(args: &api::DynamicResourcesArgs) -> Result<(), CompileError> {
+    if args.binding_timeout.get() < Duration::from_secs(1) {
+        return Err(CompileError::args(
+            "spec.pluginArgs.dynamicResources.bindingTimeout",
+            format!("{} is too short", args.binding_timeout),
+            "use at least 1s, such as 10m",
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
-#[path = "args_tests.rs"]
-mod tests;
+mod args_tests;

@@ -1,6 +1,6 @@
 //! Arguments of the plugins that look at pods already placed.
 
-use crate::error::CompileError;
+use crate::CompileError;
 use crate::selectors::label_key;
 use berth_api as api;
 use berth_core::model::SpreadConstraint;
@@ -8,7 +8,6 @@ use berth_core::profile::{InterPodAffinityArgs, SpreadDefaults};
 
 const SPREAD: &str = "spec.pluginArgs.podTopologySpread";
 
-/// The arguments of InterPodAffinity.
 pub(super) fn inter_pod_affinity(args: &api::InterPodAffinityArgs) -> Result<InterPodAffinityArgs, CompileError> {
     let weight = args.hard_pod_affinity_weight;
     if !(0..=100).contains(&weight) {
@@ -21,7 +20,7 @@ pub(super) fn inter_pod_affinity(args: &api::InterPodAffinityArgs) -> Result<Int
     })
 }
 
-/// Replaces `defaults` by what `args` say; where they say nothing it stays.
+/// Replaces `defaults` where `args` have a defaultingType.
 pub(super) fn spread(args: &api::PodTopologySpreadArgs, defaults: &mut SpreadDefaults) -> Result<(), CompileError> {
     let list = args.defaulting_type == Some(api::SpreadDefaulting::List);
     if !list && !args.default_constraints.is_empty() {
@@ -74,7 +73,7 @@ fn constraint(constraint: &api::SpreadConstraint, field: &str) -> Result<SpreadC
         max_skew: constraint.max_skew,
         topology_key: label_key(&constraint.topology_key, &format!("{field}.topologyKey"))?,
         hard,
-        // The plugin derives it for each pod.
+        // The plugin derives the selector for each pod.
         selector: None,
         min_domains,
         honor_affinity: constraint.node_affinity_policy != Some(api::NodeInclusionPolicy::Ignore),

@@ -1,14 +1,12 @@
-//! A Policy as kube-scheduler read it: letters of keys in any case, unknown fields passed over.
+//! A Policy as kube-scheduler read it: the letters of keys may have any case, unknown fields have no effect.
 
 use serde_json::{Map, Value};
 
-/// What may stand at a place of a Policy.
+/// The value that a field of a Policy may have.
 pub(super) enum Shape {
-    /// Anything.
     Any,
-    /// A list of these.
     List(&'static Shape),
-    /// A mapping with these fields.
+    /// A mapping with no other fields than these.
     Map(&'static [(&'static str, Shape)]),
 }
 
@@ -66,7 +64,6 @@ const EXTENDER: Shape = Fields(&[
     ("ignorable", Any),
 ]);
 
-/// A whole Policy.
 pub(super) const POLICY: Shape = Fields(&[
     ("apiVersion", Any),
     ("kind", Any),
@@ -78,7 +75,7 @@ pub(super) const POLICY: Shape = Fields(&[
     ("alwaysCheckAllPredicates", Any),
 ]);
 
-/// `value` with its keys as they are spelled here; the paths of fields that nothing read go to `unknown`.
+/// `value` with its keys spelled as in `shape`. Unknown fields are left out, and their paths appended to `unknown`.
 pub(super) fn canonical(value: &Value, shape: &Shape, path: &str, unknown: &mut Vec<String>) -> Value {
     match (value, shape) {
         (Value::Object(map), Fields(fields)) => Value::Object(canonical_map(map, fields, path, unknown)),
@@ -100,7 +97,7 @@ fn canonical_map(
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for (key, value) in map {
         let found = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
-        // Of two that differ in case the one spelled exactly counts.
+        // Of two keys that differ in case the one spelled exactly counts.
         let exact = |name: &&str| *name == key || !map.contains_key(*name);
         match found.filter(|(name, _)| exact(name)) {
             Some((name, shape)) => {
@@ -118,7 +115,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn letters_of_keys_may_have_any_case() {
+    fn keys_are_read_in_any_case_and_unknown_fields_are_listed() {
         let mut unknown = Vec::new();
         let policy = json!({"Kind": "Policy", "PREDICATES": [{"Name": "HostName"}], "priorities": null,
             "extenders": [{"URLPrefix": "http://x", "enableHTTPS": true, "apiVersion": "v1beta1",

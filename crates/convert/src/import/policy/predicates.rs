@@ -1,16 +1,15 @@
-//! Predicates as filters.
+//! Predicates become filters.
 
 use super::Out;
-use crate::import::error::ImportError;
 use crate::import::loss::Loss;
-use crate::import::node::{Fields, Node};
+use crate::import::node::{Fields, ImportError, Node};
 use FilterName as F;
 use berth_api::{
     AllowUnsafe, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, FilterConfig, FilterName, PluginState,
 };
 
-/// Every predicate that a Policy could name without an argument, with the filters that do its work. None: the node's
-/// condition is a taint today, which the filters see that every Policy runs.
+/// Every predicate that a Policy could name without an argument, with the filters that do its work. CheckNodeCondition has
+/// none: node conditions are taints today, and the filters in [`ALWAYS`] look at those.
 #[rustfmt::skip] // One row per name: the table is read down.
 const PREDICATES: &[(&str, &[FilterName])] = &[
     ("CheckNodeCondition", &[]),
@@ -39,13 +38,13 @@ const PREDICATES: &[(&str, &[FilterName])] = &[
     ("EvenPodsSpread", &[F::PodTopologySpread]),
 ];
 
-/// Filters that run whatever a Policy says, as in every kube-scheduler since 1.12.
+/// Filters that run with every Policy, as in every kube-scheduler since 1.12.
 const ALWAYS: [FilterName; 2] = [F::NodeUnschedulable, F::TaintToleration];
 
-/// Reads the predicates of a Policy. Without the field the default filters run; an empty list leaves those that always do.
+/// Reads the predicates of a Policy. Without the field the default filters run; with an empty list [`ALWAYS`] alone.
 pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
     let Some(list) = fields.get("predicates") else {
-        out.origins.say("spec", "predicates: not given, so that the default filters run");
+        out.origins.comment("spec", "predicates: not given, so that the default filters run");
         return Ok(());
     };
     let mut wanted: Vec<(FilterName, String)> = Vec::new();
@@ -54,7 +53,7 @@ pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportE
     }
     let runs = |name: FilterName| ALWAYS.contains(&name) || wanted.iter().any(|(w, _)| *w == name);
     for name in FilterName::ALL {
-        let by_default = !is_of_policies(name);
+        let by_default = !is_policy_only(name);
         if runs(name) == by_default {
             continue;
         }
@@ -73,25 +72,25 @@ pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportE
         );
         out.losses.push(Loss::note(list.path(), what));
     }
-    say_what_runs(&wanted, out);
+    comment_on_filters(&wanted, out);
     Ok(())
 }
 
-/// Filters of the preset need no entry of their own, and so no place for a comment.
-fn say_what_runs(wanted: &[(FilterName, String)], out: &mut Out<'_>) {
+/// Comments on the filters of the preset, which have no entry of their own that a comment could stand at.
+fn comment_on_filters(wanted: &[(FilterName, String)], out: &mut Out<'_>) {
     let field = if out.spec.filters.is_empty() { "spec" } else { "spec.filters" };
-    for name in FilterName::ALL.into_iter().filter(|name| !is_of_policies(*name)) {
+    for name in FilterName::ALL.into_iter().filter(|name| !is_policy_only(*name)) {
         let sources: Vec<&str> = wanted.iter().filter(|(w, _)| *w == name).map(|(_, s)| s.as_str()).collect();
         match &sources[..] {
-            [] if ALWAYS.contains(&name) => out.origins.say(field, format!("{name} runs with every Policy")),
+            [] if ALWAYS.contains(&name) => out.origins.comment(field, format!("{name} runs with every Policy")),
             [] => {}
-            sources => out.origins.say(field, format!("{name} runs: from {}", sources.join(", "))),
+            sources => out.origins.comment(field, format!("{name} runs: from {}", sources.join(", "))),
         }
     }
 }
 
 /// Whether `name` is in no preset.
-fn is_of_policies(name: FilterName) -> bool {
+fn is_policy_only(name: FilterName) -> bool {
     name as usize >= FilterName::CheckNodeLabelPresence as usize
 }
 
@@ -110,13 +109,13 @@ fn predicate(node: &Node<'_>, wanted: &mut Vec<(FilterName, String)>, out: &mut 
         return Err(name.bad(format!("{text:?} is no predicate"), fix));
     };
     if filters.is_empty() {
-        out.origins.say("spec.filters", format!("{source}: nodes that are not ready are tainted today"));
+        out.origins.comment("spec.filters", format!("{source}: nodes that are not ready are tainted today"));
     }
     wanted.extend(filters.iter().map(|filter| (*filter, source.clone())));
     Ok(())
 }
 
-/// A predicate whose name is free, since its argument says what it is.
+/// A predicate with an argument, which decides what it does; its name is free.
 fn with_argument(argument: &Node<'_>, out: &mut Out<'_>) -> Result<FilterName, ImportError> {
     let fields = argument.any_fields()?;
     let labels = |node: &Node<'_>| match node.any_fields()?.get("labels") {

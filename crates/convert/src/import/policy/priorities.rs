@@ -1,15 +1,18 @@
-//! Priorities as scores.
+//! Priorities become scores.
 
 use super::Out;
-use crate::import::error::ImportError;
 use crate::import::loss::Loss;
-use crate::import::node::{Fields, Node};
+use crate::import::node::{Fields, ImportError, Node};
 use ScoreName as S;
 use berth_api as api;
 use berth_api::{
     LabelPreference, PluginState, PodTopologySpreadArgs, Preset, ScoreConfig, ScoreName, ScoringStrategy,
-    ScoringStrategyType, ShapePoint, SpreadConstraint, SpreadDefaulting, WhenUnsatisfiable,
+    ScoringStrategyType, SelectorMatching, SelectorSpreadArgs, ShapePoint, SpreadConstraint, SpreadDefaulting,
+    SpreadWorkloads, WhenUnsatisfiable,
 };
+
+/// The priority that asked Services alone which pods belong together.
+const SERVICE_SPREADING: &str = "ServiceSpreadingPriority";
 
 /// Every priority that a Policy could name without an argument and that has a score.
 #[rustfmt::skip] // One row per name: the table is read down.
@@ -18,7 +21,7 @@ const PRIORITIES: &[(&str, ScoreName)] = &[
     ("MostRequestedPriority", S::MostRequestedPriority),
     ("BalancedResourceAllocation", S::BalancedResourceAllocationPriority),
     ("SelectorSpreadPriority", S::SelectorSpread),
-    ("ServiceSpreadingPriority", S::SelectorSpread),
+    (SERVICE_SPREADING, S::SelectorSpread),
     ("EqualPriority", S::EqualPriority),
     ("NodePreferAvoidPodsPriority", S::NodePreferAvoidPodsPriority),
     ("NodeAffinityPriority", S::NodeAffinity),
@@ -29,14 +32,13 @@ const PRIORITIES: &[(&str, ScoreName)] = &[
     ("EvenPodsSpreadPriority", S::PodTopologySpread),
 ];
 
-/// Priorities that are gone without a successor.
-const GONE: &[(&str, &str)] =
+/// Priorities that were removed without a successor, and why nothing replaces them.
+const REMOVED: &[(&str, &str)] =
     &[("ResourceLimitsPriority", "no score looks at limits: the priority was removed from kube-scheduler in 1.20")];
 
-/// How weights are bounded in a Policy: one times the best score must not overflow.
+/// Bound of weights in a Policy: a weight times the highest score, 10, must not overflow.
 const MAX_WEIGHT: i64 = i64::MAX / 10;
 
-/// A priority with its weight.
 struct Wanted {
     score: ScoreName,
     weight: i64,
@@ -46,7 +48,7 @@ struct Wanted {
 /// Reads the priorities of a Policy. Without the field the default scores run; an empty list leaves none.
 pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
     let Some(list) = fields.get("priorities") else {
-        out.origins.say("spec", "priorities: not given, so that the default scores run");
+        out.origins.comment("spec", "priorities: not given, so that the default scores run");
         return Ok(());
     };
     out.spec.preset = Preset::NoScoring;
@@ -87,7 +89,7 @@ fn weight(fields: &Fields<'_>, priority: &str) -> Result<i64, ImportError> {
     Ok(weight)
 }
 
-/// A priority by its name alone.
+/// A priority without an argument.
 fn plain(
     name: &Node<'_>,
     weight: i64,
@@ -96,7 +98,7 @@ fn plain(
     out: &mut Out<'_>,
 ) -> Result<(), ImportError> {
     let text = name.text()?;
-    if let Some((_, why)) = GONE.iter().find(|(gone, _)| *gone == text) {
+    if let Some((_, why)) = REMOVED.iter().find(|(removed, _)| *removed == text) {
         out.losses.push(Loss::lost(name.path(), format!("{text}: {why}")));
         return Ok(());
     }
@@ -106,18 +108,14 @@ fn plain(
         return Err(name.bad(format!("{text:?} is no priority"), fix));
     };
     match text {
-        "ServiceSpreadingPriority" => {
-            let what =
-                "pods of the same controllers count as well as those of the same Services: SelectorSpread knows both";
-            out.losses.push(Loss::changed(name.path(), what));
-        }
+        "SelectorSpreadPriority" | SERVICE_SPREADING => selector_spread(name, wanted, out)?,
         "RequestedToCapacityRatioPriority" => ratio(None, &source, out)?,
         // Default constraints came later than this priority.
         "EvenPodsSpreadPriority" if out.spec.plugin_args.pod_topology_spread.is_none() => {
             let list = Some(SpreadDefaulting::List);
             out.spec.plugin_args.pod_topology_spread =
                 Some(PodTopologySpreadArgs { defaulting_type: list, default_constraints: Vec::new() });
-            out.origins.say("spec.pluginArgs.podTopologySpread", format!("{source} knew no default constraints"));
+            out.origins.comment("spec.pluginArgs.podTopologySpread", format!("{source} knew no default constraints"));
         }
         _ => {}
     }
@@ -125,7 +123,25 @@ fn plain(
     Ok(())
 }
 
-/// Adds a priority; of several that are one score the larger weight counts.
+/// Both priorities are the score SelectorSpread, which asks Services alone where only ServiceSpreadingPriority is named.
+fn selector_spread(name: &Node<'_>, wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
+    let first = !wanted.iter().any(|present| present.score == S::SelectorSpread);
+    let args = &mut out.spec.plugin_args.selector_spread;
+    let mut spread = args.unwrap_or_default();
+    let services_only = name.text()? == SERVICE_SPREADING && (first || spread.workloads == SpreadWorkloads::Services);
+    spread.workloads = if services_only { SpreadWorkloads::Services } else { SpreadWorkloads::All };
+    if out.any_selector {
+        spread.matching = SelectorMatching::Any;
+    } else if first {
+        let what = "a pod counts if all selectors match it, as since kube-scheduler 1.14: for a Policy of 1.13 or before \
+                    set spec.pluginArgs.selectorSpread.matching: Any";
+        out.losses.push(Loss::note(name.path(), what));
+    }
+    *args = (spread != SelectorSpreadArgs::default()).then_some(spread);
+    Ok(())
+}
+
+/// Adds a priority. Where several priorities are one score, the larger weight counts.
 fn add(wanted: &mut Vec<Wanted>, new: Wanted, out: &mut Out<'_>) {
     let Some(present) = wanted.iter_mut().find(|present| present.score == new.score) else {
         wanted.push(new);
@@ -160,7 +176,7 @@ fn one_of<'a>(argument: &Node<'a>, fields: &Fields<'a>) -> Result<Argument<'a>, 
     }
 }
 
-/// The shape and resources of a ratio; without an argument those that its priority had.
+/// Sets the shape and resources of NodeResourcesFit; without an argument those of RequestedToCapacityRatioPriority.
 fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Out<'_>) -> Result<(), ImportError> {
     let fit = out.spec.plugin_args.node_resources_fit.get_or_insert_default();
     if fit.strategy.is_some() {
@@ -181,7 +197,7 @@ fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Out<'_>) -> Result
         out.origins.add_silently(field, argument.path());
     }
     fit.strategy = Some(strategy);
-    out.origins.say("spec.pluginArgs.nodeResourcesFit", format!("from {source}"));
+    out.origins.comment("spec.pluginArgs.nodeResourcesFit", format!("from {source}"));
     Ok(())
 }
 
@@ -204,7 +220,7 @@ fn resources(nodes: &[Node<'_>]) -> Result<Vec<api::ResourceWeight>, ImportError
     nodes.iter().map(resource).collect()
 }
 
-/// All label preferences are one score, which counts what each would have counted alone.
+/// All label preferences become one score, whose weight is the sum of theirs.
 fn label_preferences(
     nodes: &[(Node<'_>, i64)],
     wanted: &mut Vec<Wanted>,
@@ -225,7 +241,7 @@ fn label_preferences(
     }
     let sum = nodes.iter().fold(0i64, |sum, (_, weight)| sum.saturating_add(*weight));
     let paths: Vec<&str> = nodes.iter().map(|(node, _)| node.path()).collect();
-    out.origins.say("spec.pluginArgs.labelPreference", format!("from {}", paths.join(", ")));
+    out.origins.comment("spec.pluginArgs.labelPreference", format!("from {}", paths.join(", ")));
     let source = if nodes.len() == 1 {
         first.path().to_owned()
     } else {
@@ -235,7 +251,7 @@ fn label_preferences(
     Ok(())
 }
 
-/// Spreading over the values of a label is a soft default constraint today.
+/// Spreading over the values of a label becomes a soft default constraint of PodTopologySpread.
 fn service_anti_affinity(
     nodes: &[(Node<'_>, i64)],
     wanted: &mut Vec<Wanted>,
@@ -274,7 +290,7 @@ fn service_anti_affinity(
     Ok(())
 }
 
-/// The scores in the order in which they are known, not in that of the Policy: it never mattered.
+/// Writes the scores in the order of [`ScoreName::ALL`]. The order of priorities in a Policy never mattered.
 fn write(wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
     for name in ScoreName::ALL {
         let Some(found) = wanted.iter().find(|wanted| wanted.score == name) else { continue };
@@ -292,7 +308,7 @@ fn write(wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
         out.spec.scores.push(ScoreConfig { name, weight: Some(weight), state: PluginState::Enabled });
     }
     if out.spec.scores.is_empty() {
-        out.origins.say("spec.preset", "priorities: empty, so that any node that fits will do");
+        out.origins.comment("spec.preset", "priorities: empty, so that any node that fits will do");
     }
     Ok(())
 }

@@ -7,18 +7,18 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which pods are alike: those of a namespace that a selector matches and that are not terminating.
+/// Which pods are alike: those of a namespace that one of the selectors matches and that are not terminating.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Alike {
     pub(crate) namespace: Str,
-    pub(crate) selector: LabelSelector,
+    pub(crate) selectors: Vec<LabelSelector>,
 }
 
 impl Alike {
     fn counts(&self, match_class: &MatchClass) -> bool {
         !match_class.terminating
             && match_class.namespace == self.namespace
-            && self.selector.matches(&match_class.labels)
+            && self.selectors.iter().any(|selector| selector.matches(&match_class.labels))
     }
 }
 

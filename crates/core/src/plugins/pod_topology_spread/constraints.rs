@@ -99,7 +99,8 @@ fn constraint(shape: &PodShape, given: &SpreadConstraint, required: &Arc<[Str]>)
         by_host,
         selector: given.selector.clone(),
         layout: Arc::new(layout),
-        alike: counted.map(|selector| Arc::new(Alike { namespace: shape.namespace.clone(), selector })),
+        alike: counted
+            .map(|selector| Arc::new(Alike { namespace: shape.namespace.clone(), selectors: vec![selector] })),
     }
 }
 

@@ -28,9 +28,8 @@ fn losses(policy: Value) -> Vec<String> {
 /// Filters that run with every Policy.
 const ALWAYS: [&str; 2] = ["NodeUnschedulable", "TaintToleration"];
 
-/// The predicates of kube-scheduler 1.8 to 1.18 by name, and what does their work.
 #[test]
-fn predicates() {
+fn every_predicate_has_its_filters() {
     let table: [(&str, &[&str]); 24] = [
         ("CheckNodeCondition", &[]),
         ("CheckNodeUnschedulable", &[]),
@@ -65,9 +64,8 @@ fn predicates() {
     }
 }
 
-/// The priorities by name.
 #[test]
-fn priorities() {
+fn every_priority_has_its_score() {
     let table = [
         ("LeastRequestedPriority", "LeastRequestedPriority"),
         ("MostRequestedPriority", "MostRequestedPriority"),
@@ -93,7 +91,7 @@ fn priorities() {
 }
 
 #[test]
-fn null_is_the_default_and_empty_is_none() {
+fn null_means_the_defaults_and_an_empty_list_means_none() {
     let default = CompiledProfile::default_preset("mine");
     for policy in [json!({}), json!({"kind": "Policy", "apiVersion": "v1", "predicates": null, "priorities": null})] {
         assert_eq!(compiled(policy), default);
@@ -106,7 +104,7 @@ fn null_is_the_default_and_empty_is_none() {
 }
 
 #[test]
-fn what_keeps_pods_off_nodes_is_missed_aloud() {
+fn a_missing_safety_filter_is_noted() {
     let import = import(json!({"predicates": [{"name": "HostName"}], "priorities": []}));
     assert_eq!(import.profiles[0].spec.allow_unsafe, AllowUnsafe::Acknowledged);
     let notes: Vec<String> = import.losses.iter().map(Loss::to_string).collect();
@@ -183,7 +181,7 @@ fn spreading_over_a_label_becomes_a_constraint() {
     assert_eq!(keys, [("zone", false), ("rack", false)]);
 }
 
-/// In their time pods without constraints of their own were spread by SelectorSpread, not by constraints.
+/// Pods without constraints of their own were spread by SelectorSpread in those versions, not by constraints.
 #[test]
 fn even_pods_spread_knows_no_default_constraints() {
     let profile = import(json!({"predicates": [], "priorities": [{"name": "EvenPodsSpreadPriority", "weight": 2}]}));
@@ -202,7 +200,29 @@ fn of_priorities_that_are_one_score_the_larger_weight_counts() {
 }
 
 #[test]
-fn what_is_gone_is_named() {
+fn service_spreading_alone_asks_services_alone() {
+    let services_only = |names: &[&str]| {
+        let priorities: Vec<Value> = names.iter().map(|name| json!({"name": name, "weight": 1})).collect();
+        compiled(json!({"predicates": [], "priorities": priorities})).legacy.spread_services_only
+    };
+    let (services, both) = ("ServiceSpreadingPriority", "SelectorSpreadPriority");
+    assert!(services_only(&[services]) && services_only(&[services, services]));
+    assert!(!services_only(&[both]) && !services_only(&[services, both]) && !services_only(&[both, services]));
+}
+
+/// A Policy says no version, so that the rule until 1.13 is a note.
+#[test]
+fn a_policy_that_spreads_names_the_rule_of_older_versions() {
+    for name in ["ServiceSpreadingPriority", "SelectorSpreadPriority"] {
+        let import = import(json!({"predicates": [], "priorities": [{"name": name, "weight": 1}]}));
+        let rule = |loss: &Loss| !loss.matters() && loss.what.contains("spec.pluginArgs.selectorSpread.matching: Any");
+        assert!(import.losses.iter().any(rule), "{name}: {:?}", import.losses);
+        assert!(!import.profiles[0].compiled.legacy.spread_any_selector, "{name}");
+    }
+}
+
+#[test]
+fn removed_settings_are_reported_as_lost() {
     let policy = json!({"predicates": [], "alwaysCheckAllPredicates": true,
         "priorities": [{"name": "ResourceLimitsPriority", "weight": 1}, {"name": "EqualPriority", "weight": 1}]});
     assert_eq!(scores(policy.clone()), [("EqualPriority", 1)]);
@@ -222,7 +242,7 @@ fn the_symmetric_weight_reaches_inter_pod_affinity() {
 }
 
 #[test]
-fn extenders_have_nanoseconds_and_letters_of_any_case() {
+fn extenders_are_read_with_nanoseconds_and_keys_in_any_case() {
     let policy = json!({"predicates": [], "priorities": [], "extenders": [
         {"urlPrefix": "https://a.example.com/x/", "FilterVerb": "filter", "httpTimeout": 1_500_000_000i64, "enableHTTPS": true,
          "tlsConfig": {"Insecure": true}, "nodeCacheCapable": true, "ignorable": true},
@@ -241,10 +261,9 @@ fn extenders_have_nanoseconds_and_letters_of_any_case() {
     assert_eq!(import.losses.iter().filter(|l| l.matters()).count(), 0, "{:#?}", import.losses);
 }
 
-/// The Policy of the extender tutorials, whole.
 #[test]
-fn the_policy_of_the_tutorials() {
-    let text = include_str!("../../../../examples/policy/policy.json");
+fn the_policy_of_the_tutorials_converts_without_loss() {
+    let text = include_str!("../../../../../examples/policy/policy.json");
     let import = import(serde_json::from_str(text).unwrap());
     let profile = &import.profiles[0];
     let filters: Vec<&str> = profile.compiled.filters.iter().map(Plugin::name).collect();
@@ -273,11 +292,13 @@ fn the_policy_of_the_tutorials() {
     let verbs = &profile.spec.extenders[0].verbs;
     assert!(verbs.filter.is_some() && verbs.prioritize.is_some() && verbs.preempt.is_some() && verbs.bind.is_some());
     let lines: Vec<String> = import.losses.iter().filter(|l| l.matters()).map(Loss::to_string).collect();
-    assert!(lines.len() == 1 && lines[0].starts_with("priorities[2].name: pods of the same controllers"), "{lines:?}");
+    assert_eq!(lines, Vec::<String>::new());
+    let legacy = &profile.compiled.legacy;
+    assert_eq!((legacy.spread_services_only, legacy.spread_any_selector), (true, false));
 }
 
 #[test]
-fn fields_that_nothing_ever_read_are_named() {
+fn unknown_fields_are_noted() {
     let import = import(
         json!({"predicats": [], "extenders": [{"urlPrefix": "http://x", "filterVerb": "f", "apiVersion": "v1"}]}),
     );

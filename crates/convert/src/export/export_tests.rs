@@ -24,7 +24,7 @@ fn losses(value: Value) -> Vec<String> {
 }
 
 #[test]
-fn the_default_profile_needs_no_word() {
+fn the_default_profile_exports_no_settings() {
     let export = exported(json!({}));
     let want = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
                       "profiles": [{"schedulerName": "p"}]});
@@ -32,7 +32,7 @@ fn the_default_profile_needs_no_word() {
 }
 
 #[test]
-fn plugin_sets_say_what_differs() {
+fn plugin_sets_list_differences_from_the_default() {
     for (written, sets) in [
         (
             json!({"scores": [{"name": "NodeResourcesFit", "weight": 5}, {"name": "ImageLocality", "state": "Disabled"}]}),
@@ -89,7 +89,7 @@ fn a_node_selector_becomes_added_affinity() {
 }
 
 #[test]
-fn what_kube_scheduler_has_not_is_named() {
+fn settings_without_counterpart_are_lost() {
     for (written, lines) in [
         (json!({"mode": "Paused"}), vec!["lost spec.mode"]),
         (json!({"unknownFields": "Hold"}), vec!["lost spec.unknownFields"]),
@@ -126,7 +126,7 @@ fn what_kube_scheduler_has_not_is_named() {
 }
 
 #[test]
-fn extenders_are_of_the_process() {
+fn every_extender_is_written_once_for_all_profiles() {
     let asks =
         spec(json!({"extenders": [{"name": "a", "endpoint": {"url": "https://a"}, "verbs": {"filter": {"path": "f"}}},
         {"name": "b", "endpoint": {"url": "https://b"}, "verbs": {"bind": {"path": "bind"}}}]}));

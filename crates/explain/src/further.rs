@@ -1,10 +1,12 @@
 //! What costs more than a judgement, added to a report where it is asked for.
 
 use super::changes::{Change, changes};
+use super::lacking::lacking;
 use super::next::Next;
 use super::report::{FilterReport, NodeReport, PodReport, Report, Why};
 use berth_core::cycle;
 use berth_core::model::{Pod, PodKey, PodShape, Str};
+use berth_core::plugins::Plugin;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::{Cluster, serving};
 use rustc_hash::FxHashMap;
@@ -61,10 +63,12 @@ pub fn add_why(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledP
         let Some((_, obstacles)) = obstacles.into_iter().find(|(id, _)| &**ledger.nodes().name(*id) == node) else {
             continue;
         };
+        let short = lacking(profile, &ledger, pod).remove(node).unwrap_or_default();
         let refusals = obstacles.into_iter().map(|obstacle| FilterReport {
             plugin: obstacle.plugin.name(),
             code: obstacle.code.as_str(),
             reasons: obstacle.reasons,
+            lacking: if obstacle.plugin == Plugin::NodeResourcesFit { short.clone() } else { Vec::new() },
         });
         report.why = Some(Why { node: node.into(), refusals: refusals.collect() });
     }

@@ -14,8 +14,10 @@
 pub mod changes;
 mod detail;
 mod further;
+mod lacking;
 mod next;
 mod preemption;
+mod quantity;
 mod report;
 
 pub use detail::{Detail, detail, hard_taints};
@@ -84,8 +86,8 @@ fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport 
 
 fn of_node(name: Str, answer: NodeAnswer) -> NodeReport {
     match answer {
-        NodeAnswer::Refused { plugin, code, reasons } => {
-            NodeReport::Refused { name, plugin: plugin.name(), code: code.as_str(), reasons }
+        NodeAnswer::Refused { plugin, code, reasons, lacking } => {
+            NodeReport::Refused { name, plugin: plugin.name(), code: code.as_str(), reasons, lacking }
         }
         NodeAnswer::Fits { scores, total } => {
             let scores = scores.into_iter().map(|s| (s.score.name(), s.weighted)).collect();

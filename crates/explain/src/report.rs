@@ -88,6 +88,9 @@ pub struct FilterReport {
     pub code: &'static str,
     /// What it says, one or more.
     pub reasons: Vec<String>,
+    /// Where NodeResourcesFit refuses: the resource of each reason, `pods` for pod slots. Otherwise empty.
+    #[serde(skip)]
+    pub lacking: Vec<Str>,
 }
 
 /// What one node means to one pod: refused by the first plugin to do so, or scored.
@@ -104,6 +107,9 @@ pub enum NodeReport {
         code: &'static str,
         /// What the plugin says, one or more.
         reasons: Vec<String>,
+        /// Where NodeResourcesFit refuses: the resource of each reason, `pods` for pod slots. Otherwise empty.
+        #[serde(skip)]
+        lacking: Vec<Str>,
     },
     /// It fits.
     Scored {

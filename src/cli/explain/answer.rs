@@ -38,6 +38,7 @@ fn write_next(out: &mut dyn Write, next: &Next, report: &PodReport, view: &View<
     writeln!(out, "  when its last attempt was, and how much of its backoff is left, only its worker knows")?;
     let Some(condition) = view.pod.scheduled.as_ref().filter(|condition| !condition.status) else { return Ok(()) };
     let now = report.message.as_deref().unwrap_or_default();
+    // A condition holds nothing but text, perhaps another scheduler's. What it says of preemption follows the filters' part.
     match condition.message.trim_end() {
         "" => Ok(()),
         said if said.starts_with(now.trim_end_matches('.')) => {

@@ -72,11 +72,12 @@ fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], v
 
 /// Each reason with the number of nodes that gave it and the facts behind it, most frequent first.
 fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
-    let mut by_reason: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    let mut by_reason: BTreeMap<(&str, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
     for node in nodes {
-        if let NodeReport::Refused { name, plugin, reasons, .. } = node {
-            for reason in reasons {
-                by_reason.entry((plugin, reason)).or_default().push(name);
+        if let NodeReport::Refused { name, plugin, reasons, lacking, .. } = node {
+            for (i, reason) in reasons.iter().enumerate() {
+                let resource = lacking.get(i).map(|resource| &**resource);
+                by_reason.entry((plugin, reason, resource)).or_default().push(name);
             }
         }
     }
@@ -84,8 +85,8 @@ fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> 
     rows.sort_by(|a, b| (b.1.len(), a.0).cmp(&(a.1.len(), b.0)));
     let columns = [Align::Right, Align::Left, Align::Left].map(|align| (String::new(), align));
     let mut table = Table::new(2, columns);
-    for ((plugin, reason), nodes) in rows {
-        let detail = explain::detail(&view.inputs.cluster, view.ledger, view.pod, plugin, reason, &nodes);
+    for ((plugin, reason, resource), nodes) in rows {
+        let detail = explain::detail(&view.inputs.cluster, view.ledger, view.pod, plugin, resource, &nodes);
         table.row([nodes.len().to_string(), reason.to_owned(), in_words(&detail)]);
     }
     table.write(out)
@@ -93,11 +94,10 @@ fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> 
 
 pub(super) fn in_words(detail: &Detail) -> String {
     match detail {
-        Detail::Room { resource, asked, best } => {
-            let (_, asked) = units::amount(asked, resource);
-            let best =
-                best.as_ref().map(|(node, free)| format!("; most free: {} on {node}", units::amount(free, resource).1));
-            format!("asks for {asked}{}", best.unwrap_or_default())
+        Detail::Resource { name, requested, most_free } => {
+            let free = |(node, free): &(String, i64)| format!("; most free: {} on {node}", units::amount(name, *free));
+            let most_free = most_free.as_ref().map(free).unwrap_or_default();
+            format!("asks for {}{most_free}", units::amount(name, *requested))
         }
         Detail::Taints(taints) => {
             let taints: Vec<String> =

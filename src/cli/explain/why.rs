@@ -31,9 +31,10 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
     let mut table = Table::new(2, ["", "", "", ""].map(|name| (name.to_owned(), Align::Left)));
     let mut joint = "";
     for refusal in &why.refusals {
-        for reason in &refusal.reasons {
-            let (cluster, nodes) = (&view.inputs.cluster, [node]);
-            let detail = explain::detail(cluster, view.ledger, view.pod, refusal.plugin, reason, &nodes);
+        for (i, reason) in refusal.reasons.iter().enumerate() {
+            let resource = refusal.lacking.get(i).map(|resource| &**resource);
+            let cluster = &view.inputs.cluster;
+            let detail = explain::detail(cluster, view.ledger, view.pod, refusal.plugin, resource, &[node]);
             table.row([joint.to_owned(), refusal.plugin.to_owned(), reason.clone(), here(&detail, node, view)]);
             joint = "and also";
         }
@@ -45,8 +46,8 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
 fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
     match detail {
         Detail::Nodes(_) => String::new(),
-        Detail::Room { resource, asked, best: Some((_, free)) } => {
-            format!("asks for {}; free here: {}", units::amount(asked, resource).1, units::amount(free, resource).1)
+        Detail::Resource { name, requested, most_free: Some((_, free)) } => {
+            format!("asks for {}; free here: {}", units::amount(name, *requested), units::amount(name, *free))
         }
         Detail::Taints(_) => {
             let node = view.inputs.cluster.nodes.iter().find(|known| &*known.name == node);

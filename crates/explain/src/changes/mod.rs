@@ -18,7 +18,6 @@ mod change;
 mod edit;
 mod order;
 mod propose;
-mod quantity;
 mod scene;
 mod trial;
 

@@ -1,6 +1,7 @@
+use crate::lacking::{PODS, lacking};
 use berth_core::cycle::{self, Obstacle};
 use berth_core::ledger::{Ledger, NodeId};
-use berth_core::model::{Node, Pod};
+use berth_core::model::{Node, Pod, Str};
 use berth_core::plugins::Plugin;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
@@ -12,6 +13,8 @@ pub(super) struct View<'a> {
     pub(super) id: NodeId,
     pub(super) node: &'a Node,
     pub(super) obstacles: Vec<Obstacle>,
+    /// The resources that the node lacks.
+    lacking: Vec<Str>,
 }
 
 impl View<'_> {
@@ -20,9 +23,15 @@ impl View<'_> {
         !self.obstacles.is_empty() && self.obstacles.iter().all(|obstacle| plugins.contains(&obstacle.plugin))
     }
 
-    /// The refusal of `plugin`, if it is one.
-    pub(super) fn obstacle(&self, plugin: Plugin) -> Option<&Obstacle> {
-        self.obstacles.iter().find(|obstacle| obstacle.plugin == plugin)
+    /// The resources that the node lacks, pod slots aside.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = &str> {
+        self.lacking.iter().map(|name| &**name).filter(|name| *name != PODS)
+    }
+
+    /// The resources that the node lacks, if the pod can do with less of all of them.
+    pub(super) fn lacking_requests(&self) -> Option<Vec<&str>> {
+        let resources: Vec<&str> = self.lacking().collect();
+        (!resources.is_empty() && resources.len() == self.lacking.len()).then_some(resources)
     }
 }
 
@@ -39,9 +48,11 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub(super) fn new(cluster: &'a Cluster, ledger: &Ledger, profile: &'a CompiledProfile, pod: &'a Pod) -> Self {
         let by_name: FxHashMap<&str, &Node> = cluster.nodes.iter().map(|node| (&*node.name, node)).collect();
+        let mut lacking = lacking(profile, ledger, pod);
         let views = cycle::obstacles(profile, ledger, pod).into_iter().filter_map(|(id, obstacles)| {
-            let node = *by_name.get(&**ledger.nodes().name(id))?;
-            Some(View { id, node, obstacles })
+            let name = ledger.nodes().name(id);
+            let node = *by_name.get(&**name)?;
+            Some(View { id, node, obstacles, lacking: lacking.remove(name).unwrap_or_default() })
         });
         Self { cluster, profile, pod, views: views.collect() }
     }

@@ -2,7 +2,6 @@
 
 mod claims;
 mod labels;
-mod nodes;
 mod ports;
 mod relations;
 mod requests;
@@ -22,7 +21,7 @@ type Propose = fn(&Scene<'_>, &mut Trial<'_>) -> Vec<Draft>;
 
 /// Every proposer. Those that need few trials come first.
 pub(super) const ALL: [Propose; 11] = [
-    nodes::uncordon,
+    taints::uncordon,
     taints::tolerate,
     taints::remove,
     selection::pod,

@@ -3,9 +3,9 @@
 use super::GUESSES;
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
-use crate::changes::quantity::{amount, set_amount, spelled, told};
-use crate::changes::scene::{Scene, View};
+use crate::changes::scene::Scene;
 use crate::changes::trial::Trial;
+use crate::quantity::{self, amount, in_words, set_amount, spelled};
 use berth_core::ledger::{Ledger, NodeId};
 use berth_core::model::{Pod, PodShape};
 use berth_core::plugins::Plugin;
@@ -18,7 +18,7 @@ pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut single: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
     let mut several: Vec<(NodeId, Vec<&str>)> = Vec::new();
     for view in scene.only(&[Plugin::NodeResourcesFit]) {
-        match lacking(view).as_deref() {
+        match view.lacking_requests().as_deref() {
             Some([resource]) => single.entry(*resource).or_default().push(view.id),
             Some(resources) => several.push((view.id, resources.to_vec())),
             None => {}
@@ -31,12 +31,6 @@ pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut drafts: Vec<Draft> = drafts.collect();
     drafts.extend(together(scene, trial, several));
     drafts
-}
-
-/// The resources that the node lacks, if it lacks nothing else.
-fn lacking<'v>(view: &'v View<'_>) -> Option<Vec<&'v str>> {
-    let reasons = view.obstacles.iter().flat_map(|obstacle| &obstacle.reasons);
-    reasons.map(|reason| reason.strip_prefix("Insufficient ")).collect()
 }
 
 /// What is free of several resources on the node for which least must go, where that is enough.
@@ -63,9 +57,7 @@ pub(super) fn is_more(pod: &Pod, than: &[(&str, i64)]) -> bool {
 
 /// What is free of `resources` on the node.
 pub(super) fn free<'r>(ledger: &Ledger, node: NodeId, resources: Vec<&'r str>) -> Vec<(&'r str, i64)> {
-    let (allocatable, used) = ledger.nodes().amounts(node);
-    let free = |name: &str| amount(&allocatable, name).saturating_sub(amount(&used, name)).max(0);
-    resources.into_iter().map(|name| (name, free(name))).collect()
+    resources.into_iter().map(|name| (name, quantity::free(ledger, node, name).max(0))).collect()
 }
 
 /// The largest part, in thousandths, that must go of any request.
@@ -79,15 +71,11 @@ fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
 
 /// The largest amount of `resource`, less than is asked for, with which the pod fits one of `nodes`.
 fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[NodeId]) -> Option<i64> {
-    let table = trial.ledger().nodes();
-    let free = nodes.iter().map(|node| {
-        let (allocatable, used) = table.amounts(*node);
-        amount(&allocatable, resource).saturating_sub(amount(&used, resource))
-    });
+    let free = nodes.iter().map(|node| quantity::free(trial.ledger(), *node, resource));
     let asked = amount(&scene.pod.shape.requests, resource);
     let bound = free.max()?.clamp(0, asked.checked_sub(1)?);
     let mut fits = |amount| !trial.fitting(Some(nodes), |shape| request(shape, resource, amount)).is_empty();
-    // What is free is what fits, but where pods promised a node take some of it.
+    // What is free is what fits, unless nominated pods take some of it.
     if fits(bound) {
         return Some(bound);
     }
@@ -119,8 +107,8 @@ pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
     };
     let of = |name: &str| amount(&shape.requests, name);
     let phrase = |(name, to): &(&str, i64)| match to {
-        0 => format!("no {name} instead of {}", told(name, of(name))),
-        to => format!("at most {} {name} instead of {}", told(name, *to), told(name, of(name))),
+        0 => format!("no {name} instead of {}", in_words(name, of(name))),
+        to => format!("at most {} {name} instead of {}", in_words(name, *to), in_words(name, of(name))),
     };
     let phrases: Vec<String> = amounts.iter().map(phrase).collect();
     let requests = format!("spec.containers[{container}].resources.requests");

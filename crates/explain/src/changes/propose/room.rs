@@ -3,10 +3,9 @@
 use super::GUESSES;
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
-use crate::changes::quantity::{amount, spelled, told};
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
-use berth_core::cycle::Obstacle;
+use crate::quantity::{amount, free, in_words, spelled};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Node, Pod, Requests, Taint};
 use berth_core::plugins::Plugin;
@@ -100,18 +99,12 @@ fn gone_draft(pod: &Pod, weight: u64) -> Draft {
 }
 
 /// How much is missing of each resource that the node lacks.
-fn shortage(pod: &Pod, view: &View<'_>, ledger: &Ledger) -> Vec<(String, i64)> {
-    let reasons = view.obstacle(Plugin::NodeResourcesFit).map(|Obstacle { reasons, .. }| reasons);
-    let (allocatable, used) = ledger.nodes().amounts(view.id);
-    let lacking = reasons.into_iter().flatten().filter_map(|reason| reason.strip_prefix("Insufficient "));
-    let missing = lacking.map(|name| {
-        let free = amount(&allocatable, name).saturating_sub(amount(&used, name));
-        (name.to_owned(), amount(&pod.shape.requests, name).saturating_sub(free))
-    });
-    missing.collect()
+fn shortage<'v>(pod: &Pod, view: &'v View<'_>, ledger: &Ledger) -> Vec<(&'v str, i64)> {
+    let missing = |name| amount(&pod.shape.requests, name).saturating_sub(free(ledger, view.id, name));
+    view.lacking().map(|name| (name, missing(name))).collect()
 }
 
-fn gives(usage: &Requests, short: &[(String, i64)]) -> bool {
+fn gives(usage: &Requests, short: &[(&str, i64)]) -> bool {
     short.iter().all(|(name, missing)| amount(usage, name) >= *missing)
 }
 
@@ -169,7 +162,7 @@ fn is_alike(a: &Node, b: &Node) -> bool {
 }
 
 fn more_draft(node: Node, like: &Node) -> Draft {
-    let room = ["cpu", "memory"].map(|name| format!("{} {name}", told(name, amount(&node.allocatable, name))));
+    let room = ["cpu", "memory"].map(|name| format!("{} {name}", in_words(name, amount(&node.allocatable, name))));
     let room = room.join(", ");
     Draft {
         kind: ChangeKind::AddNode,

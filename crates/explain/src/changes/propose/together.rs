@@ -5,6 +5,7 @@ use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
+use crate::detail::untolerated;
 use berth_core::cycle::Obstacle;
 use berth_core::ledger::Ledger;
 use berth_core::model::{Pod, Taint};
@@ -42,9 +43,10 @@ fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draf
                 Some(Draft { edit: Edit::Pod(pod), .. }) => pod,
                 _ => scene.pod,
             };
-            match next(pod, view, obstacle, ledger)? {
-                Some(part) => parts.push(part),
-                None => break,
+            match next(pod, view, obstacle, ledger) {
+                Ok(Some(part)) => parts.push(part),
+                Ok(None) => break,
+                Err(NotThePods) => return None,
             }
             if parts.len() > PARTS {
                 return None;
@@ -54,48 +56,49 @@ fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draf
     (parts.len() > 1).then_some(parts)
 }
 
-/// The next change that `obstacle` asks for of `pod`: `None` where nothing would do, `Some(None)` where it is out of the way.
-#[allow(clippy::option_option, reason = "nothing would do, or nothing is left to do")]
-fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Option<Option<Draft>> {
+/// No change of the pod gets this obstacle out of the way.
+struct NotThePods;
+
+/// The next change that `obstacle` asks for of `pod`; `None` once it is out of the way.
+fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Result<Option<Draft>, NotThePods> {
     let node = view.node;
-    match obstacle.plugin {
+    let draft = match obstacle.plugin {
         Plugin::TaintToleration => {
-            let taints: Vec<&Taint> = taints::in_the_way(pod, node).collect();
+            let taints: Vec<&Taint> = untolerated(pod, node).collect();
             if taints.is_empty() {
-                return Some(None);
+                return Ok(None);
             }
-            let toleration = taints::one_for(&taints).filter(|_| !taints.iter().any(|t| taints::is_condition(t)))?;
-            Some(Some(taints::toleration_draft(pod, toleration)))
+            let toleration = taints::one_for(&taints).filter(|_| !taints.iter().any(|t| taints::is_condition(t)));
+            Some(taints::toleration_draft(pod, toleration.ok_or(NotThePods)?))
         }
         Plugin::NodeAffinity if obstacle.cause == Some(Cause::NodeAffinity) => {
             let unmet = pod.shape.node_selector.iter().find(|(key, value)| node.labels.get(key) != Some(*value));
             let affinity = pod.shape.required_affinity.as_ref();
-            Some(match unmet {
+            match unmet {
                 Some((key, value)) => Some(selection::dropped(pod, key, value)),
                 None if affinity.is_some_and(|required| !required.matches(&node.name, &node.labels)) => {
                     selection::preferred(pod)
                 }
                 None => None,
-            })
+            }
         }
         Plugin::NodeResourcesFit => {
-            let lacking: Option<Vec<&str>> =
-                obstacle.reasons.iter().map(|reason| reason.strip_prefix("Insufficient ")).collect();
-            let amounts = requests::free(ledger, view.id, lacking?);
-            Some(requests::is_more(pod, &amounts).then(|| requests::draft(pod, &amounts)))
+            let amounts = requests::free(ledger, view.id, view.lacking_requests().ok_or(NotThePods)?);
+            requests::is_more(pod, &amounts).then(|| requests::draft(pod, &amounts))
         }
         Plugin::PodTopologySpread => {
             let hard = pod.shape.spread.iter().position(|constraint| constraint.hard);
-            Some(hard.map(|at| spread::anyway(pod, at)))
+            hard.map(|at| spread::anyway(pod, at))
         }
         Plugin::InterPodAffinity if obstacle.cause == Some(Cause::PodAffinity) => {
-            Some((!pod.shape.affinity.is_empty()).then(|| relations::without_affinity(pod, 0)))
+            (!pod.shape.affinity.is_empty()).then(|| relations::without_affinity(pod, 0))
         }
         Plugin::InterPodAffinity if obstacle.cause == Some(Cause::PodAntiAffinity) => {
-            Some((!pod.shape.anti_affinity.is_empty()).then(|| relations::without_anti_affinity(pod, 0)))
+            (!pod.shape.anti_affinity.is_empty()).then(|| relations::without_anti_affinity(pod, 0))
         }
-        _ => None,
-    }
+        _ => return Err(NotThePods),
+    };
+    Ok(draft)
 }
 
 /// All parts as one change: the last one's pod is the pod with all of them.

@@ -1,9 +1,10 @@
 //! Amounts of resources by name, and as manifests spell them: exactly.
 
+use berth_core::ledger::{Ledger, NodeId};
 use berth_core::model::Requests;
 
 /// What `of` has of the resource `name`.
-pub(super) fn amount(of: &Requests, name: &str) -> i64 {
+pub(crate) fn amount(of: &Requests, name: &str) -> i64 {
     match name {
         "cpu" => of.milli_cpu,
         "memory" => of.memory,
@@ -12,8 +13,14 @@ pub(super) fn amount(of: &Requests, name: &str) -> i64 {
     }
 }
 
+/// What is free of the resource `name` on the node; negative where it is overbooked. Nominated pods take nothing.
+pub(crate) fn free(ledger: &Ledger, node: NodeId, name: &str) -> i64 {
+    let (allocatable, used) = ledger.nodes().amounts(node);
+    amount(&allocatable, name).saturating_sub(amount(&used, name))
+}
+
 /// Sets what `of` has of the resource `name`.
-pub(super) fn set_amount(of: &mut Requests, name: &str, amount: i64) {
+pub(crate) fn set_amount(of: &mut Requests, name: &str, amount: i64) {
     match name {
         "cpu" => of.milli_cpu = amount,
         "memory" => of.memory = amount,
@@ -23,7 +30,7 @@ pub(super) fn set_amount(of: &mut Requests, name: &str, amount: i64) {
 }
 
 /// `amount` of the resource `name` as a manifest spells it, exactly: `1500m`, `3Gi`, `3220000000`.
-pub(super) fn spelled(name: &str, amount: i64) -> String {
+pub(crate) fn spelled(name: &str, amount: i64) -> String {
     const UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     match name {
         "cpu" if amount % 1000 != 0 => format!("{amount}m"),
@@ -36,8 +43,8 @@ pub(super) fn spelled(name: &str, amount: i64) -> String {
     }
 }
 
-/// The same for people: bytes that no unit divides come with about how much they are.
-pub(super) fn told(name: &str, amount: i64) -> String {
+/// `amount` of the resource `name` for people: exactly, and bytes that no unit divides with about how much they are.
+pub(crate) fn in_words(name: &str, amount: i64) -> String {
     let exact = spelled(name, amount);
     let rough = |exponent: u32, unit: &str| {
         let tenths = (i128::from(amount) * 10) >> (10 * exponent);
@@ -88,7 +95,7 @@ mod tests {
             ("cpu", 250, "250m"),
         ];
         for (name, amount, want) in table {
-            assert_eq!(told(name, amount), want);
+            assert_eq!(in_words(name, amount), want);
         }
     }
 }

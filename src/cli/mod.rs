@@ -6,7 +6,6 @@
 
 mod calling;
 mod clock;
-mod compare;
 mod complete;
 mod completion;
 mod convert;

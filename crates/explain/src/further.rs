@@ -3,10 +3,11 @@
 use super::changes::{Change, changes};
 use super::lacking::lacking;
 use super::next::Next;
-use super::report::{FilterReport, NodeReport, PodReport, Report, Why};
+use super::report::{FilterReport, NodeReport, PodReport, PreemptionReport, Report, Why};
 use berth_core::cycle;
 use berth_core::model::{Pod, PodKey, PodShape, Str};
 use berth_core::plugins::Plugin;
+use berth_core::preemption::{self, Limits};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::{Cluster, serving};
 use rustc_hash::FxHashMap;
@@ -19,13 +20,26 @@ pub const SEARCHED: usize = 64;
 /// What pods of equal answers have in common.
 type Sort = (Str, Arc<PodShape>, i32, Option<Str>);
 
+/// Adds to each pod of `report` that fits nowhere what preemption would do for it at `now_unix_us`, in microseconds of Unix
+/// time. Nothing is added where the pod's profile does not preempt.
+pub fn add_preemption(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], now_unix_us: i64) {
+    let own: Vec<Str> = profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect();
+    let limits = Limits { own_schedulers: &own, ..Limits::at(now_unix_us) };
+    let (pods, ledger) = (by_key(cluster), cluster.ledger());
+    for report in report.pods.iter_mut().filter(|report| report.fits_nowhere()) {
+        let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
+        let prospect = preemption::explain(profile, &ledger, &Arc::new(pod.clone()), &limits);
+        report.preemption = prospect.map(PreemptionReport::from);
+    }
+}
+
 /// Adds to each pod of `report` that fits nowhere the smallest changes that would place it, and when it is tried next.
 /// How many pods were left without changes, because more than [`SEARCHED`] different ones wait.
 pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> usize {
     if !report.pods.iter().any(PodReport::fits_nowhere) {
         return 0;
     }
-    let pods: FxHashMap<&PodKey, &Pod> = cluster.pending().into_iter().map(|pod| (&pod.key, pod)).collect();
+    let pods = by_key(cluster);
     let mut ledger = cluster.ledger();
     let mut known: FxHashMap<Sort, Vec<Change>> = FxHashMap::default();
     let (mut searched, mut left_out) = (0, 0);
@@ -55,7 +69,7 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
 
 /// Adds to each judged pod of `report` all that stands in its way on `node`, where the pod's profile places on it.
 pub fn add_why(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], node: &str) {
-    let pods: FxHashMap<&PodKey, &Pod> = cluster.pending().into_iter().map(|pod| (&pod.key, pod)).collect();
+    let pods = by_key(cluster);
     let ledger = cluster.ledger();
     for report in report.pods.iter_mut().filter(|report| report.nodes.is_some()) {
         let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
@@ -74,12 +88,16 @@ pub fn add_why(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledP
     }
 }
 
+fn by_key(cluster: &Cluster) -> FxHashMap<&PodKey, &Pod> {
+    cluster.pending().into_iter().map(|pod| (&pod.key, pod)).collect()
+}
+
 /// The pod of a report and the profile that judged it.
 fn served<'a>(
-    pods: &FxHashMap<&PodKey, &'a Pod>,
+    pods: &FxHashMap<&'a PodKey, &'a Pod>,
     profiles: &'a [Arc<CompiledProfile>],
     report: &PodReport,
-) -> Option<(&'a Pod, &'a CompiledProfile)> {
+) -> Option<(&'a Pod, &'a Arc<CompiledProfile>)> {
     let pod = *pods.get(&PodKey { namespace: report.namespace.clone(), name: report.name.clone() })?;
     Some((pod, serving(profiles, pod)?))
 }

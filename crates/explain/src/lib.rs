@@ -4,11 +4,11 @@
 //! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
 //!
 //! ```text
-//!  detail      the facts behind a reason
-//!  preemption  what evicting others would do
-//!  changes/    the smallest changes that would place a pod
-//!  next        when it is tried next
-//!  further     both of these, and all that stands in the way on one node, added to a report
+//!  report    the answers, in the form that machines read
+//!  detail    the facts behind a reason
+//!  changes/  the smallest changes that would place a pod
+//!  next      when it is tried next
+//!  further   both of these, what preemption would do, and all that stands in the way on one node, added to a report
 //! ```
 
 pub mod changes;
@@ -16,15 +16,13 @@ mod detail;
 mod further;
 mod lacking;
 mod next;
-mod preemption;
 mod quantity;
 mod report;
 
 pub use detail::{Detail, detail, hard_taints};
-pub use further::{SEARCHED, add_changes, add_why};
+pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;
-pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
-pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
+pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, Why};
 
 use berth_core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use berth_core::model::{Pod, PodKey, Str};

@@ -1,6 +1,6 @@
 //! What would place a pod, and when it is tried next.
 
-use super::text::View;
+use super::view::View;
 use berth_explain::{Next, PodReport};
 use std::io::{self, Write};
 

@@ -5,11 +5,13 @@
 //!  why     all that stands in the way on one node
 //!  scores  the score table, nothing else
 //!  answer  what would place a pod, and when it is tried next
+//!  view    what these have in common
 //! ```
 
 mod answer;
 mod scores;
 mod text;
+mod view;
 mod why;
 
 use super::live::{self, Loaded, SourceArgs};
@@ -18,9 +20,6 @@ use super::{Answer, clock};
 use anyhow::bail;
 use berth_core::model::{Pod, PodKey};
 use berth_explain::{self as explain, SEARCHED};
-
-/// Names that one line gives before it only counts.
-const NAMES_PER_LINE: usize = 3;
 
 const EXAMPLES: &str = "\
 Examples:

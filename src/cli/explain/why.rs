@@ -1,10 +1,10 @@
 //! All that stands in the way on one node.
 
-use super::text::{View, in_words};
+use super::view::{View, in_words, scored};
 use crate::cli::output::{Align, Table};
 use crate::cli::units;
-use berth_explain::{self as explain, Detail, NodeReport, PodReport};
-use berth_simulate::{Cluster, serving};
+use berth_explain::{Detail, PodReport, hard_taints};
+use berth_simulate::Cluster;
 use std::io::{self, Write};
 
 /// Why there is no node by that name, with one that is nearly called so.
@@ -21,7 +21,7 @@ pub(super) fn missing(node: &str, cluster: &Cluster) -> String {
 /// Every filter that refuses the node, and the facts behind it; or that it fits.
 pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &View<'_>) -> io::Result<()> {
     let Some(why) = &report.why else {
-        let profile = serving(&view.inputs.profiles, view.pod).map_or("", |profile| &*profile.name);
+        let profile = view.profile().map_or("", |profile| &*profile.name);
         return writeln!(out, "\nnode {node}: SchedulerProfile {profile} does not place on it (spec.nodes.selector)");
     };
     if why.refusals.is_empty() {
@@ -32,9 +32,7 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
     let mut joint = "";
     for refusal in &why.refusals {
         for (i, reason) in refusal.reasons.iter().enumerate() {
-            let resource = refusal.lacking.get(i).map(|resource| &**resource);
-            let cluster = &view.inputs.cluster;
-            let detail = explain::detail(cluster, view.ledger, view.pod, refusal.plugin, resource, &[node]);
+            let detail = view.detail(refusal.plugin, refusal.lacking.get(i), &[node]);
             table.row([joint.to_owned(), refusal.plugin.to_owned(), reason.clone(), here(&detail, node, view)]);
             joint = "and also";
         }
@@ -51,7 +49,7 @@ fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
         }
         Detail::Taints(_) => {
             let node = view.inputs.cluster.nodes.iter().find(|known| &*known.name == node);
-            node.map(|node| explain::hard_taints(node, view.pod).join(", ")).unwrap_or_default()
+            node.map(|node| hard_taints(node, view.pod).join(", ")).unwrap_or_default()
         }
         other => in_words(other),
     }
@@ -59,16 +57,12 @@ fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
 
 /// How the node compares with the others that fit.
 fn fits(report: &PodReport, node: &str) -> String {
-    let totals = || {
-        report.nodes.iter().flatten().filter_map(|node| match node {
-            NodeReport::Scored { name, total, .. } => Some((&**name, *total)),
-            NodeReport::Refused { .. } => None,
-        })
-    };
-    let Some((_, own)) = totals().find(|(name, _)| *name == node) else {
+    let rows = || scored(report.nodes.as_deref().unwrap_or_default());
+    let Some(own) = rows().find(|row| row.name == node).map(|row| row.total) else {
         return "no filter refuses it by itself".to_owned();
     };
-    let (better, alike) = (totals().filter(|(_, t)| *t > own).count(), totals().filter(|(_, t)| *t == own).count());
+    let better = rows().filter(|row| row.total > own).count();
+    let alike = rows().filter(|row| row.total == own).count();
     match (better, alike) {
         (0, 1) => format!("it fits, with the highest total ({own})"),
         (0, more) => format!("it fits, with the highest total ({own}), as {} more: one is drawn by lot", more - 1),

@@ -1,6 +1,5 @@
 //! Where the Policy is that a v1alpha1 configuration names: in a file, or in a ConfigMap among the inputs.
 
-use super::configurations::full_name;
 use super::documents::{self, Object, Origin};
 use super::files::{self, Source};
 use berth_convert::import::{NamedPolicy, POLICY_KEY, PolicySources};
@@ -59,7 +58,7 @@ impl FoundPolicies<'_> {
     /// What stands in a ConfigMap under `key`.
     fn in_map(map: &Object, key: &str) -> Option<Result<NamedPolicy, String>> {
         let text = map.value["data"][key].as_str()?;
-        let place = format!("ConfigMap {}, data[{key}]", full_name(&map.value));
+        let place = format!("ConfigMap {}, data[{key}]", map.full_name());
         Some(parse(place, text.to_owned()))
     }
 
@@ -90,7 +89,7 @@ impl PolicySources for FoundPolicies<'_> {
 
     fn config_map(&self, namespace: &str, name: &str) -> Result<NamedPolicy, String> {
         let wanted = format!("{namespace}/{name}");
-        let Some(map) = self.config_maps.iter().find(|map| full_name(&map.value) == wanted) else {
+        let Some(map) = self.config_maps.iter().find(|map| map.full_name() == wanted) else {
             return Err(format!(
                 "names the ConfigMap {wanted}, which is not among the inputs: add it, such as with \
                  kubectl get configmap -n {namespace} {name} -o yaml"

@@ -2,7 +2,7 @@
 
 use super::InputError;
 use super::calls::Calls;
-use super::configurations::{self, form};
+use super::configurations;
 use super::documents::{Object, Origin};
 use super::objects::is_profile;
 use super::schema::violation;
@@ -76,7 +76,7 @@ fn read_all(
     calls: &mut Calls,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(String, CompiledProfile)>, InputError> {
-    let Some(form) = form(object) else {
+    let Some(form) = object.form() else {
         let (profile, compiled) = read(object)?;
         calls.note_extenders(&compiled, &profile.spec.extenders);
         let created = profile.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default();

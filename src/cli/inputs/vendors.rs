@@ -1,8 +1,7 @@
 //! Objects of other products that configure kube-scheduler: AKS' SchedulerConfiguration and OpenShift's Scheduler.
 
 use super::InputError;
-use super::configurations::documents_in;
-use super::documents::Object;
+use super::documents::{Object, documents_in};
 use berth_convert::import::{API_VERSION, KIND};
 use serde_json::{Value, json};
 

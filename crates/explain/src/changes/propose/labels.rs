@@ -1,7 +1,6 @@
 //! Which one label a node lacks to be one that a pod selects.
 
 use super::relabelled;
-use super::selection::told;
 use berth_core::model::{Labels, Node, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, Str};
 use berth_core::profile::CompiledProfile;
 
@@ -69,16 +68,6 @@ pub(super) fn is_settable(key: &str) -> bool {
             || OF_THE_SYSTEM
                 .iter()
                 .any(|system| domain.strip_suffix(system).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))))
-}
-
-/// A term in words.
-pub(super) fn of_term(term: &NodeSelectorTerm) -> String {
-    let names = term
-        .names
-        .iter()
-        .map(|(wanted, name)| format!("metadata.name {} {name}", if *wanted { "in" } else { "not in" }));
-    let parts: Vec<String> = term.expressions.iter().map(told).chain(names).collect();
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
 }
 
 #[cfg(test)]

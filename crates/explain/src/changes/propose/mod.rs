@@ -9,6 +9,7 @@ mod room;
 mod selection;
 mod spread;
 mod taints;
+mod terms;
 pub(super) mod together;
 
 use super::change::Draft;

@@ -1,5 +1,6 @@
 //! Affinity and anti-affinity between pods: a term dropped, a label of the pod changed.
 
+use super::terms::pod_term;
 use super::{GUESSES, relabelled};
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
@@ -54,39 +55,17 @@ fn dropped(
     term: &AffinityTerm,
     change: impl FnOnce(&mut PodShape),
 ) -> Draft {
-    let told = told(term);
+    let term = pod_term(term);
     let sort = if kind == ChangeKind::DropPodAffinity { "affinity" } else { "anti-affinity" };
     Draft {
         kind,
         edit: Edit::of_pod(pod, change),
         field,
-        from: json!(told),
+        from: json!(term),
         to: Value::Null,
-        text: format!("make the required {sort} to pods with {told} a preferred one"),
+        text: format!("make the required {sort} to pods with {term} a preferred one"),
         weight: 0,
     }
-}
-
-/// A term in words.
-fn told(term: &AffinityTerm) -> String {
-    let selector = term.selector.as_ref().map_or_else(|| "no label".to_owned(), selected);
-    format!("{selector} per {}", term.topology_key)
-}
-
-fn selected(selector: &LabelSelector) -> String {
-    let one = |requirement: &Requirement| {
-        let Requirement { key, operator, values } = requirement;
-        let values = || values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
-        match operator {
-            RequirementOperator::In if requirement.values.len() == 1 => format!("{key}={}", values()),
-            RequirementOperator::In => format!("{key} in ({})", values()),
-            RequirementOperator::NotIn => format!("{key} not in ({})", values()),
-            RequirementOperator::Exists => format!("{key} exists"),
-            RequirementOperator::DoesNotExist => format!("{key} does not exist"),
-        }
-    };
-    let parts: Vec<String> = selector.requirements.iter().map(one).collect();
-    if parts.is_empty() { "any label".to_owned() } else { parts.join(" and ") }
 }
 
 /// The label with which the pod is one that its own affinity means: then it may be the first of them.

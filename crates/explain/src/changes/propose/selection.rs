@@ -1,12 +1,13 @@
 //! What the pod asks of node labels: nodeSelector and required node affinity, on the pod's side and on the node's.
 
-use super::labels::{Missing, is_settable, missing, of_term};
+use super::labels::{Missing, is_settable, missing};
+use super::terms::{name_test, node_term, node_test};
 use super::{GUESSES, relabelled};
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
-use berth_core::model::{NodeSelector, NodeTest, NodeTestOperator, Pod, PodShape, Str};
+use berth_core::model::{NodeSelector, Pod, PodShape, Str};
 use berth_core::plugins::Plugin;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -71,14 +72,13 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
         }
         for (index, test) in term.expressions.iter().enumerate() {
             let field = format!("{REQUIRED}.nodeSelectorTerms[{at}].matchExpressions[{index}]");
-            drafts.push(without(pod, field, told(test), |required| {
+            drafts.push(without(pod, field, node_test(test), |required| {
                 required.terms[at].expressions.remove(index);
             }));
         }
-        for (index, (wanted, name)) in term.names.iter().enumerate() {
+        for (index, test) in term.names.iter().enumerate() {
             let field = format!("{REQUIRED}.nodeSelectorTerms[{at}].matchFields[{index}]");
-            let test = format!("metadata.name {} {name}", if *wanted { "in" } else { "not in" });
-            drafts.push(without(pod, field, test, |required| {
+            drafts.push(without(pod, field, name_test(test), |required| {
                 required.terms[at].names.remove(index);
             }));
         }
@@ -90,7 +90,7 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
 /// All of the required affinity given up.
 pub(super) fn preferred(pod: &Pod) -> Option<Draft> {
     let required = pod.shape.required_affinity.as_ref()?;
-    let all: Vec<String> = required.terms.iter().map(of_term).collect();
+    let all: Vec<String> = required.terms.iter().map(node_term).collect();
     Some(Draft {
         kind: ChangeKind::DropNodeAffinity,
         edit: Edit::of_pod(pod, |shape: &mut PodShape| shape.required_affinity = None),
@@ -115,19 +115,6 @@ fn without(pod: &Pod, field: String, test: String, change: impl FnOnce(&mut Node
         to: Value::Null,
         text: format!("drop the node affinity expression {test}"),
         weight: 0,
-    }
-}
-
-/// An expression in words.
-pub(super) fn told(test: &NodeTest) -> String {
-    let values = || test.values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
-    match test.operator {
-        NodeTestOperator::In => format!("{} in ({})", test.key, values()),
-        NodeTestOperator::NotIn => format!("{} not in ({})", test.key, values()),
-        NodeTestOperator::Exists => format!("{} exists", test.key),
-        NodeTestOperator::DoesNotExist => format!("{} does not exist", test.key),
-        NodeTestOperator::Gt => format!("{} > {}", test.key, values()),
-        NodeTestOperator::Lt => format!("{} < {}", test.key, values()),
     }
 }
 

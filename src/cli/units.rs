@@ -1,4 +1,6 @@
-//! Amounts as people write them.
+//! Amounts as people write them, and the time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Thousandths of a core as `500m` or `2`.
 pub(super) fn cpu(milli: i64) -> String {
@@ -26,6 +28,12 @@ pub(super) fn amount(name: &str, amount: i64) -> String {
         name if name.starts_with("hugepages-") => bytes(amount),
         _ => amount.to_string(),
     }
+}
+
+/// Now, in microseconds of Unix time; 0 for a clock before 1970.
+pub(super) fn now_unix_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ pub enum Detail {
     Selector(Vec<String>),
     /// Host ports that are taken.
     Ports(Vec<u16>),
-    /// The nodes themselves.
+    /// The nodes' names.
     Nodes(Vec<String>),
 }
 
-/// The facts behind one reason of `plugin` for `pod`, on the nodes named `nodes`, which come sorted. `lacking` is the resource
+/// The facts behind one reason of `plugin` for `pod`, on the nodes named `nodes`, which must be sorted. `lacking` is the resource
 /// that the reason is about, if it is about one.
 pub fn detail(
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! What costs more than a judgement, added to a report where it is asked for.
+//! What costs more than a judgement, added to a report on request: preemption, changes, all refusals of one node.
 
 use super::changes::{Change, changes};
 use super::lacking::lacking;
@@ -14,11 +14,12 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Different pods for which changes are looked for in one report; pods of equal shape count once.
+/// Different pods for which one report searches changes, since each search may cost [`TRIALS`](super::changes::TRIALS); pods of
+/// equal shape count once.
 pub const SEARCHED: usize = 64;
 
-/// What pods of equal answers have in common.
-type Sort = (Str, Arc<PodShape>, i32, Option<Str>);
+/// What pods have in common that get equal changes: profile, shape, priority, nominated node.
+type Alike = (Str, Arc<PodShape>, i32, Option<Str>);
 
 /// Adds to each pod of `report` that fits nowhere what preemption would do for it at `now_unix_us`, in microseconds of Unix
 /// time. Nothing is added where the pod's profile does not preempt.
@@ -34,20 +35,20 @@ pub fn add_preemption(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Co
 }
 
 /// Adds to each pod of `report` that fits nowhere the smallest changes that would place it, and when it is tried next.
-/// How many pods were left without changes, because more than [`SEARCHED`] different ones wait.
+/// Returns how many pods were left without changes, because more than [`SEARCHED`] different ones wait.
 pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> usize {
     if !report.pods.iter().any(PodReport::fits_nowhere) {
         return 0;
     }
     let pods = by_key(cluster);
     let mut ledger = cluster.ledger();
-    let mut known: FxHashMap<Sort, Vec<Change>> = FxHashMap::default();
+    let mut known: FxHashMap<Alike, Vec<Change>> = FxHashMap::default();
     let (mut searched, mut left_out) = (0, 0);
     for report in report.pods.iter_mut().filter(|report| report.fits_nowhere()) {
         let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
         report.next = Some(Next::new(profile, pod, &rejectors(report)));
-        let sort = (profile.name.clone(), pod.shape.clone(), pod.priority, pod.nominated_node.clone());
-        let alike = known.get(&sort).filter(|_| pod.volumes.is_none());
+        let key = (profile.name.clone(), pod.shape.clone(), pod.priority, pod.nominated_node.clone());
+        let alike = known.get(&key).filter(|_| pod.volumes.is_none());
         report.changes = match alike {
             Some(changes) => Some(changes.clone()),
             None if searched == SEARCHED => {
@@ -58,7 +59,7 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
                 searched += 1;
                 let found = changes(cluster, &mut ledger, profile, pod);
                 if pod.volumes.is_none() {
-                    known.insert(sort, found.clone());
+                    known.insert(key, found.clone());
                 }
                 Some(found)
             }

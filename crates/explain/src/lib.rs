@@ -1,7 +1,7 @@
 //! Why a pod does not fit, or where it would go: each pending pod judged alone against the cluster as given.
 //!
-//! The answers are the engine's own; here they are put into the form that machines read, and given the detail that
-//! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
+//! The engine answers; this crate puts the answers into reports and adds what people ask next: how much is free, which
+//! taint, which label, what would place the pod, and when it is tried next.
 //!
 //! ```text
 //!  report    the answers, in the form that machines read
@@ -30,7 +30,7 @@ use berth_core::profile::CompiledProfile;
 use berth_simulate::{Cluster, not_served, serving};
 use std::sync::Arc;
 
-/// What upstream says where there is no node at all.
+/// Upstream's text for a cluster without nodes.
 const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// Explains every pending pod of `cluster`, or only the one named `only`; sorted by namespace and name.
@@ -43,7 +43,7 @@ pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wante
     let ledger = cluster.ledger();
     let wanted = cluster.pending().into_iter().filter(|pod| wanted(pod));
     let pods = wanted.map(|pod| match serving(profiles, pod) {
-        None => PodReport::held(pod, None, not_served(profiles, pod)),
+        None => PodReport::not_judged(pod, None, not_served(profiles, pod)),
         Some(profile) => {
             let explanation = cycle::explain(profile, &ledger, &Arc::new(Pod::clone(pod)));
             from_engine(pod, &profile.name, explanation)
@@ -52,12 +52,11 @@ pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wante
     Report { pods: pods.collect() }
 }
 
-/// What the engine says, in the form that machines read.
 fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport {
     let judgement = match explanation {
-        Explanation::Failed(text) => return PodReport::held(pod, Some(profile.clone()), text.to_string()),
+        Explanation::Failed(text) => return PodReport::not_judged(pod, Some(profile.clone()), text.to_string()),
         Explanation::Gated(reason) | Explanation::Held(reason) => {
-            return PodReport::held(pod, Some(profile.clone()), reason);
+            return PodReport::not_judged(pod, Some(profile.clone()), reason);
         }
         Explanation::Judged(judgement) => judgement,
     };

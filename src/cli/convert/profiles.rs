@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 /// Longest name of a profile.
 const NAME_MAX: usize = 63;
 
-/// The name of the profile that serves the default scheduler's pods, which none may have that itself.
+/// The name of the profile that serves default-scheduler: no profile may be called default-scheduler itself.
 const DEFAULT_NAME: &str = "default";
 
 /// Writes every profile of every configuration, and what they refer to behind them.
@@ -59,14 +59,14 @@ fn name_for(scheduler_name: &str, taken: &[String]) -> String {
     let base = if scheduler_name == DEFAULT_SCHEDULER_NAME { DEFAULT_NAME } else { scheduler_name };
     let base = base.get(..base.len().min(NAME_MAX)).unwrap_or(base).trim_end_matches(['-', '.']);
     let numbered = (2..).map(|n| {
-        let room = NAME_MAX - 4;
-        format!("{}-{n}", base.get(..base.len().min(room)).unwrap_or(base).trim_end_matches(['-', '.']))
+        let longest = NAME_MAX - 4;
+        format!("{}-{n}", base.get(..base.len().min(longest)).unwrap_or(base).trim_end_matches(['-', '.']))
     });
     let free = |name: &String| !taken.contains(name);
     std::iter::once(base.to_owned()).chain(numbered).find(free).unwrap_or_default()
 }
 
-/// A whole SchedulerProfile that says what differs from the defaults.
+/// A SchedulerProfile without the fields that have their defaults.
 pub(super) fn object(name: &str, spec: &SchedulerProfileSpec) -> Value {
     json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
@@ -76,7 +76,7 @@ pub(super) fn object(name: &str, spec: &SchedulerProfileSpec) -> Value {
     })
 }
 
-/// A spec without what the API server fills in.
+/// The spec without what the API server fills in.
 fn brief(name: &str, spec: &SchedulerProfileSpec) -> Value {
     let mut spec = spec.clone();
     if spec.scheduler_names == [name] {

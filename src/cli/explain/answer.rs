@@ -4,7 +4,6 @@ use super::view::View;
 use berth_explain::{Next, PodReport};
 use std::io::{self, Write};
 
-/// Writes both, where the report has them.
 pub(super) fn write(out: &mut dyn Write, report: &PodReport, view: &View<'_>) -> io::Result<()> {
     if let Some(changes) = &report.changes {
         if changes.is_empty() {
@@ -41,14 +40,14 @@ fn write_next(out: &mut dyn Write, next: &Next, report: &PodReport, view: &View<
     // A condition holds nothing but text, perhaps another scheduler's. What it says of preemption follows the filters' part.
     match condition.message.trim_end() {
         "" => Ok(()),
-        said if said.starts_with(now.trim_end_matches('.')) => {
+        text if text.starts_with(now.trim_end_matches('.')) => {
             writeln!(out, "  its condition PodScheduled says the same ({})", condition.reason)
         }
-        said => writeln!(out, "  its condition PodScheduled ({}) is of another moment: {said}", condition.reason),
+        text => writeln!(out, "  its condition PodScheduled ({}) is of another moment: {text}", condition.reason),
     }
 }
 
-/// A time as people write it: `500ms`, `10s`, `5m`, `1m30s`.
+/// A duration as people write it: `500ms`, `10s`, `5m`, `1m30s`.
 fn span(millis: u64) -> String {
     let (minutes, seconds, rest) = (millis / 60_000, millis / 1000 % 60, millis % 1000);
     match (minutes, seconds, rest) {

@@ -7,7 +7,7 @@ use berth_explain::{Detail, PodReport, hard_taints};
 use berth_simulate::Cluster;
 use std::io::{self, Write};
 
-/// Why there is no node by that name, with one that is nearly called so.
+/// The error for an unknown node, with a known node whose name begins or ends alike.
 pub(super) fn missing(node: &str, cluster: &Cluster) -> String {
     let lower = node.to_lowercase();
     let alike = cluster.nodes.iter().map(|known| &*known.name).find(|known| {
@@ -40,7 +40,7 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
     table.write(out)
 }
 
-/// The facts of one node: it need not be named again.
+/// The facts of one node, without its name.
 fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
     match detail {
         Detail::Nodes(_) => String::new(),

@@ -1,5 +1,4 @@
-//! What configures kube-scheduler, in whatever form it is among the inputs: documents of their own, ConfigMaps that hold some,
-//! objects of other products that do.
+//! Configurations of kube-scheduler among the inputs: documents of their own, in ConfigMaps, in objects of other products.
 
 use super::InputError;
 use super::documents::{Object, Origin, documents_in};
@@ -7,13 +6,10 @@ use super::policy_sources::{FoundPolicies, reference};
 use super::vendors;
 use berth_convert::import::{self, Form, Import, POLICY_KEY};
 
-/// A document that was read.
+/// A configuration that was read.
 pub(crate) struct Imported {
-    /// Where it stands.
     pub(crate) origin: Origin,
-    /// Its kind.
     pub(crate) kind: String,
-    /// What it says.
     pub(crate) import: Import,
 }
 
@@ -22,15 +18,15 @@ pub(super) fn names_a_policy(object: &Object) -> bool {
     object.form() == Some(Form::V1alpha1)
 }
 
-/// Puts in the place of objects that hold configurations what they hold; others stay. ConfigMaps stay besides, for they may be
-/// named by a configuration.
+/// Replaces objects that contain configurations by those configurations. The ConfigMaps are returned besides, because a
+/// configuration may name one.
 pub(super) fn unpack(objects: Vec<Object>) -> Result<(Vec<Object>, Vec<Object>), InputError> {
     let (mut unpacked, mut config_maps) = (Vec::new(), Vec::new());
     for object in objects {
         if object.is_config_map() {
-            unpacked.extend(held(&object)?);
+            unpacked.extend(in_config_map(&object)?);
             config_maps.push(object);
-        } else if let Some(documents) = vendors::held(&object)? {
+        } else if let Some(documents) = vendors::configurations(&object)? {
             unpacked.extend(documents);
         } else {
             unpacked.push(object);
@@ -39,8 +35,8 @@ pub(super) fn unpack(objects: Vec<Object>) -> Result<(Vec<Object>, Vec<Object>),
     Ok((unpacked, config_maps))
 }
 
-/// The configurations that a ConfigMap holds, each under a key.
-fn held(config_map: &Object) -> Result<Vec<Object>, InputError> {
+/// The configurations in the values of a ConfigMap.
+fn in_config_map(config_map: &Object) -> Result<Vec<Object>, InputError> {
     let mut found = Vec::new();
     for (key, text) in config_map.value["data"].as_object().into_iter().flatten() {
         let Some(text) = text.as_str() else { continue };
@@ -53,7 +49,7 @@ fn held(config_map: &Object) -> Result<Vec<Object>, InputError> {
     Ok(found)
 }
 
-/// Takes out the Policies that a configuration among `objects` names: they are read with it. So do ConfigMaps' own.
+/// Takes out the Policies that a configuration among `objects` names, whether in files or ConfigMaps: they are read with it.
 pub(super) fn drop_named(objects: &mut Vec<Object>) {
     let named: Vec<_> = objects.iter().filter(|o| names_a_policy(o)).filter_map(reference).collect();
     if !named.is_empty() {
@@ -61,7 +57,6 @@ pub(super) fn drop_named(objects: &mut Vec<Object>) {
     }
 }
 
-/// Reads `object`, whose form is `form`.
 pub(super) fn read(
     object: &Object,
     form: Form,

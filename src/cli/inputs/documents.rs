@@ -1,4 +1,4 @@
-//! From texts to single objects: documents of a stream, members of `List`s, each knowing where it stood.
+//! From texts to single objects: documents of a stream and members of `List`s, each with its origin.
 
 use super::InputError;
 use super::files::Source;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where an object stood.
+/// Where an object stood, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     file: Arc<str>,

@@ -18,7 +18,7 @@ pub enum InputError {
         /// How often it is given.
         given: usize,
     },
-    /// A folder holds nothing to read.
+    /// A folder has no manifests.
     #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
     EmptyFolder {
         /// The folder as given.

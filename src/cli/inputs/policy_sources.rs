@@ -1,4 +1,4 @@
-//! Where the Policy is that a v1alpha1 configuration names: in a file, or in a ConfigMap among the inputs.
+//! The Policy that a v1alpha1 configuration names: in a file, or in a ConfigMap among the inputs.
 
 use super::documents::{self, Object, Origin};
 use super::files::{self, Source};
@@ -11,7 +11,7 @@ pub(super) struct FoundPolicies<'a> {
     pub(super) config_maps: &'a [Object],
 }
 
-/// What a configuration names.
+/// Where a configuration says that its Policy is.
 pub(super) enum Reference {
     /// A file, by its path as the configuration's reader sees it, and the ConfigMap that the configuration stands in.
     File(PathBuf, Option<String>),
@@ -31,7 +31,7 @@ pub(super) fn reference(object: &Object) -> Option<Reference> {
 }
 
 impl Reference {
-    /// Whether `object` stands where this points.
+    /// Whether this points to `object`.
     pub(super) fn means(&self, object: &Object) -> bool {
         match self {
             Self::File(path, holder) => {
@@ -55,7 +55,7 @@ fn beside(origin: &Origin, path: &str) -> PathBuf {
 }
 
 impl FoundPolicies<'_> {
-    /// What stands in a ConfigMap under `key`.
+    /// The Policy in a ConfigMap under `key`.
     fn in_map(map: &Object, key: &str) -> Option<Result<NamedPolicy, String>> {
         let text = map.value["data"][key].as_str()?;
         let place = format!("ConfigMap {}, data[{key}]", map.full_name());

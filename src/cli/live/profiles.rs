@@ -11,7 +11,6 @@ use kube::core::Request;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Where they are.
 fn path() -> String {
     format!("/apis/{}/{}/schedulerprofiles", api::GROUP, api::VERSION)
 }

@@ -43,7 +43,7 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         | ChangeKind::LabelPod => 4,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
         ChangeKind::FixClaim | ChangeKind::Together => 6,
-        // Someone else pays.
+        // Others pay.
         ChangeKind::RemovePod => 7,
         ChangeKind::AddNode => 8,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests => 9,

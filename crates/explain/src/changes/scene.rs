@@ -7,7 +7,7 @@ use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
 use rustc_hash::FxHashMap;
 
-/// A node of the profile and all that stands in the pod's way there.
+/// A node of the profile and every filter's refusal of it.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) id: NodeId,
@@ -18,7 +18,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Whether nothing else refuses than some of `plugins`.
+    /// Whether some of `plugins` refuse the node, and no other does.
     pub(super) fn is_only(&self, plugins: &[Plugin]) -> bool {
         !self.obstacles.is_empty() && self.obstacles.iter().all(|obstacle| plugins.contains(&obstacle.plugin))
     }
@@ -35,7 +35,7 @@ impl View<'_> {
     }
 }
 
-/// The pod, the cluster, and what stands between them.
+/// What proposers start from: the pod, and the refusals of every node.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub(super) cluster: &'a Cluster,
@@ -57,7 +57,7 @@ impl<'a> Scene<'a> {
         Self { cluster, profile, pod, views: views.collect() }
     }
 
-    /// The nodes on which nothing else refuses than some of `plugins`.
+    /// The nodes that only some of `plugins` refuse.
     pub(super) fn only<'s>(&'s self, plugins: &'s [Plugin]) -> impl Iterator<Item = &'s View<'a>> {
         self.views.iter().filter(move |view| view.is_only(plugins))
     }

@@ -12,8 +12,8 @@ use berth_core::plugins::Plugin;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// For each resource that is all that some node lacks: the largest request that fits one of those nodes. Of nodes that lack
-/// several resources, the one for which least must go.
+/// For each resource that some nodes lack alone: the largest request that fits one of them. Of the nodes that lack several
+/// resources: the one for which requests must go down least.
 pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut single: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
     let mut several: Vec<(NodeId, Vec<&str>)> = Vec::new();
@@ -33,17 +33,17 @@ pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     drafts
 }
 
-/// What is free of several resources on the node for which least must go, where that is enough.
+/// What is free on the node for which requests must go down least, if the pod fits with that.
 fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&str>)>) -> Option<Draft> {
-    /// What would be lost, where, and the amounts that are free there.
-    type Able<'r> = (u64, NodeId, Vec<(&'r str, i64)>);
-    let mut able: Vec<Able<'_>> = Vec::new();
+    /// The loss, the node, and the amounts that are free there.
+    type Candidate<'r> = (u64, NodeId, Vec<(&'r str, i64)>);
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for (node, resources) in nodes {
         let amounts = free(trial.ledger(), node, resources);
-        able.push((loss(scene.pod, &amounts), node, amounts));
+        candidates.push((loss(scene.pod, &amounts), node, amounts));
     }
-    able.sort();
-    let (_, _, amounts) = able.into_iter().take(GUESSES).find(|(_, node, amounts)| {
+    candidates.sort();
+    let (_, _, amounts) = candidates.into_iter().take(GUESSES).find(|(_, node, amounts)| {
         let change = |shape: &mut PodShape| amounts.iter().for_each(|(name, to)| request(shape, name, *to));
         !trial.fitting(Some(&[*node]), change).is_empty()
     })?;
@@ -60,7 +60,7 @@ pub(super) fn free<'r>(ledger: &Ledger, node: NodeId, resources: Vec<&'r str>) -
     resources.into_iter().map(|name| (name, quantity::free(ledger, node, name).max(0))).collect()
 }
 
-/// The largest part, in thousandths, that must go of any request.
+/// The largest part of any request, in thousandths, that the pod gives up.
 fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
     let part = |(name, to): &(&str, i64)| {
         let from = amount(&pod.shape.requests, name);
@@ -90,7 +90,7 @@ fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[No
     Some(fitting)
 }
 
-/// Lets `shape` request `amount` of `resource`; what scores count goes down by as much.
+/// Lets `shape` request `to` of `resource`; the amount that scores count is lowered as much.
 fn request(shape: &mut PodShape, resource: &str, to: i64) {
     let less = amount(&shape.requests, resource) - to;
     set_amount(&mut shape.requests, resource, to);
@@ -98,7 +98,6 @@ fn request(shape: &mut PodShape, resource: &str, to: i64) {
     set_amount(&mut shape.score_requests, resource, (scored - less).max(0));
 }
 
-/// Less of these resources.
 pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
     let shape = &pod.shape;
     let (container, all) = match shape.container_count {

@@ -1,4 +1,4 @@
-//! What the pod asks of node labels: nodeSelector and required node affinity, on the pod's side and on the node's.
+//! nodeSelector and required node affinity: changes of the pod, and of the nodes' labels.
 
 use super::labels::{Missing, is_settable, missing};
 use super::terms::{name_test, node_term, node_test};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 const REQUIRED: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
 
-/// One entry of the pod's own selection dropped, or a value that no node has spelled as a node does.
+/// One entry of the pod's selection dropped, or a value that no node has respelled as nodes spell it.
 pub(super) fn pod(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     if scene.only(&[Plugin::NodeAffinity]).next().is_none() {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
     }
 }
 
-/// The value that is closest to one that no node has: one or two letters apart.
+/// The nodes' value that is one or two letters from a value that no node has.
 fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
     let there: BTreeSet<&Str> = scene.views.iter().filter_map(|view| view.node.labels.get(key)).collect();
     if there.contains(value) {
@@ -61,12 +61,12 @@ fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
     })
 }
 
-/// Each expression of the required affinity dropped; where a term has no other, all of the required affinity.
+/// Each expression of the required affinity dropped, and all of it turned into a preference.
 fn affinity(pod: &Pod) -> Vec<Draft> {
     let Some(required) = &pod.shape.required_affinity else { return Vec::new() };
     let mut drafts = Vec::new();
     for (at, term) in required.terms.iter().enumerate() {
-        // A term that says nothing matches no node: what is left must say something.
+        // An empty term matches no node: something must be left of it.
         if term.expressions.len() + term.names.len() < 2 || term.broken {
             continue;
         }
@@ -87,7 +87,7 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
     drafts
 }
 
-/// All of the required affinity given up.
+/// All of the required affinity turned into a preference.
 pub(super) fn preferred(pod: &Pod) -> Option<Draft> {
     let required = pod.shape.required_affinity.as_ref()?;
     let all: Vec<String> = required.terms.iter().map(node_term).collect();

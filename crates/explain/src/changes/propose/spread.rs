@@ -9,7 +9,7 @@ use berth_core::model::{Pod, PodShape, SpreadConstraint};
 use berth_core::plugins::Plugin;
 use serde_json::{Value, json};
 
-/// A skew beyond that of any cluster that is drawn up with some thought; more than this is no constraint.
+/// The largest maxSkew that is tried: beyond it a constraint constrains nothing.
 const WIDEST: i32 = 1 << 16;
 
 /// For each hard constraint of the pod: the smallest maxSkew that fits, the most domains that fit, or only a preference.
@@ -64,7 +64,7 @@ fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &Spr
     drafts
 }
 
-/// One constraint as a preference only.
+/// One constraint turned into a preference.
 pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
     let over = &pod.shape.spread[at].topology_key;
     Draft {
@@ -78,7 +78,7 @@ pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "the parts of one draft, each said once")]
+#[allow(clippy::too_many_arguments, reason = "the parts of one draft")]
 fn draft(
     scene: &Scene<'_>,
     at: usize,
@@ -93,16 +93,16 @@ fn draft(
     Draft { kind, edit, field, from, to, text, weight }
 }
 
-/// The smallest number above `low`, up to `high`, for which `holds`; it holds from some number on, if for any.
-fn smallest(low: i32, high: i32, mut holds: impl FnMut(i32) -> bool) -> Option<i32> {
-    if high <= low || !holds(high) {
+/// The smallest number above `low`, up to `high`, that `fits`; if a number fits, all larger ones must.
+fn smallest(low: i32, high: i32, mut fits: impl FnMut(i32) -> bool) -> Option<i32> {
+    if high <= low || !fits(high) {
         return None;
     }
     let (mut low, mut high) = (low, high);
     // Most steps are small ones: look near the start first.
     let mut step = 1;
     while low + step < high {
-        if holds(low + step) {
+        if fits(low + step) {
             high = low + step;
         } else {
             low += step;
@@ -113,7 +113,7 @@ fn smallest(low: i32, high: i32, mut holds: impl FnMut(i32) -> bool) -> Option<i
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if holds(middle) { high = middle } else { low = middle }
+        if fits(middle) { high = middle } else { low = middle }
     }
     Some(high)
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The taint that the cluster puts on a node that is cordoned, and takes away with the cordon.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// One toleration more, for taints that people put on nodes. What a node's condition says is not for pods to tolerate.
+/// One more toleration, for taints that people put on nodes. Taints of a node's condition are not for pods to tolerate.
 pub(super) fn tolerate(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     let mut wanted: Vec<(Toleration, u64)> = Vec::new();
     for view in scene.only(&[Plugin::TaintToleration]) {
@@ -31,7 +31,7 @@ pub(super) fn tolerate(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     wanted.into_iter().take(GUESSES).map(|(toleration, _)| toleration_draft(scene.pod, toleration)).collect()
 }
 
-/// The narrowest toleration that does for all of `taints`, if they have one key.
+/// The narrowest toleration of all `taints`, if they have one key.
 pub(super) fn one_for(taints: &[&Taint]) -> Option<Toleration> {
     let first = taints.first()?;
     let same = |of: fn(&Taint, &Taint) -> bool| taints.iter().all(|taint| of(taint, first));
@@ -72,7 +72,7 @@ pub(super) fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
     }
 }
 
-/// Whether the taint says what state the node is in: it goes when the state does.
+/// Whether the taint tells the node's condition: it disappears with the condition.
 pub(super) fn is_condition(taint: &Taint) -> bool {
     const OF_AUTOSCALER: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"];
     taint.key.starts_with("node.kubernetes.io/")
@@ -80,7 +80,7 @@ pub(super) fn is_condition(taint: &Taint) -> bool {
         || OF_AUTOSCALER.contains(&&*taint.key)
 }
 
-/// A node without the taints that are in the way: because someone takes them away, or because the node recovers.
+/// A node without the taints in the way: someone removes them, or the node recovers.
 pub(super) fn remove(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     scene.only(&[Plugin::TaintToleration]).take(GUESSES).filter_map(|view| removal(scene.pod, view)).collect()
 }

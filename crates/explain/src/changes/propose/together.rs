@@ -12,15 +12,15 @@ use berth_core::model::{Pod, Taint};
 use berth_core::plugins::{Cause, Plugin};
 use serde_json::{Value, json};
 
-/// Changes that are told together at most: with more of them it is another pod.
+/// The most changes in one proposal: with more it is another pod.
 const PARTS: usize = 4;
 
-/// For the nodes with the fewest things in the way: all of them out of the way, on the pod's side.
+/// For the nodes with the fewest obstacles: changes of the pod that get all of them out of the way.
 pub(in crate::changes) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut all: Vec<(usize, u64, Draft)> = Vec::new();
     let mut views: Vec<&View<'_>> = scene.views.iter().filter(|view| view.obstacles.len() > 1).collect();
     views.sort_by(|a, b| (a.obstacles.len(), &a.node.name).cmp(&(b.obstacles.len(), &b.node.name)));
-    // The nodes that are alike in number may differ in how much must go: more of them are drafted than are told.
+    // Nodes with equally many obstacles may differ in how much must change: draft more than are proposed.
     for view in views.into_iter().take(8 * GUESSES) {
         let Some(parts) = parts(scene, view, trial.ledger()) else { continue };
         let weight = parts.iter().map(|part| part.weight).max().unwrap_or(0);
@@ -33,8 +33,8 @@ pub(in crate::changes) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<
     all.into_iter().map(|(_, _, draft)| draft).take(GUESSES).collect()
 }
 
-/// The changes one after the other, each made in the pod as the last one left it; none where something in the way is not the
-/// pod's to change.
+/// The changes in sequence, each made in the pod as the last one left it; none if the pod cannot get some obstacle out of the
+/// way.
 fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draft>> {
     let mut parts: Vec<Draft> = Vec::new();
     for obstacle in &view.obstacles {
@@ -101,9 +101,9 @@ fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Res
     Ok(draft)
 }
 
-/// All parts as one change: the last one's pod is the pod with all of them.
+/// All parts as one change: the pod of the last part has all of them.
 fn joined(parts: Vec<Draft>, weight: u64) -> Option<Draft> {
-    let told: Vec<Value> = parts
+    let changes: Vec<Value> = parts
         .iter()
         .map(|part| json!({"kind": part.kind, "field": part.field, "from": part.from, "to": part.to}))
         .collect();
@@ -114,7 +114,7 @@ fn joined(parts: Vec<Draft>, weight: u64) -> Option<Draft> {
         edit,
         field: String::new(),
         from: Value::Null,
-        to: told.into(),
+        to: changes.into(),
         text,
         weight: many * 1001 + weight.min(1000),
     })

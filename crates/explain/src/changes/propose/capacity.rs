@@ -1,4 +1,4 @@
-//! Room that someone else has: one running pod less, or one node more.
+//! Capacity from elsewhere: one running pod removed, or one node added.
 
 use super::GUESSES;
 use crate::changes::change::{ChangeKind, Draft};
@@ -12,8 +12,8 @@ use berth_core::plugins::Plugin;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-/// What pods that go can give back.
-const GIVEN_BACK: [Plugin; 7] = [
+/// The plugins whose refusal a removed pod may end.
+const FREED: [Plugin; 7] = [
     Plugin::NodePorts,
     Plugin::NodeResourcesFit,
     Plugin::VolumeRestrictions,
@@ -23,22 +23,21 @@ const GIVEN_BACK: [Plugin; 7] = [
     Plugin::VolumeBinding,
 ];
 
-/// Nodes on which a pod that could go is looked for.
+/// Nodes on which a pod to remove is searched.
 const NODES: usize = 24;
 
 /// Pods of one node that are tried.
 const PODS: usize = 6;
 
-/// One running pod that goes, and one node more.
 pub(super) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
-    let mut drafts = gone(scene, trial);
+    let mut drafts = removals(scene, trial);
     drafts.extend(more_nodes(scene));
     drafts
 }
 
-/// Of each node the first pod whose going is enough: the least important first, of those the smallest.
-fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
-    let views: Vec<&View<'_>> = scene.only(&GIVEN_BACK).collect();
+/// Of each node the first pod whose removal is enough: the least important first, of those the smallest.
+fn removals(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    let views: Vec<&View<'_>> = scene.only(&FREED).collect();
     if views.is_empty() {
         return Vec::new();
     }
@@ -62,11 +61,11 @@ fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         let enough = able
             .into_iter()
             .take(PODS)
-            .find(|(_, _, pod)| !trial.fitting_with(&Edit::Gone(Box::new(Pod::clone(pod)))).is_empty());
+            .find(|(_, _, pod)| !trial.fitting_with(&Edit::RemovedPod(Box::new(Pod::clone(pod)))).is_empty());
         found.extend(enough.map(|(priority, share, pod)| (pod, weight(priority, share))));
     }
     found.sort_by(|a, b| (a.1, &a.0.key).cmp(&(b.1, &b.0.key)));
-    found.into_iter().take(GUESSES).map(|(pod, weight)| gone_draft(pod, weight)).collect()
+    found.into_iter().take(GUESSES).map(|(pod, weight)| removal_draft(pod, weight)).collect()
 }
 
 /// The less important a pod, the smaller the change; of one priority the smaller pod.
@@ -74,7 +73,7 @@ fn weight(priority: i32, share: u64) -> u64 {
     (i64::from(priority) - i64::from(i32::MIN)) as u64 * 1001 + share.min(1000)
 }
 
-fn gone_draft(pod: &Pod, weight: u64) -> Draft {
+fn removal_draft(pod: &Pod, weight: u64) -> Draft {
     let node = pod.node_name.clone().unwrap_or_else(|| "".into());
     let mut takes: Vec<String> = ["cpu", "memory"]
         .into_iter()
@@ -85,7 +84,7 @@ fn gone_draft(pod: &Pod, weight: u64) -> Draft {
     takes.push(format!("priority {}", pod.priority));
     Draft {
         kind: ChangeKind::RemovePod,
-        edit: Edit::Gone(Box::new(pod.clone())),
+        edit: Edit::RemovedPod(Box::new(pod.clone())),
         field: format!("pod {}", pod.key),
         from: json!(&*node),
         to: Value::Null,
@@ -120,7 +119,7 @@ fn share(usage: &Requests, of: &Requests) -> u64 {
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// An empty node like each sort of node that is there.
+/// An empty node like each sort of node in the cluster.
 fn more_nodes(scene: &Scene<'_>) -> Vec<Draft> {
     let mut sorts: Vec<(Node, &Node)> = Vec::new();
     for view in &scene.views {
@@ -162,14 +161,14 @@ fn is_alike(a: &Node, b: &Node) -> bool {
 }
 
 fn more_draft(node: Node, like: &Node) -> Draft {
-    let room = ["cpu", "memory"].map(|name| format!("{} {name}", in_words(name, amount(&node.allocatable, name))));
-    let room = room.join(", ");
+    let size = ["cpu", "memory"].map(|name| format!("{} {name}", in_words(name, amount(&node.allocatable, name))));
+    let size = size.join(", ");
     Draft {
         kind: ChangeKind::AddNode,
         field: format!("node {}", node.name),
         from: Value::Null,
         to: json!(&*like.name),
-        text: format!("add a node like {} ({room})", like.name),
+        text: format!("add a node like {} ({size})", like.name),
         weight: node.allocatable.milli_cpu.max(0) as u64,
         edit: Edit::NewNode { node: Box::new(node), like: like.name.clone() },
     }

@@ -16,12 +16,12 @@ pub(crate) struct Convertible {
     pub(crate) imported: Vec<Imported>,
     /// Profiles, in the order read.
     pub(crate) profiles: Vec<(Origin, SchedulerProfile)>,
-    /// What a user should know of the reading.
+    /// Lines for the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// Checks the SchedulerProfile `object`, made from what stands at `origin`, as an API server would, so that nothing is printed
-/// that cannot be applied.
+/// Checks the SchedulerProfile `object`, made from the object at `origin`, as an API server would: what is printed must be
+/// applicable.
 pub(crate) fn check_profile(origin: &Origin, object: &Value) -> Result<(), InputError> {
     let object = Object {
         origin: origin.clone(),

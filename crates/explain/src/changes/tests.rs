@@ -109,6 +109,14 @@ fn a_node_that_lacks_two_resources_asks_for_less_of_both() {
 }
 
 #[test]
+fn a_lower_request_is_not_proposed_for_a_node_without_pod_slots() {
+    let full = vec![on("a", pod("small", shape_of(100, 0))), pod("big", shape_of(2000, GIB))];
+    let with_slots = |slots| reported(&cluster(vec![node("a", 1000, 8 * GIB, slots)], full.clone()));
+    let lowers = |changes: &[(ChangeKind, String)]| changes.iter().any(|(kind, _)| *kind == ChangeKind::LowerRequest);
+    assert!(lowers(&with_slots(2)) && !lowers(&with_slots(1)));
+}
+
+#[test]
 fn scalars_that_are_all_taken_can_only_be_done_without() {
     let mut gpu = node("a", 4000, 8 * GIB, 10);
     gpu.allocatable.set_scalar("example.com/gpu".into(), 2);

@@ -1,7 +1,6 @@
 //! What people ask next: how much is free, which taint, which label.
 
-use super::lacking::PODS;
-use super::quantity::{amount, free};
+use super::quantity::{PODS, amount, free};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Labels, Node, Pod, Taint, TaintEffect};
 use berth_simulate::Cluster;

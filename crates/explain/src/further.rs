@@ -1,8 +1,8 @@
 //! What costs more than a judgement, added to a report on request: preemption, changes, all refusals of one node.
 
 use super::changes::{Change, changes};
-use super::lacking::lacking;
 use super::next::Next;
+use super::quantity::lacking;
 use super::report::{FilterReport, NodeReport, PodReport, PreemptionReport, Report, Why};
 use berth_core::cycle;
 use berth_core::model::{Pod, PodKey, PodShape, Str};

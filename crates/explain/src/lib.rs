@@ -14,7 +14,6 @@
 pub mod changes;
 mod detail;
 mod further;
-mod lacking;
 mod next;
 mod quantity;
 mod report;

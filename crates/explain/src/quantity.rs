@@ -1,7 +1,14 @@
-//! Amounts of resources by name, and as manifests spell them: exactly.
+//! Amounts of resources by name: requested, free, lacking, and as manifests spell them.
 
+use berth_core::cycle::{self, Explanation, NodeAnswer};
 use berth_core::ledger::{Ledger, NodeId};
-use berth_core::model::Requests;
+use berth_core::model::{Pod, Requests, Str};
+use berth_core::profile::{CompiledProfile, Filter, FilterSet};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The resource name of pod slots, which no request of a pod can change.
+pub(crate) const PODS: &str = "pods";
 
 /// What `of` has of the resource `name`.
 pub(crate) fn amount(of: &Requests, name: &str) -> i64 {
@@ -27,6 +34,21 @@ pub(crate) fn set_amount(of: &mut Requests, name: &str, amount: i64) {
         "ephemeral-storage" => of.ephemeral_storage = amount,
         scalar => of.set_scalar(scalar.into(), amount),
     }
+}
+
+/// The resources that each node lacks for `pod`, by node name, in the order in which NodeResourcesFit checks them: asked as
+/// if it were the only filter. O(nodes).
+pub(crate) fn lacking(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> FxHashMap<Str, Vec<Str>> {
+    let filters = FilterSet::none().with(Filter::NodeResourcesFit);
+    let alone = CompiledProfile { filters, scores: Vec::new(), ..profile.clone() };
+    let Explanation::Judged(judgement) = cycle::explain(&alone, ledger, &Arc::new(pod.clone())) else {
+        return FxHashMap::default();
+    };
+    let lacking = judgement.nodes.into_iter().filter_map(|(node, answer)| match answer {
+        NodeAnswer::Refused { lacking, .. } => Some((node, lacking)),
+        NodeAnswer::Fits { .. } => None,
+    });
+    lacking.collect()
 }
 
 /// `amount` of the resource `name` as a manifest spells it, exactly: `1500m`, `3Gi`, `3220000000`.

@@ -1,4 +1,4 @@
-use crate::lacking::{PODS, lacking};
+use crate::quantity::{PODS, lacking};
 use berth_core::cycle::{self, Obstacle};
 use berth_core::ledger::{Ledger, NodeId};
 use berth_core::model::{Node, Pod, Str};

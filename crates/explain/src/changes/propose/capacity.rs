@@ -1,13 +1,14 @@
 //! Capacity from elsewhere: one running pod removed, or one node added.
 
-use super::GUESSES;
+use super::taints::is_condition;
+use super::{GUESSES, relabelled};
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
 use crate::quantity::{amount, free, in_words, spelled};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Node, Pod, Requests, Taint};
+use berth_core::model::{Node, Pod, Pressure, Requests, Str, Taint};
 use berth_core::plugins::Plugin;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -23,11 +24,11 @@ const FREED: [Plugin; 7] = [
     Plugin::VolumeBinding,
 ];
 
-/// Nodes on which a pod to remove is searched.
-const NODES: usize = 24;
+/// Nodes that are searched for a pod to remove.
+const NODES_SEARCHED: usize = 24;
 
 /// Pods of one node that are tried.
-const PODS: usize = 6;
+const PODS_TRIED: usize = 6;
 
 pub(super) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut drafts = removals(scene, trial);
@@ -48,7 +49,7 @@ fn removals(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         }
     }
     let mut found: Vec<(&Pod, u64)> = Vec::new();
-    for view in views.into_iter().take(NODES) {
+    for view in views.into_iter().take(NODES_SEARCHED) {
         let short = shortage(scene.pod, view, trial.ledger());
         let mut able: Vec<(i32, u64, &Pod)> = on
             .get(&*view.node.name)
@@ -60,7 +61,7 @@ fn removals(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         able.sort_by(|a, b| (a.0, a.1, &a.2.key).cmp(&(b.0, b.1, &b.2.key)));
         let enough = able
             .into_iter()
-            .take(PODS)
+            .take(PODS_TRIED)
             .find(|(_, _, pod)| !trial.fitting_with(&Edit::RemovedPod(Box::new(Pod::clone(pod)))).is_empty());
         found.extend(enough.map(|(priority, share, pod)| (pod, weight(priority, share))));
     }
@@ -133,12 +134,12 @@ fn more_nodes(scene: &Scene<'_>) -> Vec<Draft> {
 
 /// An empty, healthy node that is like `node` in all that its maker decides.
 fn another(node: &Node) -> Node {
-    let name: berth_core::model::Str = format!("{}-another", node.name).into();
+    let name: Str = format!("{}-another", node.name).into();
     let labels = match node.labels.get(HOSTNAME) {
-        Some(host) if *host == node.name => super::relabelled(&node.labels, HOSTNAME, Some(&name)),
+        Some(host) if *host == node.name => relabelled(&node.labels, HOSTNAME, Some(&name)),
         _ => node.labels.clone(),
     };
-    let taints: Vec<Taint> = node.taints.iter().filter(|t| !super::taints::is_condition(t)).cloned().collect();
+    let taints: Vec<Taint> = node.taints.iter().filter(|t| !is_condition(t)).cloned().collect();
     Node {
         uid: name.clone(),
         name,
@@ -146,13 +147,13 @@ fn another(node: &Node) -> Node {
         taints: taints.into(),
         unschedulable: false,
         images: Vec::new(),
-        pressure: berth_core::model::Pressure::default(),
+        pressure: Pressure::default(),
         ..node.clone()
     }
 }
 
 fn is_alike(a: &Node, b: &Node) -> bool {
-    let without_host = |node: &Node| super::relabelled(&node.labels, HOSTNAME, None);
+    let without_host = |node: &Node| relabelled(&node.labels, HOSTNAME, None);
     a.allocatable == b.allocatable
         && a.allocatable_pods == b.allocatable_pods
         && a.taints == b.taints

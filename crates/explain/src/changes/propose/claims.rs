@@ -7,7 +7,7 @@ use crate::changes::scene::Scene;
 use crate::changes::trial::Trial;
 use berth_core::ledger::VolumeTable;
 use berth_core::model::{
-    ClaimKey, ClaimRef, ClaimSelector, Labels, PersistentVolume, PersistentVolumeClaim, Quantity, VolumeSource,
+    ClaimKey, ClaimRef, ClaimSelector, Labels, PersistentVolume, PersistentVolumeClaim, Quantity, Str, VolumeSource,
 };
 use berth_core::plugins::Plugin;
 use serde_json::json;
@@ -59,7 +59,7 @@ fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool
 
 /// The claim, bound to a volume that any node can use.
 fn bound(scene: &Scene<'_>, known: Option<&PersistentVolumeClaim>, key: &ClaimKey, ephemeral: bool) -> Edit {
-    let name: berth_core::model::Str = format!("volume-of-{}-{}", key.namespace, key.name).into();
+    let name: Str = format!("volume-of-{}-{}", key.namespace, key.name).into();
     let plain = || PersistentVolumeClaim {
         key: key.clone(),
         uid: format!("claim-{}-{}", key.namespace, key.name).into(),

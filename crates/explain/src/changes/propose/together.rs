@@ -43,10 +43,9 @@ fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draf
                 Some(Draft { edit: Edit::Pod(pod), .. }) => pod,
                 _ => scene.pod,
             };
-            match next(pod, view, obstacle, ledger) {
-                Ok(Some(part)) => parts.push(part),
-                Ok(None) => break,
-                Err(NotThePods) => return None,
+            match next(pod, view, obstacle, ledger).ok()? {
+                Some(part) => parts.push(part),
+                None => break,
             }
             if parts.len() > PARTS {
                 return None;

@@ -59,8 +59,8 @@ enum Command {
     Completion(about::CompletionArgs),
 }
 
-/// The command line of this process, or the exit code where there is nothing to run: help was asked for and printed, or
-/// the usage was wrong and said so.
+/// The command line of this process, or the exit code if there is nothing to run: help or a usage error was printed, or
+/// kubectl asked for completions.
 pub fn parse() -> Result<Cli, ExitCode> {
     let program = Program::current();
     if program == Program::Completer {

@@ -57,7 +57,8 @@ fn compare_two(args: &Args) -> anyhow::Result<Answer> {
     let Pair { cluster, names, profiles, notes, calls } = inputs::load_pair(&args.inputs, args.calls.inputs())?;
     output::notes(&notes);
     let outcome = |i: usize| place(args, &cluster, &profiles[i], &calls[i]);
-    let (first, second) = (outcome(0)?, outcome(1)?);
+    let first = outcome(0)?;
+    let second = outcome(1)?;
     let comparison = simulate::compare(names, &first.report, &second.report);
     match args.output {
         Format::Json => output::print_json(&comparison)?,
@@ -66,7 +67,7 @@ fn compare_two(args: &Args) -> anyhow::Result<Answer> {
     Ok(if comparison.no_longer_fit.is_empty() { Answer::Done } else { Answer::No })
 }
 
-/// Places the pods; notes say what their extenders had no part in.
+/// Places the pods, and prints a note for each extender that was not asked or failed.
 fn place(args: &Args, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Outcome> {
     if !args.calls.call_extenders {
         output::notes(&simulate::unasked(cluster, profiles));
@@ -179,7 +180,8 @@ fn write_unplaced(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
     let mut groups: BTreeMap<(Fate, &str, &str, &str), Vec<String>> = BTreeMap::new();
     for pod in pods.iter().filter(|p| p.node.is_none()) {
         let profile = pod.profile.as_deref().unwrap_or("no profile");
-        let (reason, message) = (pod.reason.as_deref().unwrap_or_default(), pod.message.as_deref().unwrap_or_default());
+        let reason = pod.reason.as_deref().unwrap_or_default();
+        let message = pod.message.as_deref().unwrap_or_default();
         groups.entry((pod.fate, reason, profile, message)).or_default().push(pod.key().to_string());
     }
     for ((_, reason, profile, message), pods) in groups {

@@ -26,7 +26,8 @@ type Alike = (Str, Arc<PodShape>, i32, Option<Str>);
 pub fn add_preemption(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], now_unix_us: i64) {
     let own: Vec<Str> = profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect();
     let limits = Limits { own_schedulers: &own, ..Limits::at(now_unix_us) };
-    let (pods, ledger) = (by_key(cluster), cluster.ledger());
+    let pods = by_key(cluster);
+    let ledger = cluster.ledger();
     for report in report.pods.iter_mut().filter(|report| report.fits_nowhere()) {
         let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
         let prospect = preemption::explain(profile, &ledger, &Arc::new(pod.clone()), &limits);

@@ -87,6 +87,22 @@ fn is_bytes(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_core::testing::{node, pod, shape_of};
+
+    #[test]
+    fn each_reason_of_a_full_node_comes_with_its_resource() {
+        let mut wanting = shape_of(2000, 0);
+        wanting.requests.set_scalar("example.com/gpu".into(), 1);
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 1 << 30, 0));
+        let profile = CompiledProfile::default_preset("test");
+        let explanation = cycle::explain(&profile, &ledger, &Arc::new(pod("p", wanting)));
+        let Explanation::Judged(judgement) = explanation else { panic!("{explanation:?}") };
+        let NodeAnswer::Refused { reasons, lacking, .. } = &judgement.nodes[0].1 else { panic!("{judgement:?}") };
+        let lacking: Vec<&str> = lacking.iter().map(|name| &**name).collect();
+        assert_eq!(lacking, [PODS, "cpu", "example.com/gpu"]);
+        assert_eq!(reasons, &["Too many pods", "Insufficient cpu", "Insufficient example.com/gpu"]);
+    }
 
     #[test]
     fn amounts_are_spelled_exactly() {

@@ -2,13 +2,10 @@
 
 use super::Written;
 use super::yaml::{self, Document};
-use crate::cli::inputs::{Convertible, Imported, InputError, check_profile};
+use crate::cli::inputs::{Convertible, Imported, InputError, NAME_MAX, check_profile};
 use berth_api::{self as api, DEFAULT_SCHEDULER_NAME, SchedulerProfileSpec};
 use berth_convert::import::ImportedProfile;
 use serde_json::{Map, Value, json};
-
-/// Longest name of a profile.
-const NAME_MAX: usize = 63;
 
 /// The name of the profile that serves default-scheduler: no profile may be called default-scheduler itself.
 const DEFAULT_NAME: &str = "default";

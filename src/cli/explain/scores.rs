@@ -21,17 +21,16 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport
     };
     let is_nominated = nominated == Some(first.name);
     let ties = rows.iter().filter(|row| row.total == first.total).count();
-    let mark = |row: &Scored<'_>| match row {
-        row if is_nominated => {
-            if row.name == first.name {
-                "→"
-            } else {
-                ""
-            }
+    let mark = |row: &Scored<'_>| {
+        if is_nominated {
+            if row.name == first.name { "→" } else { "" }
+        } else if row.total < first.total {
+            ""
+        } else if ties == 1 {
+            "→"
+        } else {
+            "="
         }
-        row if row.total != first.total => "",
-        _ if ties == 1 => "→",
-        _ => "=",
     };
     let plugins: Vec<&str> = first.scores.keys().copied().collect();
     let headings = [("", Align::Left), ("NODE", Align::Left), ("TOTAL", Align::Right)];

@@ -21,6 +21,7 @@ pub(crate) use configurations::Imported;
 pub(crate) use conversion::{Convertible, check_profile, convertible, convertible_text};
 
 pub use error::InputError;
+pub(crate) use profiles::NAME_MAX;
 
 use super::output::counted as count;
 use berth_api as api;

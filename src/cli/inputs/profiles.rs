@@ -19,7 +19,7 @@ use std::sync::Arc;
 const DEFAULT_NAME: &str = "default";
 
 /// Longest name of a profile; in an API server a rule of the CRD bounds it.
-const NAME_MAX: usize = 63;
+pub(crate) const NAME_MAX: usize = 63;
 
 /// The profiles and configurations in the files behind `--profile`, at least one, and the ConfigMaps there; other kinds are
 /// skipped.

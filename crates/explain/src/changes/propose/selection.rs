@@ -129,7 +129,8 @@ fn labelled(scene: &Scene<'_>, view: &View<'_>) -> Option<Draft> {
     if !is_settable(&key) {
         return None;
     }
-    let (name, now) = (&view.node.name, view.node.labels.get(&key));
+    let name = &view.node.name;
+    let now = view.node.labels.get(&key);
     let text = match (now, &value) {
         (None, Some(value)) => format!("label {name} with {key}={value}"),
         (Some(now), Some(value)) => format!("label {name} with {key}={value} instead of {now}"),

@@ -107,7 +107,8 @@ fn joined(parts: Vec<Draft>, weight: u64) -> Option<Draft> {
         .map(|part| json!({"kind": part.kind, "field": part.field, "from": part.from, "to": part.to}))
         .collect();
     let text = parts.iter().map(|part| &*part.text).collect::<Vec<_>>().join(", and ");
-    let (many, edit) = (parts.len() as u64, parts.into_iter().next_back()?.edit);
+    let many = parts.len() as u64;
+    let edit = parts.into_iter().next_back()?.edit;
     Some(Draft {
         kind: ChangeKind::Together,
         edit,

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Different pods for which one report searches changes, since each search may cost [`TRIALS`](super::changes::TRIALS); pods of
+/// Different pods for which one report searches changes, since each search may cost hundreds of looks at the cluster; pods of
 /// equal shape count once.
 pub const SEARCHED: usize = 64;
 

@@ -11,13 +11,14 @@
 //!  further   both of these, what preemption would do, and all that stands in the way on one node, added to a report
 //! ```
 
-pub mod changes;
+mod changes;
 mod detail;
 mod further;
 mod next;
 mod quantity;
 mod report;
 
+pub use changes::{Change, ChangeKind};
 pub use detail::{Detail, detail, hard_taints};
 pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;

@@ -25,29 +25,29 @@ mod trial;
 mod tests;
 
 pub use change::{Change, ChangeKind};
-pub use order::Smallness;
 
 use berth_core::ledger::Ledger;
 use berth_core::model::Pod;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
+use order::Smallness;
 use scene::Scene;
 use trial::Trial;
 
 /// Changes reported for one pod: nobody reads more.
-pub const REPORTED: usize = 10;
+const REPORTED: usize = 10;
 
 /// Changes of one kind reported for one pod, so that one kind does not crowd out the others.
 const REPORTED_OF_A_KIND: usize = 3;
 
 /// Looks at the cluster for one pod.
-pub const TRIALS: u32 = 600;
+const TRIALS: u32 = 600;
 
 /// The smallest changes that would place `pod`, smallest first, at most [`REPORTED`]. `ledger` holds `cluster`; it is changed for
 /// each trial and put back.
 ///
 /// Empty for a pod that is placed as it is, that is gated or held, or for which nothing here is enough.
-pub fn changes(cluster: &Cluster, ledger: &mut Ledger, profile: &CompiledProfile, pod: &Pod) -> Vec<Change> {
+pub(super) fn changes(cluster: &Cluster, ledger: &mut Ledger, profile: &CompiledProfile, pod: &Pod) -> Vec<Change> {
     let scene = Scene::new(cluster, ledger, profile, pod);
     let mut trial = Trial::new(profile, ledger, pod, TRIALS);
     let mut found: Vec<(Smallness, Change)> = Vec::new();

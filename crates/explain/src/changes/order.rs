@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 /// How small a change is; the smallest sorts first. `docs/explaining.md` has the classes in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Smallness {
+pub(super) struct Smallness {
     class: u8,
     weight: u64,
     /// Of equally small changes, the one that opens more nodes comes first.

@@ -5,9 +5,9 @@ use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::Scene;
 use crate::changes::trial::Trial;
-use berth_core::model::{Pod, PodShape, SpreadConstraint};
+use berth_core::model::{Pod, SpreadConstraint};
 use berth_core::plugins::Plugin;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The largest maxSkew that is tried: beyond it a constraint constrains nothing.
 const WIDEST: i32 = 1 << 16;
@@ -32,31 +32,29 @@ fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &Spr
     let mut drafts = Vec::new();
     let now = constraint.max_skew;
     if let Some(skew) = smallest(now, WIDEST, |skew| fits(&|constraint| constraint.max_skew = skew)) {
-        drafts.push(draft(
-            scene,
-            at,
-            ChangeKind::RaiseMaxSkew,
-            field("maxSkew"),
-            (json!(now), json!(skew)),
-            format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}"),
-            (skew - now) as u64,
-            |constraint| constraint.max_skew = skew,
-        ));
+        drafts.push(Draft {
+            kind: ChangeKind::RaiseMaxSkew,
+            edit: Edit::of_pod(scene.pod, |shape| shape.spread[at].max_skew = skew),
+            field: field("maxSkew"),
+            from: json!(now),
+            to: json!(skew),
+            text: format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}"),
+            weight: (skew - now) as u64,
+        });
     }
     let domains = constraint.min_domains;
-    // The fewer, the easier: the smallest step down is looked for.
+    // Fewer domains fit more easily: search the smallest step down.
     if let Some(step) = smallest(0, domains - 1, |step| fits(&|constraint| constraint.min_domains = domains - step)) {
         let to = domains - step;
-        drafts.push(draft(
-            scene,
-            at,
-            ChangeKind::LowerMinDomains,
-            field("minDomains"),
-            (json!(domains), json!(to)),
-            format!("be content with {to} domains of {over} (minDomains) instead of {domains}"),
-            step as u64,
-            |constraint| constraint.min_domains = to,
-        ));
+        drafts.push(Draft {
+            kind: ChangeKind::LowerMinDomains,
+            edit: Edit::of_pod(scene.pod, |shape| shape.spread[at].min_domains = to),
+            field: field("minDomains"),
+            from: json!(domains),
+            to: json!(to),
+            text: format!("be content with {to} domains of {over} (minDomains) instead of {domains}"),
+            weight: step as u64,
+        });
     }
     if drafts.is_empty() {
         drafts.push(anyway(scene.pod, at));
@@ -76,21 +74,6 @@ pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
         text: format!("make the spread over {over} a preference (whenUnsatisfiable: ScheduleAnyway)"),
         weight: 0,
     }
-}
-
-#[allow(clippy::too_many_arguments, reason = "the parts of one draft")]
-fn draft(
-    scene: &Scene<'_>,
-    at: usize,
-    kind: ChangeKind,
-    field: String,
-    (from, to): (Value, Value),
-    text: String,
-    weight: u64,
-    change: impl FnOnce(&mut SpreadConstraint),
-) -> Draft {
-    let edit = Edit::of_pod(scene.pod, |shape: &mut PodShape| change(&mut shape.spread[at]));
-    Draft { kind, edit, field, from, to, text, weight }
 }
 
 /// The smallest number above `low`, up to `high`, that `fits`; if a number fits, all larger ones must.

@@ -115,14 +115,6 @@ pub enum NodeReport {
     },
 }
 
-impl NodeReport {
-    pub fn name(&self) -> &Str {
-        match self {
-            Self::Refused { name, .. } | Self::Scored { name, .. } => name,
-        }
-    }
-}
-
 /// What preemption would do for one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PreemptionReport {

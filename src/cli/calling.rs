@@ -45,7 +45,7 @@ pub(super) struct CallArgs {
 }
 
 impl CallArgs {
-    /// What is to be kept of the inputs.
+    /// What the inputs must keep for the calls.
     pub(super) fn inputs(&self) -> Calls {
         Calls::new(self.call_extenders)
     }
@@ -54,13 +54,13 @@ impl CallArgs {
 /// Calls the extenders of some profiles.
 pub(super) struct Caller {
     runtime: Runtime,
-    lanes: ExtenderClients,
+    clients: ExtenderClients,
     answers: mpsc::UnboundedReceiver<Input>,
     asked: u64,
 }
 
 impl Caller {
-    /// Sets up the extenders of `profiles`.
+    /// Sets up a client for each extender of `profiles`.
     pub(super) fn new(args: &CallArgs, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Self> {
         let allow = &args.allow;
         let policy = AddressPolicy::new(&allow.extender_allow_host, &allow.extender_allow_http)?;
@@ -70,7 +70,7 @@ impl Caller {
             .context("no event loop for calls: raise the process's limit of open files")?;
         let (deliver, answers) = mpsc::unbounded_channel();
         let store = Arc::new(ObjectStore::default());
-        let lanes = {
+        let clients = {
             let _inside = runtime.enter();
             ExtenderClients::new(Options {
                 policy,
@@ -79,27 +79,27 @@ impl Caller {
                 key_of: keys(calls),
                 // Nothing is bound, so nobody needs to lead.
                 gate: Gate::new(),
-                // Who is gone waits for nothing.
+                // A caller that has ended waits for no answer.
                 deliver: Arc::new(move |_, input| drop(deliver.send(input))),
                 notify: Arc::new(|_| {}),
             })
         };
         for profile in profiles {
-            lanes.configure(&profile.name, calls.settings(profile));
+            clients.configure(&profile.name, calls.settings(profile));
         }
         for (path, node) in calls.objects() {
             if let Some(name) = path.strip_prefix(NODES) {
                 store.put_node(name, node.to_string().as_bytes());
             }
         }
-        Ok(Self { runtime, lanes, answers, asked: 0 })
+        Ok(Self { runtime, clients, answers, asked: 0 })
     }
 
     /// A line for each extender that could not be called, or of which calls failed.
     pub(super) fn troubles(&self, profiles: &[Arc<CompiledProfile>]) -> Vec<String> {
         let of = |profile: &Arc<CompiledProfile>| {
             let name = profile.name.clone();
-            self.lanes.health(&profile.name).into_iter().flat_map(move |health| troubles(&name, &health))
+            self.clients.health(&profile.name).into_iter().flat_map(move |health| troubles(&name, &health))
         };
         profiles.iter().flat_map(of).collect()
     }
@@ -114,12 +114,12 @@ impl Extenders for Caller {
         question: ExtenderQuestion,
     ) -> Result<ExtenderReply, ExtenderError> {
         self.asked += 1;
-        let ours = AttemptId(self.asked);
-        let request = ExtenderRequest { attempt: ours, extender: extender.clone(), pod: pod.clone(), question };
-        self.lanes.ask(WorkerId(0), &profile.name, request);
+        let attempt = AttemptId(self.asked);
+        let request = ExtenderRequest { attempt, extender: extender.clone(), pod: pod.clone(), question };
+        self.clients.ask(WorkerId(0), &profile.name, request);
         while let Some(input) = self.runtime.block_on(self.answers.recv()) {
-            if let Input::ExtenderAnswered { attempt, answer, .. } = input
-                && attempt == ours
+            if let Input::ExtenderAnswered { attempt: answered, answer, .. } = input
+                && answered == attempt
             {
                 return answer;
             }
@@ -142,7 +142,7 @@ fn troubles(profile: &Str, health: &ExtenderHealth) -> Vec<String> {
     health.verbs.iter().filter_map(trouble).collect()
 }
 
-/// Where pods are, by uid.
+/// Namespace and name of the pods among the manifests, by uid.
 fn keys(calls: &Calls) -> KeyOf {
     let text = |object: &Value, key: &str| Str::from(object["metadata"][key].as_str().unwrap_or_default());
     let key = |object| PodKey { namespace: text(object, "namespace"), name: text(object, "name") };
@@ -151,7 +151,7 @@ fn keys(calls: &Calls) -> KeyOf {
     Arc::new(move |uid| keys.get(uid).cloned())
 }
 
-/// What reads pods and nodes as from an API server, but from the manifests.
+/// A client that reads pods and nodes from the manifests, as if they were in an API server: extenders' clients need one.
 fn inputs_as_api_server(calls: &Calls) -> kube::Client {
     let objects: BTreeMap<String, String> =
         calls.objects().map(|(path, object)| (path.to_owned(), object.to_string())).collect();

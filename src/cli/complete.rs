@@ -2,14 +2,13 @@
 
 use clap::Command;
 
-/// Nothing but what is listed is meant: no file names.
+/// kubectl's directive: only what is listed, no file names.
 const LISTED_ONLY: &str = ":4";
 
-/// Files may be meant too.
+/// kubectl's directive: file names as well.
 const FILES_TOO: &str = ":0";
 
-/// One suggestion a line for the last of `words`, each with what it is after a tab; the last line tells the shell what else
-/// there may be.
+/// Completions of the last of `words`: one a line, followed by a tab and its description; the last line is the directive.
 pub(super) fn suggestions(root: &Command, words: &[String]) -> Vec<String> {
     let (last, before) = words.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
     let mut command = root;
@@ -28,7 +27,7 @@ pub(super) fn suggestions(root: &Command, words: &[String]) -> Vec<String> {
     lines
 }
 
-/// The option that `word` is, if it takes a value.
+/// The option that `word` names, if it takes a value.
 fn option<'c>(command: &'c Command, word: &str) -> Option<&'c clap::Arg> {
     let is = |arg: &&clap::Arg| {
         let long = arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));

@@ -1,16 +1,13 @@
-//! The command line: one file per command, and how answers are printed.
+//! The command line: a file for each command (`about` for the three smallest), and how answers are printed.
 //!
-//! Started as `kubectl-berth`, it is a plugin of kubectl and speaks of itself as `kubectl berth`.
+//! Started as `kubectl-berth`, the program is a plugin of kubectl and calls itself `kubectl berth`.
 //!
 //! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
 
+mod about;
 mod calling;
-mod clock;
-mod compare;
 mod complete;
-mod completion;
 mod convert;
-mod crd;
 mod explain;
 mod inputs;
 mod live;
@@ -20,7 +17,6 @@ mod output;
 mod program;
 mod simulate;
 mod units;
-mod version;
 
 pub use convert::{converted, converted_back};
 pub use inputs::{Calls, InputError, Inputs, inputs_from};
@@ -56,15 +52,15 @@ enum Command {
     /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
     Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
-    Crd(crd::Args),
+    Crd(about::CrdArgs),
     /// Print the version.
-    Version(version::Args),
+    Version(about::VersionArgs),
     /// Print a completion script for a shell.
-    Completion(completion::Args),
+    Completion(about::CompletionArgs),
 }
 
-/// The command line of this process, or the exit code where there is nothing to run: help was asked for and printed, or
-/// the usage was wrong and said so.
+/// The command line of this process, or the exit code if there is nothing to run: help or a usage error was printed, or
+/// kubectl asked for completions.
 pub fn parse() -> Result<Cli, ExitCode> {
     let program = Program::current();
     if program == Program::Completer {
@@ -78,7 +74,7 @@ pub fn parse() -> Result<Cli, ExitCode> {
     })
 }
 
-/// Tells kubectl what may come next.
+/// Answers kubectl's question what may come next.
 fn complete() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let lines = complete::suggestions(&Program::Completer.command(), &words);
@@ -96,9 +92,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Orphans(args) => orphans::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Crd(args) => crd::run(&args),
-        Command::Version(args) => version::run(&args),
-        Command::Completion(args) => completion::run(&args),
+        Command::Crd(args) => about::crd(&args),
+        Command::Version(args) => about::version(&args),
+        Command::Completion(args) => about::completion(&args),
     };
     match result {
         Ok(answer) => answer.into(),
@@ -109,12 +105,10 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// How a command ended that came to an answer.
+/// The answer of a command that ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Done, or yes.
     Done,
-    /// The answer is no.
     No,
 }
 

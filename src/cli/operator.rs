@@ -88,10 +88,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     let result = runtime.block_on(async {
         let stop = CancellationToken::new();
         stop_on_signals(&stop)?;
-        // Its text says it all, sources included.
+        // The error's text includes its sources.
         operator::run(options, stop).await.map_err(|error| anyhow::anyhow!("{error}"))
     });
-    // Tasks that wait for the network are not worth waiting for.
+    // Do not wait for tasks that wait for the network.
     runtime.shutdown_background();
     result.map(|()| Answer::Done)
 }
@@ -122,7 +122,7 @@ fn options(args: Args) -> Options {
     }
 }
 
-/// What we are called where there is no pod: as the machine.
+/// The machine's name, for an operator that runs in no pod.
 fn outside_a_pod() -> String {
     let name = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
     let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());

@@ -2,7 +2,7 @@
 
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Align, Format, Table};
-use super::{Answer, clock};
+use super::{Answer, units};
 use crate::operator::{self, Orphans};
 use berth_api::DEFAULT_SCHEDULER_NAME;
 use berth_core::model::{Pod, Str};
@@ -10,7 +10,6 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Arguments of `berth orphans`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +29,7 @@ pub(super) struct Args {
     output: Format,
 }
 
-/// Pods that name one scheduler, as JSON has them.
+/// Pods that name one scheduler, in the JSON form.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
@@ -45,7 +44,7 @@ struct Row {
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let loaded = live::load(&args.source)?;
     output::notes(&loaded.inputs.notes);
-    let now = clock::now_unix_us();
+    let now = units::now_unix_us();
     let rows: Vec<Row> = found(&loaded, now).iter().map(|orphans| row(orphans, now)).collect();
     match args.output {
         Format::Json => output::print_json(&rows)?,
@@ -67,7 +66,7 @@ fn found(loaded: &Loaded, now_unix_us: i64) -> Vec<Orphans> {
     let pending = inputs.cluster.pending().into_iter().filter(asked);
     let pending: Vec<Arc<Pod>> = pending.cloned().map(Arc::new).collect();
     let default = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
-    // What kube-scheduler has said of a pod is seen in a cluster, but not in manifests that were written by hand.
+    // A cluster shows what kube-scheduler reported about a pod; manifests written by hand do not.
     let (mut served, others) =
         if loaded.server.is_some() { (BTreeSet::new(), default) } else { (default, BTreeSet::new()) };
     // The preset that stands in for missing profiles serves nobody's pods.
@@ -105,7 +104,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// The largest unit alone, as kubectl has ages: `50s`, `7m`, `3h`, `12d`.
+/// The largest unit alone, as kubectl prints ages: `50s`, `7m`, `3h`, `12d`.
 fn age(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{seconds}s"),

@@ -101,6 +101,12 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// The first `max` of `names`, and how many more there are.
+pub(crate) fn some_of(names: &[String], max: usize) -> String {
+    let shown = names[..names.len().min(max)].join(", ");
+    if names.len() > max { format!("{shown} and {} more", names.len() - max) } else { shown }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

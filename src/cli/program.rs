@@ -1,4 +1,4 @@
-//! Under which name the program was started, and how it then speaks of itself.
+//! The name that the program was started under, and the name that its texts call it by.
 
 use super::Cli;
 use clap::{Command, CommandFactory};
@@ -8,7 +8,7 @@ use std::path::Path;
 /// What the program was started as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// By its own name, or any other that means nothing here.
+    /// By its own name, or any name without a meaning here.
     Berth,
     /// As a plugin of kubectl: `kubectl berth …` runs `kubectl-berth`.
     Plugin,
@@ -17,12 +17,10 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// What this process was started as.
     pub(crate) fn current() -> Self {
         std::env::args_os().next().map_or(Self::Berth, |name| Self::of(&name))
     }
 
-    /// What a program of this name or path is.
     fn of(name: &OsStr) -> Self {
         match Path::new(name).file_stem().and_then(OsStr::to_str) {
             Some("kubectl-berth") => Self::Plugin,

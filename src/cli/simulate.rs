@@ -1,12 +1,12 @@
-//! `berth simulate`: where pending pods would land.
+//! `berth simulate`: where pending pods would land, and with two profiles, what the second would change.
 
 use super::calling::{CallArgs, Caller};
 use super::inputs::{self, Calls, InputArgs, Pair};
-use super::output::{self, Align, Format, Table, counted};
-use super::{Answer, compare, units};
+use super::output::{self, Align, Format, Table, counted, some_of};
+use super::{Answer, units};
 use berth_core::ledger::NodeTable;
 use berth_core::profile::CompiledProfile;
-use berth_simulate::{self as simulate, Cluster, Fate, Outcome, PodReport};
+use berth_simulate::{self as simulate, Cluster, Comparison, Fate, Outcome, PodReport, Side};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Pods that one line names before it only counts.
 const NAMES_PER_LINE: usize = 4;
+
+/// Rows of a list before the rest is only counted.
+const ROWS: usize = 20;
 
 /// Arguments of `berth simulate`.
 #[derive(Debug, clap::Args)]
@@ -54,11 +57,17 @@ fn compare_two(args: &Args) -> anyhow::Result<Answer> {
     let Pair { cluster, names, profiles, notes, calls } = inputs::load_pair(&args.inputs, args.calls.inputs())?;
     output::notes(&notes);
     let outcome = |i: usize| place(args, &cluster, &profiles[i], &calls[i]);
-    let (first, second) = (outcome(0)?, outcome(1)?);
-    compare::answer(names, &first.report, &second.report, args.output)
+    let first = outcome(0)?;
+    let second = outcome(1)?;
+    let comparison = simulate::compare(names, &first.report, &second.report);
+    match args.output {
+        Format::Json => output::print_json(&comparison)?,
+        Format::Text => output::print(|out| write_comparison(out, &comparison))?,
+    }
+    Ok(if comparison.no_longer_fit.is_empty() { Answer::Done } else { Answer::No })
 }
 
-/// Places the pods; notes say what their extenders had no part in.
+/// Places the pods, and prints a note for each extender that was not asked or failed.
 fn place(args: &Args, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Outcome> {
     if !args.calls.call_extenders {
         output::notes(&simulate::unasked(cluster, profiles));
@@ -143,7 +152,7 @@ fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io
             nodes.pod_count(node).to_string(),
             share(used.milli_cpu, allocatable.milli_cpu, units::cpu),
             share(used.memory, allocatable.memory, units::bytes),
-            some_of(&pods),
+            some_of(&pods, NAMES_PER_LINE),
         ]);
     }
     writeln!(out)?;
@@ -160,7 +169,7 @@ fn write_victims(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
     let mut table = Table::new(0, columns);
     for pod in preemptors {
         let node = pod.nominated_node.as_deref().unwrap_or("-");
-        table.row([pod.key().to_string(), node.to_owned(), some_of(&pod.victims)]);
+        table.row([pod.key().to_string(), node.to_owned(), some_of(&pod.victims, NAMES_PER_LINE)]);
     }
     writeln!(out)?;
     table.write(out)
@@ -171,19 +180,14 @@ fn write_unplaced(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
     let mut groups: BTreeMap<(Fate, &str, &str, &str), Vec<String>> = BTreeMap::new();
     for pod in pods.iter().filter(|p| p.node.is_none()) {
         let profile = pod.profile.as_deref().unwrap_or("no profile");
-        let (reason, message) = (pod.reason.as_deref().unwrap_or_default(), pod.message.as_deref().unwrap_or_default());
+        let reason = pod.reason.as_deref().unwrap_or_default();
+        let message = pod.message.as_deref().unwrap_or_default();
         groups.entry((pod.fate, reason, profile, message)).or_default().push(pod.key().to_string());
     }
     for ((_, reason, profile, message), pods) in groups {
-        writeln!(out, "\n{reason} ({profile}): {}\n  {message}", some_of(&pods))?;
+        writeln!(out, "\n{reason} ({profile}): {}\n  {message}", some_of(&pods, NAMES_PER_LINE))?;
     }
     Ok(())
-}
-
-/// The first few names, and how many more there are.
-fn some_of(names: &[String]) -> String {
-    let shown = names[..names.len().min(NAMES_PER_LINE)].join(", ");
-    if names.len() > NAMES_PER_LINE { format!("{shown} and {} more", names.len() - NAMES_PER_LINE) } else { shown }
 }
 
 /// The command that says more, if there is more to say.
@@ -199,4 +203,44 @@ fn hint(outcome: &Outcome, args: &Args) -> Option<String> {
     command.extend(args.inputs.profile.iter().map(|path| format!("--profile {}", path.display())));
     command.push(format!("--pod {}", pod.key()));
     Some(format!("`{}` says why, node by node", command.join(" ")))
+}
+
+/// What two runs have in common, and how they differ.
+fn write_comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    let columns = ["PROFILE", "PLACED", "WITHOUT A NODE", "NODES USED", "EVICTED"];
+    let columns = columns.into_iter().enumerate();
+    let columns = columns.map(|(i, name)| (name.to_owned(), if i == 0 { Align::Left } else { Align::Right }));
+    let mut table = Table::new(0, columns);
+    for Side { profile, summary } in [&comparison.first, &comparison.second] {
+        let numbers = [summary.scheduled, summary.unschedulable, summary.nodes_used, summary.preempted];
+        table.row(std::iter::once(profile.clone()).chain(numbers.map(|n| n.to_string())));
+    }
+    table.write(out)?;
+    writeln!(out, "\n{} on the same node", counted(comparison.same, "pod"))?;
+    let moved =
+        comparison.moved.iter().map(|m| [format!("{}/{}", m.namespace, m.name), m.from.to_string(), m.to.to_string()]);
+    write_list(out, "on another node", comparison.moved.len(), ["POD", "FROM", "TO"], moved)?;
+    let lost = &comparison.no_longer_fit;
+    let rows = lost.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
+    write_list(out, "without a node now", lost.len(), ["POD", "WAS ON", "WHY"], rows)?;
+    let won = &comparison.fit_now;
+    let rows = won.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
+    write_list(out, "placed now", won.len(), ["POD", "NODE", "WHY NOT BEFORE"], rows)
+}
+
+fn write_list(
+    out: &mut dyn Write,
+    what: &str,
+    count: usize,
+    columns: [&str; 3],
+    rows: impl Iterator<Item = [String; 3]>,
+) -> io::Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\n{} {what}:", counted(count, "pod"))?;
+    let mut table = Table::new(2, columns.map(|name| (name.to_owned(), Align::Left)));
+    rows.take(ROWS).for_each(|row| table.row(row));
+    table.write(out)?;
+    if count > ROWS { writeln!(out, "  and {} more", count - ROWS) } else { Ok(()) }
 }

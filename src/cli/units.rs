@@ -1,6 +1,6 @@
-//! Amounts as people write them.
+//! Amounts as people write them, and the time.
 
-use berth_core::model::Requests;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Thousandths of a core as `500m` or `2`.
 pub(super) fn cpu(milli: i64) -> String {
@@ -13,24 +13,27 @@ pub(super) fn bytes(amount: i64) -> String {
     let exponent = (0..6).rev().find(|e| amount >> (10 * (e + 1)) > 0);
     let Some(exponent) = exponent else { return amount.to_string() };
     let unit = 1_i64 << (10 * (exponent + 1));
-    // Rounded down: free room is never made larger than it is.
+    // Rounded down: what is free is never made larger than it is.
     match (amount / unit, i128::from(amount % unit) * 10 / i128::from(unit)) {
         (whole, 0) => format!("{whole}{}", UNITS[exponent]),
         (whole, tenth) => format!("{whole}.{tenth}{}", UNITS[exponent]),
     }
 }
 
-/// The amount of the resource `name` in `of` with its unit's spelling, and as a number to compare by.
-pub(super) fn amount(of: &Requests, name: &str) -> (i64, String) {
+/// An amount of the resource `name` with its unit.
+pub(super) fn amount(name: &str, amount: i64) -> String {
     match name {
-        "cpu" => (of.milli_cpu, cpu(of.milli_cpu)),
-        "memory" => (of.memory, bytes(of.memory)),
-        "ephemeral-storage" => (of.ephemeral_storage, bytes(of.ephemeral_storage)),
-        scalar => {
-            let n = of.scalar(scalar).unwrap_or(0);
-            (n, if scalar.starts_with("hugepages-") { bytes(n) } else { n.to_string() })
-        }
+        "cpu" => cpu(amount),
+        "memory" | "ephemeral-storage" => bytes(amount),
+        name if name.starts_with("hugepages-") => bytes(amount),
+        _ => amount.to_string(),
     }
+}
+
+/// Now, in microseconds of Unix time; 0 for a clock before 1970.
+pub(super) fn now_unix_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

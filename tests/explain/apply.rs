@@ -1,10 +1,10 @@
-//! A change that was told, made in the manifests, as a reader of the answer would make it.
+//! A reported change, made in the manifests as a reader of the answer would make it.
 
 use serde_json::{Map, Value, json};
 
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// Makes `change` in `objects` for the pod `namespace/name`; false where manifests cannot say it in one place.
+/// Makes `change` in `objects` for the pod `namespace/name`; false if that is not one place in the manifests.
 pub fn apply(change: &Value, objects: &mut Vec<Value>, (namespace, name): (&str, &str)) -> bool {
     let kind = change["kind"].as_str().unwrap();
     let (from, to, field) = (&change["from"], &change["to"], change["field"].as_str().unwrap());
@@ -28,9 +28,9 @@ pub fn apply(change: &Value, objects: &mut Vec<Value>, (namespace, name): (&str,
             objects.push(new);
         }
         "RemovePod" => {
-            let (of, gone) = field.strip_prefix("pod ").unwrap().split_once('/').unwrap();
+            let (namespace, name) = field.strip_prefix("pod ").unwrap().split_once('/').unwrap();
             let before = objects.len();
-            objects.retain(|o| !(o["kind"] == "Pod" && key(o) == (of, gone)));
+            objects.retain(|o| !(o["kind"] == "Pod" && key(o) == (namespace, name)));
             assert_eq!(objects.len() + 1, before, "{change}");
         }
         "Together" => {
@@ -121,7 +121,7 @@ fn set(map: &mut Value, key: &str, to: &Value) {
     }
 }
 
-/// Only a pod whose amounts stand in one place can be told where to write less.
+/// False unless the pod's amounts stand in one place, so that it is clear where to write less.
 fn request(pod: &mut Value, amounts: &[(&str, &Value)]) -> bool {
     let spec = &mut pod["spec"];
     let one = |list: &Value, many: usize| list.as_array().map_or(0, Vec::len) == many;

@@ -1,4 +1,4 @@
-//! Whatever is told to place a pod does: made in the manifests, the pod fits.
+//! Every reported change places the pod: with the change made in the manifests, the pod fits.
 
 use super::apply::apply;
 use super::cluster::{Drawn, draw_cluster};
@@ -34,9 +34,9 @@ fn clusters() -> usize {
 }
 
 #[test]
-fn every_change_that_is_told_places_the_pod() {
+fn every_reported_change_places_the_pod() {
     let mut seeds = Draw::new(5_004);
-    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut made: BTreeMap<String, usize> = BTreeMap::new();
     for _ in 0..clusters() {
         let drawn = draw_cluster(seeds.next());
@@ -46,7 +46,7 @@ fn every_change_that_is_told_places_the_pod() {
             for change in pod.changes.iter().flatten() {
                 let change = serde_json::to_value(change).unwrap();
                 let kind = change["kind"].as_str().unwrap().to_owned();
-                *told.entry(kind.clone()).or_default() += 1;
+                *seen.entry(kind.clone()).or_default() += 1;
                 let mut objects = drawn.objects.clone();
                 if !apply(&change, &mut objects, key) {
                     continue;
@@ -54,17 +54,21 @@ fn every_change_that_is_told_places_the_pod() {
                 let fits = feasible(&drawn, &objects, key);
                 assert!(fits > 0, "cluster {}: {key:?}: {change:#}\ndoes not place it", drawn.seed);
                 *made.entry(kind.clone()).or_default() += 1;
-                if kind.starts_with("LowerRequest") {
+                // Of several resources (LowerRequests) another node may have more of one and less of the other.
+                if kind == "LowerRequest" {
                     no_more_fits(&drawn, &change, key);
                 }
             }
         }
     }
-    println!("told {told:?}\nmade {made:?}");
+    println!("reported {seen:?}\nmade {made:?}");
     let never: Vec<&str> = KINDS.into_iter().filter(|kind| !made.contains_key(*kind)).collect();
-    assert!(clusters() < CLUSTERS || never.is_empty(), "never told, so never checked: {never:?}; told {told:?}");
+    assert!(
+        clusters() < CLUSTERS || never.is_empty(),
+        "never reported, so never checked: {never:?}; reported {seen:?}"
+    );
     let is_known = |kind: &&str| KINDS.contains(kind) || RARE.contains(kind);
-    let unknown: BTreeSet<&str> = told.keys().map(|kind| &**kind).filter(|kind| !is_known(kind)).collect();
+    let unknown: BTreeSet<&str> = seen.keys().map(|kind| &**kind).filter(|kind| !is_known(kind)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
@@ -93,25 +97,16 @@ const KINDS: [&str; 18] = [
     "Together",
 ];
 
-/// One unit more of any resource than what is told fits nowhere.
+/// One unit more than the reported amount fits nowhere.
 fn no_more_fits(drawn: &Drawn, change: &Value, key: (&str, &str)) {
-    let (names, to) = match change["kind"].as_str() {
-        Some("LowerRequest") => {
-            let name = change["field"].as_str().unwrap().split_once("requests[").unwrap().1.trim_end_matches(']');
-            (vec![name.to_owned()], json!({name: change["to"]}))
-        }
-        // Of several resources another node may have more of one and less of the other.
-        _ => return,
-    };
-    for name in names {
-        let more = one_more(&name, to[&name].as_str().unwrap());
-        let mut change = change.clone();
-        change["to"] = json!(more);
-        let mut objects = drawn.objects.clone();
-        assert!(apply(&change, &mut objects, key));
-        let fits = feasible(drawn, &objects, key);
-        assert_eq!(fits, 0, "cluster {}: {key:?}: {more} of {name} fits as well: {change:#}", drawn.seed);
-    }
+    let name = change["field"].as_str().unwrap().split_once("requests[").unwrap().1.trim_end_matches(']');
+    let more = one_more(name, change["to"].as_str().unwrap());
+    let mut change = change.clone();
+    change["to"] = json!(more);
+    let mut objects = drawn.objects.clone();
+    assert!(apply(&change, &mut objects, key));
+    let fits = feasible(drawn, &objects, key);
+    assert_eq!(fits, 0, "cluster {}: {key:?}: {more} of {name} fits as well: {change:#}", drawn.seed);
 }
 
 /// The next amount that the scheduler tells apart from `amount`.
@@ -131,7 +126,7 @@ fn one_more(name: &str, amount: &str) -> String {
 }
 
 #[test]
-fn what_refuses_first_is_the_first_of_all_that_refuses() {
+fn the_first_refusal_is_among_all_refusals_of_a_node() {
     let mut seeds = Draw::new(17);
     let mut compared = 0;
     for _ in 0..clusters() / 2 {

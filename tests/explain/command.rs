@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 const BERTH: &str = env!("CARGO_BIN_EXE_berth");
 const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/quickstart");
 
-/// A folder of its own that goes away with the test.
+/// A folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -69,7 +69,7 @@ fn list(items: &[Value]) -> Value {
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_told_what_would_place_it_and_when_it_is_tried_next() {
+fn explain_says_what_would_place_a_pod_and_when_it_is_tried_next() {
     let text = stdout(&explain(&["-f", QUICKSTART, "--pod", "batch/train"]));
     for line in [
         "any of these would place it, the smallest change first:",
@@ -85,7 +85,7 @@ fn a_pod_that_fits_nowhere_is_told_what_would_place_it_and_when_it_is_tried_next
 }
 
 #[test]
-fn json_gains_keys_and_keeps_those_it_had() {
+fn json_has_changes_and_next_only_on_request() {
     let folder = Folder::new("json");
     let file = folder.file("all.json", &list(&[node("a", "4"), pod("ci", "huge", "6"), pod("ci", "small", "1")]));
     let report: Value = serde_json::from_slice(&explain(&["-f", &file, "-o", "json"]).stdout).unwrap();
@@ -170,8 +170,8 @@ fn pods_are_asked_about_by_name_and_by_namespace() {
         assert_eq!(asked(args), ["shop/one"], "{args:?}");
     }
     let output = explain(&["-f", &file, "two"]);
-    let said = stderr(&output);
-    assert!(said.contains("pod default/two: not among the inputs") && said.contains("ci/two"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("pod default/two: not among the inputs") && message.contains("ci/two"), "{message}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn without_a_cluster_it_says_how_to_name_one() {
 }
 
 #[test]
-fn as_a_plugin_of_kubectl_it_speaks_of_itself_as_one() {
+fn as_a_plugin_of_kubectl_it_calls_itself_kubectl_berth() {
     let folder = Folder::new("plugin");
     let plugin = folder.linked("kubectl-berth");
     let help = stdout(&run(&plugin, &["explain", "--help"]));

@@ -1,21 +1,20 @@
 //! What people ask next: how much is free, which taint, which label.
 
+use super::quantity::{PODS, amount, free};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Labels, Node, Pod, Requests, TaintEffect};
+use berth_core::model::{Labels, Node, Pod, Taint, TaintEffect};
 use berth_simulate::Cluster;
 use std::collections::BTreeMap;
 
 /// The facts behind one reason, over the nodes that gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detail {
-    /// A resource is short.
-    Room {
-        /// The resource.
-        resource: String,
-        /// What the pod asks for.
-        asked: Requests,
-        /// The node with most of it free, and what is free there of everything.
-        best: Option<(String, Requests)>,
+    /// A resource is short. Amounts are in the resource's unit: thousandths of a core, bytes, pieces.
+    Resource {
+        name: String,
+        requested: i64,
+        /// The node with most of it free, the first by name of several, and how much that is.
+        most_free: Option<(String, i64)>,
     },
     /// Taints that the pod does not tolerate, as `key=value:Effect`, with the number of nodes.
     Taints(BTreeMap<String, usize>),
@@ -23,20 +22,25 @@ pub enum Detail {
     Selector(Vec<String>),
     /// Host ports that are taken.
     Ports(Vec<u16>),
-    /// The nodes themselves.
+    /// The nodes' names.
     Nodes(Vec<String>),
 }
 
-/// The facts behind `reason` of `plugin` for `pod`, on the nodes named `nodes`, which come sorted.
-pub fn detail(cluster: &Cluster, ledger: &Ledger, pod: &Pod, plugin: &str, reason: &str, nodes: &[&str]) -> Detail {
-    match plugin {
-        "NodeResourcesFit" => match reason.strip_prefix("Insufficient ") {
-            Some(resource) => room(ledger, pod, resource, nodes),
-            None => names(nodes),
-        },
-        "TaintToleration" => taints(cluster, pod, nodes),
-        "NodeAffinity" if !pod.shape.node_selector.is_empty() => Detail::Selector(pairs(&pod.shape.node_selector)),
-        "NodePorts" => Detail::Ports(pod.shape.host_ports.iter().map(|p| p.port).collect()),
+/// The facts behind one reason of `plugin` for `pod`, on the nodes named `nodes`, which must be sorted. `lacking` is the resource
+/// that the reason is about, if it is about one.
+pub fn detail(
+    cluster: &Cluster,
+    ledger: &Ledger,
+    pod: &Pod,
+    plugin: &str,
+    lacking: Option<&str>,
+    nodes: &[&str],
+) -> Detail {
+    match (plugin, lacking) {
+        (_, Some(resource)) if resource != PODS => short(ledger, pod, resource, nodes),
+        ("TaintToleration", _) => taints(cluster, pod, nodes),
+        ("NodeAffinity", _) if !pod.shape.node_selector.is_empty() => Detail::Selector(pairs(&pod.shape.node_selector)),
+        ("NodePorts", _) => Detail::Ports(pod.shape.host_ports.iter().map(|p| p.port).collect()),
         _ => names(nodes),
     }
 }
@@ -49,42 +53,21 @@ fn pairs(labels: &Labels) -> Vec<String> {
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-fn room(ledger: &Ledger, pod: &Pod, resource: &str, nodes: &[&str]) -> Detail {
+fn short(ledger: &Ledger, pod: &Pod, resource: &str, nodes: &[&str]) -> Detail {
     let free = nodes.iter().filter_map(|name| {
-        let (allocatable, used) = ledger.nodes().amounts(ledger.nodes().find(name)?);
-        Some(((*name).to_owned(), minus(&allocatable, &used)))
+        let node = ledger.nodes().find(name)?;
+        Some(((*name).to_owned(), free(ledger, node, resource).max(0)))
     });
-    let size = |of: &Requests| match resource {
-        "cpu" => of.milli_cpu,
-        "memory" => of.memory,
-        "ephemeral-storage" => of.ephemeral_storage,
-        scalar => of.scalar(scalar).unwrap_or(0),
-    };
-    // Of equals the first by name: the nodes come sorted.
-    let best = free.reduce(|best, other| if size(&other.1) > size(&best.1) { other } else { best });
-    Detail::Room { resource: resource.to_owned(), asked: pod.shape.requests.clone(), best }
-}
-
-/// What is left of `of`; an overbooked amount counts as nothing left.
-fn minus(of: &Requests, taken: &Requests) -> Requests {
-    let left = |a: i64, b: i64| a.saturating_sub(b).max(0);
-    let mut free = Requests {
-        milli_cpu: left(of.milli_cpu, taken.milli_cpu),
-        memory: left(of.memory, taken.memory),
-        ephemeral_storage: left(of.ephemeral_storage, taken.ephemeral_storage),
-        ..Requests::default()
-    };
-    for (name, amount) in &of.scalars {
-        free.set_scalar(name.clone(), left(*amount, taken.scalar(name).unwrap_or(0)));
-    }
-    free
+    let most_free = free.reduce(|best, other| if other.1 > best.1 { other } else { best });
+    let requested = amount(&pod.shape.requests, resource);
+    Detail::Resource { name: resource.to_owned(), requested, most_free }
 }
 
 fn taints(cluster: &Cluster, pod: &Pod, nodes: &[&str]) -> Detail {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for node in cluster.nodes.iter().filter(|n| nodes.binary_search(&&*n.name).is_ok()) {
-        if let Some(taint) = hard_taints(node, pod).into_iter().next() {
-            *found.entry(taint).or_default() += 1;
+        if let Some(taint) = untolerated(pod, node).next() {
+            *found.entry(spelled(taint)).or_default() += 1;
         }
     }
     Detail::Taints(found)
@@ -92,11 +75,17 @@ fn taints(cluster: &Cluster, pod: &Pod, nodes: &[&str]) -> Detail {
 
 /// The taints of `node` that keep `pod` away, as `key=value:Effect`, in the node's order.
 pub fn hard_taints(node: &Node, pod: &Pod) -> Vec<String> {
-    let hard = node.taints.iter().filter(|t| t.effect != TaintEffect::PreferNoSchedule);
-    let untolerated = hard.filter(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)));
-    let spelled = untolerated.map(|taint| {
-        let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
-        format!("{}{value}:{:?}", taint.key, taint.effect)
-    });
-    spelled.collect()
+    untolerated(pod, node).map(spelled).collect()
+}
+
+/// The hard taints of `node` that `pod` does not tolerate.
+pub(crate) fn untolerated<'a>(pod: &'a Pod, node: &'a Node) -> impl Iterator<Item = &'a Taint> {
+    let hard = node.taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule);
+    hard.filter(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)))
+}
+
+/// A taint as kubectl writes it: `key=value:Effect`.
+pub(crate) fn spelled(taint: &Taint) -> String {
+    let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+    format!("{}{value}:{:?}", taint.key, taint.effect)
 }

@@ -1,28 +1,28 @@
 //! Why a pod does not fit, or where it would go: each pending pod judged alone against the cluster as given.
 //!
-//! The answers are the engine's own; here they are put into the form that machines read, and given the detail that
-//! people ask for next: how much is free, which taint, which label; what would place it, and when it is tried next.
+//! The engine answers; this crate puts the answers into reports and adds what people ask next: how much is free, which
+//! taint, which label, what would place the pod, and when it is tried next.
 //!
 //! ```text
-//!  detail      the facts behind a reason
-//!  preemption  what evicting others would do
-//!  changes/    the smallest changes that would place a pod
-//!  next        when it is tried next
-//!  further     both of these, and all that stands in the way on one node, added to a report
+//!  report    the answers, in the form that machines read
+//!  detail    the facts behind a reason
+//!  changes/  the smallest changes that would place a pod
+//!  next      when it is tried next
+//!  further   both of these, what preemption would do, and all that stands in the way on one node, added to a report
 //! ```
 
-pub mod changes;
+mod changes;
 mod detail;
 mod further;
 mod next;
-mod preemption;
+mod quantity;
 mod report;
 
+pub use changes::{Change, ChangeKind};
 pub use detail::{Detail, detail, hard_taints};
-pub use further::{SEARCHED, add_changes, add_why};
+pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;
-pub use preemption::{CandidateReport, PreemptionReport, add_preemption};
-pub use report::{FilterReport, NodeReport, PodReport, Report, Why};
+pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, Why};
 
 use berth_core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use berth_core::model::{Pod, PodKey, Str};
@@ -30,7 +30,7 @@ use berth_core::profile::CompiledProfile;
 use berth_simulate::{Cluster, not_served, serving};
 use std::sync::Arc;
 
-/// What upstream says where there is no node at all.
+/// Upstream's text for a cluster without nodes.
 const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// Explains every pending pod of `cluster`, or only the one named `only`; sorted by namespace and name.
@@ -43,7 +43,7 @@ pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wante
     let ledger = cluster.ledger();
     let wanted = cluster.pending().into_iter().filter(|pod| wanted(pod));
     let pods = wanted.map(|pod| match serving(profiles, pod) {
-        None => PodReport::held(pod, None, not_served(profiles, pod)),
+        None => PodReport::not_judged(pod, None, not_served(profiles, pod)),
         Some(profile) => {
             let explanation = cycle::explain(profile, &ledger, &Arc::new(Pod::clone(pod)));
             from_engine(pod, &profile.name, explanation)
@@ -52,12 +52,11 @@ pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wante
     Report { pods: pods.collect() }
 }
 
-/// What the engine says, in the form that machines read.
 fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport {
     let judgement = match explanation {
-        Explanation::Failed(text) => return PodReport::held(pod, Some(profile.clone()), text.to_string()),
+        Explanation::Failed(text) => return PodReport::not_judged(pod, Some(profile.clone()), text.to_string()),
         Explanation::Gated(reason) | Explanation::Held(reason) => {
-            return PodReport::held(pod, Some(profile.clone()), reason);
+            return PodReport::not_judged(pod, Some(profile.clone()), reason);
         }
         Explanation::Judged(judgement) => judgement,
     };
@@ -84,8 +83,8 @@ fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport 
 
 fn of_node(name: Str, answer: NodeAnswer) -> NodeReport {
     match answer {
-        NodeAnswer::Refused { plugin, code, reasons } => {
-            NodeReport::Refused { name, plugin: plugin.name(), code: code.as_str(), reasons }
+        NodeAnswer::Refused { plugin, code, reasons, lacking } => {
+            NodeReport::Refused { name, plugin: plugin.name(), code: code.as_str(), reasons, lacking }
         }
         NodeAnswer::Fits { scores, total } => {
             let scores = scores.into_iter().map(|s| (s.score.name(), s.weighted)).collect();

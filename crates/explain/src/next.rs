@@ -7,22 +7,22 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// When a pod is tried next. Its place in the worker's queue is the worker's own: what is told are the bounds.
+/// When a pod is tried next. Only the worker knows its place in the queue; these are the bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Next {
-    /// What lets it be tried again, each as half a sentence; what the plugins that refused it ask for.
+    /// The events that the plugins that refused the pod wait for, each as half a sentence.
     pub events: Vec<&'static str>,
-    /// The longest wait after such an event, in milliseconds: the profile's longest backoff. None, where it is over by then.
+    /// The longest wait after such an event, in milliseconds: the profile's longest backoff; no wait if that has ended.
     pub after_event_max_millis: u64,
-    /// After how long without any event it is tried all the same, in milliseconds.
+    /// Time after which the pod is tried without any event, in milliseconds.
     pub without_event_millis: u64,
-    /// Whether the profile takes up no pods now: then nothing of the above happens.
+    /// Whether the profile is paused: then none of the above happens.
     pub paused: bool,
 }
 
 impl Next {
-    /// What `profile` does with `pod`, which `plugins` refused.
+    /// The bounds for `pod`, which `plugins` refused.
     pub(super) fn new(profile: &CompiledProfile, pod: &Pod, plugins: &BTreeSet<&str>) -> Self {
         let mut rejectors = PluginSet::NONE;
         Plugin::ALL.into_iter().filter(|p| plugins.contains(p.name())).for_each(|p| rejectors.insert(p));
@@ -40,7 +40,7 @@ impl Next {
     }
 }
 
-/// What lets others go for `pod` that may not go yet, where the profile bounds preemption by that.
+/// Events that make more pods eligible as victims of `pod`, if the profile bounds preemption so.
 fn victims_freed(profile: &CompiledProfile, pod: &Pod) -> impl Iterator<Item = &'static str> {
     let Preemption { enabled, strict_budgets, min_runtime, .. } = profile.preemption;
     let may = enabled && pod.preempts;

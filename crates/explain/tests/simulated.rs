@@ -126,7 +126,7 @@ fn running(name: &str, on: &str, milli_cpu: i64, priority: i32) -> Pod {
     Pod { node_name: Some(on.into()), priority, started_unix_us: Some(1_000_000), ..pod }
 }
 
-/// What became of each pending pod: `name node attempts`, and `!` before the pods that went for it.
+/// What became of each pending pod: `name node attempts`, and `!` before its victims.
 fn fates(cluster: &Cluster) -> (Vec<String>, usize) {
     let report = run(cluster, &profiles(), 0).report;
     let line = |pod: &berth_simulate::PodReport| {
@@ -166,18 +166,19 @@ fn a_pod_that_was_placed_first_may_be_preempted() {
 }
 
 #[test]
-fn a_pod_that_is_going_already_is_nobodys_victim() {
-    let going = Pod { deleting: true, ..running("going", "a", 2000, 1) };
-    let cluster = two_cores(&["a"], vec![going.clone(), pending(0, "pack", 2000, 0, 9)]);
+fn a_terminating_pod_is_no_victim() {
+    let terminating = Pod { deleting: true, ..running("terminating", "a", 2000, 1) };
+    let cluster = two_cores(&["a"], vec![terminating.clone(), pending(0, "pack", 2000, 0, 9)]);
     assert_eq!(fates(&cluster), (vec!["p000 a 2".into()], 0));
-    let beside = vec![Pod { priority: 3, ..running("v", "a", 1000, 1) }, Pod { ..running("going", "a", 1000, 1) }];
-    let beside = beside.into_iter().map(|pod| Pod { deleting: &*pod.uid == "going", ..pod });
+    let beside =
+        vec![Pod { priority: 3, ..running("v", "a", 1000, 1) }, Pod { ..running("terminating", "a", 1000, 1) }];
+    let beside = beside.into_iter().map(|pod| Pod { deleting: &*pod.uid == "terminating", ..pod });
     let cluster = two_cores(&["a"], beside.chain([pending(0, "pack", 2000, 0, 9)]).collect());
     assert_eq!(fates(&cluster), (vec!["p000 a 2 !default/v".into()], 1));
 }
 
 #[test]
-fn nobody_goes_for_an_equal_or_for_nothing() {
+fn preemption_spares_equals_and_does_nothing_where_it_would_not_help() {
     let pods = vec![running("v", "a", 1000, 1), pending(0, "pack", 2000, 0, 1), pending(1, "pack", 3000, 0, 9)];
     assert_eq!(
         fates(&two_cores(&["a"], pods)),

@@ -7,9 +7,7 @@ use serde::Serialize;
 /// A pod that both profiles place, each on another node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name.
     pub name: Str,
     /// The node that the first profile chose.
     pub from: Str,
@@ -20,11 +18,9 @@ pub struct Moved {
 /// A pod that only one of the profiles places.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OnlyOne {
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name.
     pub name: Str,
-    /// The node that the one profile chose.
+    /// The chosen node.
     pub node: Str,
     /// Why the other did not place it.
     pub message: String,
@@ -35,7 +31,6 @@ pub struct OnlyOne {
 pub struct Side {
     /// What it was run with, as the user named it.
     pub profile: String,
-    /// The run in numbers.
     pub summary: Summary,
 }
 
@@ -43,9 +38,7 @@ pub struct Side {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// The first run.
     pub first: Side,
-    /// The second.
     pub second: Side,
     /// Pods that both place on the same node.
     pub same: usize,

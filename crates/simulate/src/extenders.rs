@@ -4,12 +4,9 @@ use berth_core::model::{Pod, Str};
 use berth_core::profile::CompiledProfile;
 use std::sync::Arc;
 
-/// Who answers for extenders while pods are placed.
+/// Answers for the profiles' extenders during a run.
 pub trait Extenders {
-    /// What the extender of this name of `profile` answers about `pod`.
-    ///
-    /// # Errors
-    /// It gave no answer.
+    /// The answer about `pod` of the extender of this name in `profile`; an error if it gave none.
     fn answer(
         &mut self,
         profile: &CompiledProfile,
@@ -19,8 +16,8 @@ pub trait Extenders {
     ) -> Result<ExtenderReply, ExtenderError>;
 }
 
-/// A line for each extender that concerns a pending pod of `cluster` and is not asked: what it would say is missing from
-/// every answer about those pods. In the order of `profiles`.
+/// A line for each extender that concerns a pending pod of `cluster` and is not asked: its part is missing from the answers
+/// about those pods. In the order of `profiles`.
 pub fn unasked(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Vec<String> {
     let mut notes = Vec::new();
     for profile in profiles.iter().filter(|profile| !profile.extenders.is_empty()) {

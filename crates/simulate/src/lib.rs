@@ -1,11 +1,10 @@
 //! An in-memory cluster and a virtual clock around the same core that schedules live.
 //!
-//! Binds take effect at once and victims vanish at once; workers step in turn by name; the clock jumps from one moment at which something is due
-//! to the next. A run ends when nothing is active, in backoff or on its way. The same inputs, profiles and seed give the
-//! same report.
+//! Binds take effect at once and victims vanish at once; workers step in turn by name; the clock jumps to the next moment at
+//! which something is due. A run ends when nothing is active, in backoff or in flight. The same inputs, profiles and seed give
+//! the same report.
 
 mod compare;
-mod evict;
 mod extenders;
 mod report;
 mod run;
@@ -33,7 +32,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Puts an object in; a pod that has ended takes nothing and is left out by the ledger.
+    /// Adds an object. The ledger leaves out pods that have ended.
     pub fn add(&mut self, object: Object) {
         match object {
             Object::Pod(pod) => self.pods.push(*pod),
@@ -57,8 +56,8 @@ impl Cluster {
         ledger
     }
 
-    /// When this was, in microseconds of Unix time: the newest of what its pods say, so that the same inputs give the same
-    /// answer whenever they are asked.
+    /// The cluster's present, in microseconds of Unix time: the newest time among its pods, so that the same inputs always give
+    /// the same answer.
     pub fn as_of_unix_us(&self) -> i64 {
         let times = self.pods.iter().flat_map(|pod| [Some(pod.created_unix_us), pod.started_unix_us]);
         times.flatten().max().unwrap_or_default()

@@ -21,32 +21,25 @@ pub enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodReport {
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name.
     pub name: Str,
-    /// The node it was placed on.
     pub node: Option<Str>,
-    /// The node on which room was made for it; without a node of its own, the one it is promised in the end.
+    /// The node that it was nominated for; for a pod without a node, the nomination at the end.
     pub nominated_node: Option<Str>,
     /// The pods that were removed for it, as namespace/name, sorted.
     pub victims: Vec<String>,
-    /// How often it was tried.
     pub attempts: u32,
     /// Why it has no node, as the `PodScheduled` condition says it in one word.
     pub reason: Option<String>,
     /// Why it has no node, in full.
     pub message: Option<String>,
-    /// What became of it.
     #[serde(skip)]
     pub fate: Fate,
-    /// The profile that served it.
     #[serde(skip)]
     pub profile: Option<Str>,
 }
 
 impl PodReport {
-    /// Namespace and name.
     pub fn key(&self) -> PodKey {
         PodKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
@@ -75,12 +68,10 @@ pub struct Summary {
 pub struct Report {
     /// Every pod that was pending, sorted by namespace and name.
     pub pods: Vec<PodReport>,
-    /// The run in numbers.
     pub summary: Summary,
 }
 
 impl Report {
-    /// Sums up `pods`.
     pub fn new(pods: Vec<PodReport>) -> Self {
         let count = |fates: &[Fate]| pods.iter().filter(|p| fates.contains(&p.fate)).count();
         let summary = Summary {

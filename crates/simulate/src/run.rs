@@ -1,9 +1,9 @@
-use super::{Cluster, Extenders, Fate, PodReport, Report, evict, not_served, serving, volumes};
+use super::{Cluster, Extenders, Fate, PodReport, Report, not_served, serving, volumes};
 use berth_core::io::{
-    self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderRequest, Input, VolumeRequest,
-    VolumesOutcome,
+    self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderRequest, Input, NominatedNode,
+    RefusalText, VolumeRequest, VolumesOutcome,
 };
-use berth_core::ledger::{Ledger, PodState};
+use berth_core::ledger::{Ledger, PlacedPod, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_core::worker::{Next, Worker};
@@ -26,34 +26,34 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-/// What is known of one pending pod while the run goes on.
+/// What is known of one pending pod during the run.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    pub(super) node: Option<Str>,
+struct Progress {
+    node: Option<Str>,
     attempts: u32,
     refusal: Option<Refusal>,
-    /// The node on which room was made for it last.
-    pub(super) nominated: Option<Str>,
+    /// The node that it was nominated for last.
+    nominated: Option<Str>,
     /// The pods that were removed for it, as namespace/name.
-    pub(super) victims: Vec<String>,
+    victims: Vec<String>,
     /// For whom it was removed, and where.
-    pub(super) preempted: Option<String>,
+    preempted: Option<String>,
 }
 
-/// The last that was said of a pod without a node.
+/// The last refusal of a pod without a node.
 #[derive(Debug)]
 struct Refusal {
     reason: String,
     message: String,
     attempted: bool,
-    /// How much had happened by then.
+    /// [`Run::changes`] at that time.
     changes: usize,
 }
 
-/// A profile's worker and what it has not been told yet.
-pub(super) struct Seat {
+/// A profile's worker and its undelivered inputs.
+struct SteppedWorker {
     worker: Worker,
-    pub(super) inputs: Vec<Input>,
+    inputs: Vec<Input>,
 }
 
 /// Lets `profiles` place the pending pods of `cluster` until nothing more happens.
@@ -63,7 +63,7 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
     start(cluster, profiles, seed, None)
 }
 
-/// The same, with `extenders` asked whatever the profiles ask theirs. What they bind is bound here.
+/// As [`run`], with `extenders` answering for the profiles' extenders. Binds that are an extender's are done here.
 pub fn run_asking(
     cluster: &Cluster,
     profiles: &[Arc<CompiledProfile>],
@@ -81,7 +81,7 @@ fn start(
 ) -> Outcome {
     let mut sorted: Vec<&Arc<CompiledProfile>> = profiles.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
-    let seats = sorted.iter().enumerate().map(|(i, profile)| {
+    let workers = sorted.iter().enumerate().map(|(i, profile)| {
         let mut profile = CompiledProfile::clone(profile);
         profile.queue.max_unschedulable = NO_SWEEP;
         if extenders.is_none() {
@@ -89,14 +89,14 @@ fn start(
         }
         let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
         worker.set_unix_us_at_zero(cluster.as_of_unix_us());
-        Seat { worker, inputs: Vec::new() }
+        SteppedWorker { worker, inputs: Vec::new() }
     });
     let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
     let mut ledger = cluster.ledger();
     ledger.set_own_schedulers(profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect());
     let mut run = Run {
         ledger: RefCell::new(ledger),
-        seats: seats.collect(),
+        workers: workers.collect(),
         extenders,
         now: Time::ZERO,
         changes: 0,
@@ -110,19 +110,19 @@ fn start(
     Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner() }
 }
 
-pub(super) struct Run<'a> {
-    pub(super) ledger: RefCell<Ledger>,
-    pub(super) seats: Vec<Seat>,
+struct Run<'a> {
+    ledger: RefCell<Ledger>,
+    workers: Vec<SteppedWorker>,
     extenders: Option<&'a mut dyn Extenders>,
     now: Time,
-    /// How many pods have been placed or removed.
+    /// Pods placed or removed so far.
     changes: usize,
-    /// When the last of them was.
+    /// The time of the last change.
     changed_at: Time,
-    /// For how long pods are tried again after the last change: once each, since nothing else changes here.
+    /// How long the run continues after the last change: long enough to try each pod once more.
     patience: Duration,
     /// By uid.
-    pub(super) progress: BTreeMap<Str, Progress>,
+    progress: BTreeMap<Str, Progress>,
 }
 
 impl Run<'_> {
@@ -140,14 +140,15 @@ impl Run<'_> {
         }
     }
 
-    /// Lets each worker step once. Returns whether one is not done with this moment, and when one wants to go on.
+    /// Lets each worker step once. Returns whether some worker has more to do now, and the earliest time at which one wants to
+    /// continue.
     fn round(&mut self) -> (bool, Option<Time>) {
         let mut acted = false;
         let mut earliest: Option<Time> = None;
         let mut effects = Vec::new();
-        for i in 0..self.seats.len() {
-            let seat = &mut self.seats[i];
-            match seat.worker.step(self.now, &mut seat.inputs, &self.ledger, &mut effects) {
+        for i in 0..self.workers.len() {
+            let stepped = &mut self.workers[i];
+            match stepped.worker.step(self.now, &mut stepped.inputs, &self.ledger, &mut effects) {
                 Next::Now => acted = true,
                 Next::At(at) => earliest = Some(earliest.map_or(at, |e| e.min(at))),
                 Next::Idle => {}
@@ -159,8 +160,8 @@ impl Run<'_> {
         (acted, earliest)
     }
 
-    /// Does what a worker wants done; returns whether that may give workers something to do.
-    fn perform(&mut self, seat: usize, effect: Effect) -> bool {
+    /// Performs a worker's effect; returns whether that may give workers something to do.
+    fn perform(&mut self, at: usize, effect: Effect) -> bool {
         match effect {
             Effect::Bind(BindRequest { attempt, pod, node, extender: _ }) => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
@@ -170,40 +171,100 @@ impl Run<'_> {
                 self.note_change();
                 let bound = Pod { node_name: Some(node), nominated_node: None, ..Pod::clone(&pod) };
                 self.ledger.borrow_mut().apply_pod(bound);
-                self.seats[seat].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+                self.workers[at].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
                 true
             }
             Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
                 volumes::settle(&mut self.ledger.borrow_mut(), &writes, &node);
-                self.seats[seat].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
+                self.workers[at].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
                 true
             }
             Effect::Evict(EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority }) => {
                 self.evict(&preemptor, &node, &victims, &taken_back, &lower_priority);
-                self.seats[seat].inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+                self.workers[at].inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
                 true
             }
             Effect::AskExtender(ExtenderRequest { attempt, extender, pod, question }) => {
                 let Some(extenders) = &mut self.extenders else { return false };
-                let Seat { worker, inputs } = &mut self.seats[seat];
+                let SteppedWorker { worker, inputs } = &mut self.workers[at];
                 let answer = extenders.answer(worker.profile(), &extender, &pod, question);
                 inputs.push(Input::ExtenderAnswered { attempt, extender, answer });
                 true
             }
-            // Whatever is nominated here is placed before anyone else is asked.
+            // Nothing comes between this nomination and the bind.
             Effect::Nominate(_) => false,
             Effect::Refuse(io::Refusal { pod, reason, text, attempted, nomination }) => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
-                let (reason, message) = (reason.as_str().to_owned(), evict::message_of(&text));
+                let (reason, message) = (reason.as_str().to_owned(), message_of(&text));
                 progress.refusal = Some(Refusal { reason, message, attempted, changes: self.changes });
                 self.write_nomination(&pod, nomination)
             }
         }
     }
 
+    /// Removes pods for another one, at once, whatever their grace period.
+    fn evict(
+        &mut self,
+        preemptor: &Pod,
+        node: &Str,
+        victims: &[Arc<PlacedPod>],
+        taken_back: &[Arc<PlacedPod>],
+        lower_nominated: &[Arc<Pod>],
+    ) {
+        let progress = self.progress.entry(preemptor.uid.clone()).or_default();
+        progress.victims.extend(victims.iter().chain(taken_back).map(|victim| victim.key.to_string()));
+        for victim in victims {
+            self.ledger.borrow_mut().delete_pod(&victim.uid);
+            // A victim that was placed in this run is in the report, too.
+            if let Some(progress) = self.progress.get_mut(&victim.uid) {
+                progress.node = None;
+                progress.preempted = Some(format!("preempted by {} on node {node}", preemptor.key));
+            }
+        }
+        for pod in lower_nominated {
+            self.see_nominated(pod, None);
+        }
+        self.note_change();
+    }
+
+    /// Applies the nomination that comes with a refusal. Victims that were terminating already vanish with it; returns whether
+    /// some did.
+    fn write_nomination(&mut self, pod: &Pod, nomination: NominatedNode) -> bool {
+        let node = match nomination {
+            NominatedNode::Keep => return false,
+            NominatedNode::Clear => None,
+            NominatedNode::Set(node) => Some(node),
+        };
+        if node.is_none() && pod.nominated_node.is_none() {
+            return false;
+        }
+        self.see_nominated(pod, node.clone());
+        if node.is_none() {
+            return false;
+        }
+        self.progress.entry(pod.uid.clone()).or_default().nominated = node;
+        let mut ledger = self.ledger.borrow_mut();
+        let waited_for = ledger.pending_preemption(&pod.uid).map(|round| round.victims.clone()).unwrap_or_default();
+        let is_terminating =
+            |uid: &Str| matches!(ledger.pod(uid), Some(PodState::Bound(placed)) if placed.is_terminating());
+        let terminating: Vec<Str> = waited_for.into_iter().filter(is_terminating).collect();
+        for uid in &terminating {
+            ledger.delete_pod(uid);
+        }
+        drop(ledger);
+        if !terminating.is_empty() {
+            self.note_change();
+        }
+        !terminating.is_empty()
+    }
+
+    fn see_nominated(&self, pod: &Pod, node: Option<Str>) {
+        self.ledger.borrow_mut().apply_pod(Pod { nominated_node: node, ..Pod::clone(pod) });
+    }
+
     /// Something changed, so that pods that were refused are tried again.
-    pub(super) fn note_change(&mut self) {
+    fn note_change(&mut self) {
         self.changes += 1;
         self.changed_at = self.now;
     }
@@ -211,7 +272,7 @@ impl Run<'_> {
     /// Whether some pod waits to be tried again, and something changed since it was refused.
     fn has_work(&self) -> bool {
         let stale = |refusal: &Refusal| refusal.attempted && refusal.changes < self.changes;
-        self.seats.iter().any(|seat| !seat.worker.is_quiet())
+        self.workers.iter().any(|stepped| !stepped.worker.is_quiet())
             && self.progress.values().any(|p| p.node.is_none() && p.refusal.as_ref().is_none_or(stale))
     }
 
@@ -220,7 +281,7 @@ impl Run<'_> {
             let mut progress = self.progress.remove(&pod.uid).unwrap_or_default();
             let profile = serving(profiles, pod);
             let nominated_node = self.nominated_node(pod, &progress);
-            let (fate, said) = match progress.preempted {
+            let (fate, reason) = match progress.preempted {
                 Some(by) if progress.node.is_none() => (Fate::Preempted, Some(("Preempted".to_owned(), by))),
                 _ => fate(pod, profile, profiles, progress.node.is_some(), progress.refusal),
             };
@@ -233,8 +294,8 @@ impl Run<'_> {
                 nominated_node,
                 victims: progress.victims,
                 attempts: progress.attempts,
-                reason: said.as_ref().map(|(reason, _)| reason.clone()),
-                message: said.map(|(_, message)| message),
+                reason: reason.as_ref().map(|(reason, _)| reason.clone()),
+                message: reason.map(|(_, message)| message),
                 fate,
                 profile: profile.map(|p| p.name.clone()),
             }
@@ -242,7 +303,7 @@ impl Run<'_> {
         Report::new(pods.collect())
     }
 
-    /// The node on which room was made for `pod`, or the one that it is promised as long as it waits.
+    /// The node that `pod` was nominated for, or still is while it waits.
     fn nominated_node(&self, pod: &Pod, progress: &Progress) -> Option<Str> {
         if progress.node.is_some() {
             return progress.nominated.clone();
@@ -262,15 +323,15 @@ fn fate(
     placed: bool,
     refusal: Option<Refusal>,
 ) -> (Fate, Option<(String, String)>) {
-    let said = |reason: &str, message: String| Some((reason.to_owned(), message));
+    let with = |reason: &str, message: String| Some((reason.to_owned(), message));
     if placed {
         return (Fate::Placed, None);
     }
-    let Some(profile) = profile else { return (Fate::Held, said("NoProfile", not_served(profiles, pod))) };
+    let Some(profile) = profile else { return (Fate::Held, with("NoProfile", not_served(profiles, pod))) };
     if !pod.gates.is_empty() {
         return (
             Fate::Gated,
-            said("SchedulingGated", format!("waiting for scheduling gates: [{}]", pod.gates.join(" "))),
+            with("SchedulingGated", format!("waiting for scheduling gates: [{}]", pod.gates.join(" "))),
         );
     }
     if let Some(refusal) = refusal {
@@ -278,12 +339,21 @@ fn fate(
         return (fate, Some((refusal.reason, refusal.message)));
     }
     if pod.deleting {
-        return (Fate::Held, said("Deleting", "the pod is being deleted".to_owned()));
+        return (Fate::Held, with("Deleting", "the pod is being deleted".to_owned()));
     }
     match profile.mode {
         Mode::Paused => {
-            (Fate::Held, said("Paused", format!("SchedulerProfile {} is paused (spec.mode)", profile.name)))
+            (Fate::Held, with("Paused", format!("SchedulerProfile {} is paused (spec.mode)", profile.name)))
         }
-        Mode::Active => (Fate::Held, said("NotTried", format!("SchedulerProfile {} did not come to it", profile.name))),
+        Mode::Active => (Fate::Held, with("NotTried", format!("SchedulerProfile {} did not come to it", profile.name))),
+    }
+}
+
+/// The filters' message for a pod that fits nowhere. Why preemption does not help either is left to `explain`, which reports it
+/// by node.
+fn message_of(text: &RefusalText) -> String {
+    match text {
+        RefusalText::NotPreempting(diagnosis, _) => diagnosis.to_string(),
+        other => other.to_string(),
     }
 }

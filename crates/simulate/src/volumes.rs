@@ -1,12 +1,12 @@
-//! What storage would do in a cluster: claims are bound at once, and volumes that are asked for are there.
+//! The storage controllers' part: claims are bound at once, and volumes are provisioned at once.
 
 use berth_core::ledger::Ledger;
 use berth_core::model::{
-    Attachable, BindingWrite, ClaimRef, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim,
+    Attachable, BindingWrite, ClaimRef, Labels, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim,
     ProvisionWrite, Quantity, Str, VolumeAffinity, VolumeSource, VolumeWrites,
 };
 
-/// Does what a scheduler and the storage controllers would do for a pod that was decided for `node`.
+/// Does what a scheduler's PreBind and the storage controllers would do for a pod that is placed on `node`.
 pub(super) fn settle(ledger: &mut Ledger, writes: &VolumeWrites, node: &Str) {
     for write in &writes.bindings {
         bind(ledger, write);
@@ -44,7 +44,7 @@ fn bound(claim: &PersistentVolumeClaim, volume: &Str) -> PersistentVolumeClaim {
     }
 }
 
-/// Makes a volume for the claim: usable on that node alone, unless the claim is for many nodes.
+/// Makes a volume for the claim, for that node alone unless the claim's access modes allow many nodes.
 fn provision(ledger: &mut Ledger, write: &ProvisionWrite, node: &Str) {
     let volumes = ledger.volumes();
     let Some(claim) = volumes.claim(&write.claim).cloned() else { return };
@@ -54,7 +54,7 @@ fn provision(ledger: &mut Ledger, write: &ProvisionWrite, node: &Str) {
     let volume = PersistentVolume {
         uid: name.clone(),
         resource_version: "1".into(),
-        labels: berth_core::model::Labels::none(),
+        labels: Labels::none(),
         class: claim.class.clone(),
         capacity: claim.request.unwrap_or(Quantity::ZERO),
         access_modes: claim.access_modes.clone(),
@@ -72,7 +72,7 @@ fn provision(ledger: &mut Ledger, write: &ProvisionWrite, node: &Str) {
     ledger.apply_claim(claim);
 }
 
-/// The node by its hostname label, where it has one.
+/// Affinity to the node's hostname label, if it has one.
 fn only_on(ledger: &Ledger, node: &str) -> Option<VolumeAffinity> {
     const HOSTNAME: &str = "kubernetes.io/hostname";
     let node = ledger.nodes().find(node)?;

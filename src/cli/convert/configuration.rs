@@ -9,14 +9,14 @@ use berth_convert::export::{self, Profile};
 use berth_convert::import::Loss;
 use serde_json::json;
 
-/// A profile with where it stands, for those who read of its losses.
+/// A profile, and where it stands for messages about its losses.
 struct Source<'a> {
     place: String,
     name: String,
     spec: &'a SchedulerProfileSpec,
 }
 
-/// Writes all profiles, those that configurations among the inputs hold as well.
+/// Writes all profiles, including those of configurations among the inputs.
 pub(super) fn write(found: &Convertible, files: &str) -> anyhow::Result<Written> {
     let sources = sources(found);
     if sources.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn write(found: &Convertible, files: &str) -> anyhow::Result<Written>
     Ok(Written { yaml: yaml::write(&document), json: json!({"configuration": export.configuration}), losses })
 }
 
-/// The older profile serves a name that two list; those that were never applied have no age, and stand first.
+/// The profiles by age: the oldest serves a name that two list. Profiles that were never applied have no age and come first.
 fn sources(found: &Convertible) -> Vec<Source<'_>> {
     let mut profiles: Vec<_> = found.profiles.iter().collect();
     profiles.sort_by_key(|(_, profile)| {

@@ -13,7 +13,6 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Arguments of `berth convert`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 2: something was lost, or means something else now. Standard error has a line for each such setting:
@@ -44,7 +43,6 @@ pub(super) struct Args {
     output: Format,
 }
 
-/// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum To {
     /// SchedulerProfiles, to be applied.
@@ -54,7 +52,7 @@ enum To {
     KubeSchedulerConfiguration,
 }
 
-/// What a conversion comes to.
+/// The result of a conversion.
 struct Written {
     yaml: String,
     json: Value,

@@ -2,15 +2,12 @@
 
 use super::Written;
 use super::yaml::{self, Document};
-use crate::cli::inputs::{Convertible, Imported, InputError, check_profile};
+use crate::cli::inputs::{Convertible, Imported, InputError, NAME_MAX, check_profile};
 use berth_api::{self as api, DEFAULT_SCHEDULER_NAME, SchedulerProfileSpec};
 use berth_convert::import::ImportedProfile;
 use serde_json::{Map, Value, json};
 
-/// Longest name of a profile.
-const NAME_MAX: usize = 63;
-
-/// The name of the profile that serves the default scheduler's pods, which none may have that itself.
+/// The name of the profile that serves default-scheduler: no profile may be called default-scheduler itself.
 const DEFAULT_NAME: &str = "default";
 
 /// Writes every profile of every configuration, and what they refer to behind them.
@@ -59,14 +56,14 @@ fn name_for(scheduler_name: &str, taken: &[String]) -> String {
     let base = if scheduler_name == DEFAULT_SCHEDULER_NAME { DEFAULT_NAME } else { scheduler_name };
     let base = base.get(..base.len().min(NAME_MAX)).unwrap_or(base).trim_end_matches(['-', '.']);
     let numbered = (2..).map(|n| {
-        let room = NAME_MAX - 4;
-        format!("{}-{n}", base.get(..base.len().min(room)).unwrap_or(base).trim_end_matches(['-', '.']))
+        let longest = NAME_MAX - 4;
+        format!("{}-{n}", base.get(..base.len().min(longest)).unwrap_or(base).trim_end_matches(['-', '.']))
     });
     let free = |name: &String| !taken.contains(name);
     std::iter::once(base.to_owned()).chain(numbered).find(free).unwrap_or_default()
 }
 
-/// A whole SchedulerProfile that says what differs from the defaults.
+/// A SchedulerProfile without the fields that have their defaults.
 pub(super) fn object(name: &str, spec: &SchedulerProfileSpec) -> Value {
     json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
@@ -76,7 +73,7 @@ pub(super) fn object(name: &str, spec: &SchedulerProfileSpec) -> Value {
     })
 }
 
-/// A spec without what the API server fills in.
+/// The spec without what the API server fills in.
 fn brief(name: &str, spec: &SchedulerProfileSpec) -> Value {
     let mut spec = spec.clone();
     if spec.scheduler_names == [name] {

@@ -1,13 +1,13 @@
-//! YAML as people write it: blocks, short parts on one line, and comments above what they are about.
+//! YAML as people write it: blocks, short parts on one line, and comments above the part that they are about.
 
 use berth_api::Duration;
 use serde_json::{Map, Value};
 
-/// Longest line that a part of the document is put on.
+/// The longest line for a part that is put on one line.
 const WIDTH: usize = 100;
 
-/// Keys in the order in which people write them; others follow by name. What says what a thing is comes first, then what
-/// a profile, or a configuration, decides with.
+/// Keys in the order in which people write them; others follow by name. Identity comes first, then the settings of a profile
+/// or configuration.
 const ORDER: [&str; 31] = [
     "apiVersion",
     "kind",
@@ -50,13 +50,12 @@ fn ordered(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> 
     fields.into_iter()
 }
 
-/// A document with what is to be said of its parts.
+/// A document with comments on its parts.
 pub(super) struct Document<'a> {
-    /// Lines above the document.
+    /// Comment lines above the document.
     pub(super) header: Vec<String>,
-    /// The document.
     pub(super) value: &'a Value,
-    /// Paths such as `spec.scores[1]`, and what is said above what stands there.
+    /// Paths such as `spec.scores[1]`, each with the comment to write above it.
     pub(super) comments: &'a [(String, String)],
 }
 
@@ -85,16 +84,16 @@ impl Writer<'_> {
         self.out.push('\n');
     }
 
-    /// What is said of `path`; with `below`, of everything in it as well.
+    /// Writes the comments on `path`; with `below`, also those on everything in it. Equal comments are written once.
     fn comments(&mut self, path: &str, below: bool, indent: usize) {
         let inside = |field: &str| field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
-        let mut said: Vec<&str> = Vec::new();
+        let mut found: Vec<&str> = Vec::new();
         for (field, text) in self.comments {
-            if (field == path || (below && inside(field))) && !said.contains(&text.as_str()) {
-                said.push(text);
+            if (field == path || (below && inside(field))) && !found.contains(&text.as_str()) {
+                found.push(text);
             }
         }
-        for text in said {
+        for text in found {
             for line in text.lines() {
                 self.line(indent, &format!("# {line}"));
             }
@@ -198,7 +197,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A text, in quotes wherever some reader of YAML might take it for something else.
+/// A text as a scalar, in quotes if some YAML reader might take it for another type.
 fn scalar(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(word);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_stand_above_what_they_are_about() {
+    fn comments_stand_above_their_part() {
         let value = json!({"kind": "P", "spec": {"queue": {"initialBackoff": "2s"},
             "scores": [{"name": "A", "weight": 5}, {"name": "B", "args": [{"x": 1}, {"z": [1]}]}]}});
         let comments = [
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_could_be_something_else_are_quoted() {
+    fn texts_that_could_be_another_type_are_quoted() {
         for (word, want) in [
             ("a-b.c/d", "a-b.c/d"),
             ("1m30s", "1m30s"),

@@ -1,10 +1,9 @@
 //! What would place a pod, and when it is tried next.
 
-use super::text::View;
+use super::view::View;
 use berth_explain::{Next, PodReport};
 use std::io::{self, Write};
 
-/// Writes both, where the report has them.
 pub(super) fn write(out: &mut dyn Write, report: &PodReport, view: &View<'_>) -> io::Result<()> {
     if let Some(changes) = &report.changes {
         if changes.is_empty() {
@@ -38,16 +37,17 @@ fn write_next(out: &mut dyn Write, next: &Next, report: &PodReport, view: &View<
     writeln!(out, "  when its last attempt was, and how much of its backoff is left, only its worker knows")?;
     let Some(condition) = view.pod.scheduled.as_ref().filter(|condition| !condition.status) else { return Ok(()) };
     let now = report.message.as_deref().unwrap_or_default();
+    // A condition holds nothing but text, perhaps another scheduler's. What it says of preemption follows the filters' part.
     match condition.message.trim_end() {
         "" => Ok(()),
-        said if said.starts_with(now.trim_end_matches('.')) => {
+        text if text.starts_with(now.trim_end_matches('.')) => {
             writeln!(out, "  its condition PodScheduled says the same ({})", condition.reason)
         }
-        said => writeln!(out, "  its condition PodScheduled ({}) is of another moment: {said}", condition.reason),
+        text => writeln!(out, "  its condition PodScheduled ({}) is of another moment: {text}", condition.reason),
     }
 }
 
-/// A time as people write it: `500ms`, `10s`, `5m`, `1m30s`.
+/// A duration as people write it: `500ms`, `10s`, `5m`, `1m30s`.
 fn span(millis: u64) -> String {
     let (minutes, seconds, rest) = (millis / 60_000, millis / 1000 % 60, millis % 1000);
     match (minutes, seconds, rest) {

@@ -5,22 +5,21 @@
 //!  why     all that stands in the way on one node
 //!  scores  the score table, nothing else
 //!  answer  what would place a pod, and when it is tried next
+//!  view    what these have in common
 //! ```
 
 mod answer;
 mod scores;
 mod text;
+mod view;
 mod why;
 
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
-use super::{Answer, clock};
+use super::{Answer, units};
 use anyhow::bail;
 use berth_core::model::{Pod, PodKey};
 use berth_explain::{self as explain, SEARCHED};
-
-/// Names that one line gives before it only counts.
-const NAMES_PER_LINE: usize = 3;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if let Some(key) = only.as_ref().filter(|_| report.pods.is_empty()) {
         bail!("pod {key}: {}", missing(key, &loaded));
     }
-    explain::add_preemption(&mut report, cluster, profiles, clock::now_unix_us());
+    explain::add_preemption(&mut report, cluster, profiles, units::now_unix_us());
     if let Some(node) = &args.node {
         explain::add_why(&mut report, cluster, profiles, node);
     }
@@ -126,7 +125,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// Why there is no pending pod by that name.
+/// The error for a name that no pending pod has.
 fn missing(key: &PodKey, loaded: &Loaded) -> String {
     let pods = &loaded.inputs.cluster.pods;
     if let Some(node) = pods.iter().find(|p| p.key == *key).and_then(|p| p.node_name.as_ref()) {

@@ -1,13 +1,12 @@
 //! What every filter and score says of the nodes, for people.
 
-use super::{Args, NAMES_PER_LINE, answer, scores, why};
-use crate::cli::inputs::Inputs;
+use super::view::{Scored, View, in_words, scored};
+use super::{Args, answer, scores, why};
 use crate::cli::live::Loaded;
 use crate::cli::output::{Align, Table, counted};
-use crate::cli::units;
-use berth_core::ledger::Ledger;
-use berth_core::model::{Pod, PodKey};
-use berth_explain::{self as explain, Detail, NodeReport, PodReport, Report};
+use berth_core::model::{Pod, PodKey, Str};
+use berth_explain::{NodeReport, PodReport, Report};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -48,19 +47,11 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, loaded: &Loaded, args:
     Ok(())
 }
 
-/// What the text of one pod is made from, beside its report.
-pub(super) struct View<'a> {
-    pub(super) inputs: &'a Inputs,
-    pub(super) ledger: &'a Ledger,
-    pub(super) pod: &'a Pod,
-    pub(super) max_nodes: usize,
-}
-
 fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
     writeln!(out, "{}/{} nodes fit", report.feasible, nodes.len())?;
     write_reasons(out, nodes, view)?;
     write_scores(out, nodes, view)?;
-    write_refused(out, nodes, view.max_nodes)?;
+    write_refused(out, nodes, view)?;
     if let Some(message) = &report.message {
         writeln!(out, "\nmessage: {message}")?;
     }
@@ -72,11 +63,11 @@ fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], v
 
 /// Each reason with the number of nodes that gave it and the facts behind it, most frequent first.
 fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
-    let mut by_reason: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    let mut by_reason: BTreeMap<(&str, &str, Option<&Str>), Vec<&str>> = BTreeMap::new();
     for node in nodes {
-        if let NodeReport::Refused { name, plugin, reasons, .. } = node {
-            for reason in reasons {
-                by_reason.entry((plugin, reason)).or_default().push(name);
+        if let NodeReport::Refused { name, plugin, reasons, lacking, .. } = node {
+            for (i, reason) in reasons.iter().enumerate() {
+                by_reason.entry((plugin, reason, lacking.get(i))).or_default().push(name);
             }
         }
     }
@@ -84,76 +75,37 @@ fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> 
     rows.sort_by(|a, b| (b.1.len(), a.0).cmp(&(a.1.len(), b.0)));
     let columns = [Align::Right, Align::Left, Align::Left].map(|align| (String::new(), align));
     let mut table = Table::new(2, columns);
-    for ((plugin, reason), nodes) in rows {
-        let detail = explain::detail(&view.inputs.cluster, view.ledger, view.pod, plugin, reason, &nodes);
-        table.row([nodes.len().to_string(), reason.to_owned(), in_words(&detail)]);
+    for ((plugin, reason, resource), nodes) in rows {
+        let facts = in_words(&view.detail(plugin, resource, &nodes));
+        table.row([nodes.len().to_string(), reason.to_owned(), facts]);
     }
     table.write(out)
 }
 
-pub(super) fn in_words(detail: &Detail) -> String {
-    match detail {
-        Detail::Room { resource, asked, best } => {
-            let (_, asked) = units::amount(asked, resource);
-            let best =
-                best.as_ref().map(|(node, free)| format!("; most free: {} on {node}", units::amount(free, resource).1));
-            format!("asks for {asked}{}", best.unwrap_or_default())
-        }
-        Detail::Taints(taints) => {
-            let taints: Vec<String> =
-                taints.iter().map(|(taint, nodes)| format!("{taint} ({})", counted(*nodes, "node"))).collect();
-            some_of(&taints)
-        }
-        Detail::Selector(pairs) => format!("nodeSelector {}", pairs.join(",")),
-        Detail::Ports(ports) => {
-            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-            format!("host port {}", ports.join(", "))
-        }
-        Detail::Nodes(nodes) => some_of(nodes),
-    }
-}
-
-fn some_of(names: &[String]) -> String {
-    let shown = names[..names.len().min(NAMES_PER_LINE)].join(", ");
-    if names.len() > NAMES_PER_LINE { format!("{shown} and {} more", names.len() - NAMES_PER_LINE) } else { shown }
-}
-
 /// The nodes that fit, best first, with what each score adds.
 fn write_scores(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
-    let mut rows: Vec<_> = nodes
-        .iter()
-        .filter_map(|node| match node {
-            NodeReport::Scored { name, scores, total } => Some((name, scores, *total)),
-            NodeReport::Refused { .. } => None,
-        })
-        .collect();
-    let Some((_, scores, best)) = rows.iter().max_by_key(|(_, _, total)| *total) else { return Ok(()) };
-    let (plugins, best): (Vec<&str>, i64) = (scores.keys().copied().collect(), *best);
-    rows.sort_by_key(|(name, _, total)| (std::cmp::Reverse(*total), *name));
-    let profile = berth_simulate::serving(&view.inputs.profiles, view.pod);
-    let weight = |plugin: &str| {
-        let weights = profile.iter().flat_map(|p| &p.scores);
-        weights.into_iter().find(|(score, _)| score.name() == plugin).map_or(1, |(_, weight)| *weight)
-    };
+    let mut rows: Vec<Scored<'_>> = scored(nodes).collect();
+    rows.sort_by_key(|row| (Reverse(row.total), row.name));
+    let Some(best) = rows.first() else { return Ok(()) };
+    let plugins: Vec<&str> = best.scores.keys().copied().collect();
     let mut columns = vec![("NODE".to_owned(), Align::Left), ("TOTAL".to_owned(), Align::Right)];
-    columns.extend(plugins.iter().map(|plugin| (format!("{plugin}×{}", weight(plugin)), Align::Right)));
+    columns.extend(plugins.iter().map(|plugin| (format!("{plugin}×{}", view.weight(plugin)), Align::Right)));
     let mut table = Table::new(2, columns);
-    for (name, scores, total) in shown(&rows, view.max_nodes) {
+    for Scored { name, scores, total } in view.shown(&rows) {
         let parts = plugins.iter().map(|plugin| scores.get(plugin).map_or_else(|| "-".to_owned(), i64::to_string));
-        table.row([name.to_string(), total.to_string()].into_iter().chain(parts));
+        table.row([(*name).to_owned(), total.to_string()].into_iter().chain(parts));
     }
     writeln!(out)?;
     table.write(out)?;
-    write_rest(out, rows.len(), view.max_nodes)?;
-    let ties = rows.iter().filter(|(_, _, total)| *total == best).count();
-    match ties {
+    view.write_rest(out, rows.len())?;
+    match rows.iter().filter(|row| row.total == best.total).count() {
         1 => Ok(()),
-        _ => writeln!(out, "  {} share the best total: one of them is drawn by lot", counted(ties, "node")),
+        ties => writeln!(out, "  {} share the best total: one of them is drawn by lot", counted(ties, "node")),
     }
 }
 
 /// The nodes that do not fit, by name.
-fn write_refused(out: &mut dyn Write, nodes: &[NodeReport], max_nodes: usize) -> io::Result<()> {
+fn write_refused(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
     let columns = ["NODE", "REFUSED BY", "REASON"].map(|name| (name.to_owned(), Align::Left));
     let mut table = Table::new(2, columns);
     let refused: Vec<_> = nodes
@@ -166,21 +118,10 @@ fn write_refused(out: &mut dyn Write, nodes: &[NodeReport], max_nodes: usize) ->
     if refused.is_empty() {
         return Ok(());
     }
-    for (name, plugin, reasons) in shown(&refused, max_nodes) {
+    for (name, plugin, reasons) in view.shown(&refused) {
         table.row([name.to_string(), (*plugin).to_owned(), reasons.join(", ")]);
     }
     writeln!(out)?;
     table.write(out)?;
-    write_rest(out, refused.len(), max_nodes)
-}
-
-pub(super) fn shown<T>(rows: &[T], max: usize) -> &[T] {
-    if max == 0 { rows } else { &rows[..rows.len().min(max)] }
-}
-
-pub(super) fn write_rest(out: &mut dyn Write, rows: usize, max: usize) -> io::Result<()> {
-    if max == 0 || rows <= max {
-        return Ok(());
-    }
-    writeln!(out, "  … and {} (--max-nodes 0 shows all)", counted(rows - max, "more node"))
+    view.write_rest(out, refused.len())
 }

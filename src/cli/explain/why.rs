@@ -1,13 +1,13 @@
 //! All that stands in the way on one node.
 
-use super::text::{View, in_words};
+use super::view::{View, in_words, scored};
 use crate::cli::output::{Align, Table};
 use crate::cli::units;
-use berth_explain::{self as explain, Detail, NodeReport, PodReport};
-use berth_simulate::{Cluster, serving};
+use berth_explain::{Detail, PodReport, hard_taints};
+use berth_simulate::Cluster;
 use std::io::{self, Write};
 
-/// Why there is no node by that name, with one that is nearly called so.
+/// The error for an unknown node, with a known node whose name begins or ends alike.
 pub(super) fn missing(node: &str, cluster: &Cluster) -> String {
     let lower = node.to_lowercase();
     let alike = cluster.nodes.iter().map(|known| &*known.name).find(|known| {
@@ -21,7 +21,7 @@ pub(super) fn missing(node: &str, cluster: &Cluster) -> String {
 /// Every filter that refuses the node, and the facts behind it; or that it fits.
 pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &View<'_>) -> io::Result<()> {
     let Some(why) = &report.why else {
-        let profile = serving(&view.inputs.profiles, view.pod).map_or("", |profile| &*profile.name);
+        let profile = view.profile().map_or("", |profile| &*profile.name);
         return writeln!(out, "\nnode {node}: SchedulerProfile {profile} does not place on it (spec.nodes.selector)");
     };
     if why.refusals.is_empty() {
@@ -31,9 +31,8 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
     let mut table = Table::new(2, ["", "", "", ""].map(|name| (name.to_owned(), Align::Left)));
     let mut joint = "";
     for refusal in &why.refusals {
-        for reason in &refusal.reasons {
-            let (cluster, nodes) = (&view.inputs.cluster, [node]);
-            let detail = explain::detail(cluster, view.ledger, view.pod, refusal.plugin, reason, &nodes);
+        for (i, reason) in refusal.reasons.iter().enumerate() {
+            let detail = view.detail(refusal.plugin, refusal.lacking.get(i), &[node]);
             table.row([joint.to_owned(), refusal.plugin.to_owned(), reason.clone(), here(&detail, node, view)]);
             joint = "and also";
         }
@@ -41,16 +40,16 @@ pub(super) fn write(out: &mut dyn Write, report: &PodReport, node: &str, view: &
     table.write(out)
 }
 
-/// The facts of one node: it need not be named again.
+/// The facts of one node, without its name.
 fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
     match detail {
         Detail::Nodes(_) => String::new(),
-        Detail::Room { resource, asked, best: Some((_, free)) } => {
-            format!("asks for {}; free here: {}", units::amount(asked, resource).1, units::amount(free, resource).1)
+        Detail::Resource { name, requested, most_free: Some((_, free)) } => {
+            format!("asks for {}; free here: {}", units::amount(name, *requested), units::amount(name, *free))
         }
         Detail::Taints(_) => {
             let node = view.inputs.cluster.nodes.iter().find(|known| &*known.name == node);
-            node.map(|node| explain::hard_taints(node, view.pod).join(", ")).unwrap_or_default()
+            node.map(|node| hard_taints(node, view.pod).join(", ")).unwrap_or_default()
         }
         other => in_words(other),
     }
@@ -58,16 +57,12 @@ fn here(detail: &Detail, node: &str, view: &View<'_>) -> String {
 
 /// How the node compares with the others that fit.
 fn fits(report: &PodReport, node: &str) -> String {
-    let totals = || {
-        report.nodes.iter().flatten().filter_map(|node| match node {
-            NodeReport::Scored { name, total, .. } => Some((&**name, *total)),
-            NodeReport::Refused { .. } => None,
-        })
-    };
-    let Some((_, own)) = totals().find(|(name, _)| *name == node) else {
+    let rows = || scored(report.nodes.as_deref().unwrap_or_default());
+    let Some(own) = rows().find(|row| row.name == node).map(|row| row.total) else {
         return "no filter refuses it by itself".to_owned();
     };
-    let (better, alike) = (totals().filter(|(_, t)| *t > own).count(), totals().filter(|(_, t)| *t == own).count());
+    let better = rows().filter(|row| row.total > own).count();
+    let alike = rows().filter(|row| row.total == own).count();
     match (better, alike) {
         (0, 1) => format!("it fits, with the highest total ({own})"),
         (0, more) => format!("it fits, with the highest total ({own}), as {} more: one is drawn by lot", more - 1),

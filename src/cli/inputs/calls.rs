@@ -1,4 +1,4 @@
-//! What extenders are called with: how profiles reach them, and whole objects to show them.
+//! What calls of extenders need of the inputs: the profiles' settings for them, Secrets and ConfigMaps, whole nodes and pods.
 
 use super::InputError;
 use super::documents::Object;
@@ -10,13 +10,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where an API server has nodes.
+/// The path of nodes in an API server.
 pub(crate) const NODES: &str = "/api/v1/nodes/";
 
 /// The data of ConfigMaps and Secrets, by name: whatever their namespace, the operator's is not known here.
 type Data = BTreeMap<(BundleKind, String), BTreeMap<String, Vec<u8>>>;
 
-/// What a command needs that calls extenders. Objects are only kept where it is wanted.
+/// What a command that calls extenders needs. Empty unless `wanted`.
 #[derive(Clone, Default)]
 pub struct Calls {
     wanted: bool,
@@ -26,7 +26,7 @@ pub struct Calls {
 }
 
 impl std::fmt::Debug for Calls {
-    /// Says nothing of the data: Secrets are among them.
+    /// Leaves out the data, which contains Secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Calls").field("extenders", &self.extenders).finish_non_exhaustive()
     }
@@ -60,7 +60,7 @@ impl Calls {
     pub(super) fn add_manifest(&mut self, manifest: &Value) {
         let kind = if manifest["kind"] == "Secret" { BundleKind::Secret } else { BundleKind::ConfigMap };
         if self.wanted {
-            // It is our own writing.
+            // Our own code wrote it: it always parses.
             let _read = self.add(kind, manifest.clone());
         }
     }

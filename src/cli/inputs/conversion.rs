@@ -1,6 +1,6 @@
 //! What `berth convert` reads: configurations in any form, and profiles.
 
-use super::configurations::{self, Imported, form};
+use super::configurations::{self, Imported};
 use super::documents::{self, Object, Origin};
 use super::files::Source;
 use super::objects::is_profile;
@@ -16,12 +16,12 @@ pub(crate) struct Convertible {
     pub(crate) imported: Vec<Imported>,
     /// Profiles, in the order read.
     pub(crate) profiles: Vec<(Origin, SchedulerProfile)>,
-    /// What a user should know of the reading.
+    /// Lines for the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// Checks the SchedulerProfile `object`, made from what stands at `origin`, as an API server would, so that nothing is printed
-/// that cannot be applied.
+/// Checks the SchedulerProfile `object`, made from the object at `origin`, as an API server would: what is printed must be
+/// applicable.
 pub(crate) fn check_profile(origin: &Origin, object: &Value) -> Result<(), InputError> {
     let object = Object {
         origin: origin.clone(),
@@ -51,7 +51,7 @@ fn sort(objects: Vec<Object>, scheduler_name: &str) -> Result<Convertible, Input
     let mut found = Convertible { imported: Vec::new(), profiles: Vec::new(), notes: Vec::new() };
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     for object in &objects {
-        if let Some(form) = form(object) {
+        if let Some(form) = object.form() {
             found.imported.push(configurations::read(object, form, &config_maps, scheduler_name)?);
         } else if is_profile(object) {
             let (profile, _) = profiles::read(object)?;

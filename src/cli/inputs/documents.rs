@@ -1,13 +1,14 @@
-//! From texts to single objects: documents of a stream, members of `List`s, each knowing where it stood.
+//! From texts to single objects: documents of a stream and members of `List`s, each with its origin.
 
 use super::InputError;
 use super::files::Source;
+use berth_convert::import::{Form, KIND};
 use serde_json::Value;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where an object stood.
+/// Where an object stood, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     file: Arc<str>,
@@ -42,12 +43,29 @@ pub(super) struct Object {
     pub(super) value: Value,
 }
 
+impl Object {
+    /// The form of the object, if it configures kube-scheduler.
+    pub(super) fn form(&self) -> Option<Form> {
+        Form::of(&self.api_version, &self.kind)
+    }
+
+    pub(super) fn is_config_map(&self) -> bool {
+        self.api_version == "v1" && self.kind == "ConfigMap"
+    }
+
+    /// `namespace/name` as written; `default` where it names no namespace.
+    pub(super) fn full_name(&self) -> String {
+        let text = |key: &str| self.value["metadata"][key].as_str().filter(|text| !text.is_empty());
+        format!("{}/{}", text("namespace").unwrap_or("default"), text("name").unwrap_or_default())
+    }
+}
+
 /// Adds the objects of `source` to `objects`, members of lists one by one.
 pub(super) fn split(source: Source, objects: &mut Vec<Object>) -> Result<(), InputError> {
     split_loosely(source, None, objects)
 }
 
-/// The same, where documents that do not say what they are may be of one version and kind.
+/// Adds the objects of `source` to `objects`; documents that do not say what they are have the version and kind `otherwise`.
 pub(super) fn split_loosely(
     source: Source,
     otherwise: Option<(&str, &str)>,
@@ -59,6 +77,23 @@ pub(super) fn split_loosely(
         flatten(origin, document, otherwise, objects)?;
     }
     Ok(())
+}
+
+/// The configurations of kube-scheduler in a text that stands in a field of the object at `origin`. A text without any is
+/// another program's business; `policy` says that it holds a Policy whatever it says of itself.
+pub(super) fn documents_in(origin: &Origin, field: &str, text: &str, policy: bool) -> Result<Vec<Object>, InputError> {
+    let surely = policy || text.contains(KIND);
+    if !surely && !text.contains("Policy") {
+        return Ok(Vec::new());
+    }
+    let source = Source { name: format!("{origin}, {field}"), text: text.to_owned() };
+    let mut objects = Vec::new();
+    match split_loosely(source, policy.then_some(("v1", "Policy")), &mut objects) {
+        Err(error) if surely => return Err(error),
+        _ => {}
+    }
+    objects.retain(|object| object.form().is_some());
+    Ok(objects)
 }
 
 /// The documents of a text. JSON goes to its own reader, which is several times faster.

@@ -7,27 +7,19 @@ pub enum InputError {
     /// A path cannot be read.
     #[error("{file}: {problem}", problem = unreadable(.cause))]
     Unreadable {
-        /// The path as given.
         file: String,
         /// What the operating system says; not a `source`: the text holds what a user needs of it.
         cause: io::Error,
     },
     /// More than two profiles are to be compared.
     #[error("--profile is given {given} times: give it once, or twice to compare; a folder may hold several profiles")]
-    NotTwo {
-        /// How often it is given.
-        given: usize,
-    },
-    /// A folder holds nothing to read.
+    NotTwo { given: usize },
+    /// A folder has no manifests.
     #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
-    EmptyFolder {
-        /// The folder as given.
-        path: String,
-    },
+    EmptyFolder { path: String },
     /// A file is not text.
     #[error("{file}: not UTF-8 text (byte {offset}): give YAML or JSON manifests")]
     NotUtf8 {
-        /// The file.
         file: String,
         /// Where the first bad byte is, counted from 0.
         offset: usize,
@@ -35,7 +27,6 @@ pub enum InputError {
     /// A document is not YAML.
     #[error("{file}, document {document}: not YAML: {problem}: correct the syntax there")]
     NotYaml {
-        /// The file.
         file: String,
         /// Which document, counted from 1.
         document: usize,
@@ -45,45 +36,27 @@ pub enum InputError {
     /// A file is not JSON.
     #[error("{file}: not JSON: {problem}: correct the syntax there")]
     NotJson {
-        /// The file.
         file: String,
         /// What the parser says, with line and column.
         problem: String,
     },
     /// A document is a list or a scalar.
     #[error("{origin}: not a Kubernetes object: write a mapping with apiVersion, kind and metadata")]
-    NotAnObject {
-        /// Where it stands.
-        origin: Origin,
-    },
+    NotAnObject { origin: Origin },
     /// A `List` holds something else than items.
     #[error("{origin}: List: items is not a list: write one object an entry")]
-    BadList {
-        /// Where it stands.
-        origin: Origin,
-    },
+    BadList { origin: Origin },
     /// An object does not say what it is.
     #[error(
         "{origin}: {field} is missing: every object needs apiVersion and kind, such as apiVersion: v1 and kind: Pod"
     )]
-    NoKind {
-        /// Where it stands.
-        origin: Origin,
-        /// The missing field.
-        field: &'static str,
-    },
+    NoKind { origin: Origin, field: &'static str },
     /// An object has no name.
     #[error("{origin}: {kind} without metadata.name: give it a name (generateName is filled in by an API server only)")]
-    NoName {
-        /// Where it stands.
-        origin: Origin,
-        /// Its kind.
-        kind: String,
-    },
+    NoName { origin: Origin, kind: String },
     /// An object cannot be used.
     #[error("{origin}: {object}: {problem}")]
     Bad {
-        /// Where it stands.
         origin: Origin,
         /// Kind and name.
         object: String,
@@ -95,29 +68,17 @@ pub enum InputError {
     Duplicate {
         /// Kind and name.
         object: String,
-        /// Where the first stands.
         first: Origin,
-        /// Where the second stands.
         second: Origin,
     },
     /// `--profile` names a file without a profile.
     #[error(
         "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, a KubeSchedulerConfiguration or a Policy"
     )]
-    NoProfile {
-        /// The files as given.
-        files: String,
-        /// The version this program reads.
-        api_version: String,
-    },
+    NoProfile { files: String, api_version: String },
     /// Inputs of `berth convert` hold nothing to convert.
     #[error("{files}: nothing to convert in there: give {wanted}")]
-    NothingToConvert {
-        /// The inputs as given.
-        files: String,
-        /// What would do.
-        wanted: &'static str,
-    },
+    NothingToConvert { files: String, wanted: &'static str },
     /// The custom resource definition is unusable: an error of this program.
     #[error("the custom resource definition of SchedulerProfile: {0}")]
     Crd(#[from] berth_api::CrdError),

@@ -1,4 +1,4 @@
-//! From what stands behind `-f` to texts: files, folders, standard input.
+//! The texts that `-f` names: files, folders, standard input.
 
 use super::InputError;
 use std::collections::BTreeSet;
@@ -12,7 +12,6 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 pub(super) struct Source {
     /// The path as it was given or found, `standard input` for `-`.
     pub(super) name: String,
-    /// What stands in it.
     pub(super) text: String,
 }
 
@@ -76,7 +75,6 @@ fn read_file(path: &Path) -> Result<Source, InputError> {
     }
 }
 
-/// What stands in the file at `path`.
 pub(super) fn read_one(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }

@@ -21,6 +21,7 @@ pub(crate) use configurations::Imported;
 pub(crate) use conversion::{Convertible, check_profile, convertible, convertible_text};
 
 pub use error::InputError;
+pub(crate) use profiles::NAME_MAX;
 
 use super::output::counted as count;
 use berth_api as api;
@@ -53,15 +54,13 @@ pub(crate) struct InputArgs {
 /// Inputs, read and checked.
 #[derive(Debug)]
 pub struct Inputs {
-    /// Nodes, namespaces and pods.
     pub cluster: Cluster,
     /// The profiles that serve the pods, sorted by name; at least one.
     pub profiles: Vec<Arc<CompiledProfile>>,
-    /// Whether no profile was there, so that the Default preset serves every pod in their place.
+    /// Whether the Default preset serves every pod because there was no profile.
     pub stand_in: bool,
-    /// What a user should know of the reading: things skipped or left aside.
+    /// Lines for the user: what was skipped or left aside.
     pub notes: Vec<String>,
-    /// What extenders are called with, where that is wanted.
     pub calls: Calls,
 }
 
@@ -74,7 +73,7 @@ pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     settle(objects, calls, notes)
 }
 
-/// Reads everything that `args` name, for `calls` too.
+/// Reads what `args` name.
 pub(crate) fn load(args: &InputArgs, mut calls: Calls) -> Result<Inputs, InputError> {
     let mut notes = Vec::new();
     let mut objects = objects::sort(read_with(&args.filename, &mut calls)?, &calls, &mut notes);
@@ -92,7 +91,7 @@ pub(crate) fn load(args: &InputArgs, mut calls: Calls) -> Result<Inputs, InputEr
     settle(objects, calls, notes)
 }
 
-/// The profiles in the files at `paths`, as they serve the pods of `cluster`.
+/// Compiles the profiles in the files at `paths` for the pods of `cluster`.
 pub(crate) fn profiles_of(
     paths: &[PathBuf],
     cluster: &Cluster,
@@ -102,9 +101,9 @@ pub(crate) fn profiles_of(
     profiles::resolve(objects, &config_maps, cluster, &mut Calls::default(), notes)
 }
 
-/// SchedulerProfiles as the API server at `server` gives them, as they serve the pods of `cluster`. One that does not compile is
-/// left aside with a note: what the operator serves in its place is for its status to say. With them comes whether none was left,
-/// so that the Default preset stands in.
+/// Compiles the SchedulerProfiles of the API server at `server` for the pods of `cluster`. One that does not compile is left
+/// aside with a note: its status says what the operator serves instead. The flag says that none was left and the Default preset
+/// stands in.
 pub(crate) fn live_profiles(
     values: Vec<Value>,
     server: &str,
@@ -130,19 +129,18 @@ pub(crate) fn live_profiles(
 /// A cluster and two sets of profiles for it.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// Nodes, namespaces and pods.
     pub(crate) cluster: Cluster,
-    /// What each set is called: its profile's name where it has one and the other's is another, or else its file.
+    /// The name of each set: that of its profile if each set has one and they differ, otherwise the file.
     pub(crate) names: [String; 2],
-    /// The profiles, sorted by name. Where each set has one, both serve the pods of either.
+    /// The profiles, sorted by name. If each set has one profile, both serve the pods of either.
     pub(crate) profiles: [Vec<Arc<CompiledProfile>>; 2],
-    /// What a user should know of the reading.
+    /// Lines for the user: what was skipped or left aside.
     pub(crate) notes: Vec<String>,
-    /// What the extenders of each set are called with, where that is wanted.
+    /// For the extenders of each set.
     pub(crate) calls: [Calls; 2],
 }
 
-/// Reads what `args` name, where `--profile` is given twice; `calls`: for calls of extenders too.
+/// Reads what `args` name, with `--profile` given twice.
 pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, InputError> {
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
@@ -180,7 +178,7 @@ fn settle(objects: objects::Sorted, mut calls: Calls, mut notes: Vec<String>) ->
     Ok(Inputs { cluster, profiles, stand_in, notes, calls })
 }
 
-/// Reads what `paths` name, and notes what calls of extenders need of it.
+/// Reads what `paths` name, and keeps in `calls` what calls of extenders need.
 fn read_with(paths: &[PathBuf], calls: &mut Calls) -> Result<Vec<Object>, InputError> {
     let objects = read(paths)?;
     calls.note_data(&objects)?;

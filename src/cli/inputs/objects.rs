@@ -1,7 +1,7 @@
 //! From objects as written to the cluster that they describe.
 
 use super::calls::Calls;
-use super::configurations::{self, form, is_config_map, names_a_policy};
+use super::configurations::{self, names_a_policy};
 use super::documents::{Object, Origin};
 use super::{InputError, count};
 use berth_api as api;
@@ -97,7 +97,7 @@ pub(super) fn sort(objects: Vec<Object>, calls: &Calls, notes: &mut Vec<String>)
         match ClusterKind::of(&object) {
             Some(kind) => sorted.cluster.push((kind, object)),
             None if is_profile(&object) => sorted.profiles.push(object),
-            None if named && is_config_map(&object) => sorted.config_maps.push(object),
+            None if named && object.is_config_map() => sorted.config_maps.push(object),
             None if calls.wants(&object) => {}
             None => *skipped.entry(object.kind).or_default() += 1,
         }
@@ -118,7 +118,7 @@ pub(super) fn sort(objects: Vec<Object>, calls: &Calls, notes: &mut Vec<String>)
 /// Whether `object` is a profile, or a configuration that holds some; of which version, [`super::profiles`] checks.
 pub(super) fn is_profile(object: &Object) -> bool {
     object.kind == "SchedulerProfile" && object.api_version.split('/').next() == Some(api::GROUP)
-        || form(object).is_some()
+        || object.form().is_some()
 }
 
 /// Decodes what makes up the cluster. Pods that have ended take nothing and are left out.

@@ -1,6 +1,5 @@
-//! Where the Policy is that a v1alpha1 configuration names: in a file, or in a ConfigMap among the inputs.
+//! The Policy that a v1alpha1 configuration names: in a file, or in a ConfigMap among the inputs.
 
-use super::configurations::full_name;
 use super::documents::{self, Object, Origin};
 use super::files::{self, Source};
 use berth_convert::import::{NamedPolicy, POLICY_KEY, PolicySources};
@@ -12,7 +11,7 @@ pub(super) struct FoundPolicies<'a> {
     pub(super) config_maps: &'a [Object],
 }
 
-/// What a configuration names.
+/// Where a configuration says that its Policy is.
 pub(super) enum Reference {
     /// A file, by its path as the configuration's reader sees it, and the ConfigMap that the configuration stands in.
     File(PathBuf, Option<String>),
@@ -32,7 +31,7 @@ pub(super) fn reference(object: &Object) -> Option<Reference> {
 }
 
 impl Reference {
-    /// Whether `object` stands where this points.
+    /// Whether this points to `object`.
     pub(super) fn means(&self, object: &Object) -> bool {
         match self {
             Self::File(path, holder) => {
@@ -56,10 +55,10 @@ fn beside(origin: &Origin, path: &str) -> PathBuf {
 }
 
 impl FoundPolicies<'_> {
-    /// What stands in a ConfigMap under `key`.
+    /// The Policy in a ConfigMap under `key`.
     fn in_map(map: &Object, key: &str) -> Option<Result<NamedPolicy, String>> {
         let text = map.value["data"][key].as_str()?;
-        let place = format!("ConfigMap {}, data[{key}]", full_name(&map.value));
+        let place = format!("ConfigMap {}, data[{key}]", map.full_name());
         Some(parse(place, text.to_owned()))
     }
 
@@ -90,7 +89,7 @@ impl PolicySources for FoundPolicies<'_> {
 
     fn config_map(&self, namespace: &str, name: &str) -> Result<NamedPolicy, String> {
         let wanted = format!("{namespace}/{name}");
-        let Some(map) = self.config_maps.iter().find(|map| full_name(&map.value) == wanted) else {
+        let Some(map) = self.config_maps.iter().find(|map| map.full_name() == wanted) else {
             return Err(format!(
                 "names the ConfigMap {wanted}, which is not among the inputs: add it, such as with \
                  kubectl get configmap -n {namespace} {name} -o yaml"

@@ -2,7 +2,7 @@
 
 use super::InputError;
 use super::calls::Calls;
-use super::configurations::{self, form};
+use super::configurations;
 use super::documents::{Object, Origin};
 use super::objects::is_profile;
 use super::schema::violation;
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The name of the profile that serves every pod where none is given.
+/// The name of the profile that serves every pod if none is given.
 const DEFAULT_NAME: &str = "default";
 
-/// Longest name of a profile; the API server holds it with a rule of the CRD.
-const NAME_MAX: usize = 63;
+/// Longest name of a profile; in an API server a rule of the CRD bounds it.
+pub(crate) const NAME_MAX: usize = 63;
 
 /// The profiles and configurations in the files behind `--profile`, at least one, and the ConfigMaps there; other kinds are
 /// skipped.
@@ -61,7 +61,7 @@ pub(super) fn resolve(
             compiled.push((created, profile));
         }
     }
-    // Who is older serves a name that two claim; manifests that were never applied have no age.
+    // The oldest serves a name that two claim; manifests that were never applied have no age and come first.
     compiled.sort_by(|a, b| (&a.0, &a.1.name).cmp(&(&b.0, &b.1.name)));
     let mut profiles: Vec<CompiledProfile> = compiled.into_iter().map(|(_, profile)| profile).collect();
     settle_names(&mut profiles, notes);
@@ -76,7 +76,7 @@ fn read_all(
     calls: &mut Calls,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(String, CompiledProfile)>, InputError> {
-    let Some(form) = form(object) else {
+    let Some(form) = object.form() else {
         let (profile, compiled) = read(object)?;
         calls.note_extenders(&compiled, &profile.spec.extenders);
         let created = profile.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default();
@@ -91,7 +91,6 @@ fn read_all(
     Ok(read.import.profiles.into_iter().map(|profile| (String::new(), profile.compiled)).collect())
 }
 
-/// Whether one SchedulerProfile can be used.
 pub(super) fn check(object: &Object) -> Result<(), InputError> {
     read(object).map(drop)
 }
@@ -127,7 +126,7 @@ pub(super) fn read(object: &Object) -> Result<(SchedulerProfile, CompiledProfile
         return Err(bad(problem));
     }
     let mut value = object.value.clone();
-    // What the operator said about it elsewhere counts for nothing here.
+    // A status written by an operator elsewhere does not count here.
     value.as_object_mut().map(|o| o.remove("status"));
     if value["spec"].is_null() {
         value["spec"] = Value::Object(serde_json::Map::new());

@@ -83,7 +83,7 @@ fn out_of_bounds(value: &Value, schema: &Value) -> Option<String> {
     Some(format!("{value} is out of range: write {range}"))
 }
 
-/// The value as it may stand in a message: long ones are cut.
+/// The value for a message, cut after 60 characters.
 fn short(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(60) {

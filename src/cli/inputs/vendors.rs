@@ -1,18 +1,17 @@
 //! Objects of other products that configure kube-scheduler: AKS' SchedulerConfiguration and OpenShift's Scheduler.
 
 use super::InputError;
-use super::configurations::documents_in;
-use super::documents::Object;
+use super::documents::{Object, documents_in};
 use berth_convert::import::{API_VERSION, KIND};
 use serde_json::{Value, json};
 
-/// The configurations that `object` holds or stands for; `None` if it is of no such kind.
-pub(super) fn held(object: &Object) -> Result<Option<Vec<Object>>, InputError> {
+/// The configurations that `object` contains or stands for; `None` if it is of another kind.
+pub(super) fn configurations(object: &Object) -> Result<Option<Vec<Object>>, InputError> {
     match (object.api_version.split('/').next(), object.kind.as_str()) {
         (Some("aks.azure.com"), "SchedulerConfiguration") => {
             let spec = &object.value["spec"];
             if spec["profiles"].is_array() {
-                // As in its first preview: the fields of a configuration, without what it says of itself.
+                // As in AKS' first preview: the fields of a configuration without apiVersion and kind.
                 return Ok(Some(vec![synthesised(object, API_VERSION, spec.clone())]));
             }
             let text = spec["rawConfig"].as_str().unwrap_or_default();
@@ -32,7 +31,7 @@ fn bad(object: &Object, problem: String) -> InputError {
     InputError::Bad { origin: object.origin.clone(), object: object.kind.clone(), problem }
 }
 
-/// OpenShift's profiles are fixed configurations; before them a Policy could be named, which wins while it is.
+/// OpenShift's profiles are fixed configurations. A Policy, which older versions can name instead, wins over the profile.
 fn openshift(object: &Object) -> Result<Object, InputError> {
     let spec = &object.value["spec"];
     let policy = spec["policy"]["name"].as_str().unwrap_or_default();
@@ -61,7 +60,7 @@ fn openshift(object: &Object) -> Result<Object, InputError> {
     Ok(synthesised(object, api_version, value))
 }
 
-/// `value` as a configuration of its own.
+/// `value` with the version and kind of a configuration.
 fn synthesised(object: &Object, api_version: &str, mut value: Value) -> Object {
     value["apiVersion"] = api_version.into();
     value["kind"] = KIND.into();

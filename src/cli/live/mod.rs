@@ -1,29 +1,68 @@
 //! A live cluster read into the inputs that `-f` gives, so that what works on files works on it.
 //!
 //! ```text
-//!  args      which cluster and which namespace, as kubectl has it
 //!  kinds     what is read, and what it becomes
 //!  profiles  the cluster's SchedulerProfiles
 //! ```
 //!
-//! Everything that takes room or has a say counts, wherever it is: kinds are read in the whole cluster, and the namespace
-//! only chooses which pods are answered for. Each kind is read page by page, side by side with the others, and decoded as
-//! it arrives: what is held is the engine's own form of the objects, as the operator holds it.
+//! Kinds are read in the whole cluster, because pods and policies of every namespace affect placement; the namespace only
+//! chooses which pods are reported. Each kind is read page by page, in parallel with the others, and decoded as it arrives,
+//! so that memory holds the engine's form of the objects only.
 
-mod args;
 mod kinds;
 mod profiles;
-
-pub(crate) use args::SourceArgs;
 
 use super::inputs::{self, Calls, InputArgs, Inputs};
 use anyhow::Context;
 use berth_cluster::client;
+use std::path::PathBuf;
+
+/// Where a command's inputs come from: files, or a live cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SourceArgs {
+    /// Manifests instead of a live cluster: a file, a folder (read recursively), or `-` for standard input; may be given
+    /// several times.
+    ///
+    /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
+    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with
+    /// spec.nodeName is running, one without is pending. Without any, the cluster of the kubeconfig is read.
+    #[arg(short, long = "filename", value_name = "PATH")]
+    filename: Vec<PathBuf>,
+
+    /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those of the cluster are then left aside.
+    ///
+    /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
+    #[arg(long, value_name = "FILE")]
+    profile: Vec<PathBuf>,
+
+    #[command(flatten)]
+    live: LiveArgs,
+}
+
+/// Which cluster, and whose pods; the flags are kubectl's.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Live cluster (the flags are kubectl's)")]
+struct LiveArgs {
+    /// The kubeconfig to use. Without it: KUBECONFIG, ~/.kube/config, then the pod's service account.
+    #[arg(long, value_name = "FILE", conflicts_with = "filename")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use instead of the current one.
+    #[arg(long, value_name = "NAME", conflicts_with = "filename")]
+    context: Option<String>,
+
+    /// Whose pods are asked about. Without it: the context's namespace; with files all of them.
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// Ask about the pods of all namespaces, whatever --namespace says.
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+}
 
 /// Inputs, and whose pods are asked about.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// The cluster and its profiles.
     pub(crate) inputs: Inputs,
     /// The namespace whose pods are meant; none means all.
     pub(crate) namespace: Option<String>,
@@ -55,7 +94,7 @@ pub(crate) fn load(args: &SourceArgs) -> anyhow::Result<Loaded> {
 async fn read(args: &SourceArgs) -> anyhow::Result<Loaded> {
     let live = &args.live;
     let config = client::configure_for(live.kubeconfig.as_deref(), live.context.as_deref());
-    // Their texts say it all, sources included.
+    // The errors' texts include their sources.
     let config = config.await.map_err(|error| anyhow::anyhow!("{error}"))?;
     let namespace = live.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let (client, server) = client::reader(config).await.map_err(|error| anyhow::anyhow!("{error}"))?;

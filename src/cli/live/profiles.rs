@@ -11,7 +11,6 @@ use kube::core::Request;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Where they are.
 fn path() -> String {
     format!("/apis/{}/{}/schedulerprofiles", api::GROUP, api::VERSION)
 }
@@ -46,7 +45,8 @@ pub(super) async fn read(
 }
 
 async fn list(client: &Client) -> kube::Result<Vec<Value>> {
-    let (mut objects, mut token) = (Vec::new(), None);
+    let mut objects = Vec::new();
+    let mut token = None;
     loop {
         let params = ListParams { limit: Some(500), continue_token: token, ..ListParams::default() };
         let request = Request::new(path()).list(&params).map_err(kube::Error::BuildRequest)?;

@@ -3,10 +3,10 @@ use super::diagnosis::{Diagnosis, Tally, reasons, refused_before_filter};
 use super::hold::hold_reason;
 use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
-use crate::model::{Pod, Str};
+use crate::model::{Pod, PodShape, Str};
 use crate::plugins::{
-    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, gated_text, node_affinity,
-    reverse_normalize, taint_toleration,
+    Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Verdict, default_normalize, gated_text,
+    node_affinity, reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub enum NodeAnswer {
         code: Code,
         /// Upstream's texts.
         reasons: Vec<String>,
+        /// Where NodeResourcesFit refuses: the resource of each reason, `pods` for pod slots. Otherwise empty.
+        lacking: Vec<Str>,
     },
     Fits {
         /// Each score that runs and does not skip the pod, as it enters the total.
@@ -95,6 +97,7 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
                 plugin,
                 code: verdict.code(),
                 reasons: reasons(*verdict, &pod.shape, missing.as_ref()),
+                lacking: lacking(*verdict, &pod.shape),
             }
         };
         answers.push((cx.ledger.nodes().name(*node).clone(), answer));
@@ -104,10 +107,25 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
     Ok(Judgement { feasible: feasible.len(), diagnosis, nodes: answers })
 }
 
+/// The resources that the node lacks, in the order of the reasons.
+fn lacking(verdict: Verdict, shape: &PodShape) -> Vec<Str> {
+    let scalar = |bit: u32| shape.requests.scalars.get((bit - Verdict::SCALARS) as usize).map(|(name, _)| name.clone());
+    let name = |bit| match bit {
+        Verdict::PODS => "pods".into(),
+        Verdict::CPU => "cpu".into(),
+        Verdict::MEMORY => "memory".into(),
+        Verdict::STORAGE => "ephemeral-storage".into(),
+        bit => scalar(bit).unwrap_or_else(|| "unknown".into()),
+    };
+    let bits = if verdict.cause() == Cause::Resources { verdict.bits() } else { 0 };
+    (0..u64::BITS).filter(|bit| bits & (1 << bit) != 0).map(name).collect()
+}
+
 /// Every node's answer where PreFilter refused the pod.
 fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgement {
     let Refusal { plugin, code, message } = refusal;
-    let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: vec![message.to_string()] };
+    let reasons = || vec![message.to_string()];
+    let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: reasons(), lacking: Vec::new() };
     let answers = nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();
     let diagnosis = (!nodes.is_empty()).then(|| refused_before_filter(&pod.shape, nodes.len() as u32, message));
     Judgement { feasible: 0, diagnosis, nodes: answers }

@@ -4,7 +4,6 @@ use berth_core::model::Str;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ChangeKind {
     /// The pod requests less of one resource: the largest amount that fits.
@@ -45,7 +44,7 @@ pub enum ChangeKind {
     RemoveTaint,
     /// A node recovers from what its condition taints say.
     RecoverNode,
-    /// A running pod goes.
+    /// A running pod is moved or deleted.
     RemovePod,
     /// One more node like one that is there.
     AddNode,
@@ -54,18 +53,17 @@ pub enum ChangeKind {
 /// A change that would place a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What is changed.
     pub kind: ChangeKind,
-    /// The field, of the pod or, for kinds that say so, of the node or claim; the pod that goes for
-    /// [`ChangeKind::RemovePod`].
+    /// The field, of the pod or, for kinds that say so, of the node or claim; the removed pod
+    /// for [`ChangeKind::RemovePod`].
     pub field: String,
-    /// What is there now; null where nothing is.
+    /// The present value; null if there is none.
     pub from: Value,
-    /// What would be there; null where nothing would be.
+    /// The value with the change; null if there would be none.
     pub to: Value,
     /// The node that the pod would then go to, or that is changed; a node like the new one for [`ChangeKind::AddNode`].
     pub node: Str,
-    /// All of it in words.
+    /// The change in words.
     pub text: String,
 }
 
@@ -73,25 +71,24 @@ pub struct Change {
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) kind: ChangeKind,
-    /// What to try.
     pub(super) edit: Edit,
     pub(super) field: String,
     pub(super) from: Value,
     pub(super) to: Value,
-    /// In words; where the pod would then go is added.
+    /// The change in words, without the node that the pod would then go to.
     pub(super) text: String,
     /// How small among changes of its class, from 0: smaller is smaller.
     pub(super) weight: u64,
 }
 
 impl Draft {
-    /// The change as it is told once the engine has placed the pod.
-    pub(super) fn told(self, placement: &Placement) -> Change {
+    /// The change as it is reported once the engine has placed the pod.
+    pub(super) fn into_change(self, placement: &Placement) -> Change {
         let Self { kind, edit, field, from, to, text, .. } = self;
         let (node, place) = match edit {
             Edit::Node(node) => (node.after.name, String::new()),
             Edit::NewNode { like, .. } => (like, String::new()),
-            Edit::Pod(_) | Edit::Gone(_) | Edit::Claim { .. } => {
+            Edit::Pod(_) | Edit::RemovedPod(_) | Edit::Claim { .. } => {
                 let place = match placement.feasible {
                     1 => format!(": it fits {}", placement.node),
                     more => format!(": it fits {} and {} more", placement.node, more - 1),
@@ -110,7 +107,7 @@ impl PartialOrd for Change {
 }
 
 impl Ord for Change {
-    /// By kind, field and node: what a list of equally small changes goes by. The text ends every tie.
+    /// By kind, field and node, then by text: the order of equally small changes.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let key = |of: &Self| (of.kind, of.field.clone(), of.node.clone(), of.text.clone());
         key(self).cmp(&key(other))

@@ -7,27 +7,24 @@ use std::sync::Arc;
 pub(super) enum Edit {
     /// The pod as it would be.
     Pod(Box<Pod>),
-    /// A node that is there, changed.
+    /// A known node, changed.
     Node(Box<NodeEdit>),
-    /// A node that is not there.
+    /// A new node.
     NewNode {
-        /// The node.
         node: Box<Node>,
-        /// The one that it is like.
+        /// The node that it is like.
         like: Str,
     },
-    /// A running pod that goes.
-    Gone(Box<Pod>),
+    /// A running pod that is removed.
+    RemovedPod(Box<Pod>),
     /// A claim and the volume it is bound to, as they would be.
     Claim {
-        /// The claim.
         claim: Box<PersistentVolumeClaim>,
-        /// Its volume, which is not there yet.
+        /// Not in the ledger yet.
         volume: Box<PersistentVolume>,
     },
 }
 
-/// A node as it is and as it would be.
 #[derive(Debug, Clone)]
 pub(super) struct NodeEdit {
     pub(super) before: Node,
@@ -35,19 +32,17 @@ pub(super) struct NodeEdit {
 }
 
 impl Edit {
-    /// The node changed.
     pub(super) fn of_node(node: &Node, change: impl FnOnce(&mut Node)) -> Self {
         let mut after = node.clone();
         change(&mut after);
         Self::Node(Box::new(NodeEdit { before: node.clone(), after }))
     }
 
-    /// The pod with another shape.
     pub(super) fn of_pod(pod: &Pod, change: impl FnOnce(&mut PodShape)) -> Self {
         Self::Pod(Box::new(reshaped(pod, change)))
     }
 
-    /// Asks `question` of the ledger with the change made, and of the pod as it then is; afterwards the ledger is as before.
+    /// The answer to `question` with the change made in the ledger and the pod; afterwards the ledger is as before.
     pub(super) fn tried<R>(&self, ledger: &mut Ledger, pod: &Pod, question: impl FnOnce(&Ledger, &Pod) -> R) -> R {
         match self {
             Self::Pod(changed) => question(ledger, changed),
@@ -63,10 +58,10 @@ impl Edit {
                 ledger.delete_node(&node.name);
                 answer
             }
-            Self::Gone(gone) => {
-                ledger.delete_pod(&gone.uid);
+            Self::RemovedPod(removed) => {
+                ledger.delete_pod(&removed.uid);
                 let answer = question(ledger, pod);
-                ledger.apply_pod(Pod::clone(gone));
+                ledger.apply_pod(Pod::clone(removed));
                 answer
             }
             Self::Claim { claim, volume } => {

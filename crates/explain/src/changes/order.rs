@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 /// How small a change is; the smallest sorts first. `docs/explaining.md` has the classes in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Smallness {
+pub(super) struct Smallness {
     class: u8,
     weight: u64,
     /// Of equally small changes, the one that opens more nodes comes first.
@@ -43,7 +43,7 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         | ChangeKind::LabelPod => 4,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
         ChangeKind::FixClaim | ChangeKind::Together => 6,
-        // Someone else pays.
+        // Others pay.
         ChangeKind::RemovePod => 7,
         ChangeKind::AddNode => 8,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests => 9,

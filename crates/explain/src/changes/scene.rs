@@ -1,32 +1,41 @@
+use crate::quantity::{PODS, lacking};
 use berth_core::cycle::{self, Obstacle};
 use berth_core::ledger::{Ledger, NodeId};
-use berth_core::model::{Node, Pod};
+use berth_core::model::{Node, Pod, Str};
 use berth_core::plugins::Plugin;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
 use rustc_hash::FxHashMap;
 
-/// A node of the profile and all that stands in the pod's way there.
+/// A node of the profile and every filter's refusal of it.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) id: NodeId,
     pub(super) node: &'a Node,
     pub(super) obstacles: Vec<Obstacle>,
+    /// The resources that the node lacks.
+    lacking: Vec<Str>,
 }
 
 impl View<'_> {
-    /// Whether nothing else refuses than some of `plugins`.
+    /// Whether some of `plugins` refuse the node, and no other does.
     pub(super) fn is_only(&self, plugins: &[Plugin]) -> bool {
         !self.obstacles.is_empty() && self.obstacles.iter().all(|obstacle| plugins.contains(&obstacle.plugin))
     }
 
-    /// The refusal of `plugin`, if it is one.
-    pub(super) fn obstacle(&self, plugin: Plugin) -> Option<&Obstacle> {
-        self.obstacles.iter().find(|obstacle| obstacle.plugin == plugin)
+    /// The resources that the node lacks, pod slots aside.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = &str> {
+        self.lacking.iter().map(|name| &**name).filter(|name| *name != PODS)
+    }
+
+    /// The resources that the node lacks, if the pod can do with less of all of them.
+    pub(super) fn lacking_requests(&self) -> Option<Vec<&str>> {
+        let resources: Vec<&str> = self.lacking().collect();
+        (!resources.is_empty() && resources.len() == self.lacking.len()).then_some(resources)
     }
 }
 
-/// The pod, the cluster, and what stands between them.
+/// What proposers start from: the pod, and the refusals of every node.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub(super) cluster: &'a Cluster,
@@ -39,14 +48,16 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub(super) fn new(cluster: &'a Cluster, ledger: &Ledger, profile: &'a CompiledProfile, pod: &'a Pod) -> Self {
         let by_name: FxHashMap<&str, &Node> = cluster.nodes.iter().map(|node| (&*node.name, node)).collect();
+        let mut lacking = lacking(profile, ledger, pod);
         let views = cycle::obstacles(profile, ledger, pod).into_iter().filter_map(|(id, obstacles)| {
-            let node = *by_name.get(&**ledger.nodes().name(id))?;
-            Some(View { id, node, obstacles })
+            let name = ledger.nodes().name(id);
+            let node = *by_name.get(&**name)?;
+            Some(View { id, node, obstacles, lacking: lacking.remove(name).unwrap_or_default() })
         });
         Self { cluster, profile, pod, views: views.collect() }
     }
 
-    /// The nodes on which nothing else refuses than some of `plugins`.
+    /// The nodes that only some of `plugins` refuse.
     pub(super) fn only<'s>(&'s self, plugins: &'s [Plugin]) -> impl Iterator<Item = &'s View<'a>> {
         self.views.iter().filter(move |view| view.is_only(plugins))
     }

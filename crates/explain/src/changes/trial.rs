@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(super) struct Placement {
     /// The node with the highest total, the first by name of several.
     pub(super) node: Str,
-    /// How many nodes it fits.
+    /// How many nodes the pod fits.
     pub(super) feasible: usize,
 }
 
@@ -24,19 +24,19 @@ pub(super) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// A budget of `trials` looks at the cluster.
+    /// `trials` is the budget: each question costs one.
     pub(super) fn new(profile: &'a CompiledProfile, ledger: &'a mut Ledger, pod: &'a Pod, trials: u32) -> Self {
         Self { profile, ledger, pod, left: trials }
     }
 
-    /// Where `edit` would place the pod, by the whole of `explain`; none where it would not, or the budget is spent.
+    /// The node that `cycle::explain` places the pod on with `edit` made; none if it fits nowhere or the budget is spent.
     pub(super) fn places(&mut self, edit: &Edit) -> Option<Placement> {
         self.spend()?;
         let profile = self.profile;
         edit.tried(self.ledger, self.pod, |ledger, pod| best(cycle::explain(profile, ledger, &Arc::new(pod.clone()))))
     }
 
-    /// The nodes of `among` (all, without it) that the pod would fit with another shape; none once the budget is spent.
+    /// The nodes of `among` (`None`: of all) that the pod would fit with another shape; none once the budget is spent.
     pub(super) fn fitting(&mut self, among: Option<&[NodeId]>, change: impl FnOnce(&mut PodShape)) -> Vec<NodeId> {
         match self.spend() {
             Some(()) => cycle::fitting(self.profile, self.ledger, &reshaped(self.pod, change), among),
@@ -53,7 +53,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The ledger as it is.
+    /// The ledger without any change.
     pub(super) fn ledger(&self) -> &Ledger {
         self.ledger
     }

@@ -105,7 +105,7 @@ mod tests {
         ] {
             let mut profile = with(PluginSet::NONE.with(filter), Vec::new());
             profile.legacy.present_labels = vec!["rack".into()];
-            let NodeAnswer::Refused { plugin, code, reasons } = answer(&profile, &short, best_effort()) else {
+            let NodeAnswer::Refused { plugin, code, reasons, .. } = answer(&profile, &short, best_effort()) else {
                 panic!("{filter:?} let it pass");
             };
             assert_eq!((plugin, code.as_str()), (filter, "UnschedulableAndUnresolvable"));

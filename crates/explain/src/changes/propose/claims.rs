@@ -1,4 +1,4 @@
-//! Claims that are missing, not bound, lost or going.
+//! Claims that are missing, not bound, lost or terminating.
 
 use super::GUESSES;
 use crate::changes::change::{ChangeKind, Draft};
@@ -7,7 +7,7 @@ use crate::changes::scene::Scene;
 use crate::changes::trial::Trial;
 use berth_core::ledger::VolumeTable;
 use berth_core::model::{
-    ClaimKey, ClaimRef, ClaimSelector, Labels, PersistentVolume, PersistentVolumeClaim, Quantity, VolumeSource,
+    ClaimKey, ClaimRef, ClaimSelector, Labels, PersistentVolume, PersistentVolumeClaim, Quantity, Str, VolumeSource,
 };
 use berth_core::plugins::Plugin;
 use serde_json::json;
@@ -16,7 +16,7 @@ use serde_json::json;
 const LOOKING: [Plugin; 4] =
     [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
 
-/// Each claim of the pod that is not bound, as if it were: to a volume that any node can use.
+/// Each claim of the pod as if it were bound to a volume that any node can use.
 pub(super) fn fix(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let Some(volumes) = &scene.pod.volumes else { return Vec::new() };
     if scene.only(&LOOKING).next().is_none() {
@@ -30,13 +30,14 @@ pub(super) fn fix(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
 
 fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool) -> Draft {
     let known = table.claim(key).map(|claim| &**claim);
-    let gone = |claim: &PersistentVolumeClaim| claim.volume.as_deref().is_some_and(|name| table.volume(name).is_none());
+    let volume_is_missing =
+        |claim: &PersistentVolumeClaim| claim.volume.as_deref().is_some_and(|name| table.volume(name).is_none());
     let (state, text) = match known {
         None if ephemeral => ("missing", format!("have the claim {key} made for the pod and bound")),
         None => ("missing", format!("create the PersistentVolumeClaim {key} and have it bound")),
         Some(claim) if claim.lost => ("lost", format!("make the claim {key} anew: its volume is lost")),
         Some(claim) if claim.deleting => ("being deleted", format!("make the claim {key} anew: it is being deleted")),
-        Some(claim) if gone(claim) => {
+        Some(claim) if volume_is_missing(claim) => {
             ("bound to a missing volume", format!("bring back the volume of the claim {key}"))
         }
         Some(claim) if claim.is_fully_bound() => {
@@ -56,9 +57,9 @@ fn fixed(scene: &Scene<'_>, table: &VolumeTable, key: &ClaimKey, ephemeral: bool
     }
 }
 
-/// The claim bound to a volume without any bounds.
+/// The claim, bound to a volume that any node can use.
 fn bound(scene: &Scene<'_>, known: Option<&PersistentVolumeClaim>, key: &ClaimKey, ephemeral: bool) -> Edit {
-    let name: berth_core::model::Str = format!("volume-of-{}-{}", key.namespace, key.name).into();
+    let name: Str = format!("volume-of-{}-{}", key.namespace, key.name).into();
     let plain = || PersistentVolumeClaim {
         key: key.clone(),
         uid: format!("claim-{}-{}", key.namespace, key.name).into(),

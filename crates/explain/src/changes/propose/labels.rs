@@ -1,11 +1,9 @@
 //! Which one label a node lacks to be one that a pod selects.
 
 use super::relabelled;
-use super::selection::told;
 use berth_core::model::{Labels, Node, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, Str};
 use berth_core::profile::CompiledProfile;
 
-/// The one label in the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) key: Str,
@@ -33,7 +31,7 @@ pub(super) fn missing(profile: &CompiledProfile, pod: &Pod, node: &Node) -> Opti
     })
 }
 
-/// The label that makes a term match of which all but one expression hold.
+/// The label that makes a term match that fails in one expression only.
 fn by_term(required: &NodeSelector, node: &Node) -> Option<Missing> {
     if required.matches(&node.name, &node.labels) {
         return None;
@@ -59,7 +57,7 @@ fn passing(test: &NodeTest) -> Option<Missing> {
     Some(Missing { key: test.key.clone(), value })
 }
 
-/// Whether people set this label: what the kubelet, the cloud or an autoscaler writes would be a lie from anyone else.
+/// Whether people may set this label: some are facts that only the kubelet, the cloud or an autoscaler knows.
 pub(super) fn is_settable(key: &str) -> bool {
     const OF_THE_SYSTEM: [&str; 6] =
         ["kubernetes.io", "k8s.io", "karpenter.sh", "eks.amazonaws.com", "cloud.google.com", "kubernetes.azure.com"];
@@ -71,22 +69,12 @@ pub(super) fn is_settable(key: &str) -> bool {
                 .any(|system| domain.strip_suffix(system).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))))
 }
 
-/// A term in words.
-pub(super) fn of_term(term: &NodeSelectorTerm) -> String {
-    let names = term
-        .names
-        .iter()
-        .map(|(wanted, name)| format!("metadata.name {} {name}", if *wanted { "in" } else { "not in" }));
-    let parts: Vec<String> = term.expressions.iter().map(told).chain(names).collect();
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn labels_of_the_system_are_left_alone() {
+    fn labels_of_the_system_are_not_settable() {
         for key in ["disk", "team.example.com/pool", "node-restriction.kubernetes.io/zone"] {
             assert!(is_settable(key), "{key}");
         }

@@ -1,15 +1,15 @@
 //! What might help, one file for each thing that can be changed.
 
+mod capacity;
 mod claims;
 mod labels;
-mod nodes;
 mod ports;
 mod relations;
 mod requests;
-mod room;
 mod selection;
 mod spread;
 mod taints;
+mod terms;
 pub(super) mod together;
 
 use super::change::Draft;
@@ -17,12 +17,12 @@ use super::scene::Scene;
 use super::trial::Trial;
 use berth_core::model::Labels;
 
-/// Guesses from the scene; may ask the engine for what a guess depends on.
+/// A proposer: guesses from the scene, and may ask the engine what a guess depends on.
 type Propose = fn(&Scene<'_>, &mut Trial<'_>) -> Vec<Draft>;
 
 /// Every proposer. Those that need few trials come first.
 pub(super) const ALL: [Propose; 11] = [
-    nodes::uncordon,
+    taints::uncordon,
     taints::tolerate,
     taints::remove,
     selection::pod,
@@ -32,7 +32,7 @@ pub(super) const ALL: [Propose; 11] = [
     relations::relax,
     ports::change,
     claims::fix,
-    room::make,
+    capacity::make,
 ];
 
 /// Guesses of one sort that one proposer makes at most.

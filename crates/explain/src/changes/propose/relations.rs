@@ -1,5 +1,6 @@
 //! Affinity and anti-affinity between pods: a term dropped, a label of the pod changed.
 
+use super::terms::pod_term;
 use super::{GUESSES, relabelled};
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
@@ -28,19 +29,19 @@ pub(super) fn relax(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         drafts.extend(terms.map(|(at, _)| without_anti_affinity(scene.pod, at)));
     }
     if causes.contains(&Cause::ExistingAntiAffinity) {
-        drafts.extend(shunned(scene.pod, trial.ledger()));
+        drafts.extend(avoided(scene.pod, trial.ledger()));
     }
     drafts
 }
 
-/// One affinity term given up.
+/// One affinity term turned into a preference.
 pub(super) fn without_affinity(pod: &Pod, at: usize) -> Draft {
     let field = format!("spec.affinity.podAffinity.{REQUIRED}[{at}]");
     let term = &pod.shape.affinity[at];
     dropped(pod, ChangeKind::DropPodAffinity, field, term, |shape| drop(shape.affinity.remove(at)))
 }
 
-/// One anti-affinity term given up.
+/// One anti-affinity term turned into a preference.
 pub(super) fn without_anti_affinity(pod: &Pod, at: usize) -> Draft {
     let field = format!("spec.affinity.podAntiAffinity.{REQUIRED}[{at}]");
     let term = &pod.shape.anti_affinity[at];
@@ -54,42 +55,20 @@ fn dropped(
     term: &AffinityTerm,
     change: impl FnOnce(&mut PodShape),
 ) -> Draft {
-    let told = told(term);
+    let term = pod_term(term);
     let sort = if kind == ChangeKind::DropPodAffinity { "affinity" } else { "anti-affinity" };
     Draft {
         kind,
         edit: Edit::of_pod(pod, change),
         field,
-        from: json!(told),
+        from: json!(term),
         to: Value::Null,
-        text: format!("make the required {sort} to pods with {told} a preferred one"),
+        text: format!("make the required {sort} to pods with {term} a preferred one"),
         weight: 0,
     }
 }
 
-/// A term in words.
-fn told(term: &AffinityTerm) -> String {
-    let selector = term.selector.as_ref().map_or_else(|| "no label".to_owned(), selected);
-    format!("{selector} per {}", term.topology_key)
-}
-
-fn selected(selector: &LabelSelector) -> String {
-    let one = |requirement: &Requirement| {
-        let Requirement { key, operator, values } = requirement;
-        let values = || values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
-        match operator {
-            RequirementOperator::In if requirement.values.len() == 1 => format!("{key}={}", values()),
-            RequirementOperator::In => format!("{key} in ({})", values()),
-            RequirementOperator::NotIn => format!("{key} not in ({})", values()),
-            RequirementOperator::Exists => format!("{key} exists"),
-            RequirementOperator::DoesNotExist => format!("{key} does not exist"),
-        }
-    };
-    let parts: Vec<String> = selector.requirements.iter().map(one).collect();
-    if parts.is_empty() { "any label".to_owned() } else { parts.join(" and ") }
-}
-
-/// The label with which the pod is one that its own affinity means: then it may be the first of them.
+/// The label with which the pod matches its own affinity: then it may be the first of the pods that do.
 fn founder(pod: &Pod) -> Option<Draft> {
     let shape = &pod.shape;
     if !is_relabelled_alike(pod) {
@@ -113,14 +92,14 @@ fn founder(pod: &Pod) -> Option<Draft> {
     Some(labelled(pod, key, value, text, 0))
 }
 
-/// Whether another label changes nothing else of what the pod asks for: `matchLabelKeys` of a spread constraint are put into
-/// its selector where the pod is read, with the values that its labels have then.
+/// Whether another label changes nothing else of the pod's demands. `matchLabelKeys` of a spread constraint would: decoding puts
+/// them into its selector, with the values that the pod's labels have then.
 fn is_relabelled_alike(pod: &Pod) -> bool {
     pod.shape.spread.is_empty()
 }
 
-/// Each label of the pod by which placed pods' anti-affinity means it, taken away.
-fn shunned(pod: &Pod, ledger: &Ledger) -> Vec<Draft> {
+/// Each label of the pod that anti-affinity of placed pods selects, removed.
+fn avoided(pod: &Pod, ledger: &Ledger) -> Vec<Draft> {
     let shape = &pod.shape;
     if !is_relabelled_alike(pod) {
         return Vec::new();

@@ -3,22 +3,22 @@
 use super::GUESSES;
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
-use crate::changes::quantity::{amount, set_amount, spelled, told};
-use crate::changes::scene::{Scene, View};
+use crate::changes::scene::Scene;
 use crate::changes::trial::Trial;
+use crate::quantity::{self, amount, in_words, set_amount, spelled};
 use berth_core::ledger::{Ledger, NodeId};
 use berth_core::model::{Pod, PodShape};
 use berth_core::plugins::Plugin;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// For each resource that is all that some node lacks: the largest request that fits one of those nodes. Of nodes that lack
-/// several resources, the one for which least must go.
+/// For each resource that some nodes lack alone: the largest request that fits one of them. Of the nodes that lack several
+/// resources: the one for which requests must go down least.
 pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut single: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
     let mut several: Vec<(NodeId, Vec<&str>)> = Vec::new();
     for view in scene.only(&[Plugin::NodeResourcesFit]) {
-        match lacking(view).as_deref() {
+        match view.lacking_requests().as_deref() {
             Some([resource]) => single.entry(*resource).or_default().push(view.id),
             Some(resources) => several.push((view.id, resources.to_vec())),
             None => {}
@@ -33,23 +33,17 @@ pub(super) fn lower(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     drafts
 }
 
-/// The resources that the node lacks, if it lacks nothing else.
-fn lacking<'v>(view: &'v View<'_>) -> Option<Vec<&'v str>> {
-    let reasons = view.obstacles.iter().flat_map(|obstacle| &obstacle.reasons);
-    reasons.map(|reason| reason.strip_prefix("Insufficient ")).collect()
-}
-
-/// What is free of several resources on the node for which least must go, where that is enough.
+/// What is free on the node for which requests must go down least, if the pod fits with that.
 fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&str>)>) -> Option<Draft> {
-    /// What would be lost, where, and the amounts that are free there.
-    type Able<'r> = (u64, NodeId, Vec<(&'r str, i64)>);
-    let mut able: Vec<Able<'_>> = Vec::new();
+    /// The loss, the node, and the amounts that are free there.
+    type Candidate<'r> = (u64, NodeId, Vec<(&'r str, i64)>);
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for (node, resources) in nodes {
         let amounts = free(trial.ledger(), node, resources);
-        able.push((loss(scene.pod, &amounts), node, amounts));
+        candidates.push((loss(scene.pod, &amounts), node, amounts));
     }
-    able.sort();
-    let (_, _, amounts) = able.into_iter().take(GUESSES).find(|(_, node, amounts)| {
+    candidates.sort();
+    let (_, _, amounts) = candidates.into_iter().take(GUESSES).find(|(_, node, amounts)| {
         let change = |shape: &mut PodShape| amounts.iter().for_each(|(name, to)| request(shape, name, *to));
         !trial.fitting(Some(&[*node]), change).is_empty()
     })?;
@@ -63,12 +57,10 @@ pub(super) fn is_more(pod: &Pod, than: &[(&str, i64)]) -> bool {
 
 /// What is free of `resources` on the node.
 pub(super) fn free<'r>(ledger: &Ledger, node: NodeId, resources: Vec<&'r str>) -> Vec<(&'r str, i64)> {
-    let (allocatable, used) = ledger.nodes().amounts(node);
-    let free = |name: &str| amount(&allocatable, name).saturating_sub(amount(&used, name)).max(0);
-    resources.into_iter().map(|name| (name, free(name))).collect()
+    resources.into_iter().map(|name| (name, quantity::free(ledger, node, name).max(0))).collect()
 }
 
-/// The largest part, in thousandths, that must go of any request.
+/// The largest part of any request, in thousandths, that the pod gives up.
 fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
     let part = |(name, to): &(&str, i64)| {
         let from = amount(&pod.shape.requests, name);
@@ -79,15 +71,11 @@ fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
 
 /// The largest amount of `resource`, less than is asked for, with which the pod fits one of `nodes`.
 fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[NodeId]) -> Option<i64> {
-    let table = trial.ledger().nodes();
-    let free = nodes.iter().map(|node| {
-        let (allocatable, used) = table.amounts(*node);
-        amount(&allocatable, resource).saturating_sub(amount(&used, resource))
-    });
+    let free = nodes.iter().map(|node| quantity::free(trial.ledger(), *node, resource));
     let asked = amount(&scene.pod.shape.requests, resource);
     let bound = free.max()?.clamp(0, asked.checked_sub(1)?);
     let mut fits = |amount| !trial.fitting(Some(nodes), |shape| request(shape, resource, amount)).is_empty();
-    // What is free is what fits, but where pods promised a node take some of it.
+    // What is free is what fits, unless nominated pods take some of it.
     if fits(bound) {
         return Some(bound);
     }
@@ -102,7 +90,7 @@ fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[No
     Some(fitting)
 }
 
-/// Lets `shape` request `amount` of `resource`; what scores count goes down by as much.
+/// Lets `shape` request `to` of `resource`; the amount that scores count is lowered as much.
 fn request(shape: &mut PodShape, resource: &str, to: i64) {
     let less = amount(&shape.requests, resource) - to;
     set_amount(&mut shape.requests, resource, to);
@@ -110,7 +98,6 @@ fn request(shape: &mut PodShape, resource: &str, to: i64) {
     set_amount(&mut shape.score_requests, resource, (scored - less).max(0));
 }
 
-/// Less of these resources.
 pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
     let shape = &pod.shape;
     let (container, all) = match shape.container_count {
@@ -119,8 +106,8 @@ pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
     };
     let of = |name: &str| amount(&shape.requests, name);
     let phrase = |(name, to): &(&str, i64)| match to {
-        0 => format!("no {name} instead of {}", told(name, of(name))),
-        to => format!("at most {} {name} instead of {}", told(name, *to), told(name, of(name))),
+        0 => format!("no {name} instead of {}", in_words(name, of(name))),
+        to => format!("at most {} {name} instead of {}", in_words(name, *to), in_words(name, of(name))),
     };
     let phrases: Vec<String> = amounts.iter().map(phrase).collect();
     let requests = format!("spec.containers[{container}].resources.requests");

@@ -1,19 +1,20 @@
-//! What the pod asks of node labels: nodeSelector and required node affinity, on the pod's side and on the node's.
+//! nodeSelector and required node affinity: changes of the pod, and of the nodes' labels.
 
-use super::labels::{Missing, is_settable, missing, of_term};
+use super::labels::{Missing, is_settable, missing};
+use super::terms::{name_test, node_term, node_test};
 use super::{GUESSES, relabelled};
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
-use berth_core::model::{NodeSelector, NodeTest, NodeTestOperator, Pod, PodShape, Str};
+use berth_core::model::{NodeSelector, Pod, PodShape, Str};
 use berth_core::plugins::Plugin;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const REQUIRED: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
 
-/// One entry of the pod's own selection dropped, or a value that no node has spelled as a node does.
+/// One entry of the pod's selection dropped, or a value that no node has respelled as nodes spell it.
 pub(super) fn pod(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     if scene.only(&[Plugin::NodeAffinity]).next().is_none() {
         return Vec::new();
@@ -39,13 +40,13 @@ pub(super) fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
     }
 }
 
-/// The value that is closest to one that no node has: one or two letters apart.
+/// The nodes' value that is one or two letters from a value that no node has.
 fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
     let there: BTreeSet<&Str> = scene.views.iter().filter_map(|view| view.node.labels.get(key)).collect();
     if there.contains(value) {
         return None;
     }
-    let near = there.into_iter().map(|other| (distance(value, other), other)).min()?;
+    let near = there.into_iter().map(|other| (strsim::levenshtein(value, other), other)).min()?;
     let (_, other) = Some(near).filter(|(apart, _)| *apart <= 2 && *apart < value.chars().count())?;
     Some(Draft {
         kind: ChangeKind::ChangeNodeSelector,
@@ -60,41 +61,24 @@ fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
     })
 }
 
-/// How many letters must be put in, taken out or changed to make `b` of `a`; labels are 63 letters at most.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, of_a) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, of_b) in b.iter().enumerate() {
-            let change = corner + usize::from(of_a != *of_b);
-            corner = row[j + 1];
-            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-/// Each expression of the required affinity dropped; where a term has no other, all of the required affinity.
+/// Each expression of the required affinity dropped, and all of it turned into a preference.
 fn affinity(pod: &Pod) -> Vec<Draft> {
     let Some(required) = &pod.shape.required_affinity else { return Vec::new() };
     let mut drafts = Vec::new();
     for (at, term) in required.terms.iter().enumerate() {
-        // A term that says nothing matches no node: what is left must say something.
+        // An empty term matches no node: something must be left of it.
         if term.expressions.len() + term.names.len() < 2 || term.broken {
             continue;
         }
         for (index, test) in term.expressions.iter().enumerate() {
             let field = format!("{REQUIRED}.nodeSelectorTerms[{at}].matchExpressions[{index}]");
-            drafts.push(without(pod, field, told(test), |required| {
+            drafts.push(without(pod, field, node_test(test), |required| {
                 required.terms[at].expressions.remove(index);
             }));
         }
-        for (index, (wanted, name)) in term.names.iter().enumerate() {
+        for (index, test) in term.names.iter().enumerate() {
             let field = format!("{REQUIRED}.nodeSelectorTerms[{at}].matchFields[{index}]");
-            let test = format!("metadata.name {} {name}", if *wanted { "in" } else { "not in" });
-            drafts.push(without(pod, field, test, |required| {
+            drafts.push(without(pod, field, name_test(test), |required| {
                 required.terms[at].names.remove(index);
             }));
         }
@@ -103,10 +87,10 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
     drafts
 }
 
-/// All of the required affinity given up.
+/// All of the required affinity turned into a preference.
 pub(super) fn preferred(pod: &Pod) -> Option<Draft> {
     let required = pod.shape.required_affinity.as_ref()?;
-    let all: Vec<String> = required.terms.iter().map(of_term).collect();
+    let all: Vec<String> = required.terms.iter().map(node_term).collect();
     Some(Draft {
         kind: ChangeKind::DropNodeAffinity,
         edit: Edit::of_pod(pod, |shape: &mut PodShape| shape.required_affinity = None),
@@ -134,19 +118,6 @@ fn without(pod: &Pod, field: String, test: String, change: impl FnOnce(&mut Node
     }
 }
 
-/// An expression in words.
-pub(super) fn told(test: &NodeTest) -> String {
-    let values = || test.values.iter().map(|v| &**v).collect::<Vec<_>>().join(", ");
-    match test.operator {
-        NodeTestOperator::In => format!("{} in ({})", test.key, values()),
-        NodeTestOperator::NotIn => format!("{} not in ({})", test.key, values()),
-        NodeTestOperator::Exists => format!("{} exists", test.key),
-        NodeTestOperator::DoesNotExist => format!("{} does not exist", test.key),
-        NodeTestOperator::Gt => format!("{} > {}", test.key, values()),
-        NodeTestOperator::Lt => format!("{} < {}", test.key, values()),
-    }
-}
-
 /// One label of a node, where that is all it lacks. Labels that the system sets are not for people to change.
 pub(super) fn label_nodes(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     let drafts = scene.only(&[Plugin::NodeAffinity]).filter_map(|view| labelled(scene, view));
@@ -158,7 +129,8 @@ fn labelled(scene: &Scene<'_>, view: &View<'_>) -> Option<Draft> {
     if !is_settable(&key) {
         return None;
     }
-    let (name, now) = (&view.node.name, view.node.labels.get(&key));
+    let name = &view.node.name;
+    let now = view.node.labels.get(&key);
     let text = match (now, &value) {
         (None, Some(value)) => format!("label {name} with {key}={value}"),
         (Some(now), Some(value)) => format!("label {name} with {key}={value} instead of {now}"),
@@ -174,18 +146,4 @@ fn labelled(scene: &Scene<'_>, view: &View<'_>) -> Option<Draft> {
         weight: u64::from(now.is_some()),
         edit: Edit::of_node(view.node, |node| node.labels = relabelled(&node.labels, &key, value.as_deref())),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distances_count_letters() {
-        let table =
-            [("ssd", "ssd", 0), ("sdd", "ssd", 1), ("", "ab", 2), ("eu-w1-a", "eu-w1-b", 1), ("disk", "zone", 4)];
-        for (a, b, apart) in table {
-            assert_eq!((distance(a, b), distance(b, a)), (apart, apart), "{a} {b}");
-        }
-    }
 }

@@ -5,11 +5,11 @@ use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::Scene;
 use crate::changes::trial::Trial;
-use berth_core::model::{Pod, PodShape, SpreadConstraint};
+use berth_core::model::{Pod, SpreadConstraint};
 use berth_core::plugins::Plugin;
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// A skew beyond that of any cluster that is drawn up with some thought; more than this is no constraint.
+/// The largest maxSkew that is tried: beyond it a constraint constrains nothing.
 const WIDEST: i32 = 1 << 16;
 
 /// For each hard constraint of the pod: the smallest maxSkew that fits, the most domains that fit, or only a preference.
@@ -32,31 +32,29 @@ fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &Spr
     let mut drafts = Vec::new();
     let now = constraint.max_skew;
     if let Some(skew) = smallest(now, WIDEST, |skew| fits(&|constraint| constraint.max_skew = skew)) {
-        drafts.push(draft(
-            scene,
-            at,
-            ChangeKind::RaiseMaxSkew,
-            field("maxSkew"),
-            (json!(now), json!(skew)),
-            format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}"),
-            (skew - now) as u64,
-            |constraint| constraint.max_skew = skew,
-        ));
+        drafts.push(Draft {
+            kind: ChangeKind::RaiseMaxSkew,
+            edit: Edit::of_pod(scene.pod, |shape| shape.spread[at].max_skew = skew),
+            field: field("maxSkew"),
+            from: json!(now),
+            to: json!(skew),
+            text: format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}"),
+            weight: (skew - now) as u64,
+        });
     }
     let domains = constraint.min_domains;
-    // The fewer, the easier: the smallest step down is looked for.
+    // Fewer domains fit more easily: search the smallest step down.
     if let Some(step) = smallest(0, domains - 1, |step| fits(&|constraint| constraint.min_domains = domains - step)) {
         let to = domains - step;
-        drafts.push(draft(
-            scene,
-            at,
-            ChangeKind::LowerMinDomains,
-            field("minDomains"),
-            (json!(domains), json!(to)),
-            format!("be content with {to} domains of {over} (minDomains) instead of {domains}"),
-            step as u64,
-            |constraint| constraint.min_domains = to,
-        ));
+        drafts.push(Draft {
+            kind: ChangeKind::LowerMinDomains,
+            edit: Edit::of_pod(scene.pod, |shape| shape.spread[at].min_domains = to),
+            field: field("minDomains"),
+            from: json!(domains),
+            to: json!(to),
+            text: format!("be content with {to} domains of {over} (minDomains) instead of {domains}"),
+            weight: step as u64,
+        });
     }
     if drafts.is_empty() {
         drafts.push(anyway(scene.pod, at));
@@ -64,7 +62,7 @@ fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &Spr
     drafts
 }
 
-/// One constraint as a preference only.
+/// One constraint turned into a preference.
 pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
     let over = &pod.shape.spread[at].topology_key;
     Draft {
@@ -78,31 +76,16 @@ pub(super) fn anyway(pod: &Pod, at: usize) -> Draft {
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "the parts of one draft, each said once")]
-fn draft(
-    scene: &Scene<'_>,
-    at: usize,
-    kind: ChangeKind,
-    field: String,
-    (from, to): (Value, Value),
-    text: String,
-    weight: u64,
-    change: impl FnOnce(&mut SpreadConstraint),
-) -> Draft {
-    let edit = Edit::of_pod(scene.pod, |shape: &mut PodShape| change(&mut shape.spread[at]));
-    Draft { kind, edit, field, from, to, text, weight }
-}
-
-/// The smallest number above `low`, up to `high`, for which `holds`; it holds from some number on, if for any.
-fn smallest(low: i32, high: i32, mut holds: impl FnMut(i32) -> bool) -> Option<i32> {
-    if high <= low || !holds(high) {
+/// The smallest number above `low`, up to `high`, that `fits`; if a number fits, all larger ones must.
+fn smallest(low: i32, high: i32, mut fits: impl FnMut(i32) -> bool) -> Option<i32> {
+    if high <= low || !fits(high) {
         return None;
     }
     let (mut low, mut high) = (low, high);
     // Most steps are small ones: look near the start first.
     let mut step = 1;
     while low + step < high {
-        if holds(low + step) {
+        if fits(low + step) {
             high = low + step;
         } else {
             low += step;
@@ -113,7 +96,7 @@ fn smallest(low: i32, high: i32, mut holds: impl FnMut(i32) -> bool) -> Option<i
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if holds(middle) { high = middle } else { low = middle }
+        if fits(middle) { high = middle } else { low = middle }
     }
     Some(high)
 }

@@ -1,25 +1,23 @@
-//! Taints that the pod does not tolerate.
+//! Taints that the pod does not tolerate, and cordons, which come with one.
 
 use super::GUESSES;
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
-use berth_core::model::{Node, Pod, Taint, TaintEffect, Toleration, TolerationOperator};
+use crate::detail::{spelled, untolerated};
+use berth_core::model::{Pod, Taint, Toleration, TolerationOperator};
 use berth_core::plugins::Plugin;
 use serde_json::{Value, json};
 
-/// The hard taints of `node` that `pod` does not tolerate.
-pub(super) fn in_the_way<'a>(pod: &'a Pod, node: &'a Node) -> impl Iterator<Item = &'a Taint> {
-    let hard = node.taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule);
-    hard.filter(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)))
-}
+/// The taint that the cluster puts on a node that is cordoned, and takes away with the cordon.
+const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// One toleration more, for taints that people put on nodes. What a node's condition says is not for pods to tolerate.
+/// One more toleration, for taints that people put on nodes. Taints of a node's condition are not for pods to tolerate.
 pub(super) fn tolerate(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     let mut wanted: Vec<(Toleration, u64)> = Vec::new();
     for view in scene.only(&[Plugin::TaintToleration]) {
-        let taints: Vec<&Taint> = in_the_way(scene.pod, view.node).collect();
+        let taints: Vec<&Taint> = untolerated(scene.pod, view.node).collect();
         let Some(toleration) = one_for(&taints).filter(|_| !taints.iter().any(|taint| is_condition(taint))) else {
             continue;
         };
@@ -33,7 +31,7 @@ pub(super) fn tolerate(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     wanted.into_iter().take(GUESSES).map(|(toleration, _)| toleration_draft(scene.pod, toleration)).collect()
 }
 
-/// The narrowest toleration that does for all of `taints`, if they have one key.
+/// The narrowest toleration of all `taints`, if they have one key.
 pub(super) fn one_for(taints: &[&Taint]) -> Option<Toleration> {
     let first = taints.first()?;
     let same = |of: fn(&Taint, &Taint) -> bool| taints.iter().all(|taint| of(taint, first));
@@ -74,7 +72,7 @@ pub(super) fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
     }
 }
 
-/// Whether the taint says what state the node is in: it goes when the state does.
+/// Whether the taint tells the node's condition: it disappears with the condition.
 pub(super) fn is_condition(taint: &Taint) -> bool {
     const OF_AUTOSCALER: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"];
     taint.key.starts_with("node.kubernetes.io/")
@@ -82,37 +80,61 @@ pub(super) fn is_condition(taint: &Taint) -> bool {
         || OF_AUTOSCALER.contains(&&*taint.key)
 }
 
-/// A node without the taints that are in the way: because someone takes them away, or because the node recovers.
+/// A node without the taints in the way: someone removes them, or the node recovers.
 pub(super) fn remove(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
     scene.only(&[Plugin::TaintToleration]).take(GUESSES).filter_map(|view| removal(scene.pod, view)).collect()
 }
 
 fn removal(pod: &Pod, view: &View<'_>) -> Option<Draft> {
-    let taints: Vec<Taint> = in_the_way(pod, view.node).cloned().collect();
+    let taints: Vec<Taint> = untolerated(pod, view.node).cloned().collect();
     let conditions = taints.iter().filter(|taint| is_condition(taint)).count();
-    let (kind, name) =
-        (if conditions == 0 { ChangeKind::RemoveTaint } else { ChangeKind::RecoverNode }, &view.node.name);
-    let spelled: Vec<String> = taints.iter().map(spell).collect();
+    let kind = if conditions == 0 { ChangeKind::RemoveTaint } else { ChangeKind::RecoverNode };
+    let name = &view.node.name;
+    let list = |taints: &[Taint]| -> Vec<String> { taints.iter().map(spelled).collect() };
     let text = match kind {
         _ if conditions != 0 && conditions != taints.len() => return None,
-        ChangeKind::RecoverNode => format!("{name} recovers and loses the taint {}", spelled.join(", ")),
-        _ => format!("take the taint {} from {name}", spelled.join(", ")),
+        ChangeKind::RecoverNode => format!("{name} recovers and loses the taint {}", list(&taints).join(", ")),
+        _ => format!("take the taint {} from {name}", list(&taints).join(", ")),
     };
-    let list = |taints: &[Taint]| -> Value { taints.iter().map(spell).collect() };
     let left: Vec<Taint> = view.node.taints.iter().filter(|taint| !taints.contains(taint)).cloned().collect();
     Some(Draft {
         kind,
         field: "spec.taints".to_owned(),
-        from: list(&view.node.taints),
-        to: list(&left),
+        from: json!(list(&view.node.taints)),
+        to: json!(list(&left)),
         edit: Edit::of_node(view.node, |node| node.taints = left.into()),
         text,
         weight: taints.len() as u64 - 1,
     })
 }
 
-/// A taint as kubectl writes it: `key=value:Effect`.
-fn spell(taint: &Taint) -> String {
-    let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
-    format!("{}{value}:{:?}", taint.key, taint.effect)
+/// Uncordoning a node on which nothing else is in the way.
+pub(super) fn uncordon(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
+    let cordoned = scene.only(&[Plugin::NodeUnschedulable, Plugin::TaintToleration]);
+    cordoned
+        .filter(|view| view.node.unschedulable && has_no_other_taint(scene, view))
+        .take(GUESSES)
+        .map(uncordon_draft)
+        .collect()
+}
+
+/// Whether the taint that comes with the cordon is the only one in the way.
+fn has_no_other_taint(scene: &Scene<'_>, view: &View<'_>) -> bool {
+    untolerated(scene.pod, view.node).all(|taint| &*taint.key == CORDON)
+}
+
+fn uncordon_draft(view: &View<'_>) -> Draft {
+    let name = &view.node.name;
+    Draft {
+        kind: ChangeKind::Uncordon,
+        edit: Edit::of_node(view.node, |node| {
+            node.unschedulable = false;
+            node.taints = node.taints.iter().filter(|taint| &*taint.key != CORDON).cloned().collect();
+        }),
+        field: "spec.unschedulable".to_owned(),
+        from: json!(true),
+        to: json!(false),
+        text: format!("uncordon {name} (kubectl uncordon {name})"),
+        weight: 0,
+    }
 }

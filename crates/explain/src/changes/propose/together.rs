@@ -5,21 +5,22 @@ use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
+use crate::detail::untolerated;
 use berth_core::cycle::Obstacle;
 use berth_core::ledger::Ledger;
 use berth_core::model::{Pod, Taint};
 use berth_core::plugins::{Cause, Plugin};
 use serde_json::{Value, json};
 
-/// Changes that are told together at most: with more of them it is another pod.
+/// The most changes in one proposal: with more it is another pod.
 const PARTS: usize = 4;
 
-/// For the nodes with the fewest things in the way: all of them out of the way, on the pod's side.
+/// For the nodes with the fewest obstacles: changes of the pod that get all of them out of the way.
 pub(in crate::changes) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut all: Vec<(usize, u64, Draft)> = Vec::new();
     let mut views: Vec<&View<'_>> = scene.views.iter().filter(|view| view.obstacles.len() > 1).collect();
     views.sort_by(|a, b| (a.obstacles.len(), &a.node.name).cmp(&(b.obstacles.len(), &b.node.name)));
-    // The nodes that are alike in number may differ in how much must go: more of them are drafted than are told.
+    // Nodes with equally many obstacles may differ in how much must change: draft more than are proposed.
     for view in views.into_iter().take(8 * GUESSES) {
         let Some(parts) = parts(scene, view, trial.ledger()) else { continue };
         let weight = parts.iter().map(|part| part.weight).max().unwrap_or(0);
@@ -32,8 +33,8 @@ pub(in crate::changes) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<
     all.into_iter().map(|(_, _, draft)| draft).take(GUESSES).collect()
 }
 
-/// The changes one after the other, each made in the pod as the last one left it; none where something in the way is not the
-/// pod's to change.
+/// The changes in sequence, each made in the pod as the last one left it; none if the pod cannot get some obstacle out of the
+/// way.
 fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draft>> {
     let mut parts: Vec<Draft> = Vec::new();
     for obstacle in &view.obstacles {
@@ -42,7 +43,7 @@ fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draf
                 Some(Draft { edit: Edit::Pod(pod), .. }) => pod,
                 _ => scene.pod,
             };
-            match next(pod, view, obstacle, ledger)? {
+            match next(pod, view, obstacle, ledger).ok()? {
                 Some(part) => parts.push(part),
                 None => break,
             }
@@ -54,64 +55,66 @@ fn parts(scene: &Scene<'_>, view: &View<'_>, ledger: &Ledger) -> Option<Vec<Draf
     (parts.len() > 1).then_some(parts)
 }
 
-/// The next change that `obstacle` asks for of `pod`: `None` where nothing would do, `Some(None)` where it is out of the way.
-#[allow(clippy::option_option, reason = "nothing would do, or nothing is left to do")]
-fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Option<Option<Draft>> {
+/// No change of the pod gets this obstacle out of the way.
+struct NotThePods;
+
+/// The next change that `obstacle` asks for of `pod`; `None` once it is out of the way.
+fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Result<Option<Draft>, NotThePods> {
     let node = view.node;
-    match obstacle.plugin {
+    let draft = match obstacle.plugin {
         Plugin::TaintToleration => {
-            let taints: Vec<&Taint> = taints::in_the_way(pod, node).collect();
+            let taints: Vec<&Taint> = untolerated(pod, node).collect();
             if taints.is_empty() {
-                return Some(None);
+                return Ok(None);
             }
-            let toleration = taints::one_for(&taints).filter(|_| !taints.iter().any(|t| taints::is_condition(t)))?;
-            Some(Some(taints::toleration_draft(pod, toleration)))
+            let toleration = taints::one_for(&taints).filter(|_| !taints.iter().any(|t| taints::is_condition(t)));
+            Some(taints::toleration_draft(pod, toleration.ok_or(NotThePods)?))
         }
         Plugin::NodeAffinity if obstacle.cause == Some(Cause::NodeAffinity) => {
             let unmet = pod.shape.node_selector.iter().find(|(key, value)| node.labels.get(key) != Some(*value));
             let affinity = pod.shape.required_affinity.as_ref();
-            Some(match unmet {
+            match unmet {
                 Some((key, value)) => Some(selection::dropped(pod, key, value)),
                 None if affinity.is_some_and(|required| !required.matches(&node.name, &node.labels)) => {
                     selection::preferred(pod)
                 }
                 None => None,
-            })
+            }
         }
         Plugin::NodeResourcesFit => {
-            let lacking: Option<Vec<&str>> =
-                obstacle.reasons.iter().map(|reason| reason.strip_prefix("Insufficient ")).collect();
-            let amounts = requests::free(ledger, view.id, lacking?);
-            Some(requests::is_more(pod, &amounts).then(|| requests::draft(pod, &amounts)))
+            let amounts = requests::free(ledger, view.id, view.lacking_requests().ok_or(NotThePods)?);
+            requests::is_more(pod, &amounts).then(|| requests::draft(pod, &amounts))
         }
         Plugin::PodTopologySpread => {
             let hard = pod.shape.spread.iter().position(|constraint| constraint.hard);
-            Some(hard.map(|at| spread::anyway(pod, at)))
+            hard.map(|at| spread::anyway(pod, at))
         }
         Plugin::InterPodAffinity if obstacle.cause == Some(Cause::PodAffinity) => {
-            Some((!pod.shape.affinity.is_empty()).then(|| relations::without_affinity(pod, 0)))
+            (!pod.shape.affinity.is_empty()).then(|| relations::without_affinity(pod, 0))
         }
         Plugin::InterPodAffinity if obstacle.cause == Some(Cause::PodAntiAffinity) => {
-            Some((!pod.shape.anti_affinity.is_empty()).then(|| relations::without_anti_affinity(pod, 0)))
+            (!pod.shape.anti_affinity.is_empty()).then(|| relations::without_anti_affinity(pod, 0))
         }
-        _ => None,
-    }
+        _ => return Err(NotThePods),
+    };
+    Ok(draft)
 }
 
-/// All parts as one change: the last one's pod is the pod with all of them.
+/// All parts as one change: the pod of the last part has all of them.
 fn joined(parts: Vec<Draft>, weight: u64) -> Option<Draft> {
-    let told: Vec<Value> = parts
+    let changes: Vec<Value> = parts
         .iter()
         .map(|part| json!({"kind": part.kind, "field": part.field, "from": part.from, "to": part.to}))
         .collect();
     let text = parts.iter().map(|part| &*part.text).collect::<Vec<_>>().join(", and ");
-    let (many, edit) = (parts.len() as u64, parts.into_iter().next_back()?.edit);
+    let many = parts.len() as u64;
+    let edit = parts.into_iter().next_back()?.edit;
     Some(Draft {
         kind: ChangeKind::Together,
         edit,
         field: String::new(),
         from: Value::Null,
-        to: told.into(),
+        to: changes.into(),
         text,
         weight: many * 1001 + weight.min(1000),
     })

@@ -1,20 +1,20 @@
-//! Room that someone else has: one running pod less, or one node more.
+//! Capacity from elsewhere: one running pod removed, or one node added.
 
-use super::GUESSES;
+use super::taints::is_condition;
+use super::{GUESSES, relabelled};
 use crate::changes::change::{ChangeKind, Draft};
 use crate::changes::edit::Edit;
-use crate::changes::quantity::{amount, spelled, told};
 use crate::changes::scene::{Scene, View};
 use crate::changes::trial::Trial;
-use berth_core::cycle::Obstacle;
+use crate::quantity::{amount, free, in_words, spelled};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Node, Pod, Requests, Taint};
+use berth_core::model::{Node, Pod, Pressure, Requests, Str, Taint};
 use berth_core::plugins::Plugin;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-/// What pods that go can give back.
-const GIVEN_BACK: [Plugin; 7] = [
+/// The plugins whose refusal a removed pod may end.
+const FREED: [Plugin; 7] = [
     Plugin::NodePorts,
     Plugin::NodeResourcesFit,
     Plugin::VolumeRestrictions,
@@ -24,22 +24,21 @@ const GIVEN_BACK: [Plugin; 7] = [
     Plugin::VolumeBinding,
 ];
 
-/// Nodes on which a pod that could go is looked for.
-const NODES: usize = 24;
+/// Nodes that are searched for a pod to remove.
+const NODES_SEARCHED: usize = 24;
 
 /// Pods of one node that are tried.
-const PODS: usize = 6;
+const PODS_TRIED: usize = 6;
 
-/// One running pod that goes, and one node more.
 pub(super) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
-    let mut drafts = gone(scene, trial);
+    let mut drafts = removals(scene, trial);
     drafts.extend(more_nodes(scene));
     drafts
 }
 
-/// Of each node the first pod whose going is enough: the least important first, of those the smallest.
-fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
-    let views: Vec<&View<'_>> = scene.only(&GIVEN_BACK).collect();
+/// Of each node the first pod whose removal is enough: the least important first, of those the smallest.
+fn removals(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
+    let views: Vec<&View<'_>> = scene.only(&FREED).collect();
     if views.is_empty() {
         return Vec::new();
     }
@@ -50,7 +49,7 @@ fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         }
     }
     let mut found: Vec<(&Pod, u64)> = Vec::new();
-    for view in views.into_iter().take(NODES) {
+    for view in views.into_iter().take(NODES_SEARCHED) {
         let short = shortage(scene.pod, view, trial.ledger());
         let mut able: Vec<(i32, u64, &Pod)> = on
             .get(&*view.node.name)
@@ -62,12 +61,12 @@ fn gone(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
         able.sort_by(|a, b| (a.0, a.1, &a.2.key).cmp(&(b.0, b.1, &b.2.key)));
         let enough = able
             .into_iter()
-            .take(PODS)
-            .find(|(_, _, pod)| !trial.fitting_with(&Edit::Gone(Box::new(Pod::clone(pod)))).is_empty());
+            .take(PODS_TRIED)
+            .find(|(_, _, pod)| !trial.fitting_with(&Edit::RemovedPod(Box::new(Pod::clone(pod)))).is_empty());
         found.extend(enough.map(|(priority, share, pod)| (pod, weight(priority, share))));
     }
     found.sort_by(|a, b| (a.1, &a.0.key).cmp(&(b.1, &b.0.key)));
-    found.into_iter().take(GUESSES).map(|(pod, weight)| gone_draft(pod, weight)).collect()
+    found.into_iter().take(GUESSES).map(|(pod, weight)| removal_draft(pod, weight)).collect()
 }
 
 /// The less important a pod, the smaller the change; of one priority the smaller pod.
@@ -75,7 +74,7 @@ fn weight(priority: i32, share: u64) -> u64 {
     (i64::from(priority) - i64::from(i32::MIN)) as u64 * 1001 + share.min(1000)
 }
 
-fn gone_draft(pod: &Pod, weight: u64) -> Draft {
+fn removal_draft(pod: &Pod, weight: u64) -> Draft {
     let node = pod.node_name.clone().unwrap_or_else(|| "".into());
     let mut takes: Vec<String> = ["cpu", "memory"]
         .into_iter()
@@ -86,7 +85,7 @@ fn gone_draft(pod: &Pod, weight: u64) -> Draft {
     takes.push(format!("priority {}", pod.priority));
     Draft {
         kind: ChangeKind::RemovePod,
-        edit: Edit::Gone(Box::new(pod.clone())),
+        edit: Edit::RemovedPod(Box::new(pod.clone())),
         field: format!("pod {}", pod.key),
         from: json!(&*node),
         to: Value::Null,
@@ -100,18 +99,12 @@ fn gone_draft(pod: &Pod, weight: u64) -> Draft {
 }
 
 /// How much is missing of each resource that the node lacks.
-fn shortage(pod: &Pod, view: &View<'_>, ledger: &Ledger) -> Vec<(String, i64)> {
-    let reasons = view.obstacle(Plugin::NodeResourcesFit).map(|Obstacle { reasons, .. }| reasons);
-    let (allocatable, used) = ledger.nodes().amounts(view.id);
-    let lacking = reasons.into_iter().flatten().filter_map(|reason| reason.strip_prefix("Insufficient "));
-    let missing = lacking.map(|name| {
-        let free = amount(&allocatable, name).saturating_sub(amount(&used, name));
-        (name.to_owned(), amount(&pod.shape.requests, name).saturating_sub(free))
-    });
-    missing.collect()
+fn shortage<'v>(pod: &Pod, view: &'v View<'_>, ledger: &Ledger) -> Vec<(&'v str, i64)> {
+    let missing = |name| amount(&pod.shape.requests, name).saturating_sub(free(ledger, view.id, name));
+    view.lacking().map(|name| (name, missing(name))).collect()
 }
 
-fn gives(usage: &Requests, short: &[(String, i64)]) -> bool {
+fn gives(usage: &Requests, short: &[(&str, i64)]) -> bool {
     short.iter().all(|(name, missing)| amount(usage, name) >= *missing)
 }
 
@@ -127,7 +120,7 @@ fn share(usage: &Requests, of: &Requests) -> u64 {
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// An empty node like each sort of node that is there.
+/// An empty node like each sort of node in the cluster.
 fn more_nodes(scene: &Scene<'_>) -> Vec<Draft> {
     let mut sorts: Vec<(Node, &Node)> = Vec::new();
     for view in &scene.views {
@@ -141,12 +134,12 @@ fn more_nodes(scene: &Scene<'_>) -> Vec<Draft> {
 
 /// An empty, healthy node that is like `node` in all that its maker decides.
 fn another(node: &Node) -> Node {
-    let name: berth_core::model::Str = format!("{}-another", node.name).into();
+    let name: Str = format!("{}-another", node.name).into();
     let labels = match node.labels.get(HOSTNAME) {
-        Some(host) if *host == node.name => super::relabelled(&node.labels, HOSTNAME, Some(&name)),
+        Some(host) if *host == node.name => relabelled(&node.labels, HOSTNAME, Some(&name)),
         _ => node.labels.clone(),
     };
-    let taints: Vec<Taint> = node.taints.iter().filter(|t| !super::taints::is_condition(t)).cloned().collect();
+    let taints: Vec<Taint> = node.taints.iter().filter(|t| !is_condition(t)).cloned().collect();
     Node {
         uid: name.clone(),
         name,
@@ -154,13 +147,13 @@ fn another(node: &Node) -> Node {
         taints: taints.into(),
         unschedulable: false,
         images: Vec::new(),
-        pressure: berth_core::model::Pressure::default(),
+        pressure: Pressure::default(),
         ..node.clone()
     }
 }
 
 fn is_alike(a: &Node, b: &Node) -> bool {
-    let without_host = |node: &Node| super::relabelled(&node.labels, HOSTNAME, None);
+    let without_host = |node: &Node| relabelled(&node.labels, HOSTNAME, None);
     a.allocatable == b.allocatable
         && a.allocatable_pods == b.allocatable_pods
         && a.taints == b.taints
@@ -169,14 +162,14 @@ fn is_alike(a: &Node, b: &Node) -> bool {
 }
 
 fn more_draft(node: Node, like: &Node) -> Draft {
-    let room = ["cpu", "memory"].map(|name| format!("{} {name}", told(name, amount(&node.allocatable, name))));
-    let room = room.join(", ");
+    let size = ["cpu", "memory"].map(|name| format!("{} {name}", in_words(name, amount(&node.allocatable, name))));
+    let size = size.join(", ");
     Draft {
         kind: ChangeKind::AddNode,
         field: format!("node {}", node.name),
         from: Value::Null,
         to: json!(&*like.name),
-        text: format!("add a node like {} ({room})", like.name),
+        text: format!("add a node like {} ({size})", like.name),
         weight: node.allocatable.milli_cpu.max(0) as u64,
         edit: Edit::NewNode { node: Box::new(node), like: like.name.clone() },
     }

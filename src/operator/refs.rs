@@ -4,7 +4,7 @@
 use super::denials::Denials;
 use berth_api::BundleKind;
 use berth_cluster::client::Fault;
-use berth_extender::contents;
+use berth_extender::Contents;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,6 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// Longest wait for one object.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// The contents of a ConfigMap or Secret, by key.
-pub(super) type Data = BTreeMap<String, Vec<u8>>;
 
 /// An object that a profile names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +45,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// What was found; `None` where the object is not there. What is named and not in here was not read yet.
-    found: BTreeMap<Reference, Option<Data>>,
+    found: BTreeMap<Reference, Option<Contents>>,
     named: BTreeSet<Reference>,
     version: u64,
 }
@@ -81,7 +78,7 @@ impl References {
     }
 
     /// What was found of an object; `None` where it is not there, or was not read yet.
-    pub(super) fn data(&self, kind: BundleKind, name: &str) -> Option<Data> {
+    pub(super) fn data(&self, kind: BundleKind, name: &str) -> Option<Contents> {
         self.lock().found.get(&Reference::new(kind, name)).cloned().flatten()
     }
 
@@ -107,7 +104,7 @@ impl References {
         }
     }
 
-    fn found(&self, one: Reference, data: Option<Data>) {
+    fn found(&self, one: Reference, data: Option<Contents>) {
         let mut state = self.lock();
         if state.named.contains(&one) && state.found.get(&one) != Some(&data) {
             state.found.insert(one, data);
@@ -120,15 +117,15 @@ impl References {
     }
 }
 
-async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Option<Data>, Fault> {
+async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Option<Contents>, Fault> {
     if one.kind == BundleKind::Secret {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let found = secrets.get_opt(&one.name).await.map_err(|e| Fault::of("get", "secrets", &e))?;
-        return Ok(found.map(|secret| contents(secret.data, None)));
+        return Ok(found.map(|secret| Contents::new(secret.data, None)));
     }
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let found = maps.get_opt(&one.name).await.map_err(|e| Fault::of("get", "configmaps", &e))?;
-    Ok(found.map(|map| contents(map.binary_data, map.data)))
+    Ok(found.map(|map| Contents::new(map.binary_data, map.data)))
 }
 
 #[cfg(test)]
@@ -140,8 +137,8 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "an object may not be there")]
-    fn data(text: &str) -> Option<Data> {
-        Some([("key".to_owned(), text.as_bytes().to_vec())].into())
+    fn data(text: &str) -> Option<Contents> {
+        Some(Contents::new(None, Some([("key".to_owned(), text.to_owned())].into())))
     }
 
     #[test]

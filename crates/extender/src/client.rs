@@ -10,9 +10,11 @@ use super::tls;
 use super::wire::{Payload, Scanner, Visit};
 use berth_cluster::client::USER_AGENT;
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use secrecy::ExposeSecret;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,7 +85,7 @@ impl Client {
             HeaderValue::from_str(text).map_err(|_| refused(format!("{field} has bytes that a header cannot have")))
         };
         let token = settings.credentials.token.as_ref();
-        let token = token.map(|token| header("auth.bearerTokenRef", &format!("Bearer {}", token.reveal())));
+        let token = token.map(|token| header("auth.bearerTokenRef", &format!("Bearer {}", token.expose_secret())));
         let token = token.transpose()?.map(|mut value| {
             value.set_sensitive(true);
             value

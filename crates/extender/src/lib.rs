@@ -66,7 +66,5 @@ pub use endpoints::{Service, SliceList, ready_addresses};
 pub use extender_clients::{Ask, ExtenderClients, Notice, Notify, Options};
 pub use objects::{KeyOf, ObjectStore};
 pub use observers::taps;
-pub use settings::{
-    Credentials, Endpoint, Lookup, Secret, Settings, SettingsError, Verb, VerbSettings, contents, references,
-};
+pub use settings::{Contents, Credentials, Endpoint, Lookup, Settings, SettingsError, Verb, VerbSettings, references};
 pub use stats::{CallResult, ExtenderHealth, LastError, VerbHealth};

@@ -4,10 +4,10 @@
 use super::budget::Hold;
 use super::error::error;
 use super::wire::sent_form;
-use axum::body::Bytes;
 use berth_cluster::send::Call;
 use berth_core::io::{ExtenderError, ExtenderErrorKind, NodeVictims};
 use berth_core::model::{Pod, PodKey, Str};
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

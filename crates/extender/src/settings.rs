@@ -5,8 +5,8 @@ use crate::wire::NodeForm;
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 /// What an extender can be asked to do.
@@ -100,38 +100,31 @@ impl Endpoint {
     }
 }
 
-/// A text that nobody may read in a log.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The secret text.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
 /// What the references of an extender gave, as it stands in the Secrets and ConfigMaps.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// Authorities that its certificate is checked against, in PEM form; `None`: the system's.
     pub authorities: Option<String>,
     /// The certificate chain and the private key that are shown to it, in PEM form.
-    pub client: Option<(String, Secret)>,
+    pub client: Option<(String, SecretString)>,
     /// The token that is sent to it.
-    pub token: Option<Secret>,
+    pub token: Option<SecretString>,
+}
+
+/// Secrets have no equality of their own; here it tells whether an extender must be set up anew.
+impl PartialEq for Credentials {
+    fn eq(&self, other: &Self) -> bool {
+        self.exposed() == other.exposed()
+    }
+}
+
+impl Eq for Credentials {}
+
+impl Credentials {
+    fn exposed(&self) -> [Option<&str>; 4] {
+        let (chain, key) = self.client.as_ref().map(|(chain, key)| (chain.as_str(), key.expose_secret())).unzip();
+        [self.authorities.as_deref(), chain, key, self.token.as_ref().map(ExposeSecret::expose_secret)]
+    }
 }
 
 /// One extender, ready to be connected to.
@@ -229,7 +222,37 @@ impl SettingsError {
 }
 
 /// The data of a ConfigMap or Secret of the operator's namespace, by kind and name; `None` where it is not there.
-pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<BTreeMap<String, Vec<u8>>>;
+pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<Contents>;
+
+/// The data of a ConfigMap or Secret, by key. `Debug` shows the keys alone.
+#[derive(Debug, Clone, Default)]
+pub struct Contents(BTreeMap<String, SecretSlice<u8>>);
+
+impl Contents {
+    /// The data of an object that has bytes, texts, or both.
+    pub fn new(
+        bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
+        texts: Option<BTreeMap<String, String>>,
+    ) -> Self {
+        let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0.into()));
+        Self(bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes().into()))).collect())
+    }
+
+    /// The text under a key; `None` if there is none, or an empty one.
+    fn text(&self, key: &str) -> Option<SecretString> {
+        let text = std::str::from_utf8(self.0.get(key)?.expose_secret()).ok()?;
+        (!text.is_empty()).then(|| text.into())
+    }
+}
+
+/// Secrets have no equality of their own; here it tells whether an object has changed since it was read.
+impl PartialEq for Contents {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+            && (self.0.iter().zip(&other.0))
+                .all(|((key, value), (k, v))| key == k && value.expose_secret() == v.expose_secret())
+    }
+}
 
 /// The objects that an extender names: to be watched, and read for [`Settings::compile`].
 pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
@@ -239,15 +262,6 @@ pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
     let token = spec.auth.as_ref().map(|auth| auth.bearer_token_ref.name.as_str());
     let secrets = client.into_iter().chain(token).map(|name| (api::BundleKind::Secret, name));
     authorities.into_iter().chain(secrets).collect()
-}
-
-/// The data of a ConfigMap or Secret, whether it is bytes or text.
-pub fn contents(
-    bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
-    texts: Option<BTreeMap<String, String>>,
-) -> BTreeMap<String, Vec<u8>> {
-    let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0));
-    bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()))).collect()
 }
 
 impl Settings {
@@ -323,24 +337,28 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&self, field: &'static str, kind: api::BundleKind, name: &str, key: &str) -> Result<String, SettingsError> {
+    fn read(
+        &self,
+        field: &'static str,
+        kind: api::BundleKind,
+        name: &str,
+        key: &str,
+    ) -> Result<SecretString, SettingsError> {
         let kind_name = match kind {
             api::BundleKind::ConfigMap => "ConfigMap",
             api::BundleKind::Secret => "Secret",
         };
         let extender = self.extender.to_owned();
-        let Some(mut data) = (self.lookup)(kind, name) else {
+        let Some(data) = (self.lookup)(kind, name) else {
             return Err(SettingsError::NotFound { extender, field, kind: kind_name, name: name.to_owned() });
         };
-        data.remove(key).and_then(|bytes| String::from_utf8(bytes).ok()).filter(|text| !text.is_empty()).ok_or_else(
-            || SettingsError::KeyMissing {
-                extender,
-                field,
-                kind: kind_name,
-                name: name.to_owned(),
-                key: key.to_owned(),
-            },
-        )
+        data.text(key).ok_or_else(|| SettingsError::KeyMissing {
+            extender,
+            field,
+            kind: kind_name,
+            name: name.to_owned(),
+            key: key.to_owned(),
+        })
     }
 }
 
@@ -350,17 +368,17 @@ fn credentials(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Credentials, 
     if let Some(tls) = &spec.tls {
         if let Some(bundle) = &tls.ca_bundle_ref {
             let pem = reader.read("tls.caBundleRef", bundle.kind, &bundle.name, &bundle.key)?;
-            credentials.authorities = Some(pem);
+            credentials.authorities = Some(pem.expose_secret().to_owned());
         }
         if let Some(pair) = &tls.client_cert_ref {
             let read = |key| reader.read("tls.clientCertRef", api::BundleKind::Secret, &pair.name, key);
-            credentials.client = Some((read("tls.crt")?, read("tls.key")?.into()));
+            credentials.client = Some((read("tls.crt")?.expose_secret().to_owned(), read("tls.key")?));
         }
     }
     if let Some(auth) = &spec.auth {
         let token = &auth.bearer_token_ref;
         let text = reader.read("auth.bearerTokenRef", api::BundleKind::Secret, &token.name, &token.key)?;
-        credentials.token = Some(text.trim().to_owned().into());
+        credentials.token = Some(text.expose_secret().trim().into());
     }
     Ok(credentials)
 }

@@ -6,6 +6,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use secrecy::ExposeSecret;
 use std::sync::Arc;
 
 /// What is needed to speak TLS with an extender.
@@ -38,7 +39,7 @@ pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
     let mut config = match &settings.credentials.client {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            let pair = client_pair(chain, key.reveal());
+            let pair = client_pair(chain, key.expose_secret());
             let made = pair.and_then(|(chain, key)| {
                 builder.with_client_auth_cert(chain, key).map_err(|e| format!("tls.crt and tls.key: {e}"))
             });

@@ -230,7 +230,20 @@ fn localhost_by_name_takes_one_flag() {
 
 #[test]
 fn a_flag_that_names_no_host_is_refused() {
-    for value in ["", "*", "*.", "a b", "10.0.0.0/33", "10.0.0.0/x", "host/8", "https://a", "0x7f.1", "fd00::/129"] {
+    for value in [
+        "",
+        "*",
+        "*.",
+        "a b",
+        "10.0.0.0/33",
+        "10.0.0.0/x",
+        "10.0.0.0/",
+        "010.0.0.0/8",
+        "host/8",
+        "https://a",
+        "0x7f.1",
+        "fd00::/129",
+    ] {
         let error = AddressPolicy::new(&[value.to_owned()], &[]).unwrap_err().to_string();
         assert!(error.contains(ALLOW_HOST) && error.contains("10.0.0.0/8"), "{error}");
     }

@@ -2,6 +2,7 @@
 
 use super::ip::{Special, meant, special};
 use super::url::{Host, Scheme, Url, read_host};
+use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -18,8 +19,8 @@ enum Rule {
     Name(String),
     /// Every name below this one; begins with a dot.
     Below(String),
-    /// Addresses of which the first bits are these.
-    Net { address: IpAddr, bits: u8 },
+    /// A range of addresses, or a single one.
+    Net(IpNet),
 }
 
 /// A value of a flag that is not a host.
@@ -147,28 +148,16 @@ impl Rule {
         match (self, host) {
             (Self::Name(rule), Host::Name(name)) => rule == name,
             (Self::Below(rule), Host::Name(name)) => name.ends_with(rule.as_str()),
-            (Self::Net { .. }, Host::Address(address)) => self.holds(meant(*address)),
+            (Self::Net(net), Host::Address(address)) => net.contains(&meant(*address)),
             _ => false,
         }
     }
 
     /// Whether it names a special address on purpose, and not within a wide range.
     fn spells_out(&self, real: IpAddr, what: Special) -> bool {
-        let Self::Net { address, bits } = self else { return false };
-        let is_one = *bits == if address.is_ipv4() { 32 } else { 128 };
-        self.holds(real) && (is_one || special(*address) == Some(what))
-    }
-
-    fn holds(&self, address: IpAddr) -> bool {
-        match (self, address) {
-            (Self::Net { address: IpAddr::V4(net), bits }, IpAddr::V4(v4)) => {
-                (net.to_bits() ^ v4.to_bits()).checked_shr(32 - u32::from(*bits)).unwrap_or(0) == 0
-            }
-            (Self::Net { address: IpAddr::V6(net), bits }, IpAddr::V6(v6)) => {
-                (net.to_bits() ^ v6.to_bits()).checked_shr(128 - u32::from(*bits)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        let Self::Net(net) = self else { return false };
+        let is_one = net.prefix_len() == net.max_prefix_len();
+        net.contains(&real) && (is_one || special(net.addr()) == Some(what))
     }
 }
 
@@ -180,6 +169,7 @@ fn rule(flag: &'static str, value: &str) -> Result<Rule, RuleError> {
             _ => Err(error()),
         };
     }
+    // The address is read by `std`: `ipnet` takes octets with leading zeros, which others read as octal.
     let (address, bits) = value.split_once('/').map_or((value, None), |(address, bits)| (address, Some(bits)));
     let host = match address.parse::<IpAddr>() {
         Ok(address) => Host::Address(address),
@@ -188,11 +178,10 @@ fn rule(flag: &'static str, value: &str) -> Result<Rule, RuleError> {
     match (host, bits) {
         (Host::Name(name), None) => Ok(Rule::Name(name)),
         (Host::Name(_), Some(_)) => Err(error()),
-        (Host::Address(address), bits) => {
-            let address = if bits.is_none() { meant(address) } else { address };
-            let all = if address.is_ipv4() { 32 } else { 128 };
-            let bits = bits.map_or(Ok(all), |bits| bits.parse().map_err(|_| error()))?;
-            if bits <= all { Ok(Rule::Net { address, bits }) } else { Err(error()) }
+        (Host::Address(address), None) => Ok(Rule::Net(meant(address).into())),
+        (Host::Address(address), Some(bits)) => {
+            let net = bits.parse().ok().and_then(|bits| IpNet::new(address, bits).ok());
+            net.map(Rule::Net).ok_or_else(error)
         }
     }
 }

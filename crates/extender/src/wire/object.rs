@@ -1,7 +1,7 @@
 //! Whole objects as extenders are sent them: as the API server gave them, without `kind`, `apiVersion` and
 //! `metadata.managedFields`.
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;

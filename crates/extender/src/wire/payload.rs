@@ -1,6 +1,6 @@
 //! A request's body: pieces of its own, and whole objects that are shared and never copied.
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,9 +1,9 @@
 //! Requests as upstream's v1 types are written: keys in Go's spelling, what is nil `null` and never left out.
 
 use super::payload::{Payload, PayloadWriter};
-use axum::body::Bytes;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
+use bytes::Bytes;
 
 /// The nodes of a question, in one of its two forms.
 #[derive(Debug)]

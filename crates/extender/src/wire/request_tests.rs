@@ -1,7 +1,7 @@
 use super::*;
-use axum::body::Bytes;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
+use bytes::Bytes;
 use hyper::body::Body;
 use serde_json::{Value, json};
 use std::pin::Pin;

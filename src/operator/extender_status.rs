@@ -171,7 +171,6 @@ mod tests {
             verbs: [(Verb::Filter, health)].into(),
             in_flight: 0,
             waiting: 0,
-            unknown_names: 0,
             unsettled_binds: 0,
             unusable: None,
         };

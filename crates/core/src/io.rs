@@ -181,10 +181,7 @@ pub enum Input {
         answer: Result<ExtenderReply, ExtenderError>,
     },
     /// An extender that was left alone answers again: pods that it failed may be tried.
-    ExtenderRecovered {
-        /// Which of the profile's extenders.
-        extender: usize,
-    },
+    ExtenderRecovered,
 }
 
 /// Why a pod is not placed, as the `PodScheduled` condition says it.

@@ -197,18 +197,6 @@ async fn nothing_is_sent_again_before_the_pod_was_read() {
 }
 
 #[tokio::test]
-async fn what_the_watch_showed_is_not_followed_any_more() {
-    let server = Server::start(|_| Act::Reset).await;
-    let mut rig = Truth::unbound().rig().await;
-    rig.configure(settings(&server.url(), SHORT));
-    rig.bind(1);
-    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
-    rig.lanes.forget(WORKER, AttemptId(1));
-    until("nothing is followed", || rig.lanes.health("prof")[0].unsettled_binds == 0).await;
-    assert!(rig.told.try_recv().is_err());
-}
-
-#[tokio::test]
 async fn without_leadership_nothing_is_sent_and_it_can_be_taken_back() {
     let server = Server::start(|_| Act::Json(json!({}))).await;
     let mut rig = Truth::unbound().rig().await;

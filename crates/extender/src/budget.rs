@@ -1,6 +1,6 @@
 //! The bound on bytes that one profile's calls hold in memory.
 
-use crate::wire::Fault;
+use super::fault::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,53 +15,53 @@ pub struct Budget(Arc<Account>);
 #[derive(Debug)]
 struct Account {
     limit: usize,
-    held: AtomicUsize,
+    reserved: AtomicUsize,
 }
 
 impl Budget {
     /// A budget of so many bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Account { limit, held: AtomicUsize::new(0) }))
+        Self(Arc::new(Account { limit, reserved: AtomicUsize::new(0) }))
     }
 
-    /// Bytes held now.
-    pub fn held(&self) -> usize {
-        self.0.held.load(Ordering::Relaxed)
+    /// Bytes reserved now.
+    pub fn reserved(&self) -> usize {
+        self.0.reserved.load(Ordering::Relaxed)
     }
 
     /// Begins to hold; what is taken goes back when the holder is dropped.
-    pub fn hold(&self) -> Hold {
-        Hold { budget: self.clone(), held: 0 }
+    pub fn reserve(&self) -> Reservation {
+        Reservation { budget: self.clone(), reserved: 0 }
     }
 }
 
 /// Bytes taken from a [`Budget`].
 #[derive(Debug)]
-pub struct Hold {
+pub struct Reservation {
     budget: Budget,
-    held: usize,
+    reserved: usize,
 }
 
-impl Hold {
+impl Reservation {
     /// Takes so many more bytes.
     ///
     /// # Errors
     /// There are not as many left.
     pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         let account = &self.budget.0;
-        let before = account.held.fetch_add(bytes, Ordering::Relaxed);
+        let before = account.reserved.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > account.limit {
-            account.held.fetch_sub(bytes, Ordering::Relaxed);
+            account.reserved.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Fault::Full { limit: account.limit });
         }
-        self.held += bytes;
+        self.reserved += bytes;
         Ok(())
     }
 }
 
-impl Drop for Hold {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.0.held.fetch_sub(self.held, Ordering::Relaxed);
+        self.budget.0.reserved.fetch_sub(self.reserved, Ordering::Relaxed);
     }
 }
 
@@ -72,16 +72,16 @@ mod tests {
     #[test]
     fn what_is_taken_goes_back_and_no_more_is_given_than_there_is() {
         let budget = Budget::new(100);
-        let mut one = budget.hold();
+        let mut one = budget.reserve();
         one.take(60).unwrap();
-        let mut two = budget.hold();
+        let mut two = budget.reserve();
         assert_eq!(two.take(41), Err(Fault::Full { limit: 100 }));
         two.take(40).unwrap();
-        assert_eq!(budget.held(), 100);
+        assert_eq!(budget.reserved(), 100);
         drop(one);
-        assert_eq!(budget.held(), 40);
+        assert_eq!(budget.reserved(), 40);
         two.take(60).unwrap();
         drop(two);
-        assert_eq!(budget.held(), 0);
+        assert_eq!(budget.reserved(), 0);
     }
 }

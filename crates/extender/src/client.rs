@@ -171,7 +171,7 @@ impl Client {
         if declared.is_some_and(|length| length > call.limit) {
             return Err(too_large());
         }
-        let invalid = |fault: super::wire::Fault| {
+        let invalid = |fault: super::fault::Fault| {
             let kind = if fault.is_size() { ExtenderErrorKind::Busy } else { ExtenderErrorKind::InvalidReply };
             Failure::sent(kind, format!("the reply cannot be used: {fault}"))
         };

@@ -39,6 +39,7 @@ mod testing;
 mod tls_tests;
 
 mod api_servers;
+mod ask;
 mod binder;
 mod breaker;
 #[cfg(test)]
@@ -48,11 +49,12 @@ mod client;
 mod connect;
 mod endpoints;
 mod error;
-mod extender_client;
+mod extender;
 mod extender_clients;
-mod guard;
+mod fault;
 mod objects;
 mod observers;
+mod profile_extenders;
 mod question;
 mod resolve;
 mod settings;
@@ -60,10 +62,12 @@ mod stats;
 mod tls;
 
 pub use api_servers::api_server_addresses;
+pub use ask::{Ask, Notice, Notify, Options};
 pub use breaker::{Breaker, Change, Circuit, FAILURES, Pass};
-pub use budget::{Budget, Hold, PROFILE_BYTES};
+pub use budget::{Budget, PROFILE_BYTES, Reservation};
 pub use endpoints::{Service, SliceList, ready_addresses};
-pub use extender_clients::{Ask, ExtenderClients, Notice, Notify, Options};
+pub use extender_clients::ExtenderClients;
+pub use fault::Fault;
 pub use objects::{KeyOf, ObjectStore};
 pub use observers::taps;
 pub use settings::{Contents, Credentials, Endpoint, Lookup, Settings, SettingsError, Verb, VerbSettings, references};

@@ -1,7 +1,7 @@
 //! Whole objects for extenders that want them: pending pods, nodes while some profile sends them whole, and victims, which
 //! are fetched when they are asked for.
 
-use super::budget::Hold;
+use super::budget::Reservation;
 use super::error::error;
 use super::wire::sent_form;
 use berth_cluster::send::Call;
@@ -146,19 +146,23 @@ fn missing(what: &str, why: &str) -> ExtenderError {
 
 impl Objects {
     /// The pod of an attempt; it is fetched where the store has not seen it.
-    pub(super) async fn pod(&self, pod: &Pod, hold: &mut Hold) -> Result<Bytes, ExtenderError> {
+    pub(super) async fn pod(&self, pod: &Pod, reservation: &mut Reservation) -> Result<Bytes, ExtenderError> {
         if let Some(form) = self.store.pod(&pod.uid) {
             return Ok(form);
         }
         let what = || format!("pod {}", pod.key);
         let form = self.fetch_pod(&pod.key, &pod.uid).await.map_err(|why| missing(&what(), &why))?;
         let form = form.ok_or_else(|| missing(&what(), "it is gone"))?;
-        hold.take(form.len()).map_err(|e| missing(&what(), &e.to_string()))?;
+        reservation.take(form.len()).map_err(|e| missing(&what(), &e.to_string()))?;
         Ok(form)
     }
 
     /// Nodes, whole.
-    pub(super) async fn nodes(&self, names: &[Str], hold: &mut Hold) -> Result<Vec<Bytes>, ExtenderError> {
+    pub(super) async fn nodes(
+        &self,
+        names: &[Str],
+        reservation: &mut Reservation,
+    ) -> Result<Vec<Bytes>, ExtenderError> {
         let found = self.store.nodes(names);
         let gaps = found.iter().filter(|form| form.is_none()).count();
         if gaps > MISSING_NODES {
@@ -172,7 +176,7 @@ impl Objects {
                 let what = format!("node {name}");
                 let form = self.fetch(format!("/api/v1/nodes/{name}")).await.map_err(|e| missing(&what, &e))?;
                 let form = form.ok_or_else(|| missing(&what, "it is gone"))?;
-                hold.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
+                reservation.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
                 form
             };
             forms.push(form);
@@ -184,7 +188,7 @@ impl Objects {
     pub(super) async fn victims(
         &self,
         candidates: &[NodeVictims],
-        hold: &mut Hold,
+        reservation: &mut Reservation,
     ) -> Result<Vec<Vec<Bytes>>, ExtenderError> {
         let mut uids: Vec<&Str> = candidates.iter().flat_map(|c| &c.victims).collect();
         uids.sort_unstable();
@@ -199,7 +203,7 @@ impl Objects {
         let mut fetched = stream::iter(fetches).buffer_unordered(FETCHES);
         while let Some(one) = fetched.try_next().await? {
             if let Some((uid, form)) = one {
-                hold.take(form.len()).map_err(|e| missing("victims", &e.to_string()))?;
+                reservation.take(form.len()).map_err(|e| missing("victims", &e.to_string()))?;
                 found.insert(uid, form);
             }
         }

@@ -78,8 +78,6 @@ pub struct ExtenderHealth {
     pub in_flight: usize,
     /// Calls that wait for one under way to end.
     pub waiting: usize,
-    /// Names in replies that were not asked about, since the start.
-    pub unknown_names: u64,
     /// Binds that it was asked for and of which the outcome is not known.
     pub unsettled_binds: usize,
     /// Why it cannot be called at all, whatever it does: its address, certificate or token.
@@ -94,7 +92,6 @@ impl ExtenderHealth {
             verbs: BTreeMap::new(),
             in_flight: 0,
             waiting: 0,
-            unknown_names: 0,
             unsettled_binds: 0,
             unusable: None,
         }

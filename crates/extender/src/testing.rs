@@ -1,7 +1,8 @@
 //! A scripted extender on a real socket: it reads requests as HTTP/1.1, and answers with whatever bytes the script says.
 
 use super::address::AddressPolicy;
-use super::extender_clients::{ExtenderClients, Notice, Options};
+use super::ask::{Notice, Options};
+use super::extender_clients::ExtenderClients;
 use super::objects::ObjectStore;
 use super::settings::{Credentials, Endpoint, Settings, Verb, VerbSettings};
 use super::wire::NodeForm;

@@ -1,6 +1,6 @@
 //! TLS with an extender: who it must be, who we say we are, and what is said when one does not believe the other.
 
-use super::extender_clients::Ask;
+use super::ask::Ask;
 use super::settings::{Credentials, Settings};
 use super::testing::{Act, Rig, Server, settings};
 use berth_cluster::bind::WorkerId;

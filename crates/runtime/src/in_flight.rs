@@ -188,7 +188,7 @@ impl InFlight {
             Input::VolumesWritten { attempt, .. } | Input::ExtenderAnswered { attempt, .. } => {
                 return (*attempt, Aftermath::Nothing);
             }
-            Input::ExtenderRecovered { .. } => return (AttemptId(0), Aftermath::Nothing),
+            Input::ExtenderRecovered => return (AttemptId(0), Aftermath::Nothing),
             Input::BindEnded { attempt, outcome } => (*attempt, outcome),
         };
         self.stats.count(outcome.into());

@@ -248,7 +248,7 @@ fn gives_back(input: &Input) -> Option<AttemptId> {
         Input::BindEnded { outcome: BindOutcome::Bound | BindOutcome::Unknown, .. }
         | Input::VolumesWritten { .. }
         | Input::ExtenderAnswered { .. }
-        | Input::ExtenderRecovered { .. } => None,
+        | Input::ExtenderRecovered => None,
         Input::BindEnded { attempt, .. } | Input::EvictionEnded { attempt, .. } | Input::BindRevoked { attempt } => {
             Some(*attempt)
         }

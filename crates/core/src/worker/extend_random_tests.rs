@@ -167,7 +167,7 @@ impl Story {
                 let profile = drawn_profile(&mut self.rng);
                 self.bench.worker.swap(Time::from_millis(self.bench.now), Arc::new(profile));
             }
-            21 if self.one_in(3) => self.bench.inputs.push(Input::ExtenderRecovered { extender: 0 }),
+            21 if self.one_in(3) => self.bench.inputs.push(Input::ExtenderRecovered),
             _ => self.bench.now += 700,
         }
     }

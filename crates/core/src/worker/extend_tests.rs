@@ -281,7 +281,7 @@ fn a_failed_filter_fails_the_attempt_which_waits_out_its_backoff_or_for_the_reco
     assert_eq!(bench.open().len(), 1, "the backoff is over");
     bench.answer(Err(broken()));
     assert!(bench.open().is_empty());
-    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.inputs.push(Input::ExtenderRecovered);
     bench.settle();
     assert_eq!(bench.open().len(), 1, "no need to wait any longer");
     bench.answer(Ok(keeps("b")));
@@ -302,7 +302,7 @@ fn pods_that_were_turned_away_while_the_probe_ran_are_tried_when_the_extender_re
     }
     bench.settle();
     let [probe, q, r] = <[Asked; 3]>::try_from(std::mem::take(&mut bench.asked)).unwrap();
-    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.inputs.push(Input::ExtenderRecovered);
     bench.reply(&probe, Ok(keeps("a")));
     bench.reply(&q, Err(left_alone()));
     bench.settle();
@@ -447,7 +447,7 @@ fn a_pod_refused_by_an_extender_is_tried_again_after_backoff_and_not_before() {
         bench.settle();
         assert!(bench.asked.is_empty(), "the extender is left in peace until {quiet_until}");
     }
-    bench.inputs.push(Input::ExtenderRecovered { extender: 0 });
+    bench.inputs.push(Input::ExtenderRecovered);
     bench.settle();
     assert_eq!(bench.open().len(), 1);
     assert!(bench.refusals.iter().all(|(_, reason, _)| *reason == RefusalReason::Unschedulable));

@@ -29,7 +29,7 @@ impl Worker {
             }
             Input::EvictionEnded { attempt, outcome } => self.eviction_ended(now, attempt, outcome, ledger, effects),
             Input::ExtenderAnswered { attempt, extender, answer } => self.inquiries.note(attempt, extender, answer),
-            Input::ExtenderRecovered { .. } => self.inquiries.note_recovery(AttemptId(self.last_attempt)),
+            Input::ExtenderRecovered => self.inquiries.note_recovery(AttemptId(self.last_attempt)),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(now, attempt, outcome, ledger, effects),
         }
     }

@@ -1,32 +1,27 @@
 //! The v1 wire protocol: bodies of requests, and replies read as a stream. No I/O.
 
-mod binding;
-mod fault;
 mod filter;
-mod known;
-mod message;
 mod object;
 mod payload;
 mod preempt;
 mod prioritize;
 mod request;
 mod scanner;
+mod text;
 
 #[cfg(test)]
 mod reply_tests;
 #[cfg(test)]
 mod request_tests;
 
-pub use binding::BindVisitor;
-pub use fault::Fault;
 pub use filter::{FilterReply, FilterVisitor};
-pub use message::MESSAGE_BYTES;
 pub use object::sent_form;
 pub use payload::Payload;
 pub use preempt::PreemptVisitor;
 pub use prioritize::PrioritizeVisitor;
 pub use request::{Nodes, bind_request, nodes_request, preempt_request};
 pub use scanner::{DEPTH, Scanner, Step, TEXT_BYTES, Token, Visit};
+pub use text::{BindVisitor, MESSAGE_BYTES};
 
 /// How nodes and victims are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,7 +2,7 @@
 //!
 //! It takes what Go's decoder takes: one value, with anything after it left alone; text that is not UTF-8 is mended.
 
-use super::fault::Fault;
+use crate::fault::Fault;
 
 /// How deep values may be nested: a node with all its field managers has less than half of it.
 pub const DEPTH: u32 = 32;
@@ -214,7 +214,7 @@ impl Scanner {
 
     fn open(&mut self, object: bool, visit: &mut impl Visit) -> Result<(), Fault> {
         if self.depth == DEPTH {
-            return Err(Fault::Deep);
+            return Err(Fault::Deep { limit: DEPTH });
         }
         self.depth += 1;
         let bit = 1_u64 << self.depth;

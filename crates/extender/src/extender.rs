@@ -9,7 +9,7 @@ use super::wire::{NodeForm, Payload, Visit, reply_limit};
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -40,13 +40,12 @@ pub(super) struct Extender {
     verbs: BTreeMap<Verb, VerbState>,
     waiting: AtomicUsize,
     in_flight: AtomicUsize,
-    unknown_names: AtomicU64,
     unsettled: AtomicUsize,
     on_change: OnChange,
 }
 
 /// One call of a verb.
-pub(super) struct Ask<'a, V> {
+pub(super) struct VerbCall<'a, V> {
     pub(super) verb: Verb,
     /// The pod's uid.
     pub(super) pod: &'a Str,
@@ -107,7 +106,6 @@ impl Extender {
             live: RwLock::new(Live::new(settings, net)),
             waiting: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
-            unknown_names: AtomicU64::new(0),
             unsettled: AtomicUsize::new(0),
             on_change,
         }
@@ -135,11 +133,6 @@ impl Extender {
         self.live().settings.form
     }
 
-    /// Counts names in a reply that were not asked about.
-    pub(super) fn met_unknown(&self, names: usize) {
-        self.unknown_names.fetch_add(names as u64, Ordering::Relaxed);
-    }
-
     /// One bind more, or less, of unknown outcome.
     pub(super) fn unsettled(&self) -> &AtomicUsize {
         &self.unsettled
@@ -148,7 +141,7 @@ impl Extender {
     /// Makes a call and makes of the visitor what was asked for; an error of `finish` is one that the extender told.
     pub(super) async fn call<V: Visit, R>(
         &self,
-        ask: Ask<'_, V>,
+        ask: VerbCall<'_, V>,
         finish: impl FnOnce(V) -> Result<R, ExtenderError>,
     ) -> Result<R, Failure> {
         let (live, verb) = (self.live(), ask.verb);
@@ -161,7 +154,7 @@ impl Extender {
         result
     }
 
-    async fn guarded<V: Visit>(&self, live: &Live, state: &VerbState, ask: Ask<'_, V>) -> Result<V, Failure> {
+    async fn guarded<V: Visit>(&self, live: &Live, state: &VerbState, ask: VerbCall<'_, V>) -> Result<V, Failure> {
         let client = live.client.as_ref().map_err(|error| Failure::from(error.clone()))?;
         let Some(settings) = live.settings.verbs.get(&ask.verb) else {
             let why = format!("extender {} has no verb {}", self.name, ask.verb.as_str());
@@ -172,12 +165,12 @@ impl Extender {
             let (mut breaker, now) = (lock(&state.breaker), Instant::now());
             if !breaker.would_pass(ask.pod, now) {
                 breaker.turned_away(ask.pod);
-                return Err(self.left_alone(ask.verb));
+                return Err(self.circuit_open(ask.verb));
             }
         }
         let _slot = self.slot(live, settings).await?;
         let pass = lock(&state.breaker).ask(ask.pod, Instant::now());
-        let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.left_alone(ask.verb))?) };
+        let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.circuit_open(ask.verb))?) };
         let limit = reply_limit(live.settings.form, ask.payload.len());
         let call = Call {
             path: settings.path.clone(),
@@ -237,7 +230,7 @@ impl Extender {
         }
     }
 
-    fn left_alone(&self, verb: Verb) -> Failure {
+    fn circuit_open(&self, verb: Verb) -> Failure {
         let why = format!("extender {} is not asked to {} at present: its last calls failed", self.name, verb.as_str());
         Failure::unsent(ExtenderErrorKind::CircuitOpen, why)
     }
@@ -256,7 +249,6 @@ impl Extender {
                 .collect(),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
-            unknown_names: self.unknown_names.load(Ordering::Relaxed),
             unsettled_binds: self.unsettled.load(Ordering::Relaxed),
             unusable: live.client.as_ref().err().cloned(),
         }

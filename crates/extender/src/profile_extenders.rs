@@ -1,0 +1,240 @@
+//! The extenders of one profile: its calls under way and its bound on memory. Nothing here is shared with another profile.
+
+use super::ask::{Ask, Common, Notice};
+use super::binder::{Binder, Ticket};
+use super::breaker::Change;
+use super::budget::{Budget, PROFILE_BYTES};
+use super::error::error;
+use super::extender::{Extender, OnChange};
+use super::question;
+use super::settings::{Settings, SettingsError};
+use super::stats::ExtenderHealth;
+use berth_cluster::bind::{BindRequest, WorkerId};
+use berth_core::io::{AttemptId, BindOutcome, ExtenderError, ExtenderErrorKind, Input};
+use berth_core::model::Str;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// An extender as the profile's spec has it now.
+#[derive(Default)]
+struct Configured {
+    /// `None` where it never had settings that can be used.
+    extender: Option<Arc<Extender>>,
+    /// Why its present settings cannot be used; the last good ones are in force.
+    problem: Option<SettingsError>,
+}
+
+type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<Ticket>>;
+
+pub(super) struct ProfileExtenders {
+    profile: Str,
+    common: Arc<Common>,
+    extenders: Mutex<BTreeMap<Str, Configured>>,
+    tickets: Mutex<Tickets>,
+    pub(super) budget: Budget,
+    /// The worker that asked last: what concerns no single attempt is delivered to it.
+    worker: Arc<AtomicU64>,
+    tasks: TaskTracker,
+    /// Cancelled: questions end at once.
+    end: CancellationToken,
+    /// Cancelled: binds make no more calls.
+    closing: CancellationToken,
+}
+
+impl ProfileExtenders {
+    pub(super) fn new(profile: Str, common: Arc<Common>) -> Self {
+        Self {
+            profile,
+            common,
+            extenders: Mutex::default(),
+            tickets: Mutex::default(),
+            budget: Budget::new(PROFILE_BYTES),
+            worker: Arc::default(),
+            tasks: TaskTracker::new(),
+            end: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    fn extenders(&self) -> MutexGuard<'_, BTreeMap<Str, Configured>> {
+        self.extenders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the extenders. Breakers, counts and connections of those that stay are kept.
+    pub(super) fn configure(&self, all: Vec<Result<Settings, SettingsError>>) {
+        let mut extenders = self.extenders();
+        let mut old = std::mem::take(&mut *extenders);
+        for one in all {
+            let name = one.as_ref().map_or_else(|e| e.extender().into(), |settings| settings.name.clone());
+            let mut configured = old.remove(&name).unwrap_or_default();
+            match (one, &configured.extender) {
+                (Ok(settings), Some(extender)) => {
+                    extender.replace(settings, &self.common.net);
+                    configured.problem = None;
+                }
+                (Ok(settings), None) => {
+                    let on_change = self.on_change(name.clone());
+                    configured.extender = Some(Arc::new(Extender::new(settings, &self.common.net, on_change)));
+                    configured.problem = None;
+                }
+                (Err(problem), _) => configured.problem = Some(problem),
+            }
+            extenders.insert(name, configured);
+        }
+    }
+
+    /// Notifies the operator, and the worker when pods may be tried again.
+    fn on_change(&self, extender: Str) -> OnChange {
+        let (profile, common, worker) = (self.profile.clone(), self.common.clone(), self.worker.clone());
+        Box::new(move |verb, change, error| {
+            let why = error.map(|e| e.message.clone());
+            match change {
+                Change::Opened => {
+                    tracing::warn!(%profile, %extender, verb = verb.as_str(), error = why.as_deref(), "extender left alone");
+                }
+                Change::Closed => tracing::info!(%profile, %extender, verb = verb.as_str(), "extender answers again"),
+            }
+            (common.notify)(Notice {
+                profile: profile.clone(),
+                extender: extender.clone(),
+                verb,
+                change,
+                error: error.cloned(),
+            });
+            if change == Change::Closed {
+                (common.deliver)(WorkerId(worker.load(Ordering::Relaxed)), Input::ExtenderRecovered);
+            }
+        })
+    }
+
+    fn find(&self, name: &Str) -> Result<Arc<Extender>, ExtenderError> {
+        let extenders = self.extenders();
+        let refused = |why: String| error(ExtenderErrorKind::Refused, why);
+        let configured = extenders
+            .get(name)
+            .ok_or_else(|| refused(format!("extender {name} is not set up for profile {}", self.profile)))?;
+        configured.extender.clone().ok_or_else(|| {
+            let problem = configured.problem.as_ref();
+            refused(problem.map_or_else(|| format!("extender {name} is not set up"), ToString::to_string))
+        })
+    }
+
+    /// Asks; the answer is delivered.
+    pub(super) fn ask(self: &Arc<Self>, worker: WorkerId, ask: Ask) {
+        self.worker.store(worker.0, Ordering::Relaxed);
+        let this = self.clone();
+        let task = async move {
+            let Ask { attempt, extender, name, pod, question } = ask;
+            let answer = async {
+                let found = this.find(&name)?;
+                question::ask(&found, &this.common.objects, &this.budget, &pod, &question).await
+            };
+            tokio::select! {
+                () = this.end.cancelled() => {}
+                answer = answer => {
+                    (this.common.deliver)(worker, Input::ExtenderAnswered { attempt, extender, answer });
+                }
+            }
+        };
+        self.tasks.spawn_on(task, &self.common.runtime);
+    }
+
+    /// Binds by an extender; the outcome is delivered.
+    pub(super) fn bind(self: &Arc<Self>, worker: WorkerId, name: &Str, request: BindRequest) {
+        let attempt = request.attempt;
+        self.worker.store(worker.0, Ordering::Relaxed);
+        let found = match self.find(name) {
+            Ok(found) if !self.closing.is_cancelled() => found,
+            Ok(_) => return (self.common.deliver)(worker, Input::BindRevoked { attempt }),
+            Err(e) => {
+                let outcome = BindOutcome::Refused { message: e.message.to_string() };
+                return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
+            }
+        };
+        let ticket = Arc::new(Ticket::new(CancellationToken::new()));
+        self.tickets().insert((worker, attempt), ticket.clone());
+        let this = self.clone();
+        let task = async move {
+            let deliver = |outcome| (this.common.deliver)(worker, Input::BindEnded { attempt, outcome });
+            let binder = Binder {
+                extender: &found,
+                kube: &this.common.net.kube,
+                gate: &this.common.gate,
+                budget: &this.budget,
+                request: &request,
+                ticket: &ticket,
+                closing: &this.closing,
+            };
+            let ended = tokio::select! {
+                () = ticket.end.cancelled() => None,
+                outcome = binder.run(|| deliver(BindOutcome::Unknown)) => outcome,
+            };
+            // A bind that the shutdown left keeps its ticket: `cut_off` reports it.
+            if ended.is_some() || ticket.end.is_cancelled() {
+                this.tickets().remove(&(worker, attempt));
+            }
+            if let Some(outcome) = ended {
+                deliver(outcome);
+            }
+        };
+        self.tasks.spawn_on(task, &self.common.runtime);
+    }
+
+    /// Takes back a worker's binds that were not sent.
+    pub(super) fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
+        let mut tickets = self.tickets();
+        let revoked = tickets.extract_if(.., |(w, _), ticket| *w == worker && ticket.revoke());
+        revoked.map(|((_, attempt), _)| attempt).collect()
+    }
+
+    /// The extenders' health, by name.
+    pub(super) fn health(&self) -> Vec<ExtenderHealth> {
+        let one = |(name, configured): (&Str, &Configured)| {
+            let mut health = configured.extender.as_ref().map_or_else(|| ExtenderHealth::none(name), |e| e.health());
+            if let Some(problem) = &configured.problem {
+                health.unusable = Some(error(ExtenderErrorKind::Refused, problem.to_string()));
+            }
+            health
+        };
+        self.extenders().iter().map(one).collect()
+    }
+
+    /// Whether calls are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// Ends questions, and makes no more calls that bind.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+        self.end.cancel();
+        self.tasks.close();
+    }
+
+    /// Waits for the calls under way.
+    pub(super) async fn landed(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// Ends all calls under way. Returns the binds that were not sent, and the number of binds of unknown outcome.
+    pub(super) fn cut_off(&self) -> (Vec<(WorkerId, AttemptId)>, usize) {
+        let mut tickets = self.tickets();
+        let (mut unsent, mut unsettled) = (Vec::new(), 0);
+        for (key, ticket) in std::mem::take(&mut *tickets) {
+            if ticket.is_sent() {
+                unsettled += 1;
+            } else {
+                unsent.push(key);
+            }
+            ticket.end.cancel();
+        }
+        (unsent, unsettled)
+    }
+}

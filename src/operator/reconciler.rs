@@ -1,12 +1,12 @@
 //! From profiles to workers, and from workers to status: one task, one state, no locks.
 
+use super::announce;
 use super::claims::{Grant, grant};
 use super::context::Context;
-use super::drain;
-use super::entry::{Around, Entry, abandoned_names};
-use super::extenders::{self, Extenders};
-use super::known::{Known, Verdict};
+use super::extenders::Extenders;
+use super::observed_spec::{ObservedSpec, ServedSpec, Verdict};
 use super::refs::References;
+use super::served_profile::{Around, ServedProfile, abandoned_names};
 use super::writer::{self, Written};
 use berth_api::SchedulerProfile;
 use berth_cluster::client::Fault;
@@ -36,6 +36,9 @@ const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a last good spec could not be written or dropped.
 const SAVE_PAUSE: Duration = Duration::from_secs(30);
 
+/// Pause after a status could not be written.
+const WRITE_PAUSE: Duration = Duration::from_secs(5);
+
 type Guarded = DeserializeGuard<SchedulerProfile>;
 
 /// How the reconciler was set up.
@@ -43,7 +46,7 @@ pub(super) struct Setup {
     pub(super) serve_default: bool,
     pub(super) identity: Identity,
     /// Before then a foreign bind may still be our predecessor's.
-    pub(super) rivals_from: Instant,
+    pub(super) foreign_from: Instant,
 }
 
 /// The state of the one task.
@@ -51,7 +54,7 @@ pub(super) struct Reconciler {
     cx: Context,
     setup: Setup,
     revisions: Revisions,
-    profiles: BTreeMap<Str, Entry>,
+    profiles: BTreeMap<Str, ServedProfile>,
     grants: BTreeMap<Str, Grant>,
     /// Names seen in a whole read that is under way.
     sweep: Option<BTreeSet<Str>>,
@@ -148,8 +151,8 @@ impl Reconciler {
                 self.reconcile();
             }
             Ok(watcher::Event::Delete(object)) => {
-                if let Some(known) = Known::read(object) {
-                    self.remove(&known.name);
+                if let Some(observed) = ObservedSpec::read(object) {
+                    self.remove(&observed.name);
                 }
             }
             Err(error) => {
@@ -162,36 +165,36 @@ impl Reconciler {
     }
 
     fn see(&mut self, object: Guarded) {
-        let Some(known) = Known::read(object) else { return };
+        let Some(observed) = ObservedSpec::read(object) else { return };
         if let Some(seen) = &mut self.sweep {
-            seen.insert(known.name.clone());
+            seen.insert(observed.name.clone());
         }
-        if let Some(entry) = self.profiles.get_mut(&known.name)
-            && entry.known.uid == known.uid
+        if let Some(profile) = self.profiles.get_mut(&observed.name)
+            && profile.observed.uid == observed.uid
         {
-            let same_spec = entry.known.generation == known.generation;
-            entry.known = known;
+            let same_spec = profile.observed.generation == observed.generation;
+            profile.observed = observed;
             if same_spec {
                 return;
             }
-            let last_good = self.revisions.newest(&entry.known.name, &entry.known.uid);
-            entry.verdict = Verdict::of(&entry.known, last_good);
-            entry.unsaved = entry.verdict.refused.is_none();
-            log(entry, "profile changed");
+            let last_good = self.revisions.newest(&profile.observed.name, &profile.observed.uid);
+            profile.verdict = Verdict::of(&profile.observed, last_good);
+            profile.unsaved = profile.verdict.refused.is_none();
+            log(profile, "profile changed");
             return;
         }
-        let verdict = Verdict::of(&known, self.revisions.newest(&known.name, &known.uid));
-        let entry = Entry::new(known, verdict);
-        log(&entry, "profile found");
-        self.profiles.insert(entry.known.name.clone(), entry);
+        let verdict = Verdict::of(&observed, self.revisions.newest(&observed.name, &observed.uid));
+        let profile = ServedProfile::new(observed, verdict);
+        log(&profile, "profile found");
+        self.profiles.insert(profile.observed.name.clone(), profile);
     }
 
     fn remove(&mut self, name: &str) {
-        let Some(gone) = self.profiles.remove(name) else { return };
+        let Some(deleted) = self.profiles.remove(name) else { return };
         self.cx.board.lock().profiles.remove(name);
         self.reconcile();
         let served: Vec<Str> = self.grants.values().flat_map(Grant::served).collect();
-        drain::announce(&self.cx, &gone.known, &abandoned_names(&gone.verdict, &served));
+        announce::profile_deleted(&self.cx, &deleted.observed, &abandoned_names(&deleted.verdict, &served));
     }
 
     /// Brings names and workers in line with the profiles.
@@ -199,8 +202,8 @@ impl Reconciler {
         if !self.listed {
             return;
         }
-        self.extenders.configure(&self.cx, self.profiles.iter());
-        let claims = self.profiles.values().filter_map(|entry| entry.verdict.claim(&entry.known)).collect();
+        self.extenders.configure(&self.cx, served(&self.profiles));
+        let claims = self.profiles.values().filter_map(|profile| profile.verdict.claim(&profile.observed)).collect();
         self.grants = grant(claims, self.setup.serve_default);
         if self.warming.is_some() {
             return;
@@ -215,12 +218,12 @@ impl Reconciler {
                 drop(self.cx.engine.stop(name));
             }
         }
-        for (name, entry) in &self.profiles {
-            let Some(wanted) = entry.wanted(self.grants.get(name).unwrap_or(&none)) else { continue };
+        for (name, profile) in &self.profiles {
+            let Some(wanted) = profile.wanted(self.grants.get(name).unwrap_or(&none)) else { continue };
             match running.get(name) {
-                None => tracing::info!(profile = &**name, generation = entry.known.generation, "worker starts"),
+                None => tracing::info!(profile = &**name, generation = profile.observed.generation, "worker starts"),
                 Some(view) if view.profile != wanted => {
-                    tracing::info!(profile = &**name, generation = entry.known.generation, "worker swaps");
+                    tracing::info!(profile = &**name, generation = profile.observed.generation, "worker swaps");
                 }
                 Some(_) => {}
             }
@@ -233,14 +236,14 @@ impl Reconciler {
     /// Takes up what extenders refer to where it changed, and looks for those that wait for themselves.
     fn tend_extenders(&mut self) {
         if self.extenders.are_stale() {
-            self.extenders.configure(&self.cx, self.profiles.iter());
+            self.extenders.configure(&self.cx, served(&self.profiles));
         }
-        self.extenders.look_for_dependencies(&self.cx, self.profiles.iter(), Instant::now());
+        self.extenders.look_for_dependencies(&self.cx, served(&self.profiles), Instant::now());
     }
 
     fn tell(&self, notice: &Notice) {
-        if let Some(entry) = self.profiles.get(&notice.profile) {
-            extenders::tell(&self.cx, notice, &entry.known.uid);
+        if let Some(profile) = self.profiles.get(&notice.profile) {
+            announce::circuit_changed(&self.cx, notice, &profile.observed.uid);
         }
     }
 
@@ -249,25 +252,26 @@ impl Reconciler {
         if Instant::now() < self.save_after {
             return;
         }
-        if let Some(trouble) = self.drop_orphans().await {
+        if let Some(trouble) = self.drop_specs_of_deleted().await {
             tracing::warn!(error = trouble, "spec of a deleted profile not dropped");
             self.save_after = Instant::now() + SAVE_PAUSE;
             return;
         }
-        for entry in self.profiles.values_mut().filter(|entry| entry.unsaved) {
-            let Ok(spec) = &entry.known.spec else { continue };
+        for profile in self.profiles.values_mut().filter(|profile| profile.unsaved) {
+            let Ok(spec) = &profile.observed.spec else { continue };
             let Ok(spec) = serde_json::to_value(spec) else { continue };
-            let save = self.revisions.save(&entry.known.name, &entry.known.uid, entry.known.generation, &spec);
+            let save =
+                self.revisions.save(&profile.observed.name, &profile.observed.uid, profile.observed.generation, &spec);
             match tokio::time::timeout(SAVE_TIMEOUT, save).await {
-                Ok(Ok(_)) => entry.unsaved = false,
+                Ok(Ok(_)) => profile.unsaved = false,
                 Ok(Err(fault)) => {
-                    tracing::warn!(profile = &*entry.known.name, error = %fault, "last good spec not kept");
+                    tracing::warn!(profile = &*profile.observed.name, error = %fault, "last good spec not kept");
                     self.cx.denials.note_fault(&fault);
                     self.save_after = Instant::now() + SAVE_PAUSE;
                     return;
                 }
                 Err(_) => {
-                    tracing::warn!(profile = &*entry.known.name, "last good spec not kept in time");
+                    tracing::warn!(profile = &*profile.observed.name, "last good spec not kept in time");
                     self.save_after = Instant::now() + SAVE_PAUSE;
                     return;
                 }
@@ -276,15 +280,15 @@ impl Reconciler {
     }
 
     /// Drops kept specs of profiles that are gone, also of those that went while nobody led. Returns what went wrong.
-    async fn drop_orphans(&mut self) -> Option<String> {
-        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|entry| entry.known.uid == uid);
-        let orphans: Vec<String> = self
+    async fn drop_specs_of_deleted(&mut self) -> Option<String> {
+        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|profile| profile.observed.uid == uid);
+        let deleted: Vec<String> = self
             .revisions
             .profiles()
             .filter(|(name, uid)| !lives(name, uid))
             .map(|(name, _)| name.to_owned())
             .collect();
-        for name in orphans {
+        for name in deleted {
             match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.delete(&name)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(fault)) => {
@@ -319,11 +323,11 @@ impl Reconciler {
             ended: last.is_some(),
         };
         let none = Grant::Names(Vec::new());
-        for (name, entry) in &mut self.profiles {
+        for (name, profile) in &mut self.profiles {
             let view = workers.get(name);
             let foreign = view.and_then(|view| view.snapshot.as_ref()?.foreign.clone());
             if let Some(seen) = foreign
-                && entry.rival.note(&seen, now, self.setup.rivals_from)
+                && profile.foreign.note(&seen, now, self.setup.foreign_from)
             {
                 let (binders, found, name) = (self.binders.clone(), self.found.0.clone(), name.clone());
                 tokio::spawn(async move {
@@ -333,18 +337,17 @@ impl Reconciler {
                     }
                 });
             }
-            let kept = self.revisions.newest(name, &entry.known.uid).map(Revision::name);
+            let kept = self.revisions.newest(name, &profile.observed.uid).map(Revision::name);
             let extenders = self.extenders.facts(&self.cx, name);
             let grant = self.grants.get(name).unwrap_or(&none);
-            let status = entry.status(grant, view, &around, kept, &extenders, now);
+            let status = profile.status(grant, view, &around, kept, &extenders, now);
             self.cx.board.lock().profiles.insert(name.clone(), status.clone());
-            if !entry.is_due(&status, now) {
+            if !profile.next_write.is_due(&status, now) {
                 continue;
             }
-            entry.writing = true;
-            entry.written = Some((status.clone(), now));
-            let (client, name, known) = (self.cx.clients.rest.clone(), name.clone(), &entry.known);
-            let (uid, version) = (known.uid.clone(), known.resource_version.clone());
+            profile.next_write.begin(status.clone(), now);
+            let (client, name, observed) = (self.cx.clients.rest.clone(), name.clone(), &profile.observed);
+            let (uid, version) = (observed.uid.clone(), observed.resource_version.clone());
             self.writes.spawn(async move {
                 let written = writer::write(client, name.clone(), uid.clone(), version, status).await;
                 (name, uid, written)
@@ -355,28 +358,26 @@ impl Reconciler {
     fn end_write(&mut self, done: Result<(Str, String, Written), tokio::task::JoinError>) {
         let Ok((name, uid, written)) = done else { return };
         self.cx.writes.count(&written);
-        let Some(entry) = self.profiles.get_mut(&name).filter(|entry| entry.known.uid == uid) else { return };
-        entry.writing = false;
+        let Some(profile) = self.profiles.get_mut(&name).filter(|profile| profile.observed.uid == uid) else { return };
         match written {
-            Written::Done(version) => entry.known.advance_to(version),
-            Written::Overtaken => {
-                // The watch brings the newer object; a moment later it is written with that one's resourceVersion.
-                entry.written = None;
-                entry.not_before = Some(Instant::now() + TICK);
+            Written::Done(version) => {
+                profile.next_write.end();
+                profile.observed.advance_to(version);
             }
-            Written::Gone => {}
+            // The watch brings the newer object; a moment later the status is written with that one's resourceVersion.
+            Written::Overtaken => profile.next_write.retry(Instant::now() + TICK),
+            Written::Gone => profile.next_write.end(),
             Written::Failed(fault) => {
                 tracing::warn!(profile = &*name, error = %fault, "status not written");
                 self.cx.denials.note_fault(&fault);
-                entry.written = None;
-                entry.hold_off(Instant::now());
+                profile.next_write.retry(Instant::now() + WRITE_PAUSE);
             }
         }
     }
 
     fn identify(&mut self, profile: &str, pod: &PodKey, by: Str) {
-        if let Some(entry) = self.profiles.get_mut(profile) {
-            entry.rival.identify(pod, by);
+        if let Some(profile) = self.profiles.get_mut(profile) {
+            profile.foreign.identify(pod, by);
         }
     }
 
@@ -400,13 +401,18 @@ impl Reconciler {
     }
 }
 
-fn log(entry: &Entry, what: &'static str) {
-    let (profile, generation) = (&*entry.known.name, entry.known.generation);
-    match &entry.verdict.refused {
-        None => tracing::info!(profile, generation, "{what}: spec accepted"),
+/// The specs that serve, by profile.
+fn served(profiles: &BTreeMap<Str, ServedProfile>) -> impl Iterator<Item = (&Str, &ServedSpec)> {
+    profiles.iter().filter_map(|(name, profile)| Some((name, profile.verdict.served.as_ref()?)))
+}
+
+fn log(profile: &ServedProfile, what: &'static str) {
+    let (name, generation) = (&*profile.observed.name, profile.observed.generation);
+    match &profile.verdict.refused {
+        None => tracing::info!(profile = name, generation, "{what}: spec accepted"),
         Some(error) => {
-            let serving = entry.verdict.served.as_ref().map(|served| served.generation);
-            tracing::warn!(profile, generation, %error, serving, "{what}: spec refused");
+            let serving = profile.verdict.served.as_ref().map(|served| served.generation);
+            tracing::warn!(profile = name, generation, %error, serving, "{what}: spec refused");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Writes of profile status: server-side apply with uid and resourceVersion, so that a late write never covers a newer
 //! truth.
 
-use super::known::Known;
+use super::observed_spec::ObservedSpec;
 use berth_api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION};
 use berth_cluster::client::Fault;
 use berth_core::model::Str;
@@ -70,7 +70,9 @@ pub(super) async fn write(
     let patch = Patch::Apply(&body);
     let fault = |error: &kube::Error| Fault::of("patch", "schedulerprofiles.scheduling.berth.dev/status", error);
     match tokio::time::timeout(TIMEOUT, api.patch_status(&name, &params, &patch)).await {
-        Ok(Ok(object)) => Known::read(object).map_or(Written::Overtaken, |known| Written::Done(known.resource_version)),
+        Ok(Ok(object)) => {
+            ObservedSpec::read(object).map_or(Written::Overtaken, |observed| Written::Done(observed.resource_version))
+        }
         Ok(Err(kube::Error::Api(answer))) if answer.is_conflict() => Written::Overtaken,
         Ok(Err(kube::Error::Api(answer))) if answer.is_not_found() => Written::Gone,
         Ok(Err(error)) => Written::Failed(fault(&error)),

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// How often pods behind an extender are looked for that wait for the extender's own profile.
 const DEPENDENCY_EVERY: Duration = Duration::from_secs(5);
 
-/// Nodes read at once where a profile begins to send them whole.
+/// Nodes that one request reads.
 const PAGE: u32 = 500;
 
 type Resolved = Vec<Result<Settings, SettingsError>>;
@@ -42,7 +42,7 @@ pub(super) struct ExtenderFacts {
     pub(super) health: Vec<ExtenderHealth>,
     /// Whether their specs refer to any object.
     pub(super) refers: bool,
-    /// The first reference that leads nowhere.
+    /// The first extender that cannot be set up.
     pub(super) problem: Option<SettingsError>,
     /// An extender, and a pod behind it that waits for this profile.
     pub(super) dependency: Option<(String, PodKey)>,
@@ -60,7 +60,7 @@ impl Extenders {
         }
     }
 
-    /// Whether something that an extender refers to has changed since it was resolved.
+    /// Whether an object that an extender refers to has changed since it was resolved.
     pub(super) fn are_stale(&self) -> bool {
         self.references.version() != self.resolved_at
     }
@@ -76,8 +76,8 @@ impl Extenders {
             wanted.insert(name.clone(), self.resolve(&served.extenders, &served.compiled));
         }
         self.references.name(named);
-        for gone in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
-            cx.lanes.remove(gone);
+        for removed in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
+            cx.lanes.remove(removed);
         }
         for (name, resolved) in &wanted {
             if self.by_profile.get(name) != Some(resolved) {
@@ -92,7 +92,6 @@ impl Extenders {
         self.sends_nodes = sends_nodes;
     }
 
-    /// The settings of each extender, in the order in which the profile asks them.
     fn resolve(&self, specs: &[api::Extender], compiled: &CompiledProfile) -> Resolved {
         let lookup = |kind, name: &str| self.references.data(kind, name);
         Settings::compile_all(specs, compiled, &lookup)

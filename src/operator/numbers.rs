@@ -92,7 +92,7 @@ mod tests {
     use berth_core::worker::Totals;
 
     #[test]
-    fn a_snapshot_in_the_words_of_the_status() {
+    fn a_snapshot_becomes_numbers_of_the_status() {
         let snapshot = WorkerSnapshot {
             counts: Counts { active: 1, backoff: 2, unschedulable: 3, gated: 4, held: 5 },
             in_flight: 6,

@@ -33,7 +33,7 @@ impl ObservedSpec {
         }
     }
 
-    /// Notes the resourceVersion that a write of ours made, unless the watch has shown a newer one already.
+    /// Takes over the resourceVersion of our own write, unless the watch has already shown a newer one.
     pub(super) fn advance_to(&mut self, version: String) {
         let number = |version: &str| version.parse::<u64>().ok();
         if number(&version).is_none_or(|new| number(&self.resource_version).is_none_or(|old| old < new)) {
@@ -71,7 +71,7 @@ pub(super) struct ServedSpec {
     pub(super) extenders: Vec<Extender>,
 }
 
-/// What a profile's spec amounts to.
+/// What a profile's spec amounts to once it is compiled.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     /// Why the present spec cannot serve.

@@ -41,7 +41,6 @@ const WRITE_PAUSE: Duration = Duration::from_secs(5);
 
 type Guarded = DeserializeGuard<SchedulerProfile>;
 
-/// How the reconciler was set up.
 pub(super) struct Setup {
     pub(super) serve_default: bool,
     pub(super) identity: Identity,
@@ -49,16 +48,16 @@ pub(super) struct Setup {
     pub(super) foreign_from: Instant,
 }
 
-/// The state of the one task.
+/// The state of the reconciling task.
 pub(super) struct Reconciler {
     cx: Context,
     setup: Setup,
     revisions: Revisions,
     profiles: BTreeMap<Str, ServedProfile>,
     grants: BTreeMap<Str, Grant>,
-    /// Names seen in a whole read that is under way.
+    /// The names that a whole read under way has shown so far.
     sweep: Option<BTreeSet<Str>>,
-    /// Whether profiles were read whole: before that an older one may be missing.
+    /// Whether all profiles were read: before that, an older profile that claims the same name may be missing.
     listed: bool,
     warming: Option<String>,
     writes: JoinSet<(Str, String, Written)>,
@@ -73,7 +72,7 @@ pub(super) struct Reconciler {
 type Found = (Str, PodKey, Str);
 
 impl Reconciler {
-    /// A reconciler that has seen nothing yet; last good specs were read.
+    /// `revisions` has the last good specs.
     pub(super) fn new(
         cx: Context,
         setup: Setup,
@@ -100,7 +99,7 @@ impl Reconciler {
         }
     }
 
-    /// Runs until `stop`. `warm` says when pods and nodes have been read; workers start then.
+    /// Runs until `stop`. Workers start when `warm` becomes true: pods and nodes have been read.
     pub(super) async fn run(
         &mut self,
         mut warm: tokio::sync::watch::Receiver<bool>,
@@ -116,7 +115,7 @@ impl Reconciler {
                 Some(event) = stream.next() => self.take(event),
                 Some(done) = self.writes.join_next(), if !self.writes.is_empty() => self.end_write(done),
                 Some((profile, pod, by)) = self.found.1.recv() => self.identify(&profile, &pod, by),
-                Some(notice) = self.notices.recv() => self.tell(&notice),
+                Some(notice) = self.notices.recv() => self.report(&notice),
                 _ = warm.wait_for(|warm| *warm), if self.warming.is_some() => {
                     self.warming = None;
                     self.reconcile();
@@ -138,8 +137,9 @@ impl Reconciler {
             Ok(watcher::Event::InitApply(object)) => self.see(object),
             Ok(watcher::Event::InitDone) => {
                 if let Some(seen) = self.sweep.take() {
-                    let gone: Vec<Str> = self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-                    for name in &gone {
+                    let deleted: Vec<Str> =
+                        self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+                    for name in &deleted {
                         self.remove(name);
                     }
                 }
@@ -214,7 +214,7 @@ impl Reconciler {
             let wanted = self.profiles.get(name).and_then(|e| e.wanted(self.grants.get(name).unwrap_or(&none)));
             if wanted.is_none() {
                 tracing::info!(profile = &**name, "worker stops");
-                // Its thread ends by itself; nobody needs to wait.
+                // The worker's thread ends by itself; nobody needs to wait.
                 drop(self.cx.engine.stop(name));
             }
         }
@@ -233,7 +233,7 @@ impl Reconciler {
         }
     }
 
-    /// Takes up what extenders refer to where it changed, and looks for those that wait for themselves.
+    /// Sets up extenders again whose references changed, and looks for extenders whose pods wait for their own profile.
     fn tend_extenders(&mut self) {
         if self.extenders.are_stale() {
             self.extenders.configure(&self.cx, served(&self.profiles));
@@ -241,13 +241,13 @@ impl Reconciler {
         self.extenders.look_for_dependencies(&self.cx, served(&self.profiles), Instant::now());
     }
 
-    fn tell(&self, notice: &Notice) {
+    fn report(&self, notice: &Notice) {
         if let Some(profile) = self.profiles.get(&notice.profile) {
             announce::circuit_changed(&self.cx, notice, &profile.observed.uid);
         }
     }
 
-    /// Keeps good specs that are not kept yet, and drops those of profiles that are gone. What fails is tried again later.
+    /// Saves good specs that are not saved yet, and drops those of deleted profiles. Failures are retried after a pause.
     async fn save_good(&mut self) {
         if Instant::now() < self.save_after {
             return;
@@ -279,7 +279,7 @@ impl Reconciler {
         }
     }
 
-    /// Drops kept specs of profiles that are gone, also of those that went while nobody led. Returns what went wrong.
+    /// Drops saved specs of deleted profiles, also of those deleted while nobody led. Returns the error that stopped it.
     async fn drop_specs_of_deleted(&mut self) -> Option<String> {
         let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|profile| profile.observed.uid == uid);
         let deleted: Vec<String> = self
@@ -301,7 +301,7 @@ impl Reconciler {
         None
     }
 
-    /// Looks at every worker and writes each status that is due. With `last`, the process ends, and these are the workers as
+    /// Looks at every worker and writes each status that is due. `last` is set when the process ends, and has the workers as
     /// they were.
     fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
         let now = Instant::now();
@@ -366,7 +366,7 @@ impl Reconciler {
             }
             // The watch brings the newer object; a moment later the status is written with that one's resourceVersion.
             Written::Overtaken => profile.next_write.retry(Instant::now() + TICK),
-            Written::Gone => profile.next_write.end(),
+            Written::Deleted => profile.next_write.end(),
             Written::Failed(fault) => {
                 tracing::warn!(profile = &*name, error = %fault, "status not written");
                 self.cx.denials.note_fault(&fault);
@@ -381,7 +381,7 @@ impl Reconciler {
         }
     }
 
-    /// Says on every profile that nobody leads any more, with the numbers of the workers as they were `last`; takes at most
+    /// Writes to every status that nobody leads any more, with the numbers of the workers as they were `last`; takes at most
     /// `limit`.
     pub(super) async fn say_farewell(&mut self, last: &BTreeMap<Str, WorkerView>, limit: Duration) {
         let writes = async {

@@ -1,5 +1,5 @@
-//! ConfigMaps and Secrets of the operator's namespace that profiles name: read when they are named, and again every few
-//! seconds, so that a renewed certificate is in use soon. Nothing else in the namespace is looked at.
+//! ConfigMaps and Secrets of the operator's namespace that profiles name: read when a profile first names them, and again
+//! every few seconds, so that a renewed certificate is soon in use. No other object of the namespace is read.
 
 use super::denials::Denials;
 use berth_api::BundleKind;
@@ -13,10 +13,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How often everything that is named is read: within this time a change is in use.
+/// The time between two reads of an object: a change is in use after it.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Longest wait for one object.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// An object that a profile names.
@@ -32,7 +31,7 @@ impl Reference {
     }
 }
 
-/// What is named, and what was found of it. Cheap to clone; all clones are one.
+/// The named objects and their contents. Cheap to clone; all clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct References(Arc<Shared>);
 
@@ -44,45 +43,45 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was found; `None` where the object is not there. What is named and not in here was not read yet.
+    /// `None` for an object that does not exist. Named objects that are missing here were not read yet.
     found: BTreeMap<Reference, Option<Contents>>,
     named: BTreeSet<Reference>,
     version: u64,
 }
 
 impl References {
-    /// Sets what is named; what is new is read at once.
+    /// Sets the named objects; new ones are read at once.
     pub(super) fn name(&self, named: BTreeSet<Reference>) {
         let mut state = self.lock();
         if state.named == named {
             return;
         }
-        let news = named.iter().any(|one| !state.named.contains(one));
+        let has_new = named.iter().any(|one| !state.named.contains(one));
         state.found.retain(|one, _| named.contains(one));
         state.named = named;
         drop(state);
-        if news {
+        if has_new {
             self.0.wake.notify_one();
         }
     }
 
-    /// Changes whenever something that was found does.
+    /// Changes whenever the contents of an object do.
     pub(super) fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// Whether everything that is named was looked for at least once.
+    /// Whether every named object was read at least once.
     pub(super) fn are_read(&self) -> bool {
         let state = self.lock();
         state.named.iter().all(|one| state.found.contains_key(one))
     }
 
-    /// What was found of an object; `None` where it is not there, or was not read yet.
+    /// `None` if the object does not exist, or was not read yet.
     pub(super) fn data(&self, kind: BundleKind, name: &str) -> Option<Contents> {
         self.lock().found.get(&Reference::new(kind, name)).cloned().flatten()
     }
 
-    /// Reads what is named until `stop`.
+    /// Reads the named objects until `stop`.
     pub(super) async fn run(self, client: Client, namespace: String, denials: Denials, stop: CancellationToken) {
         loop {
             let named: Vec<Reference> = self.lock().named.iter().cloned().collect();
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_news_moves_the_version() {
+    fn the_version_changes_only_with_contents() {
         let references = References::default();
         assert!(references.are_read());
         references.name([one("a"), one("b")].into());
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_any_more_is_forgotten() {
+    fn objects_that_are_no_longer_named_are_forgotten() {
         let references = References::default();
         references.name([one("a")].into());
         references.found(one("a"), data("x"));

@@ -1,14 +1,14 @@
-//! The bound on bytes that one profile's calls hold in memory.
+//! The bound on the memory of one profile's calls.
 
 use super::fault::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that the requests built and the replies read for one profile may hold at once, objects shared with the store
-/// aside.
+/// Bytes that requests and replies of one profile may take at once, without the objects that requests share with the
+/// store.
 pub const PROFILE_BYTES: usize = 16 << 20;
 
-/// Bytes that are left to one profile. Cheap to clone; all clones are one budget.
+/// Cheap to clone; all clones are one budget.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Account>);
 
@@ -19,23 +19,21 @@ struct Account {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Account { limit, reserved: AtomicUsize::new(0) }))
     }
 
-    /// Bytes reserved now.
     pub fn reserved(&self) -> usize {
         self.0.reserved.load(Ordering::Relaxed)
     }
 
-    /// Begins to hold; what is taken goes back when the holder is dropped.
+    /// Begins with no bytes; all that are taken are released when the reservation is dropped.
     pub fn reserve(&self) -> Reservation {
         Reservation { budget: self.clone(), reserved: 0 }
     }
 }
 
-/// Bytes taken from a [`Budget`].
+/// Bytes reserved from a [`Budget`].
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
@@ -43,10 +41,6 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Takes so many more bytes.
-    ///
-    /// # Errors
-    /// There are not as many left.
     pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         let account = &self.budget.0;
         let before = account.reserved.fetch_add(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One extender of one profile: its client behind a limit of calls at a time and a breaker for each verb.
+//! One extender of one profile: its client behind a limit of concurrent calls and a breaker for each verb.
 
 use super::breaker::{Breaker, Change, Pass};
 use super::client::{Call, Client, Net};
@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Calls that may wait for others to end: a whole worker's parked attempts, and no more.
+/// Calls that may wait for others to end: as many as a worker has parked attempts at most.
 const WAITING: usize = 256;
 
-/// What a breaker did, and the failure that made it.
+/// Called when a breaker opens or closes, with the failure that opened it.
 pub(super) type OnChange = Box<dyn Fn(Verb, Change, Option<&ExtenderError>) + Send + Sync>;
 
-/// What can be exchanged while calls are under way.
+/// What is replaced with the settings. Calls under way keep the old one.
 pub(super) struct Live {
     pub(super) settings: Settings,
     client: Result<Client, ExtenderError>,
@@ -33,7 +33,6 @@ struct VerbState {
     stats: VerbStats,
 }
 
-/// One extender of one profile.
 pub(super) struct Extender {
     pub(super) name: Str,
     live: RwLock<Arc<Live>>,
@@ -44,14 +43,13 @@ pub(super) struct Extender {
     on_change: OnChange,
 }
 
-/// One call of a verb.
 pub(super) struct VerbCall<'a, V> {
     pub(super) verb: Verb,
     /// The pod's uid.
     pub(super) pod: &'a Str,
     pub(super) payload: Payload,
     pub(super) visit: V,
-    /// Looked at right before it is sent, once there is a connection; false: it is not.
+    /// Asked right before the request is sent, once there is a connection; it is not sent if this returns false.
     pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -63,7 +61,7 @@ impl Live {
     }
 }
 
-/// A pass that goes back when its call is dropped.
+/// Abandons the pass if the call is dropped before its outcome is known.
 struct Held<'a> {
     breaker: &'a Mutex<Breaker>,
     pass: Option<Pass>,
@@ -77,7 +75,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// One more, until it is dropped.
+/// Counts one until it is dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -111,7 +109,7 @@ impl Extender {
         }
     }
 
-    /// Goes on with other settings; calls under way end by the old ones.
+    /// Replaces the settings; calls under way end by the old ones.
     pub(super) fn replace(&self, settings: Settings, net: &Net) {
         if self.live().settings == settings {
             return;
@@ -123,22 +121,20 @@ impl Extender {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
     }
 
-    /// The settings of now.
     pub(super) fn live(&self) -> Arc<Live> {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How nodes are sent to it.
     pub(super) fn form(&self) -> NodeForm {
         self.live().settings.form
     }
 
-    /// One bind more, or less, of unknown outcome.
+    /// The number of binds of unknown outcome.
     pub(super) fn unsettled(&self) -> &AtomicUsize {
         &self.unsettled
     }
 
-    /// Makes a call and makes of the visitor what was asked for; an error of `finish` is one that the extender told.
+    /// Makes a call and turns the reply into its result; an error of `finish` is one that the extender reported.
     pub(super) async fn call<V: Visit, R>(
         &self,
         ask: VerbCall<'_, V>,
@@ -161,7 +157,7 @@ impl Extender {
             return Err(Failure::unsent(ExtenderErrorKind::Refused, why));
         };
         {
-            // Whoever is turned away need not wait for a slot.
+            // A call that is turned away need not wait for a slot.
             let (mut breaker, now) = (lock(&state.breaker), Instant::now());
             if !breaker.would_pass(ask.pod, now) {
                 breaker.turned_away(ask.pod);
@@ -185,12 +181,12 @@ impl Extender {
         let result = client.call(&call, ask.visit).await.map_err(|failure| named(failure, live, settings));
         state.stats.took(start.elapsed());
         if let Some(pass) = held.pass.take() {
-            self.tell_breaker(ask.verb, state, &pass, result.as_ref().err());
+            self.report_to_breaker(ask.verb, state, &pass, result.as_ref().err());
         }
         result
     }
 
-    /// Waits for its turn among the calls of this extender, as long as a call may take at most.
+    /// Waits for a slot among the calls of this extender, at most as long as a call may take.
     async fn slot<'l>(&self, live: &'l Live, verb: &VerbSettings) -> Result<SemaphorePermit<'l>, Failure> {
         if let Ok(slot) = live.slots.try_acquire() {
             return Ok(slot);
@@ -211,7 +207,7 @@ impl Extender {
         }
     }
 
-    fn tell_breaker(&self, verb: Verb, state: &VerbState, pass: &Pass, failure: Option<&Failure>) {
+    fn report_to_breaker(&self, verb: Verb, state: &VerbState, pass: &Pass, failure: Option<&Failure>) {
         use ExtenderErrorKind::{Busy, CircuitOpen, Refused, Said};
         let error = failure.map(|failure| &failure.error);
         let change = {
@@ -235,7 +231,6 @@ impl Extender {
         Failure::unsent(ExtenderErrorKind::CircuitOpen, why)
     }
 
-    /// How it does.
     pub(super) fn health(&self) -> ExtenderHealth {
         let live = self.live();
         let verbs = live.settings.verbs.keys().filter_map(|verb| Some((*verb, self.verbs.get(verb)?)));
@@ -255,7 +250,7 @@ impl Extender {
     }
 }
 
-/// The failure with the call named, as upstream names it.
+/// Puts the call before the failure's message, as upstream does.
 fn named(mut failure: Failure, live: &Live, verb: &VerbSettings) -> Failure {
     let joint = if failure.code.is_some() { "," } else { ":" };
     let (path, url, why) = (&verb.path, &live.settings.url, &failure.error.message);

@@ -1,6 +1,6 @@
 //! Why a reply cannot be used.
 
-/// What is wrong with a reply. No text of the reply is in it.
+/// What is wrong with a reply, without any text of the reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("not JSON: byte {at} is not {wanted}")]
@@ -13,10 +13,10 @@ pub enum Fault {
     Cut { read: u64 },
     #[error("values are nested more than {limit} deep")]
     Deep { limit: u32 },
-    /// A value has another type than the protocol says.
+    /// A value does not have the type that the protocol gives it.
     #[error("{place} is not {wanted}")]
     Shape { place: &'static str, wanted: &'static str },
-    /// Its names and messages take more memory than the profile's replies may hold.
+    /// The profile's memory budget is used up.
     #[error("its names and messages take more memory than the {limit} bytes which the replies to one profile may hold")]
     Full { limit: usize },
 }

@@ -1,4 +1,4 @@
-//! One question of the core, from its nodes and pods to the reply in the core's terms.
+//! One question: from the core's nodes and pods to a request, and from the reply back to the core's terms.
 
 use super::budget::{Budget, Reservation};
 use super::error::error;
@@ -13,7 +13,6 @@ use berth_core::io::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, Extende
 use berth_core::model::{Pod, Str};
 use std::sync::Arc;
 
-/// Asks an extender a question about a pod.
 pub(super) async fn ask(
     extender: &Extender,
     objects: &Objects,
@@ -41,7 +40,7 @@ impl Asker<'_> {
         VerbCall { verb, pod: &self.pod.uid, payload, visit, may_go: &|| true }
     }
 
-    /// The body of a question about nodes; what it holds in memory is held until the reply is read.
+    /// The body of a question about nodes. Its bytes stay reserved until the reply is read.
     async fn body(&self, nodes: &Arc<[Str]>, reservation: &mut Reservation) -> Result<Payload, ExtenderError> {
         let pod = self.objects.pod(self.pod, reservation).await?;
         let payload = match self.extender.form() {

@@ -1,4 +1,4 @@
-//! How one extender is reached: `spec.extenders[]` with all its references resolved.
+//! How an extender is reached: `spec.extenders[]` with all its references resolved.
 
 use crate::address::{Host, Scheme, Url, UrlError};
 use crate::wire::NodeForm;
@@ -9,24 +9,19 @@ use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What an extender can be asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Take nodes out.
     Filter,
-    /// Score nodes.
     Prioritize,
-    /// Change victims.
     Preempt,
-    /// Bind the pod.
     Bind,
 }
 
 impl Verb {
-    /// All, in the order in which an attempt comes to them.
+    /// In the order in which an attempt calls them.
     pub const ALL: [Self; 4] = [Self::Filter, Self::Prioritize, Self::Preempt, Self::Bind];
 
-    /// Its name, as a metric label.
+    /// As metric labels have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -37,37 +32,29 @@ impl Verb {
     }
 }
 
-/// How a verb is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerbSettings {
-    /// Its path, without a slash before it.
+    /// Without a slash before it.
     pub path: String,
-    /// Longest time for one whole call.
+    /// For one whole call.
     pub timeout: Duration,
 }
 
-/// Where an extender is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// At a URL.
     Url(Url),
-    /// Behind a Service, at any of its ready endpoints.
+    /// Any ready endpoint of a Service.
     Service {
-        /// The Service's namespace.
         namespace: String,
-        /// The Service's name.
         name: String,
-        /// The Service's port.
         port: u16,
-        /// How it is spoken to.
         scheme: Scheme,
-        /// The path before that of a verb, empty or beginning with a slash, without slashes at its end.
+        /// Comes before a verb's path. Empty, or beginning with a slash and without slashes at its end.
         path: String,
     },
 }
 
 impl Endpoint {
-    /// How it is spoken to.
     pub const fn scheme(&self) -> Scheme {
         match self {
             Self::Url(url) => url.scheme,
@@ -75,7 +62,7 @@ impl Endpoint {
         }
     }
 
-    /// Who it is: the name that a certificate must have.
+    /// The name that the server's certificate must have.
     pub fn host(&self) -> Host {
         match self {
             Self::Url(url) => url.host.clone(),
@@ -83,7 +70,7 @@ impl Endpoint {
         }
     }
 
-    /// What the `Host` header says.
+    /// The value of the `Host` header.
     pub fn authority(&self) -> String {
         match self {
             Self::Url(url) => url.authority(),
@@ -91,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// The path before that of a verb.
+    /// Comes before a verb's path.
     pub fn path(&self) -> &str {
         match self {
             Self::Url(url) => &url.path,
@@ -100,14 +87,14 @@ impl Endpoint {
     }
 }
 
-/// What the references of an extender gave, as it stands in the Secrets and ConfigMaps.
+/// What an extender's references led to, unchanged from the Secrets and ConfigMaps.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// Authorities that its certificate is checked against, in PEM form; `None`: the system's.
+    /// The authorities that the server's certificate is checked against, in PEM form; `None` for the system's.
     pub authorities: Option<String>,
-    /// The certificate chain and the private key that are shown to it, in PEM form.
+    /// Our certificate chain and private key, in PEM form.
     pub client: Option<(String, SecretString)>,
-    /// The token that is sent to it.
+    /// Our bearer token.
     pub token: Option<SecretString>,
 }
 
@@ -127,89 +114,59 @@ impl Credentials {
     }
 }
 
-/// One extender, ready to be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Its name in the profile.
     pub name: Str,
-    /// How messages name it: the URL before the verbs' paths.
+    /// The URL before the verbs' paths, for messages.
     pub url: Str,
-    /// Where it is.
     pub endpoint: Endpoint,
-    /// The verbs that it has.
     pub verbs: BTreeMap<Verb, VerbSettings>,
-    /// How nodes are sent to it.
     pub form: NodeForm,
-    /// Most requests to it at one time, at least 1.
+    /// Requests under way at most; at least 1.
     pub concurrency: usize,
-    /// How often a call is let through while its breaker is open.
+    /// While a breaker is open, one call is let through this often.
     pub open_for: Duration,
-    /// Whether anybody may answer in its place.
+    /// Whether any certificate is accepted.
     pub skip_verify: bool,
-    /// The name its certificate must have, where it is not the endpoint's host.
+    /// The name that the server's certificate must have, if it is not the endpoint's host.
     pub server_name: Option<String>,
-    /// What its references gave.
     pub credentials: Credentials,
 }
 
-/// Why `spec.extenders[]` does not say how an extender is reached.
+/// Why an extender of `spec.extenders[]` cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The URL is not one.
     #[error("extender {extender}: endpoint.url: {source}")]
     Url {
-        /// The extender.
         extender: String,
-        /// What is wrong.
         #[source]
         source: UrlError,
     },
-    /// Neither a URL nor a Service is given.
     #[error("extender {extender}: endpoint: give either url or service")]
-    Endpoint {
-        /// The extender.
-        extender: String,
-    },
-    /// A ConfigMap or Secret is not there.
+    Endpoint { extender: String },
     #[error("extender {extender}: {field}: {kind} {name} is not in the operator's namespace; create it there")]
     NotFound {
-        /// The extender.
         extender: String,
-        /// The field that names it.
         field: &'static str,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Its name.
         name: String,
     },
-    /// It has not the key, or the key holds no text.
+    /// The object has no text under the key.
     #[error("extender {extender}: {field}: {kind} {name} has no text under the key {key}; add it")]
     KeyMissing {
-        /// The extender.
         extender: String,
-        /// The field that names it.
         field: &'static str,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The key.
         key: String,
     },
-    /// What is under the key cannot be used.
     #[error("extender {extender}: {field}: {message}")]
-    Certificate {
-        /// The extender.
-        extender: String,
-        /// The field that led to it.
-        field: &'static str,
-        /// What is wrong.
-        message: String,
-    },
+    Certificate { extender: String, field: &'static str, message: String },
 }
 
 impl SettingsError {
-    /// The extender's name.
     pub fn extender(&self) -> &str {
         match self {
             Self::Url { extender, .. }
@@ -221,7 +178,7 @@ impl SettingsError {
     }
 }
 
-/// The data of a ConfigMap or Secret of the operator's namespace, by kind and name; `None` where it is not there.
+/// Finds the data of a ConfigMap or Secret of the operator's namespace by kind and name.
 pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<Contents>;
 
 /// The data of a ConfigMap or Secret, by key. `Debug` shows the keys alone.
@@ -229,7 +186,7 @@ pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<Contents>;
 pub struct Contents(BTreeMap<String, SecretSlice<u8>>);
 
 impl Contents {
-    /// The data of an object that has bytes, texts, or both.
+    /// From the two forms that values have.
     pub fn new(
         bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
         texts: Option<BTreeMap<String, String>>,
@@ -254,7 +211,7 @@ impl PartialEq for Contents {
     }
 }
 
-/// The objects that an extender names: to be watched, and read for [`Settings::compile`].
+/// The objects whose data [`Settings::compile`] needs.
 pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
     let tls = spec.tls.as_ref();
     let authorities = tls.and_then(|tls| tls.ca_bundle_ref.as_ref()).map(|r| (r.kind, r.name.as_str()));
@@ -265,7 +222,7 @@ pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
 }
 
 impl Settings {
-    /// The settings of each extender of `profile`, in the order in which the profile asks them; `specs` is what its spec says.
+    /// The settings of each extender of `profile`, in the order in which the profile asks them; `specs` is its `spec.extenders`.
     pub fn compile_all(
         specs: &[api::Extender],
         profile: &CompiledProfile,
@@ -277,9 +234,6 @@ impl Settings {
     }
 
     /// Resolves `spec.extenders[]`.
-    ///
-    /// # Errors
-    /// The endpoint is not one, or a reference leads nowhere.
     pub fn compile(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Self, SettingsError> {
         let endpoint = endpoint(spec)?;
         let url = format!("{}://{}{}", endpoint.scheme().as_str(), endpoint.authority(), endpoint.path());
@@ -330,7 +284,7 @@ fn verbs(verbs: &api::ExtenderVerbs) -> BTreeMap<Verb, VerbSettings> {
     given.map(|(verb, path, timeout)| (verb, VerbSettings { path: path.clone(), timeout: timeout.get() })).collect()
 }
 
-/// Reads what an extender's references name.
+/// Reads the values that an extender's spec refers to.
 struct Reader<'a> {
     extender: &'a str,
     lookup: Lookup<'a>,

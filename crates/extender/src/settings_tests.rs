@@ -77,7 +77,7 @@ fn references_are_read_and_what_is_missing_is_named() {
 }
 
 #[test]
-fn an_endpoint_that_is_none_is_named() {
+fn an_invalid_endpoint_is_refused_with_its_cause() {
     for (endpoint, word) in [
         (json!({"url": "https://user@ext.example.com"}), "endpoint.url: a URL has no user"),
         (json!({"url": "https://0x7f.1/"}), "endpoint.url: the host of a URL"),

@@ -1,4 +1,4 @@
-//! The TLS side of an extender: who it must be, and who we say we are.
+//! TLS with an extender: which certificate it must have, and which one we show.
 
 use super::settings::{Settings, SettingsError};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,17 +9,13 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 
-/// What is needed to speak TLS with an extender.
 #[derive(Debug, Clone)]
 pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
 }
-
-/// Prepares TLS for an extender.
-///
 /// # Errors
-/// A certificate, key or name cannot be used; the field is named.
+/// A certificate, key or name cannot be used; the error names the field.
 pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
     let wrong =
         |field, message: String| SettingsError::Certificate { extender: settings.name.to_string(), field, message };
@@ -86,7 +82,7 @@ fn client_pair(chain: &str, key: &str) -> Result<(Vec<CertificateDer<'static>>, 
     Ok((chain, key))
 }
 
-/// Takes any certificate: `tls.mode: InsecureSkipVerify`.
+/// Accepts any certificate: `tls.mode: InsecureSkipVerify`.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! The reply to `filter`: who survives, who does not and why. Of whole nodes only the names are kept.
+//! The reply to `filter`: which nodes survive, and why the others do not. Of whole nodes only the names are kept.
 
 use super::NodeForm;
 use super::scanner::{Step, Token, Visit};
@@ -28,7 +28,7 @@ enum Field {
     Error,
 }
 
-/// Those that survive by one of the two forms of the reply.
+/// The survivors in one of the two forms that a reply may have.
 #[derive(Debug, Default)]
 struct Survivors {
     places: Vec<usize>,
@@ -49,22 +49,20 @@ impl Survivors {
     }
 }
 
-/// What a reply to `filter` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterReply {
-    /// Nodes of the question that survive, in the reply's order; `None` where the reply has no list of them.
+    /// Nodes of the question that survive, in the reply's order; `None` if the reply has no list of survivors.
     pub survivors: Option<Vec<Str>>,
-    /// A name in `NodeNames` that was not asked about: the reply is an error, as upstream has it.
+    /// A name in `NodeNames` that was not asked about: such a reply is an error, as upstream.
     pub stranger: Option<String>,
     /// Nodes of the question that failed, with the reply's message, in the question's order.
     pub failed: Vec<(Str, Str)>,
-    /// Nodes of the question that failed so that no preemption helps.
+    /// Nodes of the question that failed in a way that no preemption helps.
     pub unresolvable: Vec<(Str, Str)>,
-    /// What it says went wrong; empty if nothing did.
+    /// Empty if nothing went wrong.
     pub error: String,
 }
 
-/// Reads a reply to `filter`.
 #[derive(Debug)]
 pub struct FilterVisitor {
     form: NodeForm,
@@ -81,7 +79,7 @@ pub struct FilterVisitor {
 }
 
 impl FilterVisitor {
-    /// For a question about these nodes.
+    /// `asked` are the nodes of the question.
     pub fn new(form: NodeForm, asked: Arc<[Str]>, reservation: Reservation) -> Self {
         Self {
             form,
@@ -98,7 +96,6 @@ impl FilterVisitor {
         }
     }
 
-    /// What was read.
     pub fn into_reply(self) -> FilterReply {
         let asked = &self.asked;
         let use_names = self.form == NodeForm::Names && self.names.is_some();
@@ -175,7 +172,7 @@ impl FilterVisitor {
         Ok(Step::Go)
     }
 
-    /// In `Nodes`, down to `metadata.name` of its items.
+    /// Reads `Nodes` down to the `metadata.name` of its items.
     fn in_nodes(&mut self, token: Token<'_>) -> Result<Step, Fault> {
         match (self.place, token) {
             (Place::List, Token::Key(key)) => return Ok(only(key, "items")),
@@ -233,7 +230,6 @@ impl FilterVisitor {
     }
 }
 
-/// Whether this is the one key that is wanted.
 const fn only(key: &str, wanted: &str) -> Step {
     if key.eq_ignore_ascii_case(wanted) { Step::Go } else { Step::Skip }
 }

@@ -26,20 +26,19 @@ pub use text::{BindVisitor, MESSAGE_BYTES};
 /// How nodes and victims are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodeForm {
-    /// Whole.
     #[default]
     Full,
-    /// Names and uids only: the extender has the objects itself.
+    /// Names and uids alone: the extender has the objects itself.
     Names,
 }
 
-/// The largest reply by names, in bytes.
+/// Bytes that a reply by names may have.
 pub const NAMES_REPLY: u64 = 16 << 20;
 
-/// The largest reply of all, in bytes.
+/// Bytes that any reply may have.
 pub const FULL_REPLY: u64 = 256 << 20;
 
-/// How many bytes a reply may have. One to whole nodes echoes them: twice the request, and something to say.
+/// Bytes that the reply to a request of `request` bytes may have: one to whole nodes echoes them.
 pub const fn reply_limit(form: NodeForm, request: u64) -> u64 {
     match form {
         NodeForm::Names => NAMES_REPLY,

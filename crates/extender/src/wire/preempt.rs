@@ -1,4 +1,4 @@
-//! The reply to `preempt`: nodes and victims that remain, always by uid.
+//! The reply to `preempt`: the nodes that remain and their victims, always by uid.
 
 use super::scanner::{Step, Token, Visit};
 use super::text::Texts;
@@ -24,7 +24,6 @@ enum Field {
     Violations,
 }
 
-/// Reads a reply to `preempt`.
 #[derive(Debug)]
 pub struct PreemptVisitor {
     texts: Texts,
@@ -39,7 +38,7 @@ pub struct PreemptVisitor {
 }
 
 impl PreemptVisitor {
-    /// A visitor that keeps names and uids within the budget held.
+    /// Names and uids of the reply count against `reservation`.
     pub fn new(reservation: Reservation) -> Self {
         Self {
             texts: Texts::new(reservation),
@@ -54,7 +53,7 @@ impl PreemptVisitor {
         }
     }
 
-    /// The nodes that remain, in the reply's order. Whether they and their victims are there is for the asker to say.
+    /// The nodes that remain, in the reply's order. They and their victims may be ones that the question did not have.
     pub fn into_reply(self) -> Vec<NodeVictims> {
         self.nodes
     }

@@ -19,7 +19,6 @@ enum Field {
     Score,
 }
 
-/// Reads a reply to `prioritize`.
 #[derive(Debug)]
 pub struct PrioritizeVisitor {
     asked: AskedNames,
@@ -31,7 +30,7 @@ pub struct PrioritizeVisitor {
 }
 
 impl PrioritizeVisitor {
-    /// For a question about these nodes.
+    /// `asked` are the nodes of the question.
     pub fn new(asked: Arc<[Str]>) -> Self {
         let scores = vec![None; asked.len()];
         Self { asked: AskedNames::new(asked), place: Place::Root, field: Field::Host, host: None, score: 0, scores }

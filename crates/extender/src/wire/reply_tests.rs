@@ -101,7 +101,7 @@ fn keys_are_read_in_any_letter_case() {
 }
 
 #[test]
-fn a_name_that_was_not_asked_about_is_told_and_not_kept() {
+fn a_name_that_was_not_asked_about_is_reported_and_not_kept() {
     let reply =
         filter(NodeForm::Names, r#"{"NodeNames":["a","evil\u0000","b"],"FailedNodes":{"z":"x","c":"y"}}"#).unwrap();
     assert_eq!(reply.stranger.as_deref(), Some("evil "));
@@ -221,14 +221,14 @@ fn hostile_replies_are_refused_each_for_its_reason() {
 }
 
 #[test]
-fn texts_are_mended_and_cut() {
-    let said = |reply: &str| error(reply).unwrap();
-    assert_eq!(said(r#"{"Error":"a\"\\\/\b\f\n\r\t\u00e4\ud83d\ude00z"}"#), "a\"\\/     ä😀z");
-    assert_eq!(said(r#"{"Error":"\ud83dx\ude00\ud83d\ud83d\ude00"}"#), "\u{fffd}x\u{fffd}\u{fffd}😀");
+fn strings_are_made_valid_utf8_and_cut() {
+    let message = |reply: &str| error(reply).unwrap();
+    assert_eq!(message(r#"{"Error":"a\"\\\/\b\f\n\r\t\u00e4\ud83d\ude00z"}"#), "a\"\\/     ä😀z");
+    assert_eq!(message(r#"{"Error":"\ud83dx\ude00\ud83d\ud83d\ude00"}"#), "\u{fffd}x\u{fffd}\u{fffd}😀");
     let broken = [&br#"{"Error":"a"#[..], &[0xff, 0xfe], br#"b"}"#].concat();
     assert_eq!(read(&broken, BindVisitor::default(), 1).unwrap().into_reply(), "a\u{fffd}\u{fffd}b");
     let long = format!(r#"{{"Error":"{}"}}"#, "ä".repeat(100_000));
-    assert!(said(&long).len() <= MESSAGE_BYTES);
+    assert!(message(&long).len() <= MESSAGE_BYTES);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_scanner_tells_what_is_there(value in any_json(), pretty in any::<bool>(), step in 1_usize..20) {
+    fn the_scanner_passes_every_token(value in any_json(), pretty in any::<bool>(), step in 1_usize..20) {
         let text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
         let rebuilt = read(text.as_bytes(), Rebuild::default(), step).unwrap();
         prop_assert_eq!(rebuilt.done.unwrap(), value);

@@ -74,9 +74,6 @@ impl Texts {
     }
 
     /// A name or uid, unchanged.
-    ///
-    /// # Errors
-    /// The budget is used up.
     pub(super) fn keep(&mut self, text: &str) -> Result<Str, Fault> {
         if let Some(kept) = self.kept.get(text) {
             return Ok(kept.clone());
@@ -88,9 +85,6 @@ impl Texts {
     }
 
     /// A message, made [`plain`].
-    ///
-    /// # Errors
-    /// The budget is used up.
     pub(super) fn message(&mut self, text: &str) -> Result<Str, Fault> {
         if let Some(kept) = self.kept.get(text) {
             return Ok(kept.clone());
@@ -99,9 +93,6 @@ impl Texts {
     }
 
     /// Counts bytes that are kept beside texts.
-    ///
-    /// # Errors
-    /// The budget is used up.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         self.reservation.take(bytes)
     }

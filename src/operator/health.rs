@@ -12,8 +12,8 @@ const STALE_AFTER: Duration = Duration::from_secs(160);
 pub(super) fn stale(watches: &[Arc<Fed>]) -> Option<String> {
     // A kind that the cluster does without has no watch that could fall behind.
     watches.iter().filter(|fed| fed.stats.absence().is_none()).find_map(|fed| {
-        let (resource, age) = (fed.plural, fed.stats.age_of_last_frame()?);
-        (age > STALE_AFTER).then(|| format!("the watch of {resource} has been silent for {} s", age.as_secs()))
+        let age = fed.stats.age_of_last_frame()?;
+        (age > STALE_AFTER).then(|| format!("the watch of {} has been silent for {} s", fed.plural, age.as_secs()))
     })
 }
 

@@ -89,9 +89,13 @@ impl Verdict {
         };
         match compiled {
             Ok((compiled, spec)) => {
-                let (preset, extenders) = (spec.preset, spec.extenders.clone());
-                let served =
-                    ServedSpec { compiled, preset, generation: observed.generation, last_good: false, extenders };
+                let served = ServedSpec {
+                    compiled,
+                    preset: spec.preset,
+                    generation: observed.generation,
+                    last_good: false,
+                    extenders: spec.extenders.clone(),
+                };
                 Self { refused: None, served: Some(served) }
             }
             Err(error) => Self {

@@ -42,6 +42,7 @@ pub enum Circuit {
 enum State {
     Closed,
     Open {
+        /// When the next call may be let through.
         due: Instant,
         /// The pod of the last call that was let through.
         last: Str,

@@ -168,7 +168,8 @@ impl Client {
             let kind = if fault.is_size() { ExtenderErrorKind::Busy } else { ExtenderErrorKind::InvalidReply };
             Failure::sent(kind, format!("the reply cannot be used: {fault}"))
         };
-        let (mut scanner, mut read) = (Scanner::default(), 0_u64);
+        let mut scanner = Scanner::default();
+        let mut read = 0_u64;
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let frame = frame.map_err(|e| {
                 let (kind, why) = broken(&e);

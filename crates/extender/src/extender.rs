@@ -140,8 +140,8 @@ impl Extender {
         ask: VerbCall<'_, V>,
         finish: impl FnOnce(V) -> Result<R, ExtenderError>,
     ) -> Result<R, Failure> {
-        let (live, verb) = (self.live(), ask.verb);
-        let state = &self.verbs[&verb];
+        let live = self.live();
+        let state = &self.verbs[&ask.verb];
         let result = self.guarded(&live, state, ask).await.and_then(|visit| finish(visit).map_err(Failure::from));
         match &result {
             Ok(_) => state.stats.answered(),
@@ -158,8 +158,8 @@ impl Extender {
         };
         {
             // A call that is turned away need not wait for a slot.
-            let (mut breaker, now) = (lock(&state.breaker), Instant::now());
-            if !breaker.would_pass(ask.pod, now) {
+            let mut breaker = lock(&state.breaker);
+            if !breaker.would_pass(ask.pod, Instant::now()) {
                 breaker.turned_away(ask.pod);
                 return Err(self.circuit_open(ask.verb));
             }

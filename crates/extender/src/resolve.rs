@@ -44,8 +44,8 @@ pub(super) struct Resolver {
 
 impl Resolver {
     pub(super) fn new(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, kube: kube::Client) -> Self {
-        let (read, pending) = (Mutex::new(None), std::sync::Mutex::new(None));
-        Self { endpoint, policy, lookup, kube, read, pending, turn: AtomicUsize::new(0) }
+        let read = Mutex::new(None);
+        Self { endpoint, policy, lookup, kube, read, pending: std::sync::Mutex::default(), turn: AtomicUsize::new(0) }
     }
 
     /// At least one address that may be connected to. Calls begin with each address in turn.

@@ -1,25 +1,23 @@
-//! Who serves which scheduler name. Pure.
+//! Which profile serves which scheduler name. Pure.
 
 use berth_api::DEFAULT_SCHEDULER_NAME;
 use berth_core::limits::PROFILES;
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 
-/// What one profile asks for.
+/// The scheduler names that one profile asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// The profile's name.
     pub(super) profile: Str,
-    /// When it was created, in seconds of Unix time; 0 if it does not say.
+    /// Of the profile; 0 if unknown.
     pub(super) created_unix_s: i64,
-    /// The scheduler names it asks for.
     pub(super) names: Vec<Str>,
 }
 
-/// What became of a name that a profile asked for.
+/// The answer for one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameState {
-    /// It serves it.
+    /// The profile serves it.
     Serving,
     /// This older profile serves it.
     Conflict(Str),
@@ -27,17 +25,15 @@ pub(super) enum NameState {
     Reserved,
 }
 
-/// The answer for one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Grant {
-    /// Name by name, in the order asked.
+    /// In the order asked.
     Names(Vec<(Str, NameState)>),
     /// There are more profiles than one process serves, and this is one of the youngest.
     TooMany,
 }
 
 impl Grant {
-    /// The names that the profile serves.
     pub(super) fn served(&self) -> Vec<Str> {
         match self {
             Self::Names(names) => {
@@ -48,7 +44,7 @@ impl Grant {
     }
 }
 
-/// Gives each name to the oldest profile that asks for it; among equally old ones the name decides.
+/// Gives each name to the oldest profile that asks for it; among equally old profiles their names decide.
 pub(super) fn grant(mut claims: Vec<Claim>, serve_default: bool) -> BTreeMap<Str, Grant> {
     claims.sort_by(|a, b| (a.created_unix_s, &a.profile).cmp(&(b.created_unix_s, &b.profile)));
     let mut owners: BTreeMap<Str, Str> = BTreeMap::new();
@@ -86,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_profile_serves_and_the_younger_is_told_by_whom() {
+    fn the_older_profile_serves_and_the_younger_learns_its_name() {
         let grants = grant(vec![claim("young", 20, &["x", "y"]), claim("old", 10, &["x"])], false);
         assert_eq!(served(&grants, "old"), ["x"]);
         assert_eq!(
@@ -109,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_go_without_when_there_are_too_many() {
+    fn the_youngest_profiles_get_no_name_when_there_are_too_many() {
         let claims = (0..=PROFILES).map(|i| claim(&format!("p{i}"), i as i64, &[&format!("n{i}")])).collect();
         let grants = grant(claims, false);
         assert_eq!(grants[&*format!("p{PROFILES}")], Grant::TooMany);

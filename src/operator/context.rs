@@ -1,7 +1,7 @@
 //! What the operator's parts share.
 
 use super::denials::Denials;
-use super::vain::Orphans;
+use super::orphans::Orphans;
 use super::watches::Fed;
 use super::writer::WriteCounters;
 use berth_api::SchedulerProfileStatus;

@@ -1,4 +1,4 @@
-//! Requests that the API server forbids us, remembered for as long as they are news.
+//! Requests that the API server has lately forbidden.
 
 use super::watches::RESOURCES;
 use berth_cluster::client::Fault;
@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long after the last refusal a permission counts as missing. Above the time between two reviews, so that a condition
-/// does not come and go between them.
+/// A permission counts as missing this long after the last refusal. Longer than the time between two reviews, so that a
+/// condition does not come and go between them.
 const REMEMBERED: Duration = Duration::from_secs(90);
 
-/// A permission that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Permission {
-    /// The verb.
     pub(super) verb: &'static str,
-    /// The resource, as RBAC rules name it.
+    /// As RBAC rules name it.
     pub(super) resource: &'static str,
 }
 
@@ -38,19 +36,19 @@ impl std::fmt::Display for Permission {
     }
 }
 
-/// Missing permissions, with when each was last missed. Cheap to clone; all clones are one.
+/// Missing permissions, each with the time of the last refusal. Cheap to clone; all clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Denials(Arc<Mutex<BTreeMap<Permission, Instant>>>);
 
 impl Denials {
-    /// Notes a refusal; says whether it is news.
+    /// Notes a refusal; true if the permission did not count as missing.
     pub(super) fn note(&self, permission: Permission, now: Instant) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.insert(permission, now);
         before.is_none_or(|before| now.duration_since(before) >= REMEMBERED)
     }
 
-    /// Notes a fault if it is a refusal, and logs it if it is news.
+    /// Notes a fault if it is a refusal, and logs it if the permission did not count as missing.
     pub(super) fn note_fault(&self, fault: &Fault) {
         if let Fault::Forbidden { verb, resource, .. } = *fault
             && self.note(Permission { verb, resource }, Instant::now())
@@ -59,14 +57,14 @@ impl Denials {
         }
     }
 
-    /// The permission is there.
+    /// The permission was granted.
     pub(super) fn clear(&self, permission: Permission) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&permission).is_some() {
             tracing::info!(verb = permission.verb, resource = permission.resource, "permission granted");
         }
     }
 
-    /// What is missing at present, what is essential first.
+    /// The permissions that are missing at present, essential ones first.
     pub(super) fn present(&self, now: Instant) -> Vec<Permission> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = all.iter().filter(|(_, at)| now.saturating_duration_since(**at) < REMEMBERED);
@@ -86,7 +84,7 @@ mod tests {
         let events = Permission { verb: "create", resource: "events.events.k8s.io" };
         let bind = Permission { verb: "create", resource: "pods/binding" };
         assert!(denials.note(events, start));
-        assert!(!denials.note(events, start + Duration::from_secs(80)), "no news");
+        assert!(!denials.note(events, start + Duration::from_secs(80)), "already known");
         assert!(denials.note(bind, start));
         assert_eq!(denials.present(start + Duration::from_secs(1)), [bind, events]);
         assert_eq!(denials.present(start + Duration::from_secs(100)), [events]);

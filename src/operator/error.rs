@@ -7,28 +7,27 @@ use berth_telemetry::ServeError;
 /// Why the operator ended. Each text names the object and the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// There is no connection to an API server.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Profiles cannot be read.
+    /// The custom resource definition is missing or cannot be read.
     #[error(transparent)]
     Crd(#[from] ServedCrdError),
-    /// A permission is missing without which nothing can be scheduled.
+    /// An essential permission is missing.
     #[error("the API server forbids what the operator needs: {0}")]
     Forbidden(Box<str>),
     /// The Lease or last good specs cannot be read or written.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// An option about extenders is not a host.
+    /// An option about extenders has a value that is not a host.
     #[error(transparent)]
     Extender(#[from] RuleError),
-    /// The endpoints cannot be served.
+    /// The HTTP endpoints cannot be served.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// Another process leads by now.
+    /// Another process may lead by now.
     #[error("leadership lost: {0}; a restart waits for the Lease again")]
     LeaseLost(String),
-    /// The process cannot vouch for its state.
+    /// The state of the process may be wrong.
     #[error("{0}; a restart reads everything anew")]
     Dead(String),
 }

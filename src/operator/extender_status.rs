@@ -1,4 +1,4 @@
-//! What a status says of extenders. Pure.
+//! The part of a profile's status that is about extenders. Pure.
 
 use super::extenders::ExtenderFacts;
 use berth_api::conditions::{ExtendersHealthy, ResolvedRefs};
@@ -29,7 +29,7 @@ pub(super) fn resolved(facts: &ExtenderFacts) -> (ResolvedRefs, String) {
     (reason, problem.to_string())
 }
 
-/// The condition `ExtendersHealthy`: what stands in the way first.
+/// The condition `ExtendersHealthy`: the gravest cause first.
 pub(super) fn healthy(facts: &ExtenderFacts) -> (ExtendersHealthy, String) {
     if facts.health.is_empty() {
         return (ExtendersHealthy::NoExtenders, "the profile has no extenders".to_owned());
@@ -109,7 +109,7 @@ fn status(one: &ExtenderHealth) -> ExtenderStatus {
     }
 }
 
-/// In one word, as `status.extenders[].lastError.reason` says it.
+/// The value of `status.extenders[].lastError.reason`.
 const fn reason_name(kind: ExtenderErrorKind) -> &'static str {
     match kind {
         ExtenderErrorKind::Timeout => "Timeout",
@@ -171,7 +171,6 @@ mod tests {
             verbs: [(Verb::Filter, health)].into(),
             in_flight: 0,
             waiting: 0,
-            unknown_names: 0,
             unsettled_binds: 0,
             unusable: None,
         };
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_said_first() {
+    fn the_gravest_cause_is_reported_first() {
         use ExtenderErrorKind::{Refused, Timeout};
         assert_eq!(healthy(&ExtenderFacts::default()).0, ExtendersHealthy::NoExtenders);
         let good = facts(verb(Circuit::Closed, 0, None));
@@ -199,15 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn an_extender_in_the_words_of_the_status() {
-        let said = statuses(&facts(verb(Circuit::Open, 5, Some(ExtenderErrorKind::Timeout))));
-        assert_eq!((said[0].state, said[0].circuit), (Some(ExtenderState::Degraded), Some(CircuitState::Open)));
-        assert_eq!((said[0].p99.as_deref(), said[0].consecutive_failures), (Some("4ms"), 5));
-        assert_eq!(said[0].last_error.as_ref().unwrap().reason, "Timeout");
+    fn health_becomes_the_extenders_status() {
+        let listed = statuses(&facts(verb(Circuit::Open, 5, Some(ExtenderErrorKind::Timeout))));
+        assert_eq!((listed[0].state, listed[0].circuit), (Some(ExtenderState::Degraded), Some(CircuitState::Open)));
+        assert_eq!((listed[0].p99.as_deref(), listed[0].consecutive_failures), (Some("4ms"), 5));
+        assert_eq!(listed[0].last_error.as_ref().unwrap().reason, "Timeout");
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_reference_is_named() {
         let problem = SettingsError::NotFound {
             extender: "gpu".to_owned(),
             field: "tls.caBundleRef",

@@ -1,16 +1,13 @@
-//! From profiles to the lanes that ask their extenders, with what these refer to resolved.
+//! Sets up the clients of profiles' extenders, with the references in their specs resolved.
 
 use super::context::Context;
-use super::entry::Entry;
+use super::observed_spec::ServedSpec;
 use super::refs::{Reference, References};
 use berth_api as api;
-use berth_cluster::events::{Event, EventType, ObjectRef};
 use berth_core::ledger::Ledger;
 use berth_core::model::{PodKey, Str};
 use berth_core::profile::CompiledProfile;
-use berth_extender::{
-    Change, Credentials, ExtenderHealth, KeyOf, Notice, ObjectStore, Settings, SettingsError, references,
-};
+use berth_extender::{Credentials, ExtenderHealth, KeyOf, ObjectStore, Settings, SettingsError, references};
 use berth_runtime::Engine;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
@@ -19,18 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How often it is looked for pods that an extender of their own profile needs.
+/// How often pods behind an extender are looked for that wait for the extender's own profile.
 const DEPENDENCY_EVERY: Duration = Duration::from_secs(5);
 
-/// Nodes read at once where a profile begins to send them whole.
+/// Nodes that one request reads.
 const PAGE: u32 = 500;
 
 type Resolved = Vec<Result<Settings, SettingsError>>;
 
-/// What is set up of the extenders of all profiles.
 pub(super) struct Extenders {
     references: References,
-    /// The references' version that was resolved last.
+    /// The version of the references that was resolved last.
     resolved_at: u64,
     by_profile: BTreeMap<Str, Resolved>,
     /// By profile: an extender, and a pod behind it that waits for the profile.
@@ -39,14 +35,14 @@ pub(super) struct Extenders {
     sends_nodes: bool,
 }
 
-/// What is known of one profile's extenders.
+/// What one profile's status depends on of its extenders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExtenderFacts {
-    /// How they do, in the order in which they are asked.
+    /// In the order in which the profile asks them.
     pub(super) health: Vec<ExtenderHealth>,
-    /// Whether they refer to anything.
+    /// Whether their specs refer to any object.
     pub(super) refers: bool,
-    /// The first reference that leads nowhere.
+    /// The first extender that cannot be set up.
     pub(super) problem: Option<SettingsError>,
     /// An extender, and a pod behind it that waits for this profile.
     pub(super) dependency: Option<(String, PodKey)>,
@@ -64,27 +60,24 @@ impl Extenders {
         }
     }
 
-    /// Whether something that an extender refers to has changed since it was resolved.
+    /// Whether an object that an extender refers to has changed since it was resolved.
     pub(super) fn are_stale(&self) -> bool {
         self.references.version() != self.resolved_at
     }
 
-    /// Brings the lanes in line with the profiles.
-    pub(super) fn configure<'a>(&mut self, cx: &Context, profiles: impl Iterator<Item = (&'a Str, &'a Entry)>) {
+    /// Sets up the clients of these profiles' extenders, and removes those of all others.
+    pub(super) fn configure<'a>(&mut self, cx: &Context, profiles: impl Iterator<Item = (&'a Str, &'a ServedSpec)>) {
         self.resolved_at = self.references.version();
         let mut wanted: BTreeMap<Str, Resolved> = BTreeMap::new();
         let mut named = BTreeSet::new();
-        for (name, entry) in profiles {
-            let Some(served) = entry.verdict.served.as_ref().filter(|served| !served.extenders.is_empty()) else {
-                continue;
-            };
+        for (name, served) in profiles.filter(|(_, served)| !served.extenders.is_empty()) {
             let all = served.extenders.iter().flat_map(references);
             named.extend(all.map(|(kind, object)| Reference::new(kind, object)));
             wanted.insert(name.clone(), self.resolve(&served.extenders, &served.compiled));
         }
         self.references.name(named);
-        for gone in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
-            cx.lanes.remove(gone);
+        for removed in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
+            cx.lanes.remove(removed);
         }
         for (name, resolved) in &wanted {
             if self.by_profile.get(name) != Some(resolved) {
@@ -99,39 +92,28 @@ impl Extenders {
         self.sends_nodes = sends_nodes;
     }
 
-    /// The settings of each extender, in the order in which the profile asks them.
     fn resolve(&self, specs: &[api::Extender], compiled: &CompiledProfile) -> Resolved {
         let lookup = |kind, name: &str| self.references.data(kind, name);
         Settings::compile_all(specs, compiled, &lookup)
     }
 
-    /// Looks now and then for pods behind an extender that wait for the extender's own profile.
+    /// Looks for pods behind an extender that wait for the extender's own profile; does nothing most of the time.
     pub(super) fn look_for_dependencies<'a>(
         &mut self,
         cx: &Context,
-        profiles: impl Iterator<Item = (&'a Str, &'a Entry)>,
+        profiles: impl Iterator<Item = (&'a Str, &'a ServedSpec)>,
         now: Instant,
     ) {
         if self.looked_at.is_some_and(|last| now.duration_since(last) < DEPENDENCY_EVERY) {
             return;
         }
         self.looked_at = Some(now);
-        let served = profiles.filter_map(|(name, entry)| Some((name, entry.verdict.served.as_ref()?)));
-        let with_services: Vec<_> = served
+        self.dependencies = profiles
             .filter(|(_, served)| served.extenders.iter().any(|spec| spec.endpoint.service.is_some()))
-            .map(|(name, served)| (name.clone(), served.extenders.clone(), served.compiled.clone()))
+            .filter_map(|(name, served)| Some((name.clone(), cx.engine.read(|ledger| dependency(ledger, served))?)))
             .collect();
-        self.dependencies = if with_services.is_empty() {
-            BTreeMap::new()
-        } else {
-            let found = |(name, specs, compiled): (Str, Vec<api::Extender>, CompiledProfile)| {
-                Some((name, cx.engine.read(|ledger| dependency(ledger, &specs, &compiled))?))
-            };
-            with_services.into_iter().filter_map(found).collect()
-        };
     }
 
-    /// What is known of a profile's extenders.
     pub(super) fn facts(&self, cx: &Context, profile: &Str) -> ExtenderFacts {
         let Some(resolved) = self.by_profile.get(profile) else { return ExtenderFacts::default() };
         let mut health = cx.lanes.health(profile);
@@ -152,10 +134,10 @@ fn extender_name(resolved: &Result<Settings, SettingsError>) -> &str {
     resolved.as_ref().map_or_else(SettingsError::extender, |settings| &settings.name)
 }
 
-/// An extender whose Service selects a pod that waits for `compiled`. O(pending pods).
-fn dependency(ledger: &Ledger, specs: &[api::Extender], compiled: &CompiledProfile) -> Option<(String, PodKey)> {
-    let pending = ledger.pending_pods(|pod| compiled.serves(&pod.scheduler_name));
-    specs.iter().find_map(|spec| {
+/// An extender whose Service selects a pending pod of the profile that it serves. O(pending pods).
+fn dependency(ledger: &Ledger, served: &ServedSpec) -> Option<(String, PodKey)> {
+    let pending = ledger.pending_pods(|pod| served.compiled.serves(&pod.scheduler_name));
+    served.extenders.iter().find_map(|spec| {
         let service = spec.endpoint.service.as_ref()?;
         let selector = ledger.workloads(&service.namespace)?.service(&service.name)?;
         let behind = pending
@@ -165,7 +147,7 @@ fn dependency(ledger: &Ledger, specs: &[api::Extender], compiled: &CompiledProfi
     })
 }
 
-/// Puts all nodes into the store; what a watch brings meanwhile is newer and stays.
+/// Reads all nodes into the store. A node that a watch brings meanwhile is newer and stays.
 async fn fill(client: Client, store: Arc<ObjectStore>) {
     let nodes: Api<Node> = Api::all(client);
     let mut params = ListParams::default().limit(PAGE);
@@ -189,28 +171,7 @@ async fn fill(client: Client, store: Arc<ObjectStore>) {
     }
 }
 
-/// Tells where a pod is, by its uid; of the engine once there is one.
+/// Finds the key of a pod by its uid, once there is an engine.
 pub(super) fn key_of(engine: Arc<OnceLock<Engine>>) -> KeyOf {
     Arc::new(move |uid| engine.get()?.read(|ledger| ledger.pod(uid).map(|state| state.key().clone())))
-}
-
-/// Tells the owner of a profile that an extender is left alone, or answers again.
-pub(super) fn tell(cx: &Context, notice: &Notice, uid: &str) {
-    let object = ObjectRef::profile(&notice.profile, uid, "");
-    let (kind, reason, text) = match notice.change {
-        Change::Opened => {
-            let why = notice.error.as_ref().map_or_else(String::new, |error| format!(": {}", error.message));
-            let text = format!(
-                "extender {} failed five times in a row on {} and is left alone, but for a call now and then{why}",
-                notice.extender,
-                notice.verb.as_str()
-            );
-            (EventType::Warning, "ExtenderCircuitOpen", text)
-        }
-        Change::Closed => {
-            let text = format!("extender {} answers {} again", notice.extender, notice.verb.as_str());
-            (EventType::Normal, "ExtenderCircuitClosed", text)
-        }
-    };
-    cx.events.send(Event::of_operator(object, kind, reason, "Asking", text));
 }

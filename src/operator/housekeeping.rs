@@ -1,4 +1,4 @@
-//! What is looked at now and then: permissions, and whether the installed definition is the present one.
+//! What is checked now and then: permissions, and whether the installed custom resource definition is the present one.
 
 use super::context::Context;
 use super::permissions;
@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How often everything is looked at without a reason.
+/// The time between two checks.
 const EVERY: Duration = Duration::from_mins(1);
 
-/// How often while a permission is missing: whoever grants it waits to see it work.
+/// The time between two checks while a permission is missing: its owner waits to see the grant work.
 const EVERY_WHILE_DENIED: Duration = Duration::from_secs(10);
 
-/// How soon after one look the next one may be, with a reason.
+/// The least time between two checks.
 const AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
-/// Fields that the installed definition lacks.
+/// The fields that the installed definition lacks.
 pub(super) async fn lacking(client: &Client) -> Result<Vec<String>, ServedCrdError> {
-    // Our own definition is a constant; that it can be written as JSON is a test of the api module.
+    // Our own definition is a constant; a test of the api crate makes sure that it can be written as JSON.
     let own = crd_json().unwrap_or(Value::Null);
     served_crd(client, |served| missing_fields(served, &own)).await
 }
 
-/// Looks until `stop`; `evidence` is a reason to look at once.
+/// Checks until `stop`; a notification of `evidence` makes the next check early.
 pub(super) async fn run(cx: Context, state_namespace: String, evidence: Arc<Notify>, stop: CancellationToken) {
     loop {
         tokio::select! {

@@ -1,6 +1,5 @@
-//! A worker's numbers as the status carries them. Pure.
+//! From a worker's snapshot to the numbers of its profile's status. Pure.
 
-use super::status::Numbers;
 use berth_api as api;
 use berth_core::profile::Sampling;
 use berth_core::worker::{Storm, WorkerSnapshot};
@@ -10,7 +9,21 @@ use k8s_openapi::jiff::Timestamp;
 /// Names that a status lists at most, as its schema says.
 const LISTED: usize = 32;
 
-/// What the status says of a worker that counts `since` then and samples like this.
+/// A worker's numbers, as the status carries them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Numbers {
+    pub(super) nodes: api::NodeCounts,
+    pub(super) pods: api::PodCounts,
+    pub(super) top_reasons: Vec<api::TopReason>,
+    pub(super) totals: api::Totals,
+    pub(super) unknown_fields: Vec<String>,
+    /// The share of matched nodes at which a search for feasible ones ends.
+    pub(super) percentage: i32,
+    /// The message about pods for which evictions were stopped.
+    pub(super) storm: Option<String>,
+}
+
+/// The numbers of a worker that has counted since `since`.
 pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Timestamp) -> Numbers {
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let total = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -79,7 +92,7 @@ mod tests {
     use berth_core::worker::Totals;
 
     #[test]
-    fn a_snapshot_in_the_words_of_the_status() {
+    fn a_snapshot_becomes_numbers_of_the_status() {
         let snapshot = WorkerSnapshot {
             counts: Counts { active: 1, backoff: 2, unschedulable: 3, gated: 4, held: 5 },
             in_flight: 6,

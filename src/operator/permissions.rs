@@ -8,20 +8,18 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use std::time::Instant;
 
-/// A request that the operator makes, as authorisation sees it.
+/// A permission that the operator needs.
 struct Need {
     verb: &'static str,
-    /// How messages and RBAC rules name it: `resource.group/subresource`, the last two where there are any.
+    /// As messages and RBAC rules name it: `resource.group/subresource`, the last two if there are any.
     named: &'static str,
     place: Place,
 }
 
-/// Where a permission is needed.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Everywhere.
     Cluster,
-    /// In the namespace of what outlives a restart.
+    /// The namespace of what outlives a restart.
     State,
 }
 
@@ -32,7 +30,7 @@ const fn need(verb: &'static str, named: &'static str) -> Need {
 const PROFILES: &str = "schedulerprofiles.scheduling.berth.dev";
 const REVISIONS: &str = "controllerrevisions.apps";
 
-/// What is needed beside reading the kinds that are watched.
+/// All but reading the kinds that are watched.
 const NEEDS: [Need; 14] = [
     need("create", "pods/binding"),
     need("list", PROFILES),
@@ -50,7 +48,7 @@ const NEEDS: [Need; 14] = [
     Need { place: Place::State, ..need("create", REVISIONS) },
 ];
 
-/// Questions asked side by side: a start must not wait for each in turn.
+/// Reviews under way at once: a start must not wait for each in turn.
 const ASKED_AT_ONCE: usize = 8;
 
 /// Asks for each permission and notes in `denials` what is missing and what is there. An unanswered question changes

@@ -181,7 +181,7 @@ async fn lead(
     let setup = Setup {
         serve_default: options.serve_default_scheduler,
         identity: options.identity.clone(),
-        rivals_from: taken_over + Timing::default().duration,
+        foreign_from: taken_over + Timing::default().duration,
     };
     let references = References::default();
     let (client, namespace) = (cx.clients.rest.clone(), options.state_namespace.clone());

@@ -1,12 +1,12 @@
 //! From profiles to workers, and from workers to status: one task, one state, no locks.
 
+use super::announce;
 use super::claims::{Grant, grant};
 use super::context::Context;
-use super::drain;
-use super::entry::{Around, Entry, abandoned_names};
-use super::extenders::{self, Extenders};
-use super::known::{Known, Verdict};
+use super::extenders::Extenders;
+use super::observed_spec::{ObservedSpec, ServedSpec, Verdict};
 use super::refs::References;
+use super::served_profile::{Around, ServedProfile, abandoned_names};
 use super::writer::{self, Written};
 use berth_api::SchedulerProfile;
 use berth_cluster::client::Fault;
@@ -36,26 +36,28 @@ const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a last good spec could not be written or dropped.
 const SAVE_PAUSE: Duration = Duration::from_secs(30);
 
+/// Pause after a status could not be written.
+const WRITE_PAUSE: Duration = Duration::from_secs(5);
+
 type Guarded = DeserializeGuard<SchedulerProfile>;
 
-/// How the reconciler was set up.
 pub(super) struct Setup {
     pub(super) serve_default: bool,
     pub(super) identity: Identity,
     /// Before then a foreign bind may still be our predecessor's.
-    pub(super) rivals_from: Instant,
+    pub(super) foreign_from: Instant,
 }
 
-/// The state of the one task.
+/// The state of the reconciling task.
 pub(super) struct Reconciler {
     cx: Context,
     setup: Setup,
     revisions: Revisions,
-    profiles: BTreeMap<Str, Entry>,
+    profiles: BTreeMap<Str, ServedProfile>,
     grants: BTreeMap<Str, Grant>,
-    /// Names seen in a whole read that is under way.
+    /// The names that a whole read under way has shown so far.
     sweep: Option<BTreeSet<Str>>,
-    /// Whether profiles were read whole: before that an older one may be missing.
+    /// Whether all profiles were read: before that, an older profile that claims the same name may be missing.
     listed: bool,
     warming: Option<String>,
     writes: JoinSet<(Str, String, Written)>,
@@ -70,7 +72,7 @@ pub(super) struct Reconciler {
 type Found = (Str, PodKey, Str);
 
 impl Reconciler {
-    /// A reconciler that has seen nothing yet; last good specs were read.
+    /// `revisions` has the last good specs.
     pub(super) fn new(
         cx: Context,
         setup: Setup,
@@ -97,7 +99,7 @@ impl Reconciler {
         }
     }
 
-    /// Runs until `stop`. `warm` says when pods and nodes have been read; workers start then.
+    /// Runs until `stop`. Workers start when `warm` becomes true: pods and nodes have been read.
     pub(super) async fn run(
         &mut self,
         mut warm: tokio::sync::watch::Receiver<bool>,
@@ -113,7 +115,7 @@ impl Reconciler {
                 Some(event) = stream.next() => self.take(event),
                 Some(done) = self.writes.join_next(), if !self.writes.is_empty() => self.end_write(done),
                 Some((profile, pod, by)) = self.found.1.recv() => self.identify(&profile, &pod, by),
-                Some(notice) = self.notices.recv() => self.tell(&notice),
+                Some(notice) = self.notices.recv() => self.report(&notice),
                 _ = warm.wait_for(|warm| *warm), if self.warming.is_some() => {
                     self.warming = None;
                     self.reconcile();
@@ -135,8 +137,9 @@ impl Reconciler {
             Ok(watcher::Event::InitApply(object)) => self.see(object),
             Ok(watcher::Event::InitDone) => {
                 if let Some(seen) = self.sweep.take() {
-                    let gone: Vec<Str> = self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-                    for name in &gone {
+                    let deleted: Vec<Str> =
+                        self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+                    for name in &deleted {
                         self.remove(name);
                     }
                 }
@@ -148,8 +151,8 @@ impl Reconciler {
                 self.reconcile();
             }
             Ok(watcher::Event::Delete(object)) => {
-                if let Some(known) = Known::read(object) {
-                    self.remove(&known.name);
+                if let Some(observed) = ObservedSpec::read(object) {
+                    self.remove(&observed.name);
                 }
             }
             Err(error) => {
@@ -162,36 +165,36 @@ impl Reconciler {
     }
 
     fn see(&mut self, object: Guarded) {
-        let Some(known) = Known::read(object) else { return };
+        let Some(observed) = ObservedSpec::read(object) else { return };
         if let Some(seen) = &mut self.sweep {
-            seen.insert(known.name.clone());
+            seen.insert(observed.name.clone());
         }
-        if let Some(entry) = self.profiles.get_mut(&known.name)
-            && entry.known.uid == known.uid
+        if let Some(profile) = self.profiles.get_mut(&observed.name)
+            && profile.observed.uid == observed.uid
         {
-            let same_spec = entry.known.generation == known.generation;
-            entry.known = known;
+            let same_spec = profile.observed.generation == observed.generation;
+            profile.observed = observed;
             if same_spec {
                 return;
             }
-            let last_good = self.revisions.newest(&entry.known.name, &entry.known.uid);
-            entry.verdict = Verdict::of(&entry.known, last_good);
-            entry.unsaved = entry.verdict.refused.is_none();
-            log(entry, "profile changed");
+            let last_good = self.revisions.newest(&profile.observed.name, &profile.observed.uid);
+            profile.verdict = Verdict::of(&profile.observed, last_good);
+            profile.unsaved = profile.verdict.refused.is_none();
+            log(profile, "profile changed");
             return;
         }
-        let verdict = Verdict::of(&known, self.revisions.newest(&known.name, &known.uid));
-        let entry = Entry::new(known, verdict);
-        log(&entry, "profile found");
-        self.profiles.insert(entry.known.name.clone(), entry);
+        let verdict = Verdict::of(&observed, self.revisions.newest(&observed.name, &observed.uid));
+        let profile = ServedProfile::new(observed, verdict);
+        log(&profile, "profile found");
+        self.profiles.insert(profile.observed.name.clone(), profile);
     }
 
     fn remove(&mut self, name: &str) {
-        let Some(gone) = self.profiles.remove(name) else { return };
+        let Some(deleted) = self.profiles.remove(name) else { return };
         self.cx.board.lock().profiles.remove(name);
         self.reconcile();
         let served: Vec<Str> = self.grants.values().flat_map(Grant::served).collect();
-        drain::announce(&self.cx, &gone.known, &abandoned_names(&gone.verdict, &served));
+        announce::profile_deleted(&self.cx, &deleted.observed, &abandoned_names(&deleted.verdict, &served));
     }
 
     /// Brings names and workers in line with the profiles.
@@ -199,8 +202,8 @@ impl Reconciler {
         if !self.listed {
             return;
         }
-        self.extenders.configure(&self.cx, self.profiles.iter());
-        let claims = self.profiles.values().filter_map(|entry| entry.verdict.claim(&entry.known)).collect();
+        self.extenders.configure(&self.cx, served(&self.profiles));
+        let claims = self.profiles.values().filter_map(|profile| profile.verdict.claim(&profile.observed)).collect();
         self.grants = grant(claims, self.setup.serve_default);
         if self.warming.is_some() {
             return;
@@ -211,16 +214,16 @@ impl Reconciler {
             let wanted = self.profiles.get(name).and_then(|e| e.wanted(self.grants.get(name).unwrap_or(&none)));
             if wanted.is_none() {
                 tracing::info!(profile = &**name, "worker stops");
-                // Its thread ends by itself; nobody needs to wait.
+                // The worker's thread ends by itself; nobody needs to wait.
                 drop(self.cx.engine.stop(name));
             }
         }
-        for (name, entry) in &self.profiles {
-            let Some(wanted) = entry.wanted(self.grants.get(name).unwrap_or(&none)) else { continue };
+        for (name, profile) in &self.profiles {
+            let Some(wanted) = profile.wanted(self.grants.get(name).unwrap_or(&none)) else { continue };
             match running.get(name) {
-                None => tracing::info!(profile = &**name, generation = entry.known.generation, "worker starts"),
+                None => tracing::info!(profile = &**name, generation = profile.observed.generation, "worker starts"),
                 Some(view) if view.profile != wanted => {
-                    tracing::info!(profile = &**name, generation = entry.known.generation, "worker swaps");
+                    tracing::info!(profile = &**name, generation = profile.observed.generation, "worker swaps");
                 }
                 Some(_) => {}
             }
@@ -230,44 +233,45 @@ impl Reconciler {
         }
     }
 
-    /// Takes up what extenders refer to where it changed, and looks for those that wait for themselves.
+    /// Sets up extenders again whose references changed, and looks for extenders whose pods wait for their own profile.
     fn tend_extenders(&mut self) {
         if self.extenders.are_stale() {
-            self.extenders.configure(&self.cx, self.profiles.iter());
+            self.extenders.configure(&self.cx, served(&self.profiles));
         }
-        self.extenders.look_for_dependencies(&self.cx, self.profiles.iter(), Instant::now());
+        self.extenders.look_for_dependencies(&self.cx, served(&self.profiles), Instant::now());
     }
 
-    fn tell(&self, notice: &Notice) {
-        if let Some(entry) = self.profiles.get(&notice.profile) {
-            extenders::tell(&self.cx, notice, &entry.known.uid);
+    fn report(&self, notice: &Notice) {
+        if let Some(profile) = self.profiles.get(&notice.profile) {
+            announce::circuit_changed(&self.cx, notice, &profile.observed.uid);
         }
     }
 
-    /// Keeps good specs that are not kept yet, and drops those of profiles that are gone. What fails is tried again later.
+    /// Saves good specs that are not saved yet, and drops those of deleted profiles. Failures are retried after a pause.
     async fn save_good(&mut self) {
         if Instant::now() < self.save_after {
             return;
         }
-        if let Some(trouble) = self.drop_orphans().await {
+        if let Some(trouble) = self.drop_specs_of_deleted().await {
             tracing::warn!(error = trouble, "spec of a deleted profile not dropped");
             self.save_after = Instant::now() + SAVE_PAUSE;
             return;
         }
-        for entry in self.profiles.values_mut().filter(|entry| entry.unsaved) {
-            let Ok(spec) = &entry.known.spec else { continue };
+        for profile in self.profiles.values_mut().filter(|profile| profile.unsaved) {
+            let Ok(spec) = &profile.observed.spec else { continue };
             let Ok(spec) = serde_json::to_value(spec) else { continue };
-            let save = self.revisions.save(&entry.known.name, &entry.known.uid, entry.known.generation, &spec);
+            let save =
+                self.revisions.save(&profile.observed.name, &profile.observed.uid, profile.observed.generation, &spec);
             match tokio::time::timeout(SAVE_TIMEOUT, save).await {
-                Ok(Ok(_)) => entry.unsaved = false,
+                Ok(Ok(_)) => profile.unsaved = false,
                 Ok(Err(fault)) => {
-                    tracing::warn!(profile = &*entry.known.name, error = %fault, "last good spec not kept");
+                    tracing::warn!(profile = &*profile.observed.name, error = %fault, "last good spec not kept");
                     self.cx.denials.note_fault(&fault);
                     self.save_after = Instant::now() + SAVE_PAUSE;
                     return;
                 }
                 Err(_) => {
-                    tracing::warn!(profile = &*entry.known.name, "last good spec not kept in time");
+                    tracing::warn!(profile = &*profile.observed.name, "last good spec not kept in time");
                     self.save_after = Instant::now() + SAVE_PAUSE;
                     return;
                 }
@@ -275,16 +279,16 @@ impl Reconciler {
         }
     }
 
-    /// Drops kept specs of profiles that are gone, also of those that went while nobody led. Returns what went wrong.
-    async fn drop_orphans(&mut self) -> Option<String> {
-        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|entry| entry.known.uid == uid);
-        let orphans: Vec<String> = self
+    /// Drops saved specs of deleted profiles, also of those deleted while nobody led. Returns the error that stopped it.
+    async fn drop_specs_of_deleted(&mut self) -> Option<String> {
+        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|profile| profile.observed.uid == uid);
+        let deleted: Vec<String> = self
             .revisions
             .profiles()
             .filter(|(name, uid)| !lives(name, uid))
             .map(|(name, _)| name.to_owned())
             .collect();
-        for name in orphans {
+        for name in deleted {
             match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.delete(&name)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(fault)) => {
@@ -297,7 +301,7 @@ impl Reconciler {
         None
     }
 
-    /// Looks at every worker and writes each status that is due. With `last`, the process ends, and these are the workers as
+    /// Looks at every worker and writes each status that is due. `last` is set when the process ends, and has the workers as
     /// they were.
     fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
         let now = Instant::now();
@@ -319,11 +323,11 @@ impl Reconciler {
             ended: last.is_some(),
         };
         let none = Grant::Names(Vec::new());
-        for (name, entry) in &mut self.profiles {
+        for (name, profile) in &mut self.profiles {
             let view = workers.get(name);
             let foreign = view.and_then(|view| view.snapshot.as_ref()?.foreign.clone());
             if let Some(seen) = foreign
-                && entry.rival.note(&seen, now, self.setup.rivals_from)
+                && profile.foreign.note(&seen, now, self.setup.foreign_from)
             {
                 let (binders, found, name) = (self.binders.clone(), self.found.0.clone(), name.clone());
                 tokio::spawn(async move {
@@ -333,18 +337,17 @@ impl Reconciler {
                     }
                 });
             }
-            let kept = self.revisions.newest(name, &entry.known.uid).map(Revision::name);
+            let kept = self.revisions.newest(name, &profile.observed.uid).map(Revision::name);
             let extenders = self.extenders.facts(&self.cx, name);
             let grant = self.grants.get(name).unwrap_or(&none);
-            let status = entry.status(grant, view, &around, kept, &extenders, now);
+            let status = profile.status(grant, view, &around, kept, &extenders, now);
             self.cx.board.lock().profiles.insert(name.clone(), status.clone());
-            if !entry.is_due(&status, now) {
+            if !profile.next_write.is_due(&status, now) {
                 continue;
             }
-            entry.writing = true;
-            entry.written = Some((status.clone(), now));
-            let (client, name, known) = (self.cx.clients.rest.clone(), name.clone(), &entry.known);
-            let (uid, version) = (known.uid.clone(), known.resource_version.clone());
+            profile.next_write.begin(status.clone(), now);
+            let (client, name, observed) = (self.cx.clients.rest.clone(), name.clone(), &profile.observed);
+            let (uid, version) = (observed.uid.clone(), observed.resource_version.clone());
             self.writes.spawn(async move {
                 let written = writer::write(client, name.clone(), uid.clone(), version, status).await;
                 (name, uid, written)
@@ -355,32 +358,30 @@ impl Reconciler {
     fn end_write(&mut self, done: Result<(Str, String, Written), tokio::task::JoinError>) {
         let Ok((name, uid, written)) = done else { return };
         self.cx.writes.count(&written);
-        let Some(entry) = self.profiles.get_mut(&name).filter(|entry| entry.known.uid == uid) else { return };
-        entry.writing = false;
+        let Some(profile) = self.profiles.get_mut(&name).filter(|profile| profile.observed.uid == uid) else { return };
         match written {
-            Written::Done(version) => entry.known.advance_to(version),
-            Written::Overtaken => {
-                // The watch brings the newer object; a moment later it is written with that one's resourceVersion.
-                entry.written = None;
-                entry.not_before = Some(Instant::now() + TICK);
+            Written::Done(version) => {
+                profile.next_write.end();
+                profile.observed.advance_to(version);
             }
-            Written::Gone => {}
+            // The watch brings the newer object; a moment later the status is written with that one's resourceVersion.
+            Written::Overtaken => profile.next_write.retry(Instant::now() + TICK),
+            Written::Deleted => profile.next_write.end(),
             Written::Failed(fault) => {
                 tracing::warn!(profile = &*name, error = %fault, "status not written");
                 self.cx.denials.note_fault(&fault);
-                entry.written = None;
-                entry.hold_off(Instant::now());
+                profile.next_write.retry(Instant::now() + WRITE_PAUSE);
             }
         }
     }
 
     fn identify(&mut self, profile: &str, pod: &PodKey, by: Str) {
-        if let Some(entry) = self.profiles.get_mut(profile) {
-            entry.rival.identify(pod, by);
+        if let Some(profile) = self.profiles.get_mut(profile) {
+            profile.foreign.identify(pod, by);
         }
     }
 
-    /// Says on every profile that nobody leads any more, with the numbers of the workers as they were `last`; takes at most
+    /// Writes to every status that nobody leads any more, with the numbers of the workers as they were `last`; takes at most
     /// `limit`.
     pub(super) async fn say_farewell(&mut self, last: &BTreeMap<Str, WorkerView>, limit: Duration) {
         let writes = async {
@@ -400,13 +401,18 @@ impl Reconciler {
     }
 }
 
-fn log(entry: &Entry, what: &'static str) {
-    let (profile, generation) = (&*entry.known.name, entry.known.generation);
-    match &entry.verdict.refused {
-        None => tracing::info!(profile, generation, "{what}: spec accepted"),
+/// The specs that serve, by profile.
+fn served(profiles: &BTreeMap<Str, ServedProfile>) -> impl Iterator<Item = (&Str, &ServedSpec)> {
+    profiles.iter().filter_map(|(name, profile)| Some((name, profile.verdict.served.as_ref()?)))
+}
+
+fn log(profile: &ServedProfile, what: &'static str) {
+    let (name, generation) = (&*profile.observed.name, profile.observed.generation);
+    match &profile.verdict.refused {
+        None => tracing::info!(profile = name, generation, "{what}: spec accepted"),
         Some(error) => {
-            let serving = entry.verdict.served.as_ref().map(|served| served.generation);
-            tracing::warn!(profile, generation, %error, serving, "{what}: spec refused");
+            let serving = profile.verdict.served.as_ref().map(|served| served.generation);
+            tracing::warn!(profile = name, generation, %error, serving, "{what}: spec refused");
         }
     }
 }

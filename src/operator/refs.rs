@@ -1,10 +1,10 @@
-//! ConfigMaps and Secrets of the operator's namespace that profiles name: read when they are named, and again every few
-//! seconds, so that a renewed certificate is in use soon. Nothing else in the namespace is looked at.
+//! ConfigMaps and Secrets of the operator's namespace that profiles name: read when a profile first names them, and again
+//! every few seconds, so that a renewed certificate is soon in use. No other object of the namespace is read.
 
 use super::denials::Denials;
 use berth_api::BundleKind;
 use berth_cluster::client::Fault;
-use berth_extender::contents;
+use berth_extender::Contents;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +13,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How often everything that is named is read: within this time a change is in use.
+/// The time between two reads of an object: a change is in use after it.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Longest wait for one object.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// The contents of a ConfigMap or Secret, by key.
-pub(super) type Data = BTreeMap<String, Vec<u8>>;
 
 /// An object that a profile names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +31,7 @@ impl Reference {
     }
 }
 
-/// What is named, and what was found of it. Cheap to clone; all clones are one.
+/// The named objects and their contents. Cheap to clone; all clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct References(Arc<Shared>);
 
@@ -47,45 +43,45 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was found; `None` where the object is not there. What is named and not in here was not read yet.
-    found: BTreeMap<Reference, Option<Data>>,
+    /// `None` for an object that does not exist. Named objects that are missing here were not read yet.
+    found: BTreeMap<Reference, Option<Contents>>,
     named: BTreeSet<Reference>,
     version: u64,
 }
 
 impl References {
-    /// Sets what is named; what is new is read at once.
+    /// Sets the named objects; new ones are read at once.
     pub(super) fn name(&self, named: BTreeSet<Reference>) {
         let mut state = self.lock();
         if state.named == named {
             return;
         }
-        let news = named.iter().any(|one| !state.named.contains(one));
+        let has_new = named.iter().any(|one| !state.named.contains(one));
         state.found.retain(|one, _| named.contains(one));
         state.named = named;
         drop(state);
-        if news {
+        if has_new {
             self.0.wake.notify_one();
         }
     }
 
-    /// Changes whenever something that was found does.
+    /// Changes whenever the contents of an object do.
     pub(super) fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// Whether everything that is named was looked for at least once.
+    /// Whether every named object was read at least once.
     pub(super) fn are_read(&self) -> bool {
         let state = self.lock();
         state.named.iter().all(|one| state.found.contains_key(one))
     }
 
-    /// What was found of an object; `None` where it is not there, or was not read yet.
-    pub(super) fn data(&self, kind: BundleKind, name: &str) -> Option<Data> {
+    /// `None` if the object does not exist, or was not read yet.
+    pub(super) fn data(&self, kind: BundleKind, name: &str) -> Option<Contents> {
         self.lock().found.get(&Reference::new(kind, name)).cloned().flatten()
     }
 
-    /// Reads what is named until `stop`.
+    /// Reads the named objects until `stop`.
     pub(super) async fn run(self, client: Client, namespace: String, denials: Denials, stop: CancellationToken) {
         loop {
             let named: Vec<Reference> = self.lock().named.iter().cloned().collect();
@@ -107,7 +103,7 @@ impl References {
         }
     }
 
-    fn found(&self, one: Reference, data: Option<Data>) {
+    fn found(&self, one: Reference, data: Option<Contents>) {
         let mut state = self.lock();
         if state.named.contains(&one) && state.found.get(&one) != Some(&data) {
             state.found.insert(one, data);
@@ -120,15 +116,15 @@ impl References {
     }
 }
 
-async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Option<Data>, Fault> {
+async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Option<Contents>, Fault> {
     if one.kind == BundleKind::Secret {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let found = secrets.get_opt(&one.name).await.map_err(|e| Fault::of("get", "secrets", &e))?;
-        return Ok(found.map(|secret| contents(secret.data, None)));
+        return Ok(found.map(|secret| Contents::new(secret.data, None)));
     }
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let found = maps.get_opt(&one.name).await.map_err(|e| Fault::of("get", "configmaps", &e))?;
-    Ok(found.map(|map| contents(map.binary_data, map.data)))
+    Ok(found.map(|map| Contents::new(map.binary_data, map.data)))
 }
 
 #[cfg(test)]
@@ -140,12 +136,12 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "an object may not be there")]
-    fn data(text: &str) -> Option<Data> {
-        Some([("key".to_owned(), text.as_bytes().to_vec())].into())
+    fn data(text: &str) -> Option<Contents> {
+        Some(Contents::new(None, Some([("key".to_owned(), text.to_owned())].into())))
     }
 
     #[test]
-    fn only_news_moves_the_version() {
+    fn the_version_changes_only_with_contents() {
         let references = References::default();
         assert!(references.are_read());
         references.name([one("a"), one("b")].into());
@@ -163,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_any_more_is_forgotten() {
+    fn objects_that_are_no_longer_named_are_forgotten() {
         let references = References::default();
         references.name([one("a")].into());
         references.found(one("a"), data("x"));

@@ -1,10 +1,12 @@
-//! What a profile's status says, from all that is known of it. Pure.
+//! A profile's status, made from everything that is known of the profile. Pure.
 
 use super::claims::{Grant, NameState};
 use super::denials::Permission;
 use super::extender_status;
 use super::extenders::ExtenderFacts;
-use super::rival::Sighting;
+use super::foreign_scheduler::Sighting;
+use super::numbers::Numbers;
+use super::observed_spec::ServedSpec;
 use berth_api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
 use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
 use berth_core::profile::{CompiledProfile, Mode};
@@ -12,27 +14,12 @@ use berth_profile::CompileError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
 use k8s_openapi::jiff::Timestamp;
 
-/// What serves a profile's pods.
-#[derive(Debug, Clone)]
-pub(super) struct Serving<'a> {
-    /// What the worker runs.
-    pub(super) profile: &'a CompiledProfile,
-    /// The preset that it was made from.
-    pub(super) preset: api::Preset,
-    /// The generation of its spec.
-    pub(super) generation: i64,
-    /// Whether it is the last good spec, kept while the present one is refused.
-    pub(super) last_good: bool,
-}
-
-/// What the worker is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WorkerFacts {
-    /// Not started yet.
     Pending,
     /// Pods and nodes are being read.
     Warming(String),
-    /// Running since.
+    /// Since then.
     Running(Timestamp),
     /// It panicked with this message and is started again.
     Failed(String),
@@ -40,20 +27,7 @@ pub(super) enum WorkerFacts {
     Ended,
 }
 
-/// Numbers of a worker, as the status carries them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Numbers {
-    pub(super) nodes: api::NodeCounts,
-    pub(super) pods: api::PodCounts,
-    pub(super) top_reasons: Vec<api::TopReason>,
-    pub(super) totals: api::Totals,
-    pub(super) unknown_fields: Vec<String>,
-    pub(super) percentage: i32,
-    /// What there is to say of pods for which evictions were stopped.
-    pub(super) storm: Option<String>,
-}
-
-/// All that is known of one profile.
+/// Everything that one profile's status depends on.
 #[derive(Debug, Clone)]
 pub(super) struct Facts<'a> {
     pub(super) generation: i64,
@@ -61,14 +35,14 @@ pub(super) struct Facts<'a> {
     /// Why the present spec was refused.
     pub(super) refused: Option<&'a CompileError>,
     pub(super) grant: &'a Grant,
-    pub(super) serving: Option<Serving<'a>>,
+    pub(super) serving: Option<&'a ServedSpec>,
     pub(super) worker: WorkerFacts,
     pub(super) holder: &'a str,
     pub(super) numbers: Option<&'a Numbers>,
     pub(super) denied: &'a [Permission],
     pub(super) crd_lacks: &'a [String],
-    pub(super) rival: Option<&'a Sighting>,
-    /// Which watch is behind, if one is.
+    pub(super) foreign: Option<&'a Sighting>,
+    /// The watch that is behind, if one is.
     pub(super) stale: Option<&'a str>,
     pub(super) extenders: &'a ExtenderFacts,
     /// Pods that may mean this profile and name another.
@@ -76,7 +50,7 @@ pub(super) struct Facts<'a> {
     pub(super) last_good_revision: Option<&'a str>,
 }
 
-/// The status that these facts call for; `before` gives the times of conditions that did not change.
+/// The status for these facts. Conditions that did not change keep their times from `before`.
 pub(super) fn status(
     facts: &Facts<'_>,
     before: Option<&SchedulerProfileStatus>,
@@ -106,9 +80,9 @@ pub(super) fn status(
     SchedulerProfileStatus {
         observed_generation: Some(generation),
         conditions,
-        mode: facts.serving.as_ref().map(|serving| mode(serving.profile)),
+        mode: facts.serving.map(|serving| mode(&serving.compiled)),
         scheduler_names: names(facts.grant),
-        effective: facts.serving.as_ref().map(|serving| effective(serving, numbers)),
+        effective: facts.serving.map(|serving| effective(serving, numbers)),
         worker: Some(worker(facts)),
         nodes: numbers.map(|n| n.nodes),
         pods: numbers.map(|n| n.pods.clone()),
@@ -163,7 +137,7 @@ fn programmed(facts: &Facts<'_>) -> (Programmed, String) {
     if let Some(permission) = facts.denied.first() {
         return (Programmed::PermissionDenied, permission.to_string());
     }
-    match (&facts.worker, &facts.serving) {
+    match (&facts.worker, facts.serving) {
         (_, None) => pending("no worker runs for this profile"),
         (WorkerFacts::Failed(message), _) => (Programmed::WorkerFailed, failed(message)),
         (WorkerFacts::Warming(what), _) => (Programmed::WarmingCache, what.clone()),
@@ -192,7 +166,7 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
     if facts.deleting {
         return (Ready::Deleting, "the profile is being deleted; its pods stay pending".to_owned());
     }
-    let Some(serving) = &facts.serving else { return (Ready::NotAccepted, accepted.1.clone()) };
+    let Some(serving) = facts.serving else { return (Ready::NotAccepted, accepted.1.clone()) };
     let essential = facts.denied.first().is_some_and(|permission| permission.is_essential());
     match &facts.worker {
         WorkerFacts::Running(_) if !essential => {}
@@ -206,7 +180,7 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
         let text = format!("{}; serving {} meanwhile", accepted.1, facts.grant.served().join(", "));
         return (Ready::NotAccepted, text);
     }
-    match serving.profile.mode {
+    match serving.compiled.mode {
         Mode::Paused => (Ready::Paused, "spec.mode is Paused: pods stay queued".to_owned()),
         Mode::Active => (Ready::Serving, format!("serving generation {}", serving.generation)),
     }
@@ -218,11 +192,11 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
     else {
         return (SchedulingHealthy::NotServing, "no worker schedules".to_owned());
     };
-    if let Some(rival) = facts.rival {
-        let by = rival.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+    if let Some(foreign) = facts.foreign {
+        let by = foreign.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let text = format!(
             "pod {} was bound to node {}{by}, not by this operator: let only one scheduler serve a name",
-            rival.pod, rival.node
+            foreign.pod, foreign.node
         );
         return (SchedulingHealthy::AnotherSchedulerServes, text);
     }
@@ -273,18 +247,18 @@ fn names(grant: &Grant) -> Vec<SchedulerNameStatus> {
     names.iter().map(one).collect()
 }
 
-fn effective(serving: &Serving<'_>, numbers: Option<&Numbers>) -> api::EffectiveProfile {
+fn effective(serving: &ServedSpec, numbers: Option<&Numbers>) -> api::EffectiveProfile {
     api::EffectiveProfile {
         preset: Some(serving.preset),
-        filters: serving.profile.filters.iter().map(|f| f.name().to_owned()).collect(),
-        scores: serving.profile.scores.iter().map(|(s, weight)| format!("{}={weight}", s.name())).collect(),
+        filters: serving.compiled.filters.iter().map(|f| f.name().to_owned()).collect(),
+        scores: serving.compiled.scores.iter().map(|(s, weight)| format!("{}={weight}", s.name())).collect(),
         percentage_to_score: numbers.map(|n| n.percentage),
     }
 }
 
 fn worker(facts: &Facts<'_>) -> WorkerStatus {
     use api::WorkerState as State;
-    let paused = facts.serving.as_ref().is_some_and(|s| s.profile.mode == Mode::Paused);
+    let paused = facts.serving.is_some_and(|s| s.compiled.mode == Mode::Paused);
     let (state, started_at) = match &facts.worker {
         _ if facts.serving.is_none() => (State::Pending, None),
         WorkerFacts::Pending | WorkerFacts::Ended => (State::Pending, None),
@@ -296,7 +270,3 @@ fn worker(facts: &Facts<'_>) -> WorkerStatus {
     let runs = started_at.is_some();
     WorkerStatus { state: Some(state), holder: runs.then(|| facts.holder.to_owned()), started_at }
 }
-
-#[cfg(test)]
-#[path = "status_tests.rs"]
-mod tests;

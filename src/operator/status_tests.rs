@@ -1,5 +1,15 @@
-use super::*;
+use super::claims::{Grant, NameState};
+use super::denials::Permission;
+use super::extenders::ExtenderFacts;
+use super::foreign_scheduler::Sighting;
+use super::numbers::Numbers;
+use super::observed_spec::ServedSpec;
+use super::status::{Facts, WorkerFacts, status};
+use berth_api as api;
 use berth_api::conditions::{ConditionType, find_condition};
+use berth_core::profile::{CompiledProfile, Mode};
+use berth_profile::CompileError;
+use k8s_openapi::jiff::Timestamp;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -7,20 +17,26 @@ fn at(second: i64) -> Timestamp {
 
 /// A profile that serves, with one pod waiting for its turn.
 struct Scene {
-    profile: CompiledProfile,
+    served: ServedSpec,
     error: CompileError,
     grant: Grant,
     numbers: Numbers,
     denied: Vec<Permission>,
     lacks: Vec<String>,
-    rival: Sighting,
+    foreign: Sighting,
     extenders: ExtenderFacts,
 }
 
 impl Scene {
     fn new() -> Self {
         Self {
-            profile: CompiledProfile::default_preset("a"),
+            served: ServedSpec {
+                compiled: CompiledProfile::default_preset("a"),
+                preset: api::Preset::Default,
+                generation: 7,
+                last_good: false,
+                extenders: Vec::new(),
+            },
             error: berth_profile::compile("A", &api::SchedulerProfileSpec::default()).unwrap_err(),
             grant: Grant::Names(vec![("a".into(), NameState::Serving)]),
             numbers: Numbers {
@@ -32,7 +48,7 @@ impl Scene {
             denied: Vec::new(),
             lacks: Vec::new(),
             extenders: ExtenderFacts::default(),
-            rival: Sighting {
+            foreign: Sighting {
                 pod: berth_core::model::PodKey { namespace: "ns".into(), name: "p".into() },
                 node: "n1".into(),
                 by: Some("kube-scheduler".into()),
@@ -46,18 +62,13 @@ impl Scene {
             deleting: false,
             refused: None,
             grant: &self.grant,
-            serving: Some(Serving {
-                profile: &self.profile,
-                preset: api::Preset::Default,
-                generation: 7,
-                last_good: false,
-            }),
+            serving: Some(&self.served),
             worker: WorkerFacts::Running(at(5)),
             holder: "berth-0",
             numbers: Some(&self.numbers),
             denied: &self.denied,
             crd_lacks: &self.lacks,
-            rival: None,
+            foreign: None,
             stale: None,
             misnamed: &[],
             extenders: &self.extenders,
@@ -67,7 +78,7 @@ impl Scene {
 }
 
 /// `Type=Status/Reason` of the named conditions.
-fn said(facts: &Facts<'_>, kinds: &[ConditionType]) -> Vec<String> {
+fn reasons(facts: &Facts<'_>, kinds: &[ConditionType]) -> Vec<String> {
     let status = status(facts, None, at(10));
     let one = |kind: &ConditionType| {
         let c = find_condition(&status.conditions, *kind).unwrap();
@@ -84,13 +95,13 @@ fn message(facts: &Facts<'_>, kind: ConditionType) -> String {
 use ConditionType as T;
 
 #[test]
-fn a_serving_profile() {
+fn a_serving_profile_has_every_condition_and_its_effective_settings() {
     let scene = Scene::new();
     let status = status(&scene.facts(), None, at(10));
     assert_eq!(status.conditions.len(), T::ALL.len(), "every condition from the first write on");
     assert!(status.conditions.iter().all(|c| c.observed_generation == Some(7)));
     assert_eq!(
-        said(&scene.facts(), &T::ALL),
+        reasons(&scene.facts(), &T::ALL),
         [
             "Ready=True/Serving",
             "Accepted=True/Accepted",
@@ -110,21 +121,17 @@ fn a_serving_profile() {
 }
 
 #[test]
-fn ready_and_programmed() {
+fn each_state_has_its_reasons_in_ready_and_programmed() {
     let scene = Scene::new();
     let base = || scene.facts();
-    let paused = CompiledProfile { mode: Mode::Paused, ..scene.profile.clone() };
+    let compiled = CompiledProfile { mode: Mode::Paused, ..scene.served.compiled.clone() };
+    let paused = ServedSpec { compiled, ..scene.served.clone() };
+    let last_good = ServedSpec { generation: 6, last_good: true, ..scene.served.clone() };
     let events = [Permission { verb: "create", resource: "events.events.k8s.io" }];
     let binds = [Permission { verb: "create", resource: "pods/binding" }];
     let lacks = ["spec.nodes".to_owned()];
-    let serving = |profile| Serving { profile, preset: api::Preset::Default, generation: 6, last_good: true };
-    let paused_serving = Serving { profile: &paused, last_good: false, ..serving(&paused) };
     let rows: [(&str, Facts<'_>, [&str; 2]); 11] = [
-        (
-            "paused",
-            Facts { serving: Some(paused_serving), ..base() },
-            ["Ready=False/Paused", "Programmed=True/Programmed"],
-        ),
+        ("paused", Facts { serving: Some(&paused), ..base() }, ["Ready=False/Paused", "Programmed=True/Programmed"]),
         (
             "refused, nothing serves",
             Facts { refused: Some(&scene.error), serving: None, ..base() },
@@ -132,7 +139,7 @@ fn ready_and_programmed() {
         ),
         (
             "refused, the last good serves",
-            Facts { refused: Some(&scene.error), serving: Some(serving(&scene.profile)), ..base() },
+            Facts { refused: Some(&scene.error), serving: Some(&last_good), ..base() },
             ["Ready=False/ServingLastGood", "Programmed=Unknown/Pending"],
         ),
         (
@@ -173,14 +180,14 @@ fn ready_and_programmed() {
         ),
     ];
     for (name, facts, want) in rows {
-        assert_eq!(said(&facts, &[T::Ready, T::Programmed]), want, "{name}");
+        assert_eq!(reasons(&facts, &[T::Ready, T::Programmed]), want, "{name}");
     }
     assert!(message(&Facts { crd_lacks: &lacks, ..base() }, T::Programmed).contains("spec.nodes"));
     assert!(message(&Facts { denied: &binds, ..base() }, T::Ready).contains("`create` on `pods/binding`"));
 }
 
 #[test]
-fn accepted_names_the_field_and_the_rival_claim() {
+fn accepted_names_the_field_and_the_conflicting_profile() {
     let scene = Scene::new();
     let conflict =
         Grant::Names(vec![("x".into(), NameState::Conflict("old".into())), ("a".into(), NameState::Serving)]);
@@ -212,46 +219,46 @@ fn accepted_names_the_field_and_the_rival_claim() {
         ),
     ];
     for (facts, accepted, word, stalled) in rows {
-        assert_eq!(said(&facts, &[T::Accepted, T::Stalled]), [accepted, stalled]);
+        assert_eq!(reasons(&facts, &[T::Accepted, T::Stalled]), [accepted, stalled]);
         assert!(message(&facts, T::Accepted).contains(word), "{}", message(&facts, T::Accepted));
     }
     let partly = Facts { grant: &conflict, ..scene.facts() };
-    assert_eq!(said(&partly, &[T::Ready]), ["Ready=False/NotAccepted"]);
+    assert_eq!(reasons(&partly, &[T::Ready]), ["Ready=False/NotAccepted"]);
     assert!(message(&partly, T::Ready).contains("serving a meanwhile"), "{}", message(&partly, T::Ready));
 }
 
 #[test]
-fn scheduling_health() {
+fn scheduling_health_reports_the_gravest_cause() {
     let mut scene = Scene::new();
     assert_eq!(
-        said(&Facts { numbers: None, ..scene.facts() }, &[T::SchedulingHealthy]),
+        reasons(&Facts { numbers: None, ..scene.facts() }, &[T::SchedulingHealthy]),
         ["SchedulingHealthy=Unknown/NotServing"]
     );
-    let rival = Facts { rival: Some(&scene.rival), ..scene.facts() };
+    let foreign = Facts { foreign: Some(&scene.foreign), ..scene.facts() };
     assert_eq!(
-        said(&rival, &[T::SchedulingHealthy, T::Ready]),
+        reasons(&foreign, &[T::SchedulingHealthy, T::Ready]),
         ["SchedulingHealthy=False/AnotherSchedulerServes", "Ready=True/Serving"]
     );
-    let text = message(&rival, T::SchedulingHealthy);
+    let text = message(&foreign, T::SchedulingHealthy);
     assert!(text.contains("ns/p") && text.contains("n1 by kube-scheduler"), "{text}");
     let stale = Facts { stale: Some("pods: silent for 200 s"), ..scene.facts() };
-    assert_eq!(said(&stale, &[T::SchedulingHealthy]), ["SchedulingHealthy=False/StaleCache"]);
+    assert_eq!(reasons(&stale, &[T::SchedulingHealthy]), ["SchedulingHealthy=False/StaleCache"]);
     scene.numbers.pods = api::PodCounts { unschedulable: 12, pending: 12, ..Default::default() };
     scene.numbers.top_reasons =
         vec![api::TopReason { plugin: "NodeResourcesFit".into(), reason: "Insufficient cpu".into(), pods: 9 }];
     assert_eq!(
-        said(&scene.facts(), &[T::SchedulingHealthy, T::Ready]),
+        reasons(&scene.facts(), &[T::SchedulingHealthy, T::Ready]),
         ["SchedulingHealthy=False/Backlog", "Ready=True/Serving"]
     );
     assert_eq!(message(&scene.facts(), T::SchedulingHealthy), "12 pods cannot be placed: 9 Insufficient cpu");
     scene.numbers.nodes.matched = 0;
-    assert_eq!(said(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=False/NoMatchingNodes"]);
+    assert_eq!(reasons(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=False/NoMatchingNodes"]);
     scene.numbers = Numbers { nodes: api::NodeCounts { matched: 1, schedulable: 1 }, ..Numbers::default() };
-    assert_eq!(said(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=True/Idle"]);
+    assert_eq!(reasons(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=True/Idle"]);
 }
 
 #[test]
-fn times_of_what_did_not_change_stay() {
+fn conditions_that_did_not_change_keep_their_times() {
     let scene = Scene::new();
     let first = status(&scene.facts(), None, at(10));
     let again = status(&scene.facts(), Some(&first), at(20));

@@ -1,7 +1,7 @@
-//! Writes of profile status: server-side apply with uid and resourceVersion, so that a late write never covers a newer
-//! truth.
+//! Writes of profile status: server-side apply with uid and resourceVersion, so that a late write never overwrites a newer
+//! status.
 
-use super::known::Known;
+use super::observed_spec::ObservedSpec;
 use berth_api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION};
 use berth_cluster::client::Fault;
 use berth_core::model::Str;
@@ -12,26 +12,22 @@ use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The field manager of all that we write.
+/// The field manager of our writes.
 const MANAGER: &str = "berth";
 
-/// Longest wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a write ended.
 #[derive(Debug)]
 pub(super) enum Written {
-    /// The object now says so, at this resourceVersion.
+    /// The object has the status, at this resourceVersion.
     Done(String),
-    /// The object changed meanwhile: it is looked at again when the watch shows it.
+    /// The object changed meanwhile; the watch will show how.
     Overtaken,
-    /// The profile is gone.
-    Gone,
-    /// It failed.
+    /// The profile was deleted.
+    Deleted,
     Failed(Fault),
 }
 
-/// Writes and what became of them.
 #[derive(Debug, Default)]
 pub(super) struct WriteCounters {
     pub(super) written: AtomicU64,
@@ -40,11 +36,10 @@ pub(super) struct WriteCounters {
 }
 
 impl WriteCounters {
-    /// Counts one.
     pub(super) fn count(&self, written: &Written) {
         let counter = match written {
             Written::Done(_) => &self.written,
-            Written::Overtaken | Written::Gone => &self.overtaken,
+            Written::Overtaken | Written::Deleted => &self.overtaken,
             Written::Failed(_) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -70,9 +65,11 @@ pub(super) async fn write(
     let patch = Patch::Apply(&body);
     let fault = |error: &kube::Error| Fault::of("patch", "schedulerprofiles.scheduling.berth.dev/status", error);
     match tokio::time::timeout(TIMEOUT, api.patch_status(&name, &params, &patch)).await {
-        Ok(Ok(object)) => Known::read(object).map_or(Written::Overtaken, |known| Written::Done(known.resource_version)),
+        Ok(Ok(object)) => {
+            ObservedSpec::read(object).map_or(Written::Overtaken, |observed| Written::Done(observed.resource_version))
+        }
         Ok(Err(kube::Error::Api(answer))) if answer.is_conflict() => Written::Overtaken,
-        Ok(Err(kube::Error::Api(answer))) if answer.is_not_found() => Written::Gone,
+        Ok(Err(kube::Error::Api(answer))) if answer.is_not_found() => Written::Deleted,
         Ok(Err(error)) => Written::Failed(fault(&error)),
         Err(_) => Written::Failed(Fault::Other {
             verb: "patch",

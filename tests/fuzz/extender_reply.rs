@@ -85,7 +85,7 @@ fn both<V: Visit, R: PartialEq + std::fmt::Debug>(
     let whole = read(reply, reply.len().max(1), visit(&budget)).map(&end);
     let pieces = read(reply, step, visit(&budget)).map(&end);
     assert_eq!(whole, pieces, "in pieces of {step}: {}", String::from_utf8_lossy(reply));
-    assert_eq!(budget.held(), 0);
+    assert_eq!(budget.reserved(), 0);
     let is_plain = std::str::from_utf8(reply).is_ok() && !reply.windows(2).any(|w| w == b"\\u");
     let first = serde_json::Deserializer::from_slice(reply).into_iter::<Value>().next();
     // Numbers that no float holds are read over where they are not wanted.
@@ -106,7 +106,7 @@ fn is_single(object: &Value, keys: &[&str]) -> bool {
 }
 
 fn filter(reply: &[u8], form: NodeForm, step: usize) {
-    let visit = |budget: &Budget| FilterVisitor::new(form, asked(), budget.hold());
+    let visit = |budget: &Budget| FilterVisitor::new(form, asked(), budget.reserve());
     let Some((read, value)) = both(reply, step, visit, FilterVisitor::into_reply) else { return };
     let FilterReply { survivors, failed, unresolvable, error, .. } = &read;
     let known = |name: &Str| asked().contains(name);
@@ -134,7 +134,7 @@ fn filter(reply: &[u8], form: NodeForm, step: usize) {
 
 fn prioritize(reply: &[u8], step: usize) {
     let end = |visit: PrioritizeVisitor| visit.into_reply();
-    let Some(((scores, _), value)) = both(reply, step, |_| PrioritizeVisitor::new(asked()), end) else { return };
+    let Some((scores, value)) = both(reply, step, |_| PrioritizeVisitor::new(asked()), end) else { return };
     let Some(value) = value else { return };
     let entries = value.as_array().map_or(&[][..], Vec::as_slice);
     if !entries.iter().all(|entry| is_single(entry, &["Host", "Score"])) {
@@ -150,7 +150,7 @@ fn prioritize(reply: &[u8], step: usize) {
 }
 
 fn preempt(reply: &[u8], step: usize) {
-    let visit = |budget: &Budget| PreemptVisitor::new(budget.hold());
+    let visit = |budget: &Budget| PreemptVisitor::new(budget.reserve());
     let Some((nodes, value)) = both(reply, step, visit, PreemptVisitor::into_reply) else { return };
     let mut named: Vec<&Str> = nodes.iter().map(|one: &NodeVictims| &one.node).collect();
     named.sort();

@@ -1,4 +1,4 @@
-//! The addresses of the API server: no extender is there, whatever a profile says.
+//! The addresses of the API server, which no profile may name as an extender's.
 
 use super::address::{Host, Url};
 use super::endpoints::SliceList;
@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Longest wait for one answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What is read of the Service `default/kubernetes`.
+/// The Service `default/kubernetes`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Service {
@@ -26,7 +25,7 @@ struct Spec {
 }
 
 /// The addresses behind `server` (the URL we reach it by), and those of the Service `default/kubernetes` and of its
-/// endpoints. What cannot be read is left out, and logged.
+/// endpoints. Addresses that cannot be read are left out, and logged.
 pub async fn api_server_addresses(kube: &kube::Client, server: &str) -> Vec<IpAddr> {
     let mut found = BTreeSet::new();
     match Url::parse(server).map(|url| (url.host, url.port)) {
@@ -36,7 +35,7 @@ pub async fn api_server_addresses(kube: &kube::Client, server: &str) -> Vec<IpAd
             if let Ok(Ok(addresses)) = asked.await {
                 found.extend(addresses.map(|a| a.ip()));
             } else {
-                // We are connected to it: its name may be one that only the client's resolver knows.
+                // We are connected to the server: the name may be one that only the client's resolver knows.
                 tracing::warn!(%server, "addresses of the API server not found");
             }
         }

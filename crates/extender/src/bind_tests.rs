@@ -55,7 +55,7 @@ impl Rig {
     fn bind(&self, attempt: u64) {
         let request =
             BindRequest { attempt: AttemptId(attempt), pod: self.pod("p"), node: "n1".into(), extender: None };
-        self.lanes.bind(WORKER, "prof", &"ext".into(), request);
+        self.clients.bind(WORKER, "prof", &"ext".into(), request);
     }
 
     async fn outcome(&mut self) -> BindOutcome {
@@ -95,7 +95,7 @@ async fn a_decoded_answer_ends_a_bind() {
         assert_eq!(rig.outcome().await, want, "{reply}");
         assert_eq!(server.asked().len(), 1);
         assert!(rig.api.requests().is_empty());
-        assert!(rig.lanes.revoke(WORKER).is_empty());
+        assert!(rig.clients.revoke(WORKER).is_empty());
     }
 }
 
@@ -148,10 +148,10 @@ async fn an_outcome_that_is_not_known_is_read_back_and_the_same_is_sent_again() 
         rig.configure(settings);
         rig.bind(1);
         assert_eq!(rig.outcome().await, BindOutcome::Unknown, "{fault:?}");
-        assert_eq!(rig.lanes.health("prof")[0].unsettled_binds, 1);
+        assert_eq!(rig.clients.health("prof")[0].unsettled_binds, 1);
         assert_eq!(rig.outcome().await, BindOutcome::Bound, "{fault:?}");
         assert_eq!(server.asked().len(), 4);
-        until("it is settled", || rig.lanes.health("prof")[0].unsettled_binds == 0).await;
+        until("it is settled", || rig.clients.health("prof")[0].unsettled_binds == 0).await;
     }
 }
 
@@ -198,18 +198,6 @@ async fn nothing_is_sent_again_before_the_pod_was_read() {
 }
 
 #[tokio::test]
-async fn what_the_watch_showed_is_not_followed_any_more() {
-    let server = Server::start(|_| Act::Reset).await;
-    let mut rig = Truth::unbound().rig().await;
-    rig.configure(settings(&server.url(), SHORT));
-    rig.bind(1);
-    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
-    rig.lanes.forget(WORKER, AttemptId(1));
-    until("nothing is followed", || rig.lanes.health("prof")[0].unsettled_binds == 0).await;
-    assert!(rig.told.try_recv().is_err());
-}
-
-#[tokio::test]
 async fn without_leadership_nothing_is_sent_and_it_can_be_taken_back() {
     let server = Server::start(|_| Act::Json(json!({}))).await;
     let mut rig = Truth::unbound().rig().await;
@@ -217,7 +205,7 @@ async fn without_leadership_nothing_is_sent_and_it_can_be_taken_back() {
     rig.gate.shut();
     rig.bind(1);
     rig.bind(2);
-    assert_eq!(rig.lanes.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    assert_eq!(rig.clients.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     rig.bind(1);
     rig.gate.hold_until(tokio::time::Instant::now() + Duration::from_secs(60));
     rig.gate.admit();
@@ -242,7 +230,7 @@ async fn an_open_breaker_refuses_binds_that_were_not_sent() {
     for n in 0..8 {
         let pod = berth_core::testing::pending_pod("ns", &format!("p{n}"));
         let request = BindRequest { attempt: AttemptId(1), pod: Arc::new(pod), node: "n1".into(), extender: None };
-        rig.lanes.bind(WORKER, "prof", &"ext".into(), request);
+        rig.clients.bind(WORKER, "prof", &"ext".into(), request);
         let BindOutcome::Refused { message } = rig.outcome().await else { panic!() };
         last = message;
     }
@@ -257,7 +245,7 @@ async fn a_shutdown_waits_for_what_was_sent_and_reports_the_rest() {
     rig.configure(settings(&server.url(), Duration::from_secs(30)));
     rig.bind(1);
     until("it is sent", || server.asked().len() == 1).await;
-    let lanes = rig.lanes.clone();
+    let lanes = rig.clients.clone();
     let end = tokio::spawn(async move { lanes.shutdown(Duration::from_millis(300)).await });
     let left = end.await.unwrap();
     assert_eq!((left.unsent.len(), left.unsettled), (0, 1));
@@ -268,7 +256,7 @@ async fn a_shutdown_waits_for_what_was_sent_and_reports_the_rest() {
     rig.configure(settings(&server.url(), Duration::from_secs(30)));
     rig.gate.shut();
     rig.bind(1);
-    let left = rig.lanes.shutdown(Duration::from_secs(5)).await;
+    let left = rig.clients.shutdown(Duration::from_secs(5)).await;
     assert_eq!((left.unsent, left.unsettled), (vec![(WORKER, AttemptId(1))], 0));
-    assert!(rig.told.try_recv().is_err());
+    assert!(rig.delivered.try_recv().is_err());
 }

@@ -5,7 +5,7 @@
 
 use super::budget::Budget;
 use super::error::Failure;
-use super::guard::{Ask, Extender};
+use super::extender::{Extender, VerbCall};
 use super::settings::Verb;
 use super::wire::{BindVisitor, bind_request};
 use berth_cluster::bind::{BindRequest, Found, found, read_call};
@@ -146,12 +146,12 @@ impl Binder<'_> {
     async fn call(&self) -> Result<(), Failure> {
         let BindRequest { pod, node, .. } = self.request;
         let payload = bind_request(&pod.key.namespace, &pod.key.name, &pod.uid, node);
-        let mut hold = self.budget.hold();
-        if let Err(full) = hold.take(payload.own_bytes()) {
+        let mut reservation = self.budget.reserve();
+        if let Err(full) = reservation.take(payload.own_bytes()) {
             return Err(Failure::unsent(ExtenderErrorKind::Busy, full.to_string()));
         }
         let may_go = || !self.closing.is_cancelled() && self.gate.is_open() && self.ticket.send();
-        let ask = Ask { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };
+        let ask = VerbCall { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };
         let finish = |visit: BindVisitor| match visit.into_reply() {
             said if said.is_empty() => Ok(()),
             said => Err(super::error::error(ExtenderErrorKind::Said, said)),

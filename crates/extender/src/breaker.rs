@@ -1,8 +1,8 @@
-//! When an extender is left alone, and when it is tried again. One breaker a verb.
+//! The circuit breaker of one verb of an extender.
 //!
-//! It opens after five failures in a row that came from two pods at least: one pod that an extender chokes on must not take
-//! it from the others. While it is open one call is let through each `open_for`, counted from one to the next, of another pod
-//! than the last one where there is one; the first that is answered closes it.
+//! It opens after [`FAILURES`] failures in a row that came from at least two pods: one pod that the extender cannot handle
+//! must not cut off the others. While it is open, one call is let through every `open_for`, preferably of another pod than
+//! the last one; the first that is answered closes it.
 //!
 //! Pure: time is an argument.
 
@@ -10,10 +10,10 @@ use berth_core::model::Str;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Failures in a row that open it.
+/// Failures in a row that open a breaker.
 pub const FAILURES: u32 = 5;
 
-/// A call that was let through; give it back with its outcome.
+/// A call that was let through. Pass it back with the outcome of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pass {
     /// How often the breaker had opened or closed before.
@@ -24,23 +24,17 @@ pub struct Pass {
     at: Instant,
 }
 
-/// What changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It is open from now on.
     Opened,
-    /// It is closed again.
     Closed,
 }
 
-/// How it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Circuit {
-    /// Every call goes through.
     Closed,
-    /// A call was let through, and is not answered yet.
+    /// Open, and one call was let through that has not ended.
     Probing,
-    /// No call goes through.
     Open,
 }
 
@@ -48,17 +42,16 @@ pub enum Circuit {
 enum State {
     Closed,
     Open {
-        /// When the next call may go through.
+        /// When the next call may be let through.
         due: Instant,
-        /// The pod of the last call that went through.
+        /// The pod of the last call that was let through.
         last: Str,
-        /// Whether another pod was turned away since.
+        /// Whether a call of another pod was turned away since.
         another: bool,
         probing: bool,
     },
 }
 
-/// The breaker of one verb.
 #[derive(Debug)]
 pub struct Breaker {
     open_for: Duration,
@@ -70,22 +63,20 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// A closed one that lets a call through each `open_for` once it is open.
+    /// Closed. Once open, it lets one call through every `open_for`.
     pub const fn new(open_for: Duration) -> Self {
         Self { open_for, state: State::Closed, failures: 0, first: None, several: false, turn: 0 }
     }
 
-    /// Changes how often a call is let through.
     pub const fn set_open_for(&mut self, open_for: Duration) {
         self.open_for = open_for;
     }
 
-    /// Failures in a row, up to now.
+    /// Failures since the last success.
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// How it is.
     pub const fn circuit(&self) -> Circuit {
         match self.state {
             State::Closed => Circuit::Closed,
@@ -99,7 +90,7 @@ impl Breaker {
         match &self.state {
             State::Closed => true,
             State::Open { due, last, another, probing } => {
-                // The last pod waits a little longer for another to come, if others are about.
+                // Half of `open_for` more for the pod that was tried last, so that another can come first.
                 let patience = if *another && **last == *pod { self.open_for / 2 } else { Duration::ZERO };
                 !probing && now >= *due + patience
             }
@@ -113,7 +104,7 @@ impl Breaker {
         }
     }
 
-    /// Asks for a call of this pod; `None`: it is left alone.
+    /// Lets a call of this pod through; `None` if the circuit is open.
     pub fn ask(&mut self, pod: &Str, now: Instant) -> Option<Pass> {
         if !self.would_pass(pod, now) {
             self.turned_away(pod);
@@ -130,7 +121,6 @@ impl Breaker {
         Some(Pass { turn: self.turn, is_probe, pod: pod.clone(), at: now })
     }
 
-    /// A call was answered.
     pub fn succeeded(&mut self, pass: &Pass) -> Option<Change> {
         if pass.turn != self.turn {
             return None;
@@ -144,7 +134,6 @@ impl Breaker {
         Some(Change::Closed)
     }
 
-    /// A call failed.
     pub fn failed(&mut self, pass: &Pass, now: Instant) -> Option<Change> {
         if pass.turn != self.turn {
             return None;
@@ -156,7 +145,7 @@ impl Breaker {
         }
         match &mut self.state {
             State::Open { due, probing, .. } => {
-                // From its start: a probe that hangs for all of its time does not put off the next one.
+                // Counted from the probe's start: a probe that hangs until its timeout does not put off the next one.
                 (*due, *probing) = (pass.at + self.open_for, false);
                 None
             }
@@ -170,7 +159,7 @@ impl Breaker {
         }
     }
 
-    /// A call ended without telling anything: it was not sent, or cut off by us. Another may be let through at once.
+    /// A call was not sent, or we cut it off, which says nothing about the extender. Another may be let through at once.
     pub fn abandoned(&mut self, pass: &Pass) {
         if let State::Open { probing, .. } = &mut self.state
             && pass.is_probe

@@ -75,7 +75,7 @@ async fn another_pod_is_preferred_and_a_lone_one_is_taken() {
 }
 
 #[tokio::test]
-async fn what_was_sent_before_it_opened_says_nothing_about_now() {
+async fn calls_sent_before_the_breaker_opened_do_not_change_it() {
     let (mut breaker, now) = (Breaker::new(OPEN_FOR), Instant::now());
     let early: Vec<Pass> = (0..8).map(|n| breaker.ask(&pod(n), now).unwrap()).collect();
     for pass in &early[..5] {
@@ -101,7 +101,7 @@ async fn a_probe_that_hangs_does_not_put_off_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_probe_that_was_not_sent_makes_room_for_another() {
+async fn after_a_probe_that_was_not_sent_another_may_pass() {
     let now = Instant::now();
     let mut breaker = opened(now);
     let probe = breaker.ask(&pod(9), now + OPEN_FOR).unwrap();
@@ -130,7 +130,7 @@ fn any_step() -> impl Strategy<Value = Do> {
 
 proptest! {
     #[test]
-    fn whatever_happens_probes_are_single_spaced_and_not_kept_out(steps in prop::collection::vec(any_step(), 0..200)) {
+    fn probes_come_one_at_a_time_spaced_and_never_stop(steps in prop::collection::vec(any_step(), 0..200)) {
         let mut now = Instant::now();
         let mut breaker = Breaker::new(OPEN_FOR);
         let mut out: Vec<(Pass, Circuit, Instant)> = Vec::new();

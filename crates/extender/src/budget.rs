@@ -1,67 +1,61 @@
-//! The bound on bytes that one profile's calls hold in memory.
+//! The bound on the memory of one profile's calls.
 
-use crate::wire::Fault;
+use super::fault::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that the requests built and the replies read for one profile may hold at once, objects shared with the store
-/// aside.
+/// Bytes that requests and replies of one profile may take at once, without the objects that requests share with the
+/// store.
 pub const PROFILE_BYTES: usize = 16 << 20;
 
-/// Bytes that are left to one profile. Cheap to clone; all clones are one budget.
+/// Cheap to clone; all clones are one budget.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
     limit: usize,
-    held: AtomicUsize,
+    reserved: AtomicUsize,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Account { limit, held: AtomicUsize::new(0) }))
+        Self(Arc::new(Account { limit, reserved: AtomicUsize::new(0) }))
     }
 
-    /// Bytes held now.
-    pub fn held(&self) -> usize {
-        self.0.held.load(Ordering::Relaxed)
+    pub fn reserved(&self) -> usize {
+        self.0.reserved.load(Ordering::Relaxed)
     }
 
-    /// Begins to hold; what is taken goes back when the holder is dropped.
-    pub fn hold(&self) -> Hold {
-        Hold { budget: self.clone(), held: 0 }
+    /// Begins with no bytes; all that are taken are released when the reservation is dropped.
+    pub fn reserve(&self) -> Reservation {
+        Reservation { budget: self.clone(), reserved: 0 }
     }
 }
 
-/// Bytes taken from a [`Budget`].
+/// Bytes reserved from a [`Budget`].
 #[derive(Debug)]
-pub struct Hold {
+pub struct Reservation {
     budget: Budget,
-    held: usize,
+    reserved: usize,
 }
 
-impl Hold {
-    /// Takes so many more bytes.
-    ///
-    /// # Errors
-    /// There are not as many left.
+impl Reservation {
     pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         let account = &self.budget.0;
-        let before = account.held.fetch_add(bytes, Ordering::Relaxed);
+        let before = account.reserved.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > account.limit {
-            account.held.fetch_sub(bytes, Ordering::Relaxed);
+            account.reserved.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Fault::Full { limit: account.limit });
         }
-        self.held += bytes;
+        self.reserved += bytes;
         Ok(())
     }
 }
 
-impl Drop for Hold {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.0.held.fetch_sub(self.held, Ordering::Relaxed);
+        self.budget.0.reserved.fetch_sub(self.reserved, Ordering::Relaxed);
     }
 }
 
@@ -72,16 +66,16 @@ mod tests {
     #[test]
     fn what_is_taken_goes_back_and_no_more_is_given_than_there_is() {
         let budget = Budget::new(100);
-        let mut one = budget.hold();
+        let mut one = budget.reserve();
         one.take(60).unwrap();
-        let mut two = budget.hold();
+        let mut two = budget.reserve();
         assert_eq!(two.take(41), Err(Fault::Full { limit: 100 }));
         two.take(40).unwrap();
-        assert_eq!(budget.held(), 100);
+        assert_eq!(budget.reserved(), 100);
         drop(one);
-        assert_eq!(budget.held(), 40);
+        assert_eq!(budget.reserved(), 40);
         two.take(60).unwrap();
         drop(two);
-        assert_eq!(budget.held(), 0);
+        assert_eq!(budget.reserved(), 0);
     }
 }

@@ -30,7 +30,7 @@ fn filter_of(count: usize) -> ExtenderQuestion {
 impl Rig {
     fn send(&self, attempt: u64, pod: &str, question: ExtenderQuestion) {
         let ask = ExtenderRequest { attempt: AttemptId(attempt), extender: "ext".into(), pod: self.pod(pod), question };
-        self.lanes.ask(WORKER, "prof", ask);
+        self.clients.ask(WORKER, "prof", ask);
     }
 
     /// Asks, and waits for the answer to this very attempt.
@@ -72,7 +72,7 @@ fn echo(request: &Request) -> Act {
 }
 
 #[tokio::test]
-async fn three_questions_on_one_connection() {
+async fn three_questions_share_one_connection() {
     let server = Server::start(echo).await;
     let mut rig = rig(&server, SOON).await;
     let reply = rig.ask("p", filter_of(2)).await.unwrap();
@@ -93,15 +93,15 @@ async fn three_questions_on_one_connection() {
     }
     let want = json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 2}}});
     assert_eq!(asked[2].body, want);
-    let health = &rig.lanes.health("prof")[0];
+    let health = &rig.clients.health("prof")[0];
     assert_eq!((&*health.name, health.in_flight, health.waiting), ("ext", 0, 0));
     let verb = &health.verbs[&Verb::Filter];
     assert_eq!((verb.circuit, verb.latency.count, verb.was_answered), (Circuit::Closed, 1, true));
-    assert_eq!(rig.lanes.held_bytes("prof"), 0);
+    assert_eq!(rig.clients.reserved_bytes("prof"), 0);
 }
 
 #[tokio::test]
-async fn whole_nodes_go_out_as_they_came_and_of_those_that_come_back_the_names_are_read() {
+async fn whole_nodes_are_sent_as_they_came_and_their_names_are_read_back() {
     let server = Server::start(|request| Act::Json(json!({"Nodes": request.body["Nodes"], "FailedNodes": null}))).await;
     let mut rig = Rig::new().await;
     rig.configure(Settings { form: NodeForm::Full, ..settings(&server.url(), SOON) });
@@ -118,7 +118,7 @@ async fn whole_nodes_go_out_as_they_came_and_of_those_that_come_back_the_names_a
     let sent = &server.asked()[0].body["Nodes"];
     let node = |name: &str| json!({"metadata": {"name": name}, "status": {"new": "x".repeat(3_000)}});
     assert_eq!(*sent, json!({"metadata": {}, "items": [node("n0"), node("n1")]}));
-    rig.lanes.remove("prof");
+    rig.clients.remove("prof");
     assert!(!rig.store.wants_pods() && !rig.store.wants_nodes());
 }
 
@@ -222,19 +222,19 @@ fn faults() -> Vec<(Act, ExtenderErrorKind, &'static str)> {
 #[tokio::test]
 async fn each_fault_has_its_kind_and_its_words() {
     for (act, kind, words) in faults() {
-        let told = act.clone();
-        let server = Server::start(move |_| told.clone()).await;
+        let scripted = act.clone();
+        let server = Server::start(move |_| scripted.clone()).await;
         let mut rig = rig(&server, SHORT).await;
         let (got, message) = rig.fails("p", filter_of(2)).await;
         // How fast a flood is read depends on the machine: it ends by size or by time.
         let flooded = matches!(act, Act::Flood(..)) && got == ExtenderErrorKind::InvalidReply;
         assert!(flooded || got == kind && message.contains(words), "{act:?}: {got:?} {message}");
         assert!(!message.contains("oops") && !message.contains("body") && !message.contains('\n'), "{message}");
-        let health = &rig.lanes.health("prof")[0].verbs[&Verb::Filter];
+        let health = &rig.clients.health("prof")[0].verbs[&Verb::Filter];
         let counted = u32::from(kind != ExtenderErrorKind::Said);
         assert_eq!(health.consecutive_failures, counted, "{act:?}");
         assert_eq!(health.last_error.as_ref().map_or(0, |_| 1), counted);
-        assert_eq!(rig.lanes.held_bytes("prof"), 0);
+        assert_eq!(rig.clients.reserved_bytes("prof"), 0);
     }
 }
 
@@ -249,7 +249,7 @@ async fn a_dead_port_is_a_connection_that_is_not_made() {
 }
 
 #[tokio::test]
-async fn what_was_not_asked_about_is_dropped_and_counted() {
+async fn nodes_that_were_not_asked_about_are_dropped() {
     let server = Server::start(|request| {
         Act::Json(if request.path.ends_with("filter") {
             json!({"NodeNames": ["n1"], "FailedNodes": {"n0": "full", "x": "y"}, "FailedAndUnresolvableNodes": {"z": ""}})
@@ -264,7 +264,6 @@ async fn what_was_not_asked_about_is_dropped_and_counted() {
     assert_eq!(reply, ExtenderReply::Filter { survivors: Some(vec!["n1".into()]), failed, unresolvable: vec![] });
     let reply = rig.ask("p", ExtenderQuestion::Prioritize { nodes: names(2) }).await.unwrap();
     assert_eq!(reply, ExtenderReply::Prioritize(vec![("n0".into(), -3), ("n1".into(), 1_000_000)]));
-    assert_eq!(rig.lanes.health("prof")[0].unknown_names, 3);
 }
 
 #[tokio::test]
@@ -280,7 +279,7 @@ async fn a_connection_that_the_server_closed_meanwhile_is_no_failure() {
     rig.ask("p", filter_of(1)).await.unwrap();
     rig.ask("p", filter_of(1)).await.unwrap();
     assert_eq!(server.connections(), 2);
-    assert_eq!(rig.lanes.health("prof")[0].verbs[&Verb::Filter].consecutive_failures, 0);
+    assert_eq!(rig.clients.health("prof")[0].verbs[&Verb::Filter].consecutive_failures, 0);
 }
 
 #[tokio::test]
@@ -299,7 +298,7 @@ async fn what_follows_a_reply_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_breaker_opens_says_so_and_recovers() {
+async fn a_breaker_opens_after_five_failures_and_closes_after_an_answer() {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = well.clone();
     let server =
@@ -331,11 +330,11 @@ async fn a_breaker_opens_says_so_and_recovers() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(rig.notice().await.change, Change::Closed);
-    assert_eq!(rig.lanes.health("prof")[0].verbs[&Verb::Filter].circuit, Circuit::Closed);
+    assert_eq!(rig.clients.health("prof")[0].verbs[&Verb::Filter].circuit, Circuit::Closed);
 }
 
 #[tokio::test]
-async fn when_a_breaker_closes_the_worker_is_told() {
+async fn the_worker_learns_that_a_breaker_closed() {
     let server = Server::start(|request| if request.number < 5 { Act::Status(502, "") } else { echo(request) }).await;
     let mut rig = rig(&server, SOON).await;
     for n in 0..5 {
@@ -367,13 +366,13 @@ async fn no_more_calls_than_allowed_are_under_way_and_what_waits_is_bounded() {
         rig.send(n, "p", filter_of(1));
     }
     until("both slots are taken", || under_way.load(Ordering::SeqCst) == 2).await;
-    // 2 under way, 256 waiting: the others are told at once.
+    // 2 under way, 256 waiting: the others fail at once.
     for _ in 0..42 {
         let Input::ExtenderAnswered { answer: Err(e), .. } = rig.next().await else { panic!() };
         assert_eq!(e.kind, ExtenderErrorKind::Busy, "{}", e.message);
     }
     assert_eq!(under_way.load(Ordering::SeqCst), 2);
-    let health = &rig.lanes.health("prof")[0];
+    let health = &rig.clients.health("prof")[0];
     assert_eq!((health.in_flight, health.waiting), (2, 256));
 }
 
@@ -382,7 +381,7 @@ async fn a_hanging_extender_of_one_profile_costs_another_nothing() {
     let hung = Server::start(|_| Act::Hang).await;
     let fine = Server::start(echo).await;
     let mut rig = Rig::new().await;
-    rig.lanes.configure("hung", vec![Ok(Settings { concurrency: 4, ..settings(&hung.url(), SOON) })]);
+    rig.clients.configure("hung", vec![Ok(Settings { concurrency: 4, ..settings(&hung.url(), SOON) })]);
     rig.configure(settings(&fine.url(), SOON));
     for n in 0..100 {
         let ask = ExtenderRequest {
@@ -391,7 +390,7 @@ async fn a_hanging_extender_of_one_profile_costs_another_nothing() {
             pod: rig.pod("h"),
             question: filter_of(1),
         };
-        rig.lanes.ask(WorkerId(1), "hung", ask);
+        rig.clients.ask(WorkerId(1), "hung", ask);
     }
     until("it hangs", || hung.asked().len() == 4).await;
     let start = Instant::now();
@@ -402,7 +401,7 @@ async fn a_hanging_extender_of_one_profile_costs_another_nothing() {
 }
 
 #[tokio::test]
-async fn settings_are_exchanged_under_a_call() {
+async fn a_call_under_way_ends_by_the_settings_it_began_with() {
     let (old, new) = (Server::start(|_| Act::Hang).await, Server::start(echo).await);
     let mut rig = Rig::new().await;
     rig.configure(settings(&old.url(), Duration::from_secs(1)));
@@ -435,13 +434,13 @@ async fn an_address_that_is_not_allowed_is_refused_and_the_flag_named() {
         let (kind, message) = rig.fails("p", filter_of(1)).await;
         assert_eq!(kind, ExtenderErrorKind::Refused);
         assert!(message.contains(flag), "{message}");
-        let unusable = rig.lanes.health("prof")[0].unusable.clone().unwrap();
+        let unusable = rig.clients.health("prof")[0].unusable.clone().unwrap();
         assert!(unusable.message.contains(flag));
     }
 }
 
 #[tokio::test]
-async fn ten_megabytes_of_reply_are_read_and_not_kept() {
+async fn a_large_reply_is_read_and_not_kept() {
     let server = Server::start(|_| {
         let filler = "x".repeat(10 << 20);
         Act::Json(json!({"NodeNames": ["n0"], "Junk": {"a": [filler]}, "FailedNodes": {"n1": "y".repeat(1 << 20)}}))
@@ -455,7 +454,7 @@ async fn ten_megabytes_of_reply_are_read_and_not_kept() {
 }
 
 #[tokio::test]
-async fn an_extender_that_is_not_set_up_answers_why() {
+async fn a_question_to_an_extender_that_is_not_set_up_fails_with_the_cause() {
     let mut rig = Rig::new().await;
     assert!(rig.fails("p", filter_of(1)).await.1.contains("is not set up for profile prof"));
     let missing = super::SettingsError::NotFound {
@@ -464,9 +463,9 @@ async fn an_extender_that_is_not_set_up_answers_why() {
         kind: "Secret",
         name: "tok".to_owned(),
     };
-    rig.lanes.configure("prof", vec![Err(missing)]);
+    rig.clients.configure("prof", vec![Err(missing)]);
     assert!(rig.fails("p", filter_of(1)).await.1.contains("Secret tok is not in the operator's namespace"));
-    assert!(rig.lanes.health("prof")[0].unusable.is_some());
+    assert!(rig.clients.health("prof")[0].unusable.is_some());
 }
 
 #[tokio::test]
@@ -476,7 +475,7 @@ async fn a_shutdown_ends_questions() {
     rig.send(1, "p", filter_of(1));
     until("it is asked", || server.asked().len() == 1).await;
     let start = Instant::now();
-    let left = rig.lanes.shutdown(SOON).await;
+    let left = rig.clients.shutdown(SOON).await;
     assert_eq!((left.unsent.len(), left.unsettled), (0, 0));
     assert!(start.elapsed() < Duration::from_secs(5));
 }

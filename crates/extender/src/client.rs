@@ -1,4 +1,4 @@
-//! One call to an extender: POST a body, read the reply as a stream, within a time and a size.
+//! One call to an extender: POST a body, read the reply as a stream, within limits of time and size.
 
 use super::address::AddressPolicy;
 use super::connect::{Connection, Pool};
@@ -10,49 +10,46 @@ use super::tls;
 use super::wire::{Payload, Scanner, Visit};
 use berth_cluster::client::USER_AGENT;
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use secrecy::ExposeSecret;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the rest of a body may take for its connection to be used again.
+/// A connection is used again if the rest of the reply's body comes within this time.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How many bytes may follow a reply for its connection to be used again.
+/// A connection is used again if at most this many bytes follow the reply.
 const REST_BYTES: usize = 64 << 10;
 
-/// What calls need from the process.
+/// What connections need of the process.
 #[derive(Clone)]
 pub(super) struct Net {
-    /// Who may be connected to.
     pub(super) policy: Arc<AddressPolicy>,
-    /// How names become addresses.
     pub(super) lookup: Lookup,
-    /// How the endpoints of Services are read.
+    /// Reads the endpoints of Services.
     pub(super) kube: kube::Client,
 }
 
-/// One call.
 pub(super) struct Call<'a> {
     /// The verb's path, without a slash before it.
     pub(super) path: String,
-    /// The body.
     pub(super) payload: Payload,
-    /// Longest time for all of it.
+    /// For the whole call.
     pub(super) timeout: Duration,
-    /// The largest reply, in bytes.
+    /// Bytes that the reply may have at most.
     pub(super) limit: u64,
-    /// Whether it may be sent twice without harm.
+    /// Whether the call may be sent twice without harm.
     pub(super) is_question: bool,
-    /// Looked at right before it is sent, once there is a connection; false: it is not.
+    /// Asked right before the request is sent, once there is a connection; it is not sent if this returns false.
     pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Calls one extender.
 pub(super) struct Client {
     pool: Pool,
     path: String,
@@ -61,8 +58,6 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client for these settings.
-    ///
     /// # Errors
     /// The address is not allowed, or certificates or token cannot be used.
     pub(super) fn new(settings: &Settings, net: &Net) -> Result<Self, ExtenderError> {
@@ -83,7 +78,7 @@ impl Client {
             HeaderValue::from_str(text).map_err(|_| refused(format!("{field} has bytes that a header cannot have")))
         };
         let token = settings.credentials.token.as_ref();
-        let token = token.map(|token| header("auth.bearerTokenRef", &format!("Bearer {}", token.reveal())));
+        let token = token.map(|token| header("auth.bearerTokenRef", &format!("Bearer {}", token.expose_secret())));
         let token = token.transpose()?.map(|mut value| {
             value.set_sensitive(true);
             value
@@ -97,7 +92,7 @@ impl Client {
         })
     }
 
-    /// Makes a call; the visitor that has seen the whole reply is the answer.
+    /// Makes a call and returns the visitor once it has seen the whole reply.
     pub(super) async fn call<V: Visit>(&self, call: &Call<'_>, visit: V) -> Result<V, Failure> {
         let sent = AtomicBool::new(false);
         let run = tokio::time::timeout(call.timeout, self.run(call, visit, &sent));
@@ -122,7 +117,7 @@ impl Client {
             };
             let was_sent = failed.take_message().is_none();
             let (kind, why) = broken(&failed.into_error());
-            // A server may close a connection that was idle just when we use it: that says nothing about the extender.
+            // A server may close an idle connection just when we use it: that says nothing about the extender.
             if connection.is_used && (call.is_question || !was_sent) {
                 sent.store(false, Ordering::Relaxed);
                 connection = self.pool.take(true).await?;
@@ -169,11 +164,12 @@ impl Client {
         if declared.is_some_and(|length| length > call.limit) {
             return Err(too_large());
         }
-        let invalid = |fault: super::wire::Fault| {
+        let invalid = |fault: super::fault::Fault| {
             let kind = if fault.is_size() { ExtenderErrorKind::Busy } else { ExtenderErrorKind::InvalidReply };
             Failure::sent(kind, format!("the reply cannot be used: {fault}"))
         };
-        let (mut scanner, mut read) = (Scanner::default(), 0_u64);
+        let mut scanner = Scanner::default();
+        let mut read = 0_u64;
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let frame = frame.map_err(|e| {
                 let (kind, why) = broken(&e);
@@ -190,7 +186,7 @@ impl Client {
             }
         }
         scanner.finish(&mut visit).map_err(invalid)?;
-        // What follows the value is nothing to wait for, as upstream has it; the connection is good where little does.
+        // As upstream, the reply ends with the value. The connection is used again if little follows.
         if tokio::time::timeout(PATIENCE, ends_soon(body)).await == Ok(true) {
             self.pool.put(connection);
         }
@@ -198,7 +194,7 @@ impl Client {
     }
 }
 
-/// Reads the rest of a body; false: it is long, or broken.
+/// Reads the rest of a body; false if it is long or breaks off.
 async fn ends_soon(mut body: Incoming) -> bool {
     let mut left = REST_BYTES;
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -212,7 +208,7 @@ async fn ends_soon(mut body: Incoming) -> bool {
     true
 }
 
-/// An answer that is not 200; redirects are not followed.
+/// Any status but 200 is a failure: redirects are not followed.
 fn not_ok(status: StatusCode) -> Failure {
     let kind = match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ExtenderErrorKind::Unauthorized,

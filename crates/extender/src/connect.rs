@@ -1,4 +1,4 @@
-//! Connections to an extender: made to a checked address, kept while they are of use.
+//! Connections to an extender: made to checked addresses, and kept for a while.
 
 use super::error::{Failure, broken};
 use super::resolve::Resolver;
@@ -20,19 +20,19 @@ use tokio_rustls::TlsConnector;
 /// Addresses tried for one call.
 const ADDRESSES: usize = 3;
 
-/// Longest wait for one address while there are others.
+/// For each address but the last, which may take the rest of the call's time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a connection is kept that is not used: less than servers commonly keep theirs.
+/// An idle connection is kept this long: less than servers commonly keep theirs.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Bytes that a connection buffers of what it reads, and the most that a reply's headers may have.
+/// Bytes of a connection's read buffer, which are also the most that a reply's headers may have.
 const BUFFER: usize = 64 << 10;
 
-/// A connection, and the task that moves its bytes.
+/// A connection with the task that drives it.
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Payload>,
-    /// Whether a call was made on it before: its server may be closing it.
+    /// Whether a call was made on it before: the server may be closing it.
     pub(super) is_used: bool,
     task: JoinHandle<()>,
 }
@@ -43,7 +43,6 @@ impl Drop for Connection {
     }
 }
 
-/// Makes connections to one extender and keeps idle ones.
 pub(super) struct Pool {
     resolver: Resolver,
     tls: Option<Tls>,
@@ -52,12 +51,12 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps so many idle connections at most.
+    /// Keeps `most` idle connections at most.
     pub(super) fn new(resolver: Resolver, tls: Option<Tls>, most: usize) -> Self {
         Self { resolver, tls, most, idle: Mutex::new(Vec::new()) }
     }
 
-    /// A connection that can be used: an idle one, unless a new one is asked for.
+    /// An idle connection, or a new one if there is none or `new` is set.
     pub(super) async fn take(&self, new: bool) -> Result<Connection, Failure> {
         if !new {
             while let Some(mut connection) = self.pop() {
@@ -76,7 +75,7 @@ impl Pool {
         idle.pop().map(|(_, connection)| connection)
     }
 
-    /// Gives back a connection whose call was answered whole.
+    /// Returns a connection whose call was answered completely.
     pub(super) fn put(&self, mut connection: Connection) {
         connection.is_used = true;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +125,7 @@ fn list(addresses: &[SocketAddr]) -> String {
 async fn handshake<T: Read + Write + Send + Unpin + 'static>(io: T) -> io::Result<Connection> {
     let (sender, driver) =
         Builder::new().max_buf_size(BUFFER).max_headers(64).handshake(io).await.map_err(io::Error::other)?;
-    // How it ends is told to whoever waits for an answer.
+    // The call that waits for an answer gets the error.
     let task = tokio::spawn(async move {
         let _ended = driver.await;
     });

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// What is read of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct Service {
@@ -25,7 +24,6 @@ struct ServicePort {
     protocol: Option<String>,
 }
 
-/// What is read of a list of EndpointSlices.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct SliceList {
@@ -72,9 +70,9 @@ fn is_tcp(protocol: Option<&str>) -> bool {
     protocol.is_none_or(|p| p == "TCP")
 }
 
-/// The addresses of a Service's ready endpoints for one of its ports, sorted, each once; `None`: it has no such TCP port.
+/// The addresses of a Service's ready endpoints for one of its ports, sorted and without duplicates; `None` if the Service has no such TCP port.
 ///
-/// An endpoint that does not say whether it is ready is ready, as the API has it. FQDN slices give none.
+/// An endpoint without a `ready` condition is ready, as the API defines it. FQDN slices give no addresses.
 pub fn ready_addresses(service: &Service, slices: &SliceList, port: u16) -> Option<Vec<SocketAddr>> {
     let ports = service.spec.ports.as_deref().unwrap_or_default();
     let wanted = ports.iter().find(|p| p.port == port && is_tcp(p.protocol.as_deref()))?;

@@ -1,44 +1,38 @@
-//! Why a call gave no answer, and whether the extender can have seen it.
+//! Why a call got no answer, and whether the extender may have seen it.
 
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use std::io;
 
-/// An error in one line.
 pub(crate) fn error(kind: ExtenderErrorKind, message: impl AsRef<str>) -> ExtenderError {
     ExtenderError { kind, message: message.as_ref().into() }
 }
 
-/// A call without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// What failed.
     pub(super) error: ExtenderError,
-    /// Whether the extender can have seen the request, and may still act on it.
+    /// Whether the extender may have seen the request, and may still act on it.
     pub(super) sent: bool,
-    /// The HTTP status, where it is what failed.
+    /// The HTTP status, if that is why the call failed.
     pub(super) code: Option<u16>,
 }
 
 impl Failure {
-    /// One of a request that was not sent.
     pub(super) fn unsent(kind: ExtenderErrorKind, message: impl AsRef<str>) -> Self {
         Self { error: error(kind, message), sent: false, code: None }
     }
 
-    /// One of a request that was.
     pub(super) fn sent(kind: ExtenderErrorKind, message: impl AsRef<str>) -> Self {
         Self { error: error(kind, message), sent: true, code: None }
     }
 }
 
 impl From<ExtenderError> for Failure {
-    /// One of a request that was not sent.
     fn from(error: ExtenderError) -> Self {
         Self { error, sent: false, code: None }
     }
 }
 
-/// What a broken connection says: of a TLS error that, else the innermost error.
+/// The TLS error among the causes of a broken connection; otherwise the innermost cause.
 pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> (ExtenderErrorKind, String) {
     let mut inner = error;
     loop {

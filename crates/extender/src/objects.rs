@@ -1,30 +1,29 @@
-//! Whole objects for extenders that want them: pending pods, nodes while some profile sends them whole, and victims, which
-//! are fetched when they are asked for.
+//! Whole objects for extenders: pending pods, and nodes while some profile sends them whole, are kept as the watches bring
+//! them; victims are fetched when a question needs them.
 
-use super::budget::Hold;
+use super::budget::Reservation;
 use super::error::error;
 use super::wire::sent_form;
-use axum::body::Bytes;
 use berth_cluster::send::Call;
 use berth_core::io::{ExtenderError, ExtenderErrorKind, NodeVictims};
 use berth_core::model::{Pod, PodKey, Str};
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Longest wait for one object.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Objects fetched at once for one question.
 const FETCHES: usize = 8;
 
-/// Nodes that are fetched for one question because the store has not seen them yet; where more are missing, it is still
-/// being filled.
+/// Nodes that are fetched for one question because the store does not have them yet. If more are missing, the store is
+/// still being filled, and the question fails.
 const MISSING_NODES: usize = 16;
 
-/// Objects in the form in which they are sent. Filled by the watches, in which it stands while it is wanted.
+/// Objects in the form in which they are sent. The watches fill it, with no more than what is wanted.
 #[derive(Debug, Default)]
 pub struct ObjectStore {
     pods: RwLock<FxHashMap<Str, Bytes>>,
@@ -44,7 +43,7 @@ impl ObjectStore {
         self.wants_nodes.load(Ordering::Relaxed)
     }
 
-    /// Changes what is kept; what is not wanted any more is dropped.
+    /// Sets what is kept; objects that are no longer wanted are dropped.
     pub fn want(&self, pods: bool, nodes: bool) {
         self.wants_pods.store(pods, Ordering::Relaxed);
         self.wants_nodes.store(nodes, Ordering::Relaxed);
@@ -56,59 +55,56 @@ impl ObjectStore {
         }
     }
 
-    /// A pending pod as the API server gave it. What is no object is not kept.
+    /// Keeps a pending pod, given as the API server's JSON.
     pub fn put_pod(&self, uid: &str, raw: &[u8]) {
         if self.wants_pods() {
             Self::put(&self.pods, uid, raw);
         }
     }
 
-    /// A pod is bound, or gone.
+    /// The pod is bound or deleted.
     pub fn forget_pod(&self, uid: &str) {
         Self::change(&self.pods, |map| drop(map.remove(uid)));
     }
 
-    /// A node as the API server gave it.
+    /// Keeps a node, given as the API server's JSON.
     pub fn put_node(&self, name: &str, raw: &[u8]) {
         if self.wants_nodes() {
             Self::put(&self.nodes, name, raw);
         }
     }
 
-    /// A node that was read besides the watch: kept unless the watch was faster.
+    /// Keeps a node that was read beside the watch, unless the watch was faster.
     pub fn put_missing_node(&self, name: &str, raw: &[u8]) {
         if let (true, Ok(form)) = (self.wants_nodes(), sent_form(raw)) {
             Self::change(&self.nodes, |map| _ = map.entry(name.into()).or_insert(form));
         }
     }
 
-    /// Whether a pod is there.
     pub fn has_pod(&self, uid: &str) -> bool {
         self.pods.read().unwrap_or_else(PoisonError::into_inner).contains_key(uid)
     }
 
-    /// Whether a node is there.
     pub fn has_node(&self, name: &str) -> bool {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
 
-    /// A node is gone.
     pub fn forget_node(&self, name: &str) {
         Self::change(&self.nodes, |map| drop(map.remove(name)));
     }
 
-    /// Keeps of the pods only those with these uids: all were read again.
+    /// Drops all pods but those with these uids, after a whole read.
     pub fn retain_pods(&self, keep: impl Fn(&str) -> bool) {
         Self::change(&self.pods, |map| map.retain(|uid, _| keep(uid)));
     }
 
-    /// Keeps of the nodes only those with these names: all were read again.
+    /// Drops all nodes but those with these names, after a whole read.
     pub fn retain_nodes(&self, keep: impl Fn(&str) -> bool) {
         Self::change(&self.nodes, |map| map.retain(|name, _| keep(name)));
     }
 
     fn put(map: &RwLock<FxHashMap<Str, Bytes>>, key: &str, raw: &[u8]) {
-        // Every reader may be waiting: the form is made first.
+        // The form is made before the lock is taken: every reader may be waiting for it.
         if let Ok(form) = sent_form(raw) {
             Self::change(map, |map| drop(map.insert(key.into(), form)));
         }
@@ -122,17 +118,17 @@ impl ObjectStore {
         self.pods.read().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
-    /// The nodes with these names, `None` for each that is not there.
+    /// In the order of the names.
     fn nodes(&self, names: &[Str]) -> Vec<Option<Bytes>> {
         let map = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         names.iter().map(|name| map.get(name).cloned()).collect()
     }
 }
 
-/// Tells the key of a pod by its uid, as last seen.
+/// Finds the key of a pod by its uid.
 pub type KeyOf = Arc<dyn Fn(&str) -> Option<PodKey> + Send + Sync>;
 
-/// Where a question gets its objects from.
+/// Gets objects from the store, or else from the API server.
 #[derive(Clone)]
 pub(super) struct Objects {
     pub(super) store: Arc<ObjectStore>,
@@ -145,20 +141,23 @@ fn missing(what: &str, why: &str) -> ExtenderError {
 }
 
 impl Objects {
-    /// The pod of an attempt; it is fetched where the store has not seen it.
-    pub(super) async fn pod(&self, pod: &Pod, hold: &mut Hold) -> Result<Bytes, ExtenderError> {
+    /// Fetched if the store does not have it.
+    pub(super) async fn pod(&self, pod: &Pod, reservation: &mut Reservation) -> Result<Bytes, ExtenderError> {
         if let Some(form) = self.store.pod(&pod.uid) {
             return Ok(form);
         }
         let what = || format!("pod {}", pod.key);
         let form = self.fetch_pod(&pod.key, &pod.uid).await.map_err(|why| missing(&what(), &why))?;
         let form = form.ok_or_else(|| missing(&what(), "it is gone"))?;
-        hold.take(form.len()).map_err(|e| missing(&what(), &e.to_string()))?;
+        reservation.take(form.len()).map_err(|e| missing(&what(), &e.to_string()))?;
         Ok(form)
     }
 
-    /// Nodes, whole.
-    pub(super) async fn nodes(&self, names: &[Str], hold: &mut Hold) -> Result<Vec<Bytes>, ExtenderError> {
+    pub(super) async fn nodes(
+        &self,
+        names: &[Str],
+        reservation: &mut Reservation,
+    ) -> Result<Vec<Bytes>, ExtenderError> {
         let found = self.store.nodes(names);
         let gaps = found.iter().filter(|form| form.is_none()).count();
         if gaps > MISSING_NODES {
@@ -172,7 +171,7 @@ impl Objects {
                 let what = format!("node {name}");
                 let form = self.fetch(format!("/api/v1/nodes/{name}")).await.map_err(|e| missing(&what, &e))?;
                 let form = form.ok_or_else(|| missing(&what, "it is gone"))?;
-                hold.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
+                reservation.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
                 form
             };
             forms.push(form);
@@ -180,11 +179,11 @@ impl Objects {
         Ok(forms)
     }
 
-    /// The victims of each candidate, whole. One that is gone by now is left out.
+    /// The victims of each candidate. Victims that are deleted by now are left out.
     pub(super) async fn victims(
         &self,
         candidates: &[NodeVictims],
-        hold: &mut Hold,
+        reservation: &mut Reservation,
     ) -> Result<Vec<Vec<Bytes>>, ExtenderError> {
         let mut uids: Vec<&Str> = candidates.iter().flat_map(|c| &c.victims).collect();
         uids.sort_unstable();
@@ -199,12 +198,12 @@ impl Objects {
         let mut fetched = stream::iter(fetches).buffer_unordered(FETCHES);
         while let Some(one) = fetched.try_next().await? {
             if let Some((uid, form)) = one {
-                hold.take(form.len()).map_err(|e| missing("victims", &e.to_string()))?;
+                reservation.take(form.len()).map_err(|e| missing("victims", &e.to_string()))?;
                 found.insert(uid, form);
             }
         }
-        let whole = |c: &NodeVictims| c.victims.iter().filter_map(|uid| found.get(uid).cloned()).collect();
-        Ok(candidates.iter().map(whole).collect())
+        let forms = |c: &NodeVictims| c.victims.iter().filter_map(|uid| found.get(uid).cloned()).collect();
+        Ok(candidates.iter().map(forms).collect())
     }
 
     async fn fetch_pod(&self, key: &PodKey, uid: &str) -> Result<Option<Bytes>, String> {
@@ -220,7 +219,7 @@ impl Objects {
         Ok(form.filter(|form| serde_json::from_slice::<Seen>(form).is_ok_and(|seen| seen.metadata.uid == uid)))
     }
 
-    /// An object in the form in which it is sent; `None`: it is not there.
+    /// An object in the form in which it is sent; `None` if there is no such object.
     async fn fetch(&self, path: String) -> Result<Option<Bytes>, String> {
         let answer = Call::get(path).send(&self.kube, READ_TIMEOUT).await.map_err(|e| e.to_string())?;
         if answer.code == 404 {

@@ -1,8 +1,8 @@
-//! One question of the core, from its nodes and pods to the reply in the core's terms.
+//! One question: from the core's nodes and pods to a request, and from the reply back to the core's terms.
 
-use super::budget::{Budget, Hold};
+use super::budget::{Budget, Reservation};
 use super::error::error;
-use super::guard::{Ask, Extender};
+use super::extender::{Extender, VerbCall};
 use super::objects::Objects;
 use super::settings::Verb;
 use super::wire::{
@@ -13,7 +13,6 @@ use berth_core::io::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, Extende
 use berth_core::model::{Pod, Str};
 use std::sync::Arc;
 
-/// Asks an extender a question about a pod.
 pub(super) async fn ask(
     extender: &Extender,
     objects: &Objects,
@@ -37,30 +36,29 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    fn of<V>(&self, verb: Verb, payload: Payload, visit: V) -> Ask<'_, V> {
-        Ask { verb, pod: &self.pod.uid, payload, visit, may_go: &|| true }
+    fn of<V>(&self, verb: Verb, payload: Payload, visit: V) -> VerbCall<'_, V> {
+        VerbCall { verb, pod: &self.pod.uid, payload, visit, may_go: &|| true }
     }
 
-    /// The body of a question about nodes; what it holds in memory is held until the reply is read.
-    async fn body(&self, nodes: &Arc<[Str]>, hold: &mut Hold) -> Result<Payload, ExtenderError> {
-        let pod = self.objects.pod(self.pod, hold).await?;
+    /// The body of a question about nodes. Its bytes stay reserved until the reply is read.
+    async fn body(&self, nodes: &Arc<[Str]>, reservation: &mut Reservation) -> Result<Payload, ExtenderError> {
+        let pod = self.objects.pod(self.pod, reservation).await?;
         let payload = match self.extender.form() {
             NodeForm::Names => nodes_request(&pod, &Nodes::Names(nodes)),
-            NodeForm::Full => nodes_request(&pod, &Nodes::Full(&self.objects.nodes(nodes, hold).await?)),
+            NodeForm::Full => nodes_request(&pod, &Nodes::Full(&self.objects.nodes(nodes, reservation).await?)),
         };
-        count(payload, hold)
+        count(payload, reservation)
     }
 
     async fn filter(&self, nodes: &Arc<[Str]>) -> Result<ExtenderReply, ExtenderError> {
-        let mut hold = self.budget.hold();
-        let payload = self.body(nodes, &mut hold).await?;
-        let visit = FilterVisitor::new(self.extender.form(), nodes.clone(), self.budget.hold());
+        let mut reservation = self.budget.reserve();
+        let payload = self.body(nodes, &mut reservation).await?;
+        let visit = FilterVisitor::new(self.extender.form(), nodes.clone(), self.budget.reserve());
         let finish = |visit: FilterVisitor| self.filtered(visit.into_reply());
         self.extender.call(self.of(Verb::Filter, payload, visit), finish).await.map_err(|failure| failure.error)
     }
 
     fn filtered(&self, reply: FilterReply) -> Result<ExtenderReply, ExtenderError> {
-        self.extender.met_unknown(reply.unknown);
         if !reply.error.is_empty() {
             return Err(error(ExtenderErrorKind::Said, reply.error));
         }
@@ -76,33 +74,29 @@ impl Asker<'_> {
     }
 
     async fn prioritize(&self, nodes: &Arc<[Str]>) -> Result<ExtenderReply, ExtenderError> {
-        let mut hold = self.budget.hold();
-        let payload = self.body(nodes, &mut hold).await?;
-        let finish = |visit: PrioritizeVisitor| {
-            let (scores, unknown) = visit.into_reply();
-            self.extender.met_unknown(unknown);
-            Ok(ExtenderReply::Prioritize(scores))
-        };
+        let mut reservation = self.budget.reserve();
+        let payload = self.body(nodes, &mut reservation).await?;
+        let finish = |visit: PrioritizeVisitor| Ok(ExtenderReply::Prioritize(visit.into_reply()));
         let ask = self.of(Verb::Prioritize, payload, PrioritizeVisitor::new(nodes.clone()));
         self.extender.call(ask, finish).await.map_err(|failure| failure.error)
     }
 
     async fn preempt(&self, candidates: &[NodeVictims]) -> Result<ExtenderReply, ExtenderError> {
-        let mut hold = self.budget.hold();
-        let pod = self.objects.pod(self.pod, &mut hold).await?;
+        let mut reservation = self.budget.reserve();
+        let pod = self.objects.pod(self.pod, &mut reservation).await?;
         let whole = match self.extender.form() {
             NodeForm::Names => None,
-            NodeForm::Full => Some(self.objects.victims(candidates, &mut hold).await?),
+            NodeForm::Full => Some(self.objects.victims(candidates, &mut reservation).await?),
         };
-        let payload = count(preempt_request(&pod, candidates, whole.as_deref()), &mut hold)?;
-        let ask = self.of(Verb::Preempt, payload, PreemptVisitor::new(self.budget.hold()));
+        let payload = count(preempt_request(&pod, candidates, whole.as_deref()), &mut reservation)?;
+        let ask = self.of(Verb::Preempt, payload, PreemptVisitor::new(self.budget.reserve()));
         let finish = |visit: PreemptVisitor| Ok(ExtenderReply::Preempt(visit.into_reply()));
         self.extender.call(ask, finish).await.map_err(|failure| failure.error)
     }
 }
 
-fn count(payload: Payload, hold: &mut Hold) -> Result<Payload, ExtenderError> {
-    let taken = hold.take(payload.own_bytes());
+fn count(payload: Payload, reservation: &mut Reservation) -> Result<Payload, ExtenderError> {
+    let taken = reservation.take(payload.own_bytes());
     taken.map_err(|e| error(ExtenderErrorKind::Busy, format!("the request waits for others to end: {e}")))?;
     Ok(payload)
 }

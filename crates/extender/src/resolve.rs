@@ -1,4 +1,4 @@
-//! From an endpoint to the addresses that may be connected to, each checked.
+//! From an endpoint to addresses, each checked.
 
 use super::address::{AddressPolicy, Host, Url};
 use super::endpoints::{Service, SliceList, ready_addresses};
@@ -16,46 +16,42 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long the endpoints of a Service are taken to be as they were read.
+/// The endpoints of a Service are read again after this time.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Longest wait for an answer of the API server.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Finds the addresses of a name and port.
 pub(super) type Lookup = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// The system's resolver.
 pub(super) fn system_lookup() -> Lookup {
     Arc::new(|name, port| Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) }))
 }
 
-/// A look-up that is under way, for all who wait for it.
+/// A look-up under way, shared by the calls that wait for it.
 type Pending = Shared<BoxFuture<'static, Result<Arc<[SocketAddr]>, Arc<str>>>>;
 
-/// Finds an extender's addresses.
 pub(super) struct Resolver {
     endpoint: Endpoint,
     policy: Arc<AddressPolicy>,
     lookup: Lookup,
     kube: kube::Client,
     read: Mutex<Option<(Instant, Arc<[SocketAddr]>)>>,
-    /// One look-up at a time: each takes a thread of the process for as long as a name server is silent, however early
-    /// its call gives up.
+    /// One look-up at a time: each blocks a thread of the process until the name server answers, even if the call that
+    /// began it has given up.
     pending: std::sync::Mutex<Option<Pending>>,
     turn: AtomicUsize,
 }
 
 impl Resolver {
     pub(super) fn new(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, kube: kube::Client) -> Self {
-        let (read, pending) = (Mutex::new(None), std::sync::Mutex::new(None));
-        Self { endpoint, policy, lookup, kube, read, pending, turn: AtomicUsize::new(0) }
+        let read = Mutex::new(None);
+        Self { endpoint, policy, lookup, kube, read, pending: std::sync::Mutex::default(), turn: AtomicUsize::new(0) }
     }
 
-    /// The addresses that may be connected to, the one whose turn it is first; at least one.
+    /// At least one address that may be connected to. Calls begin with each address in turn.
     ///
-    /// They are looked up once, checked, and nothing else is connected to: a name that leads elsewhere the next moment
-    /// changes nothing.
+    /// The addresses are looked up once, checked, and nothing else is connected to: a name that resolves to another address a
+    /// moment later changes nothing.
     pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
         let host = self.endpoint.host();
         let mut found = match &self.endpoint {
@@ -82,7 +78,7 @@ impl Resolver {
         Ok(found)
     }
 
-    /// What was read of the Service no longer holds: one of its addresses did not answer.
+    /// Reads the Service's endpoints again next time: none of the addresses could be connected to.
     pub(super) async fn forget(&self) {
         *self.read.lock().await = None;
     }
@@ -107,7 +103,7 @@ impl Resolver {
     }
 
     async fn endpoints(&self, namespace: &str, name: &str, port: u16) -> Result<Arc<[SocketAddr]>, Failure> {
-        // The lock is held over the reads: those who come meanwhile want the same answer.
+        // The lock is kept during the reads: calls that come meanwhile need the same answer.
         let mut read = self.read.lock().await;
         if let Some((at, found)) = &*read
             && at.elapsed() < FRESH

@@ -82,7 +82,7 @@ fn service() -> Endpoint {
 }
 
 #[tokio::test]
-async fn a_service_is_its_ready_endpoints_and_they_are_checked_like_all() {
+async fn a_service_resolves_to_its_ready_endpoints_which_are_checked() {
     let api = Scripted::start(|asked: Asked| async move {
         match asked.path.as_str() {
             "/api/v1/namespaces/gpu/services/ext" => {
@@ -113,7 +113,7 @@ async fn a_service_is_its_ready_endpoints_and_they_are_checked_like_all() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_or_has_no_such_port_says_so() {
+async fn a_missing_service_or_port_is_reported() {
     let api = nobody().await;
     let resolver = Resolver::new(service(), Arc::new(local()), system_lookup(), api.client());
     let message = resolver.addresses().await.unwrap_err().error.message;

@@ -1,32 +1,27 @@
-//! How one extender is reached: `spec.extenders[]` with all its references resolved.
+//! How an extender is reached: `spec.extenders[]` with all its references resolved.
 
 use crate::address::{Host, Scheme, Url, UrlError};
 use crate::wire::NodeForm;
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
-/// What an extender can be asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Take nodes out.
     Filter,
-    /// Score nodes.
     Prioritize,
-    /// Change victims.
     Preempt,
-    /// Bind the pod.
     Bind,
 }
 
 impl Verb {
-    /// All, in the order in which an attempt comes to them.
+    /// In the order in which an attempt calls them.
     pub const ALL: [Self; 4] = [Self::Filter, Self::Prioritize, Self::Preempt, Self::Bind];
 
-    /// Its name, as a metric label.
+    /// As metric labels have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -37,37 +32,29 @@ impl Verb {
     }
 }
 
-/// How a verb is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerbSettings {
-    /// Its path, without a slash before it.
+    /// Without a slash before it.
     pub path: String,
-    /// Longest time for one whole call.
+    /// For one whole call.
     pub timeout: Duration,
 }
 
-/// Where an extender is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// At a URL.
     Url(Url),
-    /// Behind a Service, at any of its ready endpoints.
+    /// Any ready endpoint of a Service.
     Service {
-        /// The Service's namespace.
         namespace: String,
-        /// The Service's name.
         name: String,
-        /// The Service's port.
         port: u16,
-        /// How it is spoken to.
         scheme: Scheme,
-        /// The path before that of a verb, empty or beginning with a slash, without slashes at its end.
+        /// Comes before a verb's path. Empty, or beginning with a slash and without slashes at its end.
         path: String,
     },
 }
 
 impl Endpoint {
-    /// How it is spoken to.
     pub const fn scheme(&self) -> Scheme {
         match self {
             Self::Url(url) => url.scheme,
@@ -75,7 +62,7 @@ impl Endpoint {
         }
     }
 
-    /// Who it is: the name that a certificate must have.
+    /// The name that the server's certificate must have.
     pub fn host(&self) -> Host {
         match self {
             Self::Url(url) => url.host.clone(),
@@ -83,7 +70,7 @@ impl Endpoint {
         }
     }
 
-    /// What the `Host` header says.
+    /// The value of the `Host` header.
     pub fn authority(&self) -> String {
         match self {
             Self::Url(url) => url.authority(),
@@ -91,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// The path before that of a verb.
+    /// Comes before a verb's path.
     pub fn path(&self) -> &str {
         match self {
             Self::Url(url) => &url.path,
@@ -100,123 +87,86 @@ impl Endpoint {
     }
 }
 
-/// A text that nobody may read in a log.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The secret text.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-/// What the references of an extender gave, as it stands in the Secrets and ConfigMaps.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What an extender's references led to, unchanged from the Secrets and ConfigMaps.
+#[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// Authorities that its certificate is checked against, in PEM form; `None`: the system's.
+    /// The authorities that the server's certificate is checked against, in PEM form; `None` for the system's.
     pub authorities: Option<String>,
-    /// The certificate chain and the private key that are shown to it, in PEM form.
-    pub client: Option<(String, Secret)>,
-    /// The token that is sent to it.
-    pub token: Option<Secret>,
+    /// Our certificate chain and private key, in PEM form.
+    pub client: Option<(String, SecretString)>,
+    /// Our bearer token.
+    pub token: Option<SecretString>,
 }
 
-/// One extender, ready to be connected to.
+/// Secrets have no equality of their own; here it tells whether an extender must be set up anew.
+impl PartialEq for Credentials {
+    fn eq(&self, other: &Self) -> bool {
+        self.exposed() == other.exposed()
+    }
+}
+
+impl Eq for Credentials {}
+
+impl Credentials {
+    fn exposed(&self) -> [Option<&str>; 4] {
+        let (chain, key) = self.client.as_ref().map(|(chain, key)| (chain.as_str(), key.expose_secret())).unzip();
+        [self.authorities.as_deref(), chain, key, self.token.as_ref().map(ExposeSecret::expose_secret)]
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Its name in the profile.
     pub name: Str,
-    /// How messages name it: the URL before the verbs' paths.
+    /// The URL before the verbs' paths, for messages.
     pub url: Str,
-    /// Where it is.
     pub endpoint: Endpoint,
-    /// The verbs that it has.
     pub verbs: BTreeMap<Verb, VerbSettings>,
-    /// How nodes are sent to it.
     pub form: NodeForm,
-    /// Most requests to it at one time, at least 1.
+    /// Requests under way at most; at least 1.
     pub concurrency: usize,
-    /// How often a call is let through while its breaker is open.
+    /// While a breaker is open, one call is let through this often.
     pub open_for: Duration,
-    /// Whether anybody may answer in its place.
+    /// Whether any certificate is accepted.
     pub skip_verify: bool,
-    /// The name its certificate must have, where it is not the endpoint's host.
+    /// The name that the server's certificate must have, if it is not the endpoint's host.
     pub server_name: Option<String>,
-    /// What its references gave.
     pub credentials: Credentials,
 }
 
-/// Why `spec.extenders[]` does not say how an extender is reached.
+/// Why an extender of `spec.extenders[]` cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The URL is not one.
     #[error("extender {extender}: endpoint.url: {source}")]
     Url {
-        /// The extender.
         extender: String,
-        /// What is wrong.
         #[source]
         source: UrlError,
     },
-    /// Neither a URL nor a Service is given.
     #[error("extender {extender}: endpoint: give either url or service")]
-    Endpoint {
-        /// The extender.
-        extender: String,
-    },
-    /// A ConfigMap or Secret is not there.
+    Endpoint { extender: String },
     #[error("extender {extender}: {field}: {kind} {name} is not in the operator's namespace; create it there")]
     NotFound {
-        /// The extender.
         extender: String,
-        /// The field that names it.
         field: &'static str,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Its name.
         name: String,
     },
-    /// It has not the key, or the key holds no text.
+    /// The object has no text under the key.
     #[error("extender {extender}: {field}: {kind} {name} has no text under the key {key}; add it")]
     KeyMissing {
-        /// The extender.
         extender: String,
-        /// The field that names it.
         field: &'static str,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The key.
         key: String,
     },
-    /// What is under the key cannot be used.
     #[error("extender {extender}: {field}: {message}")]
-    Certificate {
-        /// The extender.
-        extender: String,
-        /// The field that led to it.
-        field: &'static str,
-        /// What is wrong.
-        message: String,
-    },
+    Certificate { extender: String, field: &'static str, message: String },
 }
 
 impl SettingsError {
-    /// The extender's name.
     pub fn extender(&self) -> &str {
         match self {
             Self::Url { extender, .. }
@@ -228,10 +178,40 @@ impl SettingsError {
     }
 }
 
-/// The data of a ConfigMap or Secret of the operator's namespace, by kind and name; `None` where it is not there.
-pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<BTreeMap<String, Vec<u8>>>;
+/// Finds the data of a ConfigMap or Secret of the operator's namespace by kind and name.
+pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<Contents>;
 
-/// The objects that an extender names: to be watched, and read for [`Settings::compile`].
+/// The data of a ConfigMap or Secret, by key. `Debug` shows the keys alone.
+#[derive(Debug, Clone, Default)]
+pub struct Contents(BTreeMap<String, SecretSlice<u8>>);
+
+impl Contents {
+    /// From the two forms that values have.
+    pub fn new(
+        bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
+        texts: Option<BTreeMap<String, String>>,
+    ) -> Self {
+        let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0.into()));
+        Self(bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes().into()))).collect())
+    }
+
+    /// The text under a key; `None` if there is none, or an empty one.
+    fn text(&self, key: &str) -> Option<SecretString> {
+        let text = std::str::from_utf8(self.0.get(key)?.expose_secret()).ok()?;
+        (!text.is_empty()).then(|| text.into())
+    }
+}
+
+/// Secrets have no equality of their own; here it tells whether an object has changed since it was read.
+impl PartialEq for Contents {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+            && (self.0.iter().zip(&other.0))
+                .all(|((key, value), (k, v))| key == k && value.expose_secret() == v.expose_secret())
+    }
+}
+
+/// The objects whose data [`Settings::compile`] needs.
 pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
     let tls = spec.tls.as_ref();
     let authorities = tls.and_then(|tls| tls.ca_bundle_ref.as_ref()).map(|r| (r.kind, r.name.as_str()));
@@ -241,17 +221,8 @@ pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
     authorities.into_iter().chain(secrets).collect()
 }
 
-/// The data of a ConfigMap or Secret, whether it is bytes or text.
-pub fn contents(
-    bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
-    texts: Option<BTreeMap<String, String>>,
-) -> BTreeMap<String, Vec<u8>> {
-    let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0));
-    bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes()))).collect()
-}
-
 impl Settings {
-    /// The settings of each extender of `profile`, in the order in which the profile asks them; `specs` is what its spec says.
+    /// The settings of each extender of `profile`, in the order in which the profile asks them; `specs` is its `spec.extenders`.
     pub fn compile_all(
         specs: &[api::Extender],
         profile: &CompiledProfile,
@@ -263,9 +234,6 @@ impl Settings {
     }
 
     /// Resolves `spec.extenders[]`.
-    ///
-    /// # Errors
-    /// The endpoint is not one, or a reference leads nowhere.
     pub fn compile(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Self, SettingsError> {
         let endpoint = endpoint(spec)?;
         let url = format!("{}://{}{}", endpoint.scheme().as_str(), endpoint.authority(), endpoint.path());
@@ -316,31 +284,35 @@ fn verbs(verbs: &api::ExtenderVerbs) -> BTreeMap<Verb, VerbSettings> {
     given.map(|(verb, path, timeout)| (verb, VerbSettings { path: path.clone(), timeout: timeout.get() })).collect()
 }
 
-/// Reads what an extender's references name.
+/// Reads the values that an extender's spec refers to.
 struct Reader<'a> {
     extender: &'a str,
     lookup: Lookup<'a>,
 }
 
 impl Reader<'_> {
-    fn read(&self, field: &'static str, kind: api::BundleKind, name: &str, key: &str) -> Result<String, SettingsError> {
+    fn read(
+        &self,
+        field: &'static str,
+        kind: api::BundleKind,
+        name: &str,
+        key: &str,
+    ) -> Result<SecretString, SettingsError> {
         let kind_name = match kind {
             api::BundleKind::ConfigMap => "ConfigMap",
             api::BundleKind::Secret => "Secret",
         };
         let extender = self.extender.to_owned();
-        let Some(mut data) = (self.lookup)(kind, name) else {
+        let Some(data) = (self.lookup)(kind, name) else {
             return Err(SettingsError::NotFound { extender, field, kind: kind_name, name: name.to_owned() });
         };
-        data.remove(key).and_then(|bytes| String::from_utf8(bytes).ok()).filter(|text| !text.is_empty()).ok_or_else(
-            || SettingsError::KeyMissing {
-                extender,
-                field,
-                kind: kind_name,
-                name: name.to_owned(),
-                key: key.to_owned(),
-            },
-        )
+        data.text(key).ok_or_else(|| SettingsError::KeyMissing {
+            extender,
+            field,
+            kind: kind_name,
+            name: name.to_owned(),
+            key: key.to_owned(),
+        })
     }
 }
 
@@ -350,17 +322,17 @@ fn credentials(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Credentials, 
     if let Some(tls) = &spec.tls {
         if let Some(bundle) = &tls.ca_bundle_ref {
             let pem = reader.read("tls.caBundleRef", bundle.kind, &bundle.name, &bundle.key)?;
-            credentials.authorities = Some(pem);
+            credentials.authorities = Some(pem.expose_secret().to_owned());
         }
         if let Some(pair) = &tls.client_cert_ref {
             let read = |key| reader.read("tls.clientCertRef", api::BundleKind::Secret, &pair.name, key);
-            credentials.client = Some((read("tls.crt")?, read("tls.key")?.into()));
+            credentials.client = Some((read("tls.crt")?.expose_secret().to_owned(), read("tls.key")?));
         }
     }
     if let Some(auth) = &spec.auth {
         let token = &auth.bearer_token_ref;
         let text = reader.read("auth.bearerTokenRef", api::BundleKind::Secret, &token.name, &token.key)?;
-        credentials.token = Some(text.trim().to_owned().into());
+        credentials.token = Some(text.expose_secret().trim().into());
     }
     Ok(credentials)
 }

@@ -3,8 +3,8 @@ use super::settings::*;
 use super::wire::NodeForm;
 use berth_api as api;
 use berth_api::BundleKind::{ConfigMap, Secret as SecretKind};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn spec(change: Value) -> api::Extender {
@@ -16,7 +16,7 @@ fn spec(change: Value) -> api::Extender {
     serde_json::from_value(value).unwrap()
 }
 
-fn nothing(_: api::BundleKind, _: &str) -> Option<BTreeMap<String, Vec<u8>>> {
+fn nothing(_: api::BundleKind, _: &str) -> Option<Contents> {
     None
 }
 
@@ -50,7 +50,8 @@ fn references_are_read_and_what_is_missing_is_named() {
     }));
     assert_eq!(references(&spec), [(ConfigMap, "ca"), (SecretKind, "pair"), (SecretKind, "tok")]);
     let data = |pairs: &[(&str, &str)]| {
-        Some(pairs.iter().map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec())).collect::<BTreeMap<_, _>>())
+        let texts = pairs.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        Some(Contents::new(None, Some(texts)))
     };
     let all = move |kind, name: &str| match (kind, name) {
         (ConfigMap, "ca") => data(&[("ca.crt", "CA")]),
@@ -60,8 +61,8 @@ fn references_are_read_and_what_is_missing_is_named() {
     };
     let credentials = Settings::compile(&spec, &all).unwrap().credentials;
     assert_eq!(credentials.authorities.as_deref(), Some("CA"));
-    assert_eq!(credentials.token.unwrap().reveal(), "abc");
-    assert_eq!(credentials.client.unwrap().1.reveal(), "KEY");
+    assert_eq!(credentials.token.unwrap().expose_secret(), "abc");
+    assert_eq!(credentials.client.unwrap().1.expose_secret(), "KEY");
 
     let without = |missing: &'static str| {
         let lookup = move |kind, name: &str| if name == missing { None } else { all(kind, name) };
@@ -76,7 +77,7 @@ fn references_are_read_and_what_is_missing_is_named() {
 }
 
 #[test]
-fn an_endpoint_that_is_none_is_named() {
+fn an_invalid_endpoint_is_refused_with_its_cause() {
     for (endpoint, word) in [
         (json!({"url": "https://user@ext.example.com"}), "endpoint.url: a URL has no user"),
         (json!({"url": "https://0x7f.1/"}), "endpoint.url: the host of a URL"),

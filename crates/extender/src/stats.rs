@@ -1,4 +1,4 @@
-//! What an extender has done so far, for status and metrics.
+//! How an extender's calls ended so far, for status and metrics.
 
 use super::breaker::Circuit;
 use super::settings::Verb;
@@ -9,17 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How a call ended, as a metric label.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallResult {
-    /// Answered.
     Ok,
-    /// Not answered, or with an error.
     Failed(ExtenderErrorKind),
 }
 
 impl CallResult {
-    /// Its name, as a metric label.
+    /// As metric labels have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -39,69 +37,56 @@ impl CallResult {
     }
 }
 
-/// The last failure of a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastError {
-    /// When.
     pub at: SystemTime,
-    /// What kind.
     pub kind: ExtenderErrorKind,
-    /// One line for people; nothing of the reply is in it.
+    /// One line, without any text of the reply.
     pub message: Str,
 }
 
-/// How one verb of an extender does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerbHealth {
-    /// Its breaker.
     pub circuit: Circuit,
-    /// Failures in a row.
+    /// Failures since the last success.
     pub consecutive_failures: u32,
-    /// The last call that failed, by whatever cause that concerns the extender and not one pod; kept after it recovers.
+    /// The last failure that concerns the extender and not one pod. Kept after the extender recovers.
     pub last_error: Option<LastError>,
-    /// Whether a call was ever answered.
+    /// Whether the extender ever answered a call.
     pub was_answered: bool,
-    /// How long the calls took that were sent, answered or not.
+    /// The duration of calls that were sent, answered or not.
     pub latency: HistogramSnapshot,
-    /// How many calls ended how.
+    /// The number of calls by how they ended.
     pub results: BTreeMap<CallResult, u64>,
 }
 
-/// How one extender does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtenderHealth {
-    /// Its name in the profile.
     pub name: Str,
-    /// Its verbs.
     pub verbs: BTreeMap<Verb, VerbHealth>,
-    /// Calls under way.
     pub in_flight: usize,
-    /// Calls that wait for one under way to end.
+    /// Calls that wait for another to end.
     pub waiting: usize,
-    /// Names in replies that were not asked about, since the start.
-    pub unknown_names: u64,
-    /// Binds that it was asked for and of which the outcome is not known.
+    /// Binds of unknown outcome.
     pub unsettled_binds: usize,
-    /// Why it cannot be called at all, whatever it does: its address, certificate or token.
+    /// Why it cannot be called at all: its address, certificate or token cannot be used.
     pub unusable: Option<ExtenderError>,
 }
 
 impl ExtenderHealth {
-    /// Of one that could never be set up.
+    /// Of an extender that was never set up.
     pub(super) fn none(name: &Str) -> Self {
         Self {
             name: name.clone(),
             verbs: BTreeMap::new(),
             in_flight: 0,
             waiting: 0,
-            unknown_names: 0,
             unsettled_binds: 0,
             unusable: None,
         }
     }
 }
 
-/// Counts the calls of one verb.
 #[derive(Debug, Default)]
 pub(super) struct VerbStats {
     latency: Histogram,
@@ -119,17 +104,15 @@ impl VerbStats {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call that was sent took so long.
+    /// Counts the duration of a call that was sent.
     pub(super) fn took(&self, time: Duration) {
         self.latency.record(time);
     }
 
-    /// A call was answered.
     pub(super) fn answered(&self) {
         *self.lock().results.entry(CallResult::Ok).or_default() += 1;
     }
 
-    /// A call failed.
     pub(super) fn failed(&self, error: &ExtenderError) {
         use ExtenderErrorKind::{Busy, CircuitOpen, Said};
         let mut counts = self.lock();
@@ -140,15 +123,14 @@ impl VerbStats {
         }
     }
 
-    /// As it is now.
     pub(super) fn health(&self, circuit: Circuit, consecutive_failures: u32) -> VerbHealth {
         let counts = self.lock();
-        let said = [CallResult::Ok, CallResult::Failed(ExtenderErrorKind::Said)];
+        let answers = [CallResult::Ok, CallResult::Failed(ExtenderErrorKind::Said)];
         VerbHealth {
             circuit,
             consecutive_failures,
             last_error: counts.last_error.clone(),
-            was_answered: said.iter().any(|result| counts.results.contains_key(result)),
+            was_answered: answers.iter().any(|result| counts.results.contains_key(result)),
             latency: self.latency.snapshot(),
             results: counts.results.clone(),
         }

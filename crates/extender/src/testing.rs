@@ -1,7 +1,8 @@
-//! A scripted extender on a real socket: it reads requests as HTTP/1.1, and answers with whatever bytes the script says.
+//! A scripted extender on a real socket: it reads requests as HTTP/1.1 and answers with any bytes that the script gives.
 
 use super::address::AddressPolicy;
-use super::extender_clients::{ExtenderClients, Notice, Options};
+use super::ask::{Notice, Options};
+use super::extender_clients::ExtenderClients;
 use super::objects::ObjectStore;
 use super::settings::{Credentials, Endpoint, Settings, Verb, VerbSettings};
 use super::wire::NodeForm;
@@ -23,16 +24,15 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
-/// A request as it came.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) path: String,
     /// Lines of the head, in lower case.
     pub(super) head: Vec<String>,
     pub(super) body: Value,
-    /// Its place among all requests, from 0.
+    /// Among all requests, from 0.
     pub(super) number: usize,
-    /// Which connection it came on, from 0.
+    /// From 0.
     pub(super) connection: usize,
 }
 
@@ -92,7 +92,7 @@ impl Server {
             let mut all = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // A reset is what a socket with unread or unsent bytes and no patience gives.
+                // Closing this socket resets the connection.
                 reset_on_drop(&stream);
                 let (tls, kept, script) = (tls.clone(), kept.clone(), script.clone());
                 let number = counted.fetch_add(1, Ordering::SeqCst);
@@ -236,13 +236,13 @@ pub(super) fn local() -> AddressPolicy {
     AddressPolicy::new(&here, &here).unwrap()
 }
 
-/// ExtenderClients with a scripted API server and a mailbox.
+/// `ExtenderClients` with a scripted API server; what they deliver is kept.
 pub(super) struct Rig {
-    pub(super) lanes: ExtenderClients,
+    pub(super) clients: ExtenderClients,
     pub(super) store: Arc<ObjectStore>,
     pub(super) gate: Gate,
     pub(super) api: Scripted,
-    pub(super) told: mpsc::UnboundedReceiver<(WorkerId, Input)>,
+    pub(super) delivered: mpsc::UnboundedReceiver<(WorkerId, Input)>,
     pub(super) notices: mpsc::UnboundedReceiver<Notice>,
 }
 
@@ -257,36 +257,39 @@ impl Rig {
         R: Future<Output = Reply> + Send + 'static,
     {
         let api = Scripted::start(api).await;
-        let (tell, told) = mpsc::unbounded_channel();
+        let (deliver, delivered) = mpsc::unbounded_channel();
         let (notify, notices) = mpsc::unbounded_channel();
         let store = Arc::new(ObjectStore::default());
         let gate = Gate::new();
         gate.hold_until(tokio::time::Instant::now() + Duration::from_secs(3_600));
         gate.admit();
-        let lanes = ExtenderClients::new(Options {
+        let clients = ExtenderClients::new(Options {
             policy,
             kube: api.client(),
             store: store.clone(),
             // The uid of a test's pod is `uid-<name>`.
             key_of: Arc::new(|uid| Some(PodKey { namespace: "ns".into(), name: uid.strip_prefix("uid-")?.into() })),
             gate: gate.clone(),
-            deliver: Arc::new(move |worker, input| drop(tell.send((worker, input)))),
+            deliver: Arc::new(move |worker, input| drop(deliver.send((worker, input)))),
             notify: Arc::new(move |notice| drop(notify.send(notice))),
         });
-        Self { lanes, store, gate, api, told, notices }
+        Self { clients, store, gate, api, delivered, notices }
     }
 
     /// Sets up the extender of profile `prof`.
     pub(super) fn configure(&self, settings: Settings) {
-        self.lanes.configure("prof", vec![Ok(settings)]);
+        self.clients.configure("prof", vec![Ok(settings)]);
     }
 
-    /// The next that a worker is told.
+    /// The next input that is delivered to a worker.
     pub(super) async fn next(&mut self) -> Input {
-        tokio::time::timeout(Duration::from_secs(20), self.told.recv()).await.expect("told in time").unwrap().1
+        tokio::time::timeout(Duration::from_secs(20), self.delivered.recv())
+            .await
+            .expect("delivered in time")
+            .unwrap()
+            .1
     }
 
-    /// The next notice.
     pub(super) async fn notice(&mut self) -> Notice {
         tokio::time::timeout(Duration::from_secs(20), self.notices.recv()).await.expect("noted in time").unwrap()
     }

@@ -1,4 +1,4 @@
-//! The TLS side of an extender: who it must be, and who we say we are.
+//! TLS with an extender: which certificate it must have, and which one we show.
 
 use super::settings::{Settings, SettingsError};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -6,19 +6,16 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use secrecy::ExposeSecret;
 use std::sync::Arc;
 
-/// What is needed to speak TLS with an extender.
 #[derive(Debug, Clone)]
 pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
 }
-
-/// Prepares TLS for an extender.
-///
 /// # Errors
-/// A certificate, key or name cannot be used; the field is named.
+/// A certificate, key or name cannot be used; the error names the field.
 pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
     let wrong =
         |field, message: String| SettingsError::Certificate { extender: settings.name.to_string(), field, message };
@@ -38,7 +35,7 @@ pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
     let mut config = match &settings.credentials.client {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            let pair = client_pair(chain, key.reveal());
+            let pair = client_pair(chain, key.expose_secret());
             let made = pair.and_then(|(chain, key)| {
                 builder.with_client_auth_cert(chain, key).map_err(|e| format!("tls.crt and tls.key: {e}"))
             });
@@ -85,7 +82,7 @@ fn client_pair(chain: &str, key: &str) -> Result<(Vec<CertificateDer<'static>>, 
     Ok((chain, key))
 }
 
-/// Takes any certificate: `tls.mode: InsecureSkipVerify`.
+/// Accepts any certificate: `tls.mode: InsecureSkipVerify`.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

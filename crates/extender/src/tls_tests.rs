@@ -1,4 +1,4 @@
-//! TLS with an extender: who it must be, who we say we are, and what is said when one does not believe the other.
+//! TLS with an extender: which certificates each side accepts, and the message when one is refused.
 
 use super::settings::{Credentials, Settings};
 use super::testing::{Act, Rig, Server, settings};
@@ -142,7 +142,7 @@ async fn ask(settings: Settings) -> Option<(ExtenderErrorKind, String)> {
     rig.configure(settings);
     let question = ExtenderQuestion::Filter { nodes: Arc::from(vec!["n".into()]) };
     let ask = ExtenderRequest { attempt: AttemptId(1), extender: "ext".into(), pod: rig.pod("p"), question };
-    rig.lanes.ask(WorkerId(1), "prof", ask);
+    rig.clients.ask(WorkerId(1), "prof", ask);
     match rig.next().await {
         Input::ExtenderAnswered { answer, .. } => answer.err().map(|e| (e.kind, e.message.to_string())),
         other => panic!("{other:?}"),
@@ -156,7 +156,7 @@ fn https(server: &Server, authorities: Option<String>) -> Settings {
 }
 
 #[tokio::test]
-async fn the_authority_the_name_and_the_time_must_be_right() {
+async fn a_certificate_needs_the_right_authority_name_and_time() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let good = ours.issue("good", "DNS:ext.test,IP:127.0.0.1", LATER);
     let expired = ours.issue("expired", "IP:127.0.0.1", "20200102000000Z");
@@ -219,7 +219,7 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_plain_server_behind_https_and_a_token_on_the_way() {
+async fn the_token_is_sent_and_a_plain_server_behind_https_is_refused() {
     let plain = Server::start(|_| Act::Json(json!({}))).await;
     let ours = Authority::new("ours-plain");
     // It waits for the rest of a request that never comes.

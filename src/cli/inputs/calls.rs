@@ -5,7 +5,7 @@ use super::documents::Object;
 use berth_api::{self as api, BundleKind};
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
-use berth_extender::{Settings, SettingsError, contents};
+use berth_extender::{Contents, Settings, SettingsError};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(crate) const NODES: &str = "/api/v1/nodes/";
 
 /// The data of ConfigMaps and Secrets, by name: whatever their namespace, the operator's is not known here.
-type Data = BTreeMap<(BundleKind, String), BTreeMap<String, Vec<u8>>>;
+type Data = BTreeMap<(BundleKind, String), Contents>;
 
 /// What a command that calls extenders needs. Empty unless `wanted`.
 #[derive(Clone, Default)]
@@ -68,10 +68,10 @@ impl Calls {
     fn add(&mut self, kind: BundleKind, value: Value) -> serde_json::Result<()> {
         let (name, data) = if kind == BundleKind::Secret {
             let secret: Secret = serde_json::from_value(value)?;
-            (secret.metadata.name, contents(secret.data, secret.string_data))
+            (secret.metadata.name, Contents::new(secret.data, secret.string_data))
         } else {
             let map: ConfigMap = serde_json::from_value(value)?;
-            (map.metadata.name, contents(map.binary_data, map.data))
+            (map.metadata.name, Contents::new(map.binary_data, map.data))
         };
         self.data.insert((kind, name.unwrap_or_default()), data);
         Ok(())

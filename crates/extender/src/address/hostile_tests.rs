@@ -158,8 +158,8 @@ fn hostile_urls_are_stopped_each_for_its_reason() {
     let table: Vec<_> = [NOT_URLS, DISGUISED, NOBODYS, NOT_LISTED_URLS, PLAIN].concat();
     assert!(table.len() >= 60);
     for (url, why) in table {
-        let said = stopped(url).unwrap_or_else(|| panic!("{url} is not stopped"));
-        assert!(said.contains(why), "{url}: {said}");
+        let message = stopped(url).unwrap_or_else(|| panic!("{url} is not stopped"));
+        assert!(message.contains(why), "{url}: {message}");
     }
     let long = format!("https://ext.example.com/{}", "a".repeat(3_000));
     assert!(stopped(&long).unwrap().contains("at most"));
@@ -187,7 +187,7 @@ fn listed_urls_pass() {
 }
 
 #[test]
-fn a_listed_name_that_leads_inside_is_stopped_at_its_address() {
+fn a_listed_name_that_resolves_to_a_special_address_is_stopped() {
     let policy = policy();
     let host = Host::Name("rebind.example.com".to_owned());
     for (address, why) in [
@@ -217,8 +217,8 @@ fn a_listed_name_that_leads_inside_is_stopped_at_its_address() {
 fn localhost_by_name_takes_one_flag() {
     let refused = AddressPolicy::default();
     let url = Url::parse("http://localhost:8888/scheduler").unwrap();
-    let said = refused.check_url(&url).unwrap_err().to_string();
-    assert!(said.contains("--extender-allow-http localhost"), "{said}");
+    let message = refused.check_url(&url).unwrap_err().to_string();
+    assert!(message.contains("--extender-allow-http localhost"), "{message}");
     let allowed = AddressPolicy::new(&[], &["localhost".to_owned()]).unwrap();
     assert_eq!(allowed.check_url(&url), Ok(()));
     assert_eq!(allowed.check_address(&url.host, "127.0.0.1".parse().unwrap()), Ok(()));
@@ -230,7 +230,20 @@ fn localhost_by_name_takes_one_flag() {
 
 #[test]
 fn a_flag_that_names_no_host_is_refused() {
-    for value in ["", "*", "*.", "a b", "10.0.0.0/33", "10.0.0.0/x", "host/8", "https://a", "0x7f.1", "fd00::/129"] {
+    for value in [
+        "",
+        "*",
+        "*.",
+        "a b",
+        "10.0.0.0/33",
+        "10.0.0.0/x",
+        "10.0.0.0/",
+        "010.0.0.0/8",
+        "host/8",
+        "https://a",
+        "0x7f.1",
+        "fd00::/129",
+    ] {
         let error = AddressPolicy::new(&[value.to_owned()], &[]).unwrap_err().to_string();
         assert!(error.contains(ALLOW_HOST) && error.contains("10.0.0.0/8"), "{error}");
     }

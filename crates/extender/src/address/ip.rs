@@ -1,28 +1,24 @@
-//! What an IP address is, as far as it matters who may be connected to.
+//! Addresses that no extender has unless a process flag says so, and addresses that no server has.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why an address is not one of a server in the cluster or beside it.
+/// Why an address is not that of a server in the cluster or beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// This machine.
     Loopback,
-    /// The local link: also where clouds keep their metadata services.
+    /// Also where clouds keep their metadata services.
     LinkLocal,
     /// A cloud's metadata service at an address that is not link-local.
     Metadata,
-    /// The API server.
     ApiServer,
-    /// No address at all.
     Unspecified,
-    /// Many receivers.
     Multicast,
-    /// Set aside: no server has it.
+    /// Set aside by an RFC: no server has it.
     Reserved,
 }
 
 impl Special {
-    /// Its name with an article.
+    /// With an article, for messages.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Loopback => "a loopback address",
@@ -47,7 +43,7 @@ const METADATA_V4: [Ipv4Addr; 3] =
 const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-/// The address that is really meant: of an IPv6 address that carries an IPv4 one (mapped, compatible, NAT64, 6to4), that.
+/// The IPv4 address that an IPv6 address carries (mapped, compatible, NAT64, 6to4); any other address unchanged.
 pub fn meant(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -68,7 +64,7 @@ fn carried(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// What is special about an address, if anything is.
+/// Why an address is special, if it is.
 pub fn special(address: IpAddr) -> Option<Special> {
     match meant(address) {
         IpAddr::V4(v4) => special_v4(v4),
@@ -99,7 +95,7 @@ fn special_v6(v6: Ipv6Addr) -> Option<Special> {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(Special::Loopback),
         [0xfe80..=0xfeff, ..] => Some(Special::LinkLocal),
         [0xff00..=0xffff, ..] => Some(Special::Multicast),
-        // Teredo carries an address in disguise; discard-only and documentation have no server.
+        // Teredo hides an IPv4 address; the discard-only and documentation ranges have no server.
         [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, 0..=0xfff, ..] => Some(Special::Reserved),
         _ => None,
     }

@@ -1,8 +1,8 @@
-//! Which addresses extenders may be at. A profile names a URL; what the process may connect to is for its flags to say.
+//! Which addresses extenders may have. A profile names a URL; the flags of the process say what may be connected to.
 //!
-//! Three steps, none of which trusts the one before: the URL is read strictly ([`Url`]), its host must be on a list of the
-//! process ([`AddressPolicy::check_url`]), and each address that the host leads to is checked right before it, and no other,
-//! is connected to ([`AddressPolicy::check_address`]).
+//! Three steps, none of which trusts the one before: the URL is read strictly ([`Url`]), its host must be on a list of
+//! the process ([`AddressPolicy::check_url`]), and each address that the host resolves to is checked right before it is
+//! connected to, with no look-up in between ([`AddressPolicy::check_address`]).
 
 mod ip;
 mod policy;

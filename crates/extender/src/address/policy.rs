@@ -2,27 +2,27 @@
 
 use super::ip::{Special, meant, special};
 use super::url::{Host, Scheme, Url, read_host};
+use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// The flag that allows a host, and the special addresses that it names.
+/// The flag that allows a host, also one with a special address if the flag names that address.
 pub const ALLOW_HOST: &str = "--extender-allow-host";
 
 /// The flag that allows plain http to a host, and all that [`ALLOW_HOST`] does.
 pub const ALLOW_HTTP: &str = "--extender-allow-http";
 
-/// An entry of a list of hosts.
+/// A value of one of the flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
-    /// This name.
     Name(String),
-    /// Every name below this one; begins with a dot.
+    /// Every name that ends in this one, which begins with a dot.
     Below(String),
-    /// Addresses of which the first bits are these.
-    Net { address: IpAddr, bits: u8 },
+    /// A range of addresses, or a single one.
+    Net(IpNet),
 }
 
-/// A value of a flag that is not a host.
+/// A flag has a value that is not a host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{flag} {value}: give a host name, *.domain, an IP address or a range such as 10.0.0.0/8")]
 pub struct RuleError {
@@ -33,17 +33,12 @@ pub struct RuleError {
 /// Why an address or URL is not used, and which flag would change that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The host of a URL is on no list.
     Host(Host),
-    /// Plain http to this host is not allowed.
     PlainHttp(Host),
-    /// The address is special, and no flag names it.
     Address {
-        /// The host that led to it.
+        /// The host that resolved to it.
         host: Host,
-        /// The address.
         address: IpAddr,
-        /// What it is.
         special: Special,
     },
 }
@@ -74,7 +69,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What the process was started with.
+/// What may be connected to, by the flags of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
     hosts: Vec<Rule>,
@@ -83,17 +78,14 @@ pub struct AddressPolicy {
 }
 
 impl AddressPolicy {
-    /// The policy of these values of [`ALLOW_HOST`] and [`ALLOW_HTTP`].
-    ///
-    /// # Errors
-    /// A value is not a host.
+    /// From the values of [`ALLOW_HOST`] and [`ALLOW_HTTP`].
     pub fn new(allow_host: &[String], allow_http: &[String]) -> Result<Self, RuleError> {
         let read =
             |flag, values: &[String]| values.iter().map(|value| rule(flag, value)).collect::<Result<Vec<_>, _>>();
         Ok(Self { hosts: read(ALLOW_HOST, allow_host)?, http: read(ALLOW_HTTP, allow_http)?, api_servers: Vec::new() })
     }
 
-    /// The same, with the addresses of the API server: no extender is there.
+    /// Also refuses the addresses of the API server: no extender is there.
     #[must_use]
     pub fn with_api_servers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.api_servers = addresses.into_iter().map(meant).collect();
@@ -105,9 +97,6 @@ impl AddressPolicy {
     }
 
     /// Whether a URL may be used at all. Its addresses are checked when it is connected to.
-    ///
-    /// # Errors
-    /// Its host or scheme is not allowed.
     pub fn check_url(&self, url: &Url) -> Result<(), Refusal> {
         self.check_scheme(url.scheme, &url.host)?;
         if let Host::Address(address) = url.host {
@@ -116,10 +105,7 @@ impl AddressPolicy {
         if self.rules().any(|rule| rule.names(&url.host)) { Ok(()) } else { Err(Refusal::Host(url.host.clone())) }
     }
 
-    /// Whether a host may be spoken to in this way.
-    ///
-    /// # Errors
-    /// It is plain http, and not allowed for the host.
+    /// Whether this scheme is allowed for this host.
     pub fn check_scheme(&self, scheme: Scheme, host: &Host) -> Result<(), Refusal> {
         match scheme {
             Scheme::Http if !self.http.iter().any(|rule| rule.names(host)) => Err(Refusal::PlainHttp(host.clone())),
@@ -127,10 +113,7 @@ impl AddressPolicy {
         }
     }
 
-    /// Whether an address that a host led to may be connected to.
-    ///
-    /// # Errors
-    /// It is special, and no flag names it.
+    /// Whether an address that a host resolved to may be connected to.
     pub fn check_address(&self, host: &Host, address: IpAddr) -> Result<(), Refusal> {
         let real = meant(address);
         let is_api_server = self.api_servers.contains(&real);
@@ -147,28 +130,16 @@ impl Rule {
         match (self, host) {
             (Self::Name(rule), Host::Name(name)) => rule == name,
             (Self::Below(rule), Host::Name(name)) => name.ends_with(rule.as_str()),
-            (Self::Net { .. }, Host::Address(address)) => self.holds(meant(*address)),
+            (Self::Net(net), Host::Address(address)) => net.contains(&meant(*address)),
             _ => false,
         }
     }
 
-    /// Whether it names a special address on purpose, and not within a wide range.
+    /// Whether the rule names a special address on purpose: alone, or in a range of special addresses of the same kind.
     fn spells_out(&self, real: IpAddr, what: Special) -> bool {
-        let Self::Net { address, bits } = self else { return false };
-        let is_one = *bits == if address.is_ipv4() { 32 } else { 128 };
-        self.holds(real) && (is_one || special(*address) == Some(what))
-    }
-
-    fn holds(&self, address: IpAddr) -> bool {
-        match (self, address) {
-            (Self::Net { address: IpAddr::V4(net), bits }, IpAddr::V4(v4)) => {
-                (net.to_bits() ^ v4.to_bits()).checked_shr(32 - u32::from(*bits)).unwrap_or(0) == 0
-            }
-            (Self::Net { address: IpAddr::V6(net), bits }, IpAddr::V6(v6)) => {
-                (net.to_bits() ^ v6.to_bits()).checked_shr(128 - u32::from(*bits)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        let Self::Net(net) = self else { return false };
+        let is_one = net.prefix_len() == net.max_prefix_len();
+        net.contains(&real) && (is_one || special(net.addr()) == Some(what))
     }
 }
 
@@ -180,6 +151,7 @@ fn rule(flag: &'static str, value: &str) -> Result<Rule, RuleError> {
             _ => Err(error()),
         };
     }
+    // The address is read by `std`: `ipnet` takes octets with leading zeros, which others read as octal.
     let (address, bits) = value.split_once('/').map_or((value, None), |(address, bits)| (address, Some(bits)));
     let host = match address.parse::<IpAddr>() {
         Ok(address) => Host::Address(address),
@@ -188,11 +160,10 @@ fn rule(flag: &'static str, value: &str) -> Result<Rule, RuleError> {
     match (host, bits) {
         (Host::Name(name), None) => Ok(Rule::Name(name)),
         (Host::Name(_), Some(_)) => Err(error()),
-        (Host::Address(address), bits) => {
-            let address = if bits.is_none() { meant(address) } else { address };
-            let all = if address.is_ipv4() { 32 } else { 128 };
-            let bits = bits.map_or(Ok(all), |bits| bits.parse().map_err(|_| error()))?;
-            if bits <= all { Ok(Rule::Net { address, bits }) } else { Err(error()) }
+        (Host::Address(address), None) => Ok(Rule::Net(meant(address).into())),
+        (Host::Address(address), Some(bits)) => {
+            let net = bits.parse().ok().and_then(|bits| IpNet::new(address, bits).ok());
+            net.map(Rule::Net).ok_or_else(error)
         }
     }
 }

@@ -1,25 +1,19 @@
-//! A URL of an extender, read strictly: whatever two readers could read differently is refused.
+//! URLs of extenders, read strictly: a text that two parsers could read differently is refused.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Longest URL.
 const URL_BYTES: usize = 2_048;
 
-/// Longest host name.
 const HOST_BYTES: usize = 253;
 
-/// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// With TLS.
     Https,
-    /// Plain text.
     Http,
 }
 
 impl Scheme {
-    /// As it stands in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Https => "https",
@@ -27,7 +21,6 @@ impl Scheme {
         }
     }
 
-    /// The port where a URL names none.
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Https => 443,
@@ -36,12 +29,10 @@ impl Scheme {
     }
 }
 
-/// Who is meant by a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// A DNS name, in lower case, without a dot at its end.
+    /// A DNS name in lower case, without a dot at its end.
     Name(String),
-    /// An address.
     Address(IpAddr),
 }
 
@@ -54,52 +45,37 @@ impl fmt::Display for Host {
     }
 }
 
-/// A URL: scheme, host, port and the path before that of a verb.
+/// Scheme, host, port, and the path that comes before a verb's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// How it is spoken to.
     pub scheme: Scheme,
-    /// Who.
     pub host: Host,
-    /// The port.
     pub port: u16,
-    /// Whether the URL names the port.
     pub is_port_named: bool,
-    /// The path, empty or beginning with a slash, without slashes at its end.
+    /// Empty, or beginning with a slash and without slashes at its end.
     pub path: String,
 }
 
-/// Why a text is not a URL that can be used.
+/// Why a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is too long.
     #[error("a URL has at most {URL_BYTES} bytes")]
     TooLong,
-    /// It has bytes that a URL cannot have.
     #[error("a URL has no spaces, control characters, backslashes or characters beyond ASCII; write them %-encoded")]
     Character,
-    /// It does not begin with `https://` or `http://`.
     #[error("a URL begins with https:// (or http://)")]
     Scheme,
-    /// It carries a user.
     #[error("a URL has no user or password; use auth.bearerTokenRef")]
     User,
-    /// It has a query or fragment.
     #[error("a URL has no query and no fragment")]
     Query,
-    /// Its host is no name and no address in the usual form.
     #[error("the host of a URL is a DNS name, an IPv4 address such as 10.0.0.1 or an IPv6 address such as [fd00::1]")]
     Host,
-    /// Its port is not one.
     #[error("the port of a URL is 1 to 65535")]
     Port,
 }
 
 impl Url {
-    /// Reads a URL.
-    ///
-    /// # Errors
-    /// It is not one that can be used, or could be read in more than one way.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         if text.len() > URL_BYTES {
             return Err(UrlError::TooLong);
@@ -130,7 +106,7 @@ impl Url {
         })
     }
 
-    /// What the `Host` header says.
+    /// The value of the `Host` header.
     pub fn authority(&self) -> String {
         let host = match &self.host {
             Host::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
@@ -164,10 +140,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
     Ok((host, Some(number.ok_or(UrlError::Port)?)))
 }
 
-/// Reads a host as it stands in a URL.
-///
-/// # Errors
-/// It is no DNS name and no address in the usual form.
+/// Reads the host of a URL: a DNS name, or an address in its usual form.
 pub(super) fn read_host(text: &str) -> Result<Host, UrlError> {
     if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
         return inner.parse::<Ipv6Addr>().map(|v6| Host::Address(v6.into())).map_err(|_| UrlError::Host);

@@ -1,10 +1,10 @@
-//! The reply to `filter`: who survives, who does not and why. Of whole nodes only the names are kept.
+//! The reply to `filter`: which nodes survive, and why the others do not. Of whole nodes only the names are kept.
 
-use super::known::Known;
-use super::message::{Texts, plain};
+use super::NodeForm;
 use super::scanner::{Step, Token, Visit};
-use super::{Fault, NodeForm};
-use crate::budget::Hold;
+use super::text::{AskedNames, Texts, plain};
+use crate::budget::Reservation;
+use crate::fault::Fault;
 use berth_core::model::Str;
 use std::sync::Arc;
 
@@ -28,51 +28,45 @@ enum Field {
     Error,
 }
 
-/// Those that survive by one of the two forms of the reply.
+/// The survivors in one of the two forms that a reply may have.
 #[derive(Debug, Default)]
 struct Survivors {
     places: Vec<usize>,
     seen: Vec<bool>,
-    unknown: usize,
-    first_unknown: Option<String>,
+    stranger: Option<String>,
 }
 
 impl Survivors {
-    fn add(&mut self, name: &str, known: &mut Known) {
-        if let Some(at) = known.find(name) {
-            self.seen.resize(known.len(), false);
+    fn add(&mut self, name: &str, asked: &mut AskedNames) {
+        if let Some(at) = asked.find(name) {
+            self.seen.resize(asked.len(), false);
             if !std::mem::replace(&mut self.seen[at], true) {
                 self.places.push(at);
             }
         } else {
-            self.unknown += 1;
-            self.first_unknown.get_or_insert_with(|| plain(name));
+            self.stranger.get_or_insert_with(|| plain(name));
         }
     }
 }
 
-/// What a reply to `filter` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterReply {
-    /// Nodes of the question that survive, in the reply's order; `None` where the reply has no list of them.
+    /// Nodes of the question that survive, in the reply's order; `None` if the reply has no list of survivors.
     pub survivors: Option<Vec<Str>>,
-    /// A name in `NodeNames` that was not asked about: the reply is an error, as upstream has it.
+    /// A name in `NodeNames` that was not asked about: such a reply is an error, as upstream.
     pub stranger: Option<String>,
     /// Nodes of the question that failed, with the reply's message, in the question's order.
     pub failed: Vec<(Str, Str)>,
-    /// Nodes of the question that failed so that no preemption helps.
+    /// Nodes of the question that failed in a way that no preemption helps.
     pub unresolvable: Vec<(Str, Str)>,
-    /// What it says went wrong; empty if nothing did.
+    /// Empty if nothing went wrong.
     pub error: String,
-    /// How often it named nodes that were not asked about.
-    pub unknown: usize,
 }
 
-/// Reads a reply to `filter`.
 #[derive(Debug)]
 pub struct FilterVisitor {
     form: NodeForm,
-    known: Known,
+    asked: AskedNames,
     texts: Texts,
     place: Place,
     field: Field,
@@ -81,21 +75,16 @@ pub struct FilterVisitor {
     names: Option<Survivors>,
     nodes: Option<Survivors>,
     failed: [Vec<Option<Str>>; 2],
-    unknown: usize,
     error: String,
 }
 
-const fn shape(place: &'static str, wanted: &'static str) -> Fault {
-    Fault::Shape { place, wanted }
-}
-
 impl FilterVisitor {
-    /// For a question about these nodes.
-    pub fn new(form: NodeForm, asked: Arc<[Str]>, hold: Hold) -> Self {
+    /// `asked` are the nodes of the question.
+    pub fn new(form: NodeForm, asked: Arc<[Str]>, reservation: Reservation) -> Self {
         Self {
             form,
-            known: Known::new(asked),
-            texts: Texts::new(hold),
+            asked: AskedNames::new(asked),
+            texts: Texts::new(reservation),
             place: Place::Root,
             field: Field::Error,
             key: None,
@@ -103,23 +92,20 @@ impl FilterVisitor {
             names: None,
             nodes: None,
             failed: [Vec::new(), Vec::new()],
-            unknown: 0,
             error: String::new(),
         }
     }
 
-    /// What was read.
     pub fn into_reply(self) -> FilterReply {
-        let known = &self.known;
+        let asked = &self.asked;
         let use_names = self.form == NodeForm::Names && self.names.is_some();
         let chosen = if use_names { self.names } else { self.nodes };
-        let strange = chosen.as_ref().map_or(0, |s| s.unknown);
-        let stranger = chosen.as_ref().filter(|_| use_names).and_then(|s| s.first_unknown.clone());
-        let survivors = chosen.map(|s| s.places.into_iter().map(|at| known.name(at)).collect());
+        let stranger = chosen.as_ref().filter(|_| use_names).and_then(|s| s.stranger.clone());
+        let survivors = chosen.map(|s| s.places.into_iter().map(|at| asked.name(at)).collect());
         let [failed, unresolvable] = self.failed.map(|map| {
-            map.into_iter().enumerate().filter_map(|(at, text)| Some((known.name(at), text?))).collect::<Vec<_>>()
+            map.into_iter().enumerate().filter_map(|(at, text)| Some((asked.name(at), text?))).collect::<Vec<_>>()
         });
-        FilterReply { survivors, stranger, failed, unresolvable, error: self.error, unknown: self.unknown + strange }
+        FilterReply { survivors, stranger, failed, unresolvable, error: self.error }
     }
 
     fn in_reply(&mut self, token: Token<'_>) -> Result<Step, Fault> {
@@ -140,11 +126,13 @@ impl FilterVisitor {
             }
             (Token::BeginObject, Field::Failed { .. }) => self.place = Place::Failed,
             (Token::Text(text), Field::Error) => self.error = plain(text),
-            (_, Field::Names) => return Err(shape("NodeNames", "a list of names")),
-            (_, Field::Nodes) => return Err(shape("Nodes", "a NodeList")),
-            (_, Field::Failed { unresolvable: false }) => return Err(shape("FailedNodes", "an object")),
-            (_, Field::Failed { unresolvable: true }) => return Err(shape("FailedAndUnresolvableNodes", "an object")),
-            (_, Field::Error) => return Err(shape("Error", "a text")),
+            (_, Field::Names) => return Err(Fault::shape("NodeNames", "a list of names")),
+            (_, Field::Nodes) => return Err(Fault::shape("Nodes", "a NodeList")),
+            (_, Field::Failed { unresolvable: false }) => return Err(Fault::shape("FailedNodes", "an object")),
+            (_, Field::Failed { unresolvable: true }) => {
+                return Err(Fault::shape("FailedAndUnresolvableNodes", "an object"));
+            }
+            (_, Field::Error) => return Err(Fault::shape("Error", "a text")),
         }
         Ok(Step::Go)
     }
@@ -176,15 +164,15 @@ impl FilterVisitor {
                 self.place = Place::Reply;
                 return Ok(Step::Go);
             }
-            _ => return Err(shape("a member of NodeNames", "a text")),
+            _ => return Err(Fault::shape("a member of NodeNames", "a text")),
         };
         if let Some(survivors) = &mut self.names {
-            survivors.add(name, &mut self.known);
+            survivors.add(name, &mut self.asked);
         }
         Ok(Step::Go)
     }
 
-    /// In `Nodes`, down to `metadata.name` of its items.
+    /// Reads `Nodes` down to the `metadata.name` of its items.
     fn in_nodes(&mut self, token: Token<'_>) -> Result<Step, Fault> {
         match (self.place, token) {
             (Place::List, Token::Key(key)) => return Ok(only(key, "items")),
@@ -200,7 +188,7 @@ impl FilterVisitor {
             (Place::Node, Token::EndObject) => {
                 self.place = Place::Items;
                 if let Some(survivors) = &mut self.nodes {
-                    survivors.add(&self.name, &mut self.known);
+                    survivors.add(&self.name, &mut self.asked);
                 }
             }
             (Place::Meta, Token::Key(key)) => return Ok(only(key, "name")),
@@ -210,10 +198,10 @@ impl FilterVisitor {
             }
             (Place::Meta, Token::EndObject) => self.place = Place::Node,
             (_, Token::Null) => {}
-            (Place::List, _) => return Err(shape("Nodes.items", "a list")),
-            (Place::Items, _) => return Err(shape("a member of Nodes.items", "a Node")),
-            (Place::Node, _) => return Err(shape("metadata of a Node", "an object")),
-            _ => return Err(shape("metadata.name of a Node", "a text")),
+            (Place::List, _) => return Err(Fault::shape("Nodes.items", "a list")),
+            (Place::Items, _) => return Err(Fault::shape("a member of Nodes.items", "a Node")),
+            (Place::Node, _) => return Err(Fault::shape("metadata of a Node", "an object")),
+            _ => return Err(Fault::shape("metadata.name of a Node", "a text")),
         }
         Ok(Step::Go)
     }
@@ -221,8 +209,7 @@ impl FilterVisitor {
     fn in_failed(&mut self, token: Token<'_>) -> Result<Step, Fault> {
         let text = match token {
             Token::Key(name) => {
-                self.key = self.known.find(name);
-                self.unknown += usize::from(self.key.is_none());
+                self.key = self.asked.find(name);
                 return Ok(if self.key.is_some() { Step::Go } else { Step::Skip });
             }
             Token::Text(text) => text,
@@ -231,19 +218,18 @@ impl FilterVisitor {
                 self.place = Place::Reply;
                 return Ok(Step::Go);
             }
-            _ => return Err(shape("the message of a failed node", "a text")),
+            _ => return Err(Fault::shape("the message of a failed node", "a text")),
         };
         let message = self.texts.message(text)?;
         let map = &mut self.failed[usize::from(self.field == Field::Failed { unresolvable: true })];
         if let Some(at) = self.key {
-            map.resize(self.known.len(), None);
+            map.resize(self.asked.len(), None);
             map[at] = Some(message);
         }
         Ok(Step::Go)
     }
 }
 
-/// Whether this is the one key that is wanted.
 const fn only(key: &str, wanted: &str) -> Step {
     if key.eq_ignore_ascii_case(wanted) { Step::Go } else { Step::Skip }
 }
@@ -256,7 +242,7 @@ impl Visit for FilterVisitor {
                 Ok(Step::Go)
             }
             (Place::Root, Token::Null) => Ok(Step::Go),
-            (Place::Root, _) => Err(shape("the reply", "an object")),
+            (Place::Root, _) => Err(Fault::shape("the reply", "an object")),
             (Place::Reply, token) => self.in_reply(token),
             (Place::Names, token) => self.in_names(token),
             (Place::Failed, token) => self.in_failed(token),

@@ -1,13 +1,13 @@
-//! Whole objects as extenders are sent them: as the API server gave them, without `kind`, `apiVersion` and
+//! Whole objects in the form in which extenders get them: the API server's JSON without `kind`, `apiVersion` and
 //! `metadata.managedFields`.
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The members of an object that are kept, as they were written.
+/// The members of an object, their values as they were written.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
@@ -37,10 +37,7 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
 #[serde(transparent)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The form of an object that is sent; unknown fields are kept, and the order of all.
-///
-/// # Errors
-/// `raw` is not a JSON object.
+/// The form of an object that is sent. Unknown fields and the order of fields are kept.
 pub fn sent_form(raw: &[u8]) -> Result<Bytes, serde_json::Error> {
     let members: Members<'_> = serde_json::from_slice(raw)?;
     let mut out = Vec::with_capacity(raw.len());
@@ -57,7 +54,7 @@ pub fn sent_form(raw: &[u8]) -> Result<Bytes, serde_json::Error> {
     Ok(Bytes::from(out))
 }
 
-/// Writes the members for which `keep` says so; it may write one in its own way.
+/// Writes the members for which `keep` returns true. Where it returns false, `keep` may have written the member itself.
 fn write<'a>(
     out: &mut Vec<u8>,
     members: Members<'a>,

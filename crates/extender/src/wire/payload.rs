@@ -1,13 +1,13 @@
-//! A request's body: pieces of its own, and whole objects that are shared and never copied.
+//! A request's body: pieces of its own, and large objects that are shared and not copied.
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Objects up to this many bytes are copied: a piece of its own costs as much.
+/// Objects of at most this many bytes are copied: sharing one costs as much.
 const COPY_BYTES: usize = 1_024;
 
 /// A request's body. A clone shares all bytes.
@@ -19,17 +19,15 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Its length in bytes.
     pub const fn len(&self) -> u64 {
         self.length
     }
 
-    /// Whether there is nothing in it.
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Bytes that are its own and not shared with the store of objects.
+    /// Bytes that are not shared with the store of objects.
     pub const fn own_bytes(&self) -> usize {
         self.own
     }
@@ -57,7 +55,6 @@ impl Body for Payload {
     }
 }
 
-/// Builds a [`Payload`].
 #[derive(Debug, Default)]
 pub(super) struct PayloadWriter {
     done: Payload,
@@ -65,18 +62,16 @@ pub(super) struct PayloadWriter {
 }
 
 impl PayloadWriter {
-    /// Appends JSON as it is.
     pub(super) fn raw(&mut self, json: &str) {
         self.open.extend_from_slice(json.as_bytes());
     }
 
-    /// Appends a text as JSON.
+    /// Appends a text as a JSON string.
     pub(super) fn text(&mut self, text: &str) {
         // Writing a string to a Vec cannot fail.
         let _ = serde_json::to_writer(&mut self.open, text);
     }
 
-    /// Appends an object's JSON.
     pub(super) fn object(&mut self, object: &Bytes) {
         if object.len() <= COPY_BYTES {
             self.open.extend_from_slice(object);
@@ -96,7 +91,6 @@ impl PayloadWriter {
         }
     }
 
-    /// The body.
     pub(super) fn finish(mut self) -> Payload {
         self.flush();
         self.done

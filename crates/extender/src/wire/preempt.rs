@@ -1,9 +1,9 @@
-//! The reply to `preempt`: nodes and victims that remain, always by uid.
+//! The reply to `preempt`: the nodes that remain and their victims, always by uid.
 
-use super::Fault;
-use super::message::Texts;
 use super::scanner::{Step, Token, Visit};
-use crate::budget::Hold;
+use super::text::Texts;
+use crate::budget::Reservation;
+use crate::fault::Fault;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
 use std::collections::HashMap;
@@ -24,7 +24,6 @@ enum Field {
     Violations,
 }
 
-/// Reads a reply to `preempt`.
 #[derive(Debug)]
 pub struct PreemptVisitor {
     texts: Texts,
@@ -38,15 +37,11 @@ pub struct PreemptVisitor {
     index: HashMap<Str, usize>,
 }
 
-const fn shape(place: &'static str, wanted: &'static str) -> Fault {
-    Fault::Shape { place, wanted }
-}
-
 impl PreemptVisitor {
-    /// A visitor that keeps names and uids within the budget held.
-    pub fn new(hold: Hold) -> Self {
+    /// Names and uids of the reply count against `reservation`.
+    pub fn new(reservation: Reservation) -> Self {
         Self {
-            texts: Texts::new(hold),
+            texts: Texts::new(reservation),
             place: Place::Root,
             field: Field::Pods,
             node: Str::from(""),
@@ -58,7 +53,7 @@ impl PreemptVisitor {
         }
     }
 
-    /// The nodes that remain, in the reply's order. Whether they and their victims are there is for the asker to say.
+    /// The nodes that remain, in the reply's order. They and their victims may be ones that the question did not have.
     pub fn into_reply(self) -> Vec<NodeVictims> {
         self.nodes
     }
@@ -76,10 +71,11 @@ impl PreemptVisitor {
                 self.place = Place::Pods;
             }
             (Token::Number(number), Field::Violations) => {
-                self.violations = number.parse().map_err(|_| shape("NumPDBViolations", "a whole number of 64 bits"))?;
+                self.violations =
+                    number.parse().map_err(|_| Fault::shape("NumPDBViolations", "a whole number of 64 bits"))?;
             }
-            (_, Field::Pods) => return Err(shape("Pods", "a list")),
-            (_, Field::Violations) => return Err(shape("NumPDBViolations", "a whole number of 64 bits")),
+            (_, Field::Pods) => return Err(Fault::shape("Pods", "a list")),
+            (_, Field::Violations) => return Err(Fault::shape("NumPDBViolations", "a whole number of 64 bits")),
         }
         Ok(Step::Go)
     }
@@ -109,11 +105,11 @@ impl PreemptVisitor {
             Token::Null => {}
             Token::EndObject => {
                 self.place = Place::Pods;
-                let uid = self.uid.take().ok_or(shape("a member of Pods", "an object with a UID"))?;
+                let uid = self.uid.take().ok_or(Fault::shape("a member of Pods", "an object with a UID"))?;
                 self.victims.push(uid);
                 self.texts.take(size_of::<Str>())?;
             }
-            _ => return Err(shape("UID", "a text")),
+            _ => return Err(Fault::shape("UID", "a text")),
         }
         Ok(Step::Go)
     }
@@ -124,7 +120,7 @@ impl Visit for PreemptVisitor {
         match (self.place, token) {
             (Place::Root, Token::BeginObject) | (Place::Nodes, Token::EndObject) => self.place = Place::Reply,
             (Place::Root, Token::Null) => {}
-            (Place::Root, _) => return Err(shape("the reply", "an object")),
+            (Place::Root, _) => return Err(Fault::shape("the reply", "an object")),
             (Place::Reply, Token::Key(key)) if key.eq_ignore_ascii_case("NodeNameToMetaVictims") => {}
             (Place::Reply, Token::Key(_)) => return Ok(Step::Skip),
             (Place::Reply, Token::BeginObject) => self.place = Place::Nodes,
@@ -133,21 +129,21 @@ impl Visit for PreemptVisitor {
                 self.nodes.clear();
                 self.index.clear();
             }
-            (Place::Reply, _) => return Err(shape("NodeNameToMetaVictims", "an object")),
+            (Place::Reply, _) => return Err(Fault::shape("NodeNameToMetaVictims", "an object")),
             (Place::Nodes, Token::Key(node)) => self.node = self.texts.keep(node)?,
             (Place::Nodes, Token::BeginObject) => {
                 self.victims.clear();
                 self.violations = 0;
                 self.place = Place::Victims;
             }
-            (Place::Nodes, _) => return Err(shape("the victims of a node", "an object")),
+            (Place::Nodes, _) => return Err(Fault::shape("the victims of a node", "an object")),
             (Place::Victims, token) => return self.in_victims(token),
             (Place::Pods, Token::BeginObject) => {
                 self.uid = None;
                 self.place = Place::Pod;
             }
             (Place::Pods, Token::EndArray) => self.place = Place::Victims,
-            (Place::Pods, _) => return Err(shape("a member of Pods", "an object with a UID")),
+            (Place::Pods, _) => return Err(Fault::shape("a member of Pods", "an object with a UID")),
             (Place::Pod, token) => return self.in_pod(token),
         }
         Ok(Step::Go)

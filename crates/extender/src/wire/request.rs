@@ -1,16 +1,15 @@
-//! Requests as upstream's v1 types are written: keys in Go's spelling, what is nil `null` and never left out.
+//! Requests as Go writes upstream's v1 types: keys in Go's spelling, and nil as `null`, never left out.
 
 use super::payload::{Payload, PayloadWriter};
-use axum::body::Bytes;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
+use bytes::Bytes;
 
-/// The nodes of a question, in one of its two forms.
+/// The nodes of a question in one of two forms.
 #[derive(Debug)]
 pub enum Nodes<'a> {
-    /// By name.
     Names(&'a [Str]),
-    /// Whole, as [`sent_form`](super::sent_form) gives them.
+    /// In the form that [`sent_form`](super::sent_form) makes.
     Full(&'a [Bytes]),
 }
 
@@ -34,7 +33,7 @@ pub fn nodes_request(pod: &Bytes, nodes: &Nodes<'_>) -> Payload {
     out.finish()
 }
 
-/// The body of `preempt`. `whole` gives the victims of the candidate at a place as objects; with `None` uids are sent.
+/// The body of `preempt`. `whole` has the victims of each candidate as objects; without it their uids are sent.
 pub fn preempt_request(pod: &Bytes, candidates: &[NodeVictims], whole: Option<&[Vec<Bytes>]>) -> Payload {
     let mut out = PayloadWriter::default();
     out.raw(r#"{"Pod":"#);

@@ -1,7 +1,7 @@
 use super::*;
-use axum::body::Bytes;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
+use bytes::Bytes;
 use hyper::body::Body;
 use serde_json::{Value, json};
 use std::pin::Pin;
@@ -30,7 +30,7 @@ fn object(value: &Value) -> Bytes {
 }
 
 #[test]
-fn by_names_nodes_are_null() {
+fn a_request_by_names_has_null_nodes() {
     let names: Vec<Str> = vec!["n1".into(), "we\"ird".into()];
     let pod = json!({"metadata": {"name": "p"}, "spec": {"invented": 1}});
     let body = bytes(nodes_request(&object(&pod), &Nodes::Names(&names)));
@@ -39,7 +39,7 @@ fn by_names_nodes_are_null() {
 }
 
 #[test]
-fn whole_nodes_are_a_list_and_names_are_null() {
+fn a_request_with_whole_nodes_has_null_names() {
     let big = json!({"metadata": {"name": "n1", "annotations": {"a": "x".repeat(5_000)}}});
     let small = json!({"metadata": {"name": "n2"}});
     let nodes = [object(&big), object(&small), object(&big)];
@@ -53,7 +53,7 @@ fn whole_nodes_are_a_list_and_names_are_null() {
 }
 
 #[test]
-fn victims_go_by_uid_or_whole() {
+fn victims_are_sent_by_uid_or_whole() {
     let candidates = [
         NodeVictims { node: "n1".into(), victims: vec!["u1".into(), "u2".into()], budget_violations: 1 },
         NodeVictims { node: "n2".into(), victims: vec![], budget_violations: 0 },
@@ -73,7 +73,7 @@ fn victims_go_by_uid_or_whole() {
 }
 
 #[test]
-fn a_bind_has_four_texts() {
+fn a_bind_request_names_pod_namespace_uid_and_node() {
     let body = bytes(bind_request("ns", "p", "u", "n"));
     assert_eq!(body, br#"{"PodName":"p","PodNamespace":"ns","PodUID":"u","Node":"n"}"#);
 }

@@ -1,56 +1,46 @@
-//! A JSON scanner that is given a text piece by piece, tells what it meets, and keeps one name or number of it at most.
+//! A JSON scanner that takes a text in pieces, passes its tokens to a visitor, and keeps one string or number at most.
 //!
-//! It takes what Go's decoder takes: one value, with anything after it left alone; text that is not UTF-8 is mended.
+//! It accepts what Go's decoder accepts: one value, followed by anything; bytes that are not UTF-8 are replaced.
 
-use super::fault::Fault;
+use crate::fault::Fault;
 
-/// How deep values may be nested: a node with all its field managers has less than half of it.
+/// How deep values may be nested: more than twice as deep as a node with all its field managers.
 pub const DEPTH: u32 = 32;
 
-/// Bytes kept of one text; the rest is read and dropped. Longer than any name, uid or message that is used.
+/// Bytes kept of one string; the rest is read and dropped. No name, uid or message that is used is longer.
 pub const TEXT_BYTES: usize = 2_048;
 
-/// Bytes of a number that is read as one: no 64-bit number is longer.
+/// Bytes kept of one number: no 64-bit number is longer.
 const NUMBER_BYTES: usize = 64;
 
-/// What the scanner met.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Token<'a> {
-    /// `{`
     BeginObject,
-    /// `}`
     EndObject,
-    /// `[`
     BeginArray,
-    /// `]`
     EndArray,
-    /// A key of an object.
     Key(&'a str),
-    /// A text, cut to [`TEXT_BYTES`].
+    /// A string, cut to [`TEXT_BYTES`].
     Text(&'a str),
-    /// A number as it is written.
+    /// As it is written.
     Number(&'a str),
-    /// `true` or `false`
     Bool(bool),
-    /// `null`
     Null,
 }
 
-/// Whether what begins here is wanted.
+/// What to do with the value that begins here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Tell me.
+    /// Pass its tokens to the visitor.
     Go,
-    /// Of the value after this key, or of the object or array that begins here, nothing is told, its end neither.
+    /// Pass no token of it, neither its end: the value after this key, or the object or array that begins here.
     Skip,
 }
 
-/// What is told about a text.
+/// Takes the tokens of a text.
 pub trait Visit {
-    /// Takes the next token.
-    ///
     /// # Errors
-    /// It does not belong there.
+    /// The token does not belong there.
     fn token(&mut self, token: Token<'_>) -> Result<Step, Fault>;
 }
 
@@ -106,18 +96,18 @@ enum Lex {
     Word { rest: &'static [u8], token: Token<'static> },
 }
 
-/// The scanner, between two pieces.
+/// The scanner's state between two pieces.
 #[derive(Debug)]
 pub struct Scanner {
     lex: Lex,
     want: Want,
     depth: u32,
-    /// Bit `d` tells whether what is open at depth `d` is an object.
+    /// Bit `d` is set if an object, and not an array, is open at depth `d`.
     objects: u64,
-    /// Nothing is told until a value ends at this depth.
+    /// No token is passed until a value ends at this depth.
     skip: Option<u32>,
     text: Vec<u8>,
-    /// The first half of a character that takes two escapes.
+    /// The first of two surrogates.
     half: Option<u16>,
     read: u64,
 }
@@ -138,15 +128,12 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// Whether the value is whole: nothing after it is looked at.
+    /// Whether the value is complete: nothing after it is read.
     pub fn is_done(&self) -> bool {
         self.want == Want::Nothing
     }
-
-    /// Takes the next piece.
-    ///
     /// # Errors
-    /// It is not JSON, or the visitor does not want it.
+    /// The text is not JSON, or the visitor refuses it.
     pub fn feed(&mut self, piece: &[u8], visit: &mut impl Visit) -> Result<(), Fault> {
         let mut at = 0;
         while at < piece.len() && !self.is_done() {
@@ -162,11 +149,8 @@ impl Scanner {
         self.read += piece.len() as u64;
         Ok(())
     }
-
-    /// There are no more pieces.
-    ///
     /// # Errors
-    /// The value is not whole.
+    /// The value is not complete.
     pub fn finish(&mut self, visit: &mut impl Visit) -> Result<(), Fault> {
         if let Lex::Number(state) = self.lex
             && state.may_end()
@@ -214,14 +198,14 @@ impl Scanner {
 
     fn open(&mut self, object: bool, visit: &mut impl Visit) -> Result<(), Fault> {
         if self.depth == DEPTH {
-            return Err(Fault::Deep);
+            return Err(Fault::Deep { limit: DEPTH });
         }
         self.depth += 1;
         let bit = 1_u64 << self.depth;
         self.objects = if object { self.objects | bit } else { self.objects & !bit };
         self.want = if object { Want::KeyOrEnd } else { Want::ValueOrEnd };
         let token = if object { Token::BeginObject } else { Token::BeginArray };
-        if self.tell(token, visit)? == Step::Skip {
+        if self.emit(token, visit)? == Step::Skip {
             self.skip = Some(self.depth - 1);
         }
         Ok(())
@@ -229,12 +213,12 @@ impl Scanner {
 
     fn close(&mut self, token: Token<'_>, visit: &mut impl Visit) -> Result<(), Fault> {
         self.depth -= 1;
-        self.tell(token, visit)?;
+        self.emit(token, visit)?;
         self.end_value();
         Ok(())
     }
 
-    fn tell(&self, token: Token<'_>, visit: &mut impl Visit) -> Result<Step, Fault> {
+    fn emit(&self, token: Token<'_>, visit: &mut impl Visit) -> Result<Step, Fault> {
         if self.skip.is_some() { Ok(Step::Go) } else { visit.token(token) }
     }
 
@@ -368,7 +352,7 @@ impl Scanner {
         self.number(piece, at, at + 1, state, visit)
     }
 
-    /// Goes on with a number of which this piece has the bytes from `from` to `at` and more.
+    /// Continues a number whose bytes from `from` to `at`, and perhaps more, are in this piece.
     fn number(
         &mut self,
         piece: &[u8],
@@ -424,7 +408,7 @@ impl Scanner {
         match rest.split_first() {
             Some((first, rest)) if *first == piece[at] => {
                 if rest.is_empty() {
-                    self.tell(token, visit)?;
+                    self.emit(token, visit)?;
                     self.end_value();
                 } else {
                     self.lex = Lex::Word { rest, token };

@@ -1,13 +1,14 @@
+//! One profile, as the reconciler keeps it.
+
 use super::claims::Grant;
 use super::denials::Permission;
-use super::due::due;
 use super::extenders::ExtenderFacts;
-use super::known::{Known, Served, Verdict};
+use super::foreign_scheduler::ForeignScheduler;
+use super::next_write::NextWrite;
 use super::numbers::numbers;
-use super::orphans::misnamed;
-use super::rival::Rival;
-use super::status::{Facts, Serving, WorkerFacts, status};
-use super::vain::Orphans;
+use super::observed_spec::{ObservedSpec, Verdict};
+use super::orphans::{Orphans, misnamed};
+use super::status::{Facts, WorkerFacts, status};
 use berth_api::SchedulerProfileStatus;
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
@@ -16,40 +17,31 @@ use k8s_openapi::jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long to wait after a write that failed.
-const RETRY: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// One profile and all that is known of it.
+/// What the reconciler keeps of one profile.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) known: Known,
+pub(super) struct ServedProfile {
+    pub(super) observed: ObservedSpec,
     pub(super) verdict: Verdict,
-    pub(super) rival: Rival,
-    /// Whether the present spec is good and not kept yet.
+    pub(super) foreign: ForeignScheduler,
+    /// Whether the present spec is good and was not yet kept as the last good one.
     pub(super) unsaved: bool,
-    /// Whether a write is under way.
-    pub(super) writing: bool,
-    /// What the object says, as far as we wrote or read it, and since when.
-    pub(super) written: Option<(SchedulerProfileStatus, Instant)>,
-    /// No write before then.
-    pub(super) not_before: Option<Instant>,
+    pub(super) next_write: NextWrite,
 }
 
-impl Entry {
-    /// A profile seen for the first time by this process.
-    pub(super) fn new(known: Known, verdict: Verdict) -> Self {
+impl ServedProfile {
+    pub(super) fn new(observed: ObservedSpec, verdict: Verdict) -> Self {
         let unsaved = verdict.refused.is_none();
-        Self { known, verdict, rival: Rival::default(), unsaved, writing: false, written: None, not_before: None }
+        Self { observed, verdict, foreign: ForeignScheduler::default(), unsaved, next_write: NextWrite::default() }
     }
 
-    /// What its worker is to run, if it is to have one.
+    /// The profile for its worker; `None` if it is to have no worker.
     pub(super) fn wanted(&self, grant: &Grant) -> Option<Arc<CompiledProfile>> {
-        let served = self.verdict.served.as_ref().filter(|_| !self.known.deleting)?;
+        let served = self.verdict.served.as_ref().filter(|_| !self.observed.deleting)?;
         let names = grant.served();
         (!names.is_empty()).then(|| Arc::new(CompiledProfile { scheduler_names: names, ..served.compiled.clone() }))
     }
 
-    /// What the status is to say; `kept` names the revision with its last good spec.
+    /// The status as it should be; `kept` names the revision with the last good spec.
     pub(super) fn status(
         &self,
         grant: &Grant,
@@ -65,46 +57,24 @@ impl Entry {
             Some(numbers(snapshot, view.profile.sampling, around.clock.on_wall(view.started_at)))
         });
         let facts = Facts {
-            generation: self.known.generation,
-            deleting: self.known.deleting,
+            generation: self.observed.generation,
+            deleting: self.observed.deleting,
             refused: self.verdict.refused.as_ref(),
             grant,
-            serving: served.map(serving),
+            serving: served,
             worker: worker(view, around),
             holder: around.holder,
             numbers: numbers.as_ref(),
             denied: around.denied,
             crd_lacks: around.crd_lacks,
-            rival: self.rival.told(now),
+            foreign: self.foreign.reported(now),
             stale: around.stale,
             extenders,
             misnamed: &misnamed(around.orphans, &grant.served()),
             last_good_revision: kept,
         };
-        let before = self.written.as_ref().map(|(status, _)| status).or(self.known.status.as_ref());
+        let before = self.next_write.written().or(self.observed.status.as_ref());
         status(&facts, before, Timestamp::now())
-    }
-
-    /// Whether `wanted` is to be written now.
-    pub(super) fn is_due(&self, wanted: &SchedulerProfileStatus, now: Instant) -> bool {
-        let written = self.written.as_ref().map(|(status, at)| (status, *at));
-        !self.writing
-            && self.not_before.is_none_or(|at| at <= now)
-            && due(written, wanted, now).is_some_and(|at| at <= now)
-    }
-
-    /// A write failed.
-    pub(super) fn hold_off(&mut self, now: Instant) {
-        self.not_before = Some(now + RETRY);
-    }
-}
-
-fn serving(served: &Served) -> Serving<'_> {
-    Serving {
-        profile: &served.compiled,
-        preset: served.preset,
-        generation: served.generation,
-        last_good: served.last_good,
     }
 }
 
@@ -118,22 +88,21 @@ fn worker(view: Option<&WorkerView>, around: &Around<'_>) -> WorkerFacts {
     match view.map(|view| (&view.state, view)) {
         None | Some((WorkerState::Stopped, _)) => WorkerFacts::Pending,
         Some((WorkerState::Failed { message, .. }, _)) => WorkerFacts::Failed(message.clone()),
-        // Its first step shows that it took the profile up.
+        // A snapshot shows that the worker has taken the profile up.
         Some((WorkerState::Running, view)) if view.snapshot.is_none() => WorkerFacts::Pending,
         Some((WorkerState::Running, view)) => WorkerFacts::Running(around.clock.on_wall(view.started_at)),
     }
 }
 
-/// What is true for all profiles at one moment.
+/// What the statuses of all profiles depend on, at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) clock: Clock,
     pub(super) holder: &'a str,
     pub(super) denied: &'a [Permission],
     pub(super) crd_lacks: &'a [String],
-    /// Which watch is behind.
+    /// The watch that is behind, if one is.
     pub(super) stale: Option<&'a str>,
-    /// Pods that nobody looks at.
     pub(super) orphans: &'a [Orphans],
     /// What is still being read.
     pub(super) warming: Option<&'a str>,
@@ -141,8 +110,8 @@ pub(super) struct Around<'a> {
     pub(super) ended: bool,
 }
 
-/// The names of a profile's pods that nobody serves any more.
-pub(super) fn abandoned_names(gone: &Verdict, served_by_others: &[Str]) -> Vec<Str> {
-    let names = gone.served.iter().flat_map(|served| served.compiled.scheduler_names.iter());
+/// The scheduler names of a deleted profile that no other profile serves.
+pub(super) fn abandoned_names(deleted: &Verdict, served_by_others: &[Str]) -> Vec<Str> {
+    let names = deleted.served.iter().flat_map(|served| served.compiled.scheduler_names.iter());
     names.filter(|name| !served_by_others.contains(name)).cloned().collect()
 }

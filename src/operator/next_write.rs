@@ -5,15 +5,55 @@ use berth_api::conditions::ConditionType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::{Duration, Instant};
 
-/// How often counters are written at most: they are for people; scrapes read `/metrics`.
+/// Changes of nothing but counters are written this often at most: they are for people; scrapes read `/metrics`.
 const COUNTERS_EVERY: Duration = Duration::from_secs(30);
 
-/// How often a change of nothing but `SchedulingHealthy` is written at most: a queue that fills and empties must not
+/// Changes of nothing but `SchedulingHealthy` are written this often at most: a queue that fills and empties must not
 /// become a write each second.
 const HEALTH_EVERY: Duration = Duration::from_secs(5);
 
-/// When to write `wanted`, if `written` is what the object says since `at`; nothing if they are equal.
-pub(super) fn due(
+/// The writes of one profile's status.
+#[derive(Debug, Default)]
+pub(super) struct NextWrite {
+    under_way: bool,
+    /// What the object says since then, as far as we wrote it; `None` makes the next write due at once.
+    written: Option<(SchedulerProfileStatus, Instant)>,
+    not_before: Option<Instant>,
+}
+
+impl NextWrite {
+    pub(super) fn written(&self) -> Option<&SchedulerProfileStatus> {
+        self.written.as_ref().map(|(status, _)| status)
+    }
+
+    /// Whether `wanted` is to be written now.
+    pub(super) fn is_due(&self, wanted: &SchedulerProfileStatus, now: Instant) -> bool {
+        let written = self.written.as_ref().map(|(status, at)| (status, *at));
+        !self.under_way
+            && self.not_before.is_none_or(|at| at <= now)
+            && due(written, wanted, now).is_some_and(|at| at <= now)
+    }
+
+    pub(super) fn begin(&mut self, status: SchedulerProfileStatus, now: Instant) {
+        self.under_way = true;
+        self.written = Some((status, now));
+    }
+
+    /// The write ended, and nothing is to be written again.
+    pub(super) fn end(&mut self) {
+        self.under_way = false;
+    }
+
+    /// The write had no effect: the status is written again, `at` the earliest.
+    pub(super) fn retry(&mut self, at: Instant) {
+        self.under_way = false;
+        self.written = None;
+        self.not_before = Some(at);
+    }
+}
+
+/// When `wanted` is to be written if the object says `written` since then; `None` if they are equal.
+fn due(
     written: Option<(&SchedulerProfileStatus, Instant)>,
     wanted: &SchedulerProfileStatus,
     now: Instant,
@@ -34,12 +74,12 @@ pub(super) fn due(
     if news.all(|c| c.type_ == health) { Some(at + HEALTH_EVERY) } else { Some(now) }
 }
 
-/// Whether a condition says something new. Of `SchedulingHealthy`, reasons of one status pass into each other with the
-/// load: only another status is news. A message alone never is.
+/// Whether a condition changed in more than its message. While `SchedulingHealthy` is true its reason follows the load, so
+/// that only another status counts.
 fn is_news(written: &SchedulerProfileStatus, wanted: &Condition) -> bool {
     let Some(before) = written.conditions.iter().find(|c| c.type_ == wanted.type_) else { return true };
-    let soft = wanted.type_ == ConditionType::SchedulingHealthy.as_str() && wanted.status == "True";
-    before.status != wanted.status || (!soft && before.reason != wanted.reason)
+    let follows_load = wanted.type_ == ConditionType::SchedulingHealthy.as_str() && wanted.status == "True";
+    before.status != wanted.status || (!follows_load && before.reason != wanted.reason)
 }
 
 #[cfg(test)]
@@ -59,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn conditions_are_written_before_counters_and_equal_statuses_never() {
         use SchedulingHealthy::{Backlog, Idle, KeepingUp, NoMatchingNodes};
         let at = Instant::now();
         let base = status(Ready::Serving, Idle, 1);

@@ -1,16 +1,17 @@
-//! The lane of one profile: its extenders, its calls under way, its bound on memory. Nothing of it is another profile's.
+//! The extenders of one profile: its calls under way and its bound on memory. Nothing here is shared with another profile.
 
+use super::ask::{Common, Notice};
 use super::binder::{Binder, Ticket};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
-use super::extender_clients::{Notice, Surroundings};
-use super::guard::{Extender, OnChange};
+use super::extender::{Extender, OnChange};
 use super::question;
 use super::settings::{Settings, SettingsError};
 use super::stats::ExtenderHealth;
-use berth_cluster::bind::{BindRequest, WorkerId};
-use berth_core::io::{AttemptId, BindOutcome, ExtenderError, ExtenderErrorKind, ExtenderRequest, Input};
+use berth_core::io::{
+    AttemptId, BindOutcome, BindRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest, Input, WorkerId,
+};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,37 +20,37 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// An extender as the profile's spec has it now.
-struct Slot {
-    /// None where it could never be set up.
+#[derive(Default)]
+struct Configured {
+    /// `None` where it never had settings that can be used.
     extender: Option<Arc<Extender>>,
-    /// Why its present settings cannot be used; the last that could be are in force.
+    /// Why its present settings cannot be used; the last good ones are in force.
     problem: Option<SettingsError>,
 }
 
 type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<Ticket>>;
 
-/// The lane of one profile.
-pub(super) struct ExtenderClient {
+pub(super) struct ProfileExtenders {
     profile: Str,
-    with: Arc<Surroundings>,
-    slots: Mutex<BTreeMap<Str, Slot>>,
+    common: Arc<Common>,
+    extenders: Mutex<BTreeMap<Str, Configured>>,
     tickets: Mutex<Tickets>,
-    budget: Budget,
-    /// The worker that asked last: it is told what concerns no single attempt.
+    pub(super) budget: Budget,
+    /// The worker that asked last: what concerns no single attempt is delivered to it.
     worker: Arc<AtomicU64>,
     tasks: TaskTracker,
-    /// Questions end with it at once.
+    /// Cancelled: questions end at once.
     end: CancellationToken,
-    /// Binds begin nothing more.
+    /// Cancelled: binds make no more calls.
     closing: CancellationToken,
 }
 
-impl ExtenderClient {
-    pub(super) fn new(profile: Str, with: Arc<Surroundings>) -> Self {
+impl ProfileExtenders {
+    pub(super) fn new(profile: Str, common: Arc<Common>) -> Self {
         Self {
             profile,
-            with,
-            slots: Mutex::default(),
+            common,
+            extenders: Mutex::default(),
             tickets: Mutex::default(),
             budget: Budget::new(PROFILE_BYTES),
             worker: Arc::default(),
@@ -59,40 +60,40 @@ impl ExtenderClient {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, BTreeMap<Str, Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn extenders(&self) -> MutexGuard<'_, BTreeMap<Str, Configured>> {
+        self.extenders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on with these extenders. Breakers, counts and connections of those that stay as they were are kept.
+    /// Replaces the extenders. Breakers, counts and connections of those that stay are kept.
     pub(super) fn configure(&self, all: Vec<Result<Settings, SettingsError>>) {
-        let mut slots = self.slots();
-        let mut old = std::mem::take(&mut *slots);
+        let mut extenders = self.extenders();
+        let mut old = std::mem::take(&mut *extenders);
         for one in all {
             let name = one.as_ref().map_or_else(|e| e.extender().into(), |settings| settings.name.clone());
-            let mut slot = old.remove(&name).unwrap_or_else(|| Slot { extender: None, problem: None });
-            match (one, &slot.extender) {
+            let mut configured = old.remove(&name).unwrap_or_default();
+            match (one, &configured.extender) {
                 (Ok(settings), Some(extender)) => {
-                    extender.replace(settings, &self.with.net);
-                    slot.problem = None;
+                    extender.replace(settings, &self.common.net);
+                    configured.problem = None;
                 }
                 (Ok(settings), None) => {
                     let on_change = self.on_change(name.clone());
-                    slot.extender = Some(Arc::new(Extender::new(settings, &self.with.net, on_change)));
-                    slot.problem = None;
+                    configured.extender = Some(Arc::new(Extender::new(settings, &self.common.net, on_change)));
+                    configured.problem = None;
                 }
-                (Err(problem), _) => slot.problem = Some(problem),
+                (Err(problem), _) => configured.problem = Some(problem),
             }
-            slots.insert(name, slot);
+            extenders.insert(name, configured);
         }
     }
 
-    /// Tells the operator, and the worker when pods may be tried again.
+    /// Notifies the operator, and the worker when pods may be tried again.
     fn on_change(&self, extender: Str) -> OnChange {
-        let (profile, with, worker) = (self.profile.clone(), self.with.clone(), self.worker.clone());
+        let (profile, common, worker) = (self.profile.clone(), self.common.clone(), self.worker.clone());
         Box::new(move |verb, change, error| {
             let why = error.map(|e| e.message.clone());
             match change {
@@ -101,7 +102,7 @@ impl ExtenderClient {
                 }
                 Change::Closed => tracing::info!(%profile, %extender, verb = verb.as_str(), "extender answers again"),
             }
-            (with.notify)(Notice {
+            (common.notify)(Notice {
                 profile: profile.clone(),
                 extender: extender.clone(),
                 verb,
@@ -109,41 +110,41 @@ impl ExtenderClient {
                 error: error.cloned(),
             });
             if change == Change::Closed {
-                let input = Input::ExtenderRecovered;
-                (with.deliver)(WorkerId(worker.load(Ordering::Relaxed)), input);
+                (common.deliver)(WorkerId(worker.load(Ordering::Relaxed)), Input::ExtenderRecovered);
             }
         })
     }
 
     fn find(&self, name: &Str) -> Result<Arc<Extender>, ExtenderError> {
-        let slots = self.slots();
+        let extenders = self.extenders();
         let refused = |why: String| error(ExtenderErrorKind::Refused, why);
-        let slot = slots.get(name);
-        let slot =
-            slot.ok_or_else(|| refused(format!("extender {name} is not set up for profile {}", self.profile)))?;
-        slot.extender.clone().ok_or_else(|| {
-            refused(slot.problem.as_ref().map_or_else(|| format!("extender {name} is not set up"), ToString::to_string))
+        let configured = extenders
+            .get(name)
+            .ok_or_else(|| refused(format!("extender {name} is not set up for profile {}", self.profile)))?;
+        configured.extender.clone().ok_or_else(|| {
+            let problem = configured.problem.as_ref();
+            refused(problem.map_or_else(|| format!("extender {name} is not set up"), ToString::to_string))
         })
     }
 
     /// Asks; the answer is delivered.
     pub(super) fn ask(self: &Arc<Self>, worker: WorkerId, ask: ExtenderRequest) {
         self.worker.store(worker.0, Ordering::Relaxed);
-        let lane = self.clone();
+        let this = self.clone();
         let task = async move {
             let ExtenderRequest { attempt, extender, pod, question } = ask;
             let answer = async {
-                let found = lane.find(&extender)?;
-                question::ask(&found, &lane.with.objects, &lane.budget, &pod, &question).await
+                let found = this.find(&extender)?;
+                question::ask(&found, &this.common.objects, &this.budget, &pod, &question).await
             };
             tokio::select! {
-                () = lane.end.cancelled() => {}
+                () = this.end.cancelled() => {}
                 answer = answer => {
-                    (lane.with.deliver)(worker, Input::ExtenderAnswered { attempt, extender, answer });
+                    (this.common.deliver)(worker, Input::ExtenderAnswered { attempt, extender, answer });
                 }
             }
         };
-        self.tasks.spawn_on(task, &self.with.runtime);
+        self.tasks.spawn_on(task, &self.common.runtime);
     }
 
     /// Binds by an extender; the outcome is delivered.
@@ -152,75 +153,58 @@ impl ExtenderClient {
         self.worker.store(worker.0, Ordering::Relaxed);
         let found = match self.find(name) {
             Ok(found) if !self.closing.is_cancelled() => found,
-            Ok(_) => return (self.with.deliver)(worker, Input::BindRevoked { attempt }),
+            Ok(_) => return (self.common.deliver)(worker, Input::BindRevoked { attempt }),
             Err(e) => {
                 let outcome = BindOutcome::Refused { message: e.message.to_string() };
-                return (self.with.deliver)(worker, Input::BindEnded { attempt, outcome });
+                return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             }
         };
         let ticket = Arc::new(Ticket::new(CancellationToken::new()));
         self.tickets().insert((worker, attempt), ticket.clone());
-        let lane = self.clone();
+        let this = self.clone();
         let task = async move {
-            let tell = |outcome| (lane.with.deliver)(worker, Input::BindEnded { attempt, outcome });
+            let deliver = |outcome| (this.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             let binder = Binder {
                 extender: &found,
-                kube: &lane.with.net.kube,
-                gate: &lane.with.gate,
-                budget: &lane.budget,
+                kube: &this.common.net.kube,
+                gate: &this.common.gate,
+                budget: &this.budget,
                 request: &request,
                 ticket: &ticket,
-                closing: &lane.closing,
+                closing: &this.closing,
             };
             let ended = tokio::select! {
                 () = ticket.end.cancelled() => None,
-                outcome = binder.run(|| tell(BindOutcome::Unknown)) => outcome,
+                outcome = binder.run(|| deliver(BindOutcome::Unknown)) => outcome,
             };
-            // One that the shutdown left is still in the table: it is what is reported.
+            // A bind that the shutdown left keeps its ticket: `cut_off` reports it.
             if ended.is_some() || ticket.end.is_cancelled() {
-                lane.tickets().remove(&(worker, attempt));
+                this.tickets().remove(&(worker, attempt));
             }
             if let Some(outcome) = ended {
-                tell(outcome);
+                deliver(outcome);
             }
         };
-        self.tasks.spawn_on(task, &self.with.runtime);
+        self.tasks.spawn_on(task, &self.common.runtime);
     }
 
     /// Takes back a worker's binds that were not sent.
     pub(super) fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         let mut tickets = self.tickets();
-        let taken: Vec<_> =
-            tickets.iter().filter(|((w, _), ticket)| *w == worker && ticket.revoke()).map(|(key, _)| *key).collect();
-        for key in &taken {
-            tickets.remove(key);
-        }
-        taken.into_iter().map(|(_, attempt)| attempt).collect()
+        let revoked = tickets.extract_if(.., |(w, _), ticket| *w == worker && ticket.revoke());
+        revoked.map(|((_, attempt), _)| attempt).collect()
     }
 
-    /// Stops following a bind of which evidence came another way.
-    pub(super) fn forget(&self, worker: WorkerId, attempt: AttemptId) {
-        if let Some(ticket) = self.tickets().remove(&(worker, attempt)) {
-            ticket.end.cancel();
-        }
-    }
-
-    /// How the extenders do, by name.
+    /// The extenders' health, by name.
     pub(super) fn health(&self) -> Vec<ExtenderHealth> {
-        let slots = self.slots();
-        let one = |(name, slot): (&Str, &Slot)| {
-            let mut health = slot.extender.as_ref().map_or_else(|| ExtenderHealth::none(name), |e| e.health());
-            if let Some(problem) = &slot.problem {
+        let one = |(name, configured): (&Str, &Configured)| {
+            let mut health = configured.extender.as_ref().map_or_else(|| ExtenderHealth::none(name), |e| e.health());
+            if let Some(problem) = &configured.problem {
                 health.unusable = Some(error(ExtenderErrorKind::Refused, problem.to_string()));
             }
             health
         };
-        slots.iter().map(one).collect()
-    }
-
-    /// Bytes held by calls under way.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.budget.held()
+        self.extenders().iter().map(one).collect()
     }
 
     /// Whether calls are under way.
@@ -228,7 +212,7 @@ impl ExtenderClient {
         !self.tasks.is_empty()
     }
 
-    /// Ends questions, and begins no more calls that bind.
+    /// Ends questions, and makes no more calls that bind.
     pub(super) fn close(&self) {
         self.closing.cancel();
         self.end.cancel();
@@ -240,7 +224,7 @@ impl ExtenderClient {
         self.tasks.wait().await;
     }
 
-    /// Cuts off what is under way. Gives the binds that were not sent, and how many of unknown outcome there are.
+    /// Ends all calls under way. Returns the binds that were not sent, and the number of binds of unknown outcome.
     pub(super) fn cut_off(&self) -> (Vec<(WorkerId, AttemptId)>, usize) {
         let mut tickets = self.tickets();
         let (mut unsent, mut unsettled) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! A profile as the API server has it, and what its spec amounts to.
+//! A profile as the API server has it, and whether its spec, or an older one, can serve.
 
 use super::claims::Claim;
 use berth_api::conditions::Accepted;
@@ -10,9 +10,9 @@ use berth_profile::{CompileError, compile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 
-/// A profile as last seen.
+/// A profile as the watch last showed it.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct ObservedSpec {
     pub(super) name: Str,
     pub(super) uid: String,
     pub(super) resource_version: String,
@@ -24,8 +24,8 @@ pub(super) struct Known {
     pub(super) status: Option<SchedulerProfileStatus>,
 }
 
-impl Known {
-    /// Reads what the watch gave; nothing of an object without a name.
+impl ObservedSpec {
+    /// `None` for an object without a name.
     pub(super) fn read(object: DeserializeGuard<SchedulerProfile>) -> Option<Self> {
         match object.0 {
             Ok(profile) => Self::of(profile.metadata, Ok(Box::new(profile.spec)), profile.status),
@@ -33,7 +33,7 @@ impl Known {
         }
     }
 
-    /// Notes the resourceVersion that a write of ours made, unless the watch has shown a newer one already.
+    /// Takes over the resourceVersion of our own write, unless the watch has already shown a newer one.
     pub(super) fn advance_to(&mut self, version: String) {
         let number = |version: &str| version.parse::<u64>().ok();
         if number(&version).is_none_or(|new| number(&self.resource_version).is_none_or(|old| old < new)) {
@@ -59,62 +59,68 @@ impl Known {
     }
 }
 
-/// What serves a profile.
+/// The spec that a profile's worker runs with.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Served {
+pub(super) struct ServedSpec {
     pub(super) compiled: CompiledProfile,
     pub(super) preset: Preset,
     pub(super) generation: i64,
+    /// Whether it is the last good spec, kept while the present one is refused.
     pub(super) last_good: bool,
-    /// Its extenders, as written.
+    /// `spec.extenders`, not resolved.
     pub(super) extenders: Vec<Extender>,
 }
 
-/// What a profile's spec amounts to.
+/// What a profile's spec amounts to once it is compiled.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     /// Why the present spec cannot serve.
     pub(super) refused: Option<CompileError>,
     /// What serves: the present spec, or else the last good one.
-    pub(super) served: Option<Served>,
+    pub(super) served: Option<ServedSpec>,
 }
 
 impl Verdict {
     /// Compiles the present spec, and the last good one where that is needed.
-    pub(super) fn of(known: &Known, last_good: Option<&Revision>) -> Self {
-        let compiled = match &known.spec {
-            Ok(spec) => compile(&known.name, spec).map(|compiled| (compiled, spec)),
+    pub(super) fn of(observed: &ObservedSpec, last_good: Option<&Revision>) -> Self {
+        let compiled = match &observed.spec {
+            Ok(spec) => compile(&observed.name, spec).map(|compiled| (compiled, spec)),
             Err(error) => Err(unreadable(error)),
         };
         match compiled {
             Ok((compiled, spec)) => {
-                let (preset, extenders) = (spec.preset, spec.extenders.clone());
-                let served = Served { compiled, preset, generation: known.generation, last_good: false, extenders };
+                let served = ServedSpec {
+                    compiled,
+                    preset: spec.preset,
+                    generation: observed.generation,
+                    last_good: false,
+                    extenders: spec.extenders.clone(),
+                };
                 Self { refused: None, served: Some(served) }
             }
             Err(error) => Self {
                 refused: Some(error),
-                served: last_good.and_then(|r| revive(&known.name, &r.spec, r.generation)),
+                served: last_good.and_then(|r| revive(&observed.name, &r.spec, r.generation)),
             },
         }
     }
 
-    /// What it asks for, in the order of preference between profiles.
-    pub(super) fn claim(&self, known: &Known) -> Option<Claim> {
-        let served = self.served.as_ref().filter(|_| !known.deleting)?;
+    /// The scheduler names that the profile asks for; nothing while it is being deleted.
+    pub(super) fn claim(&self, observed: &ObservedSpec) -> Option<Claim> {
+        let served = self.served.as_ref().filter(|_| !observed.deleting)?;
         Some(Claim {
-            profile: known.name.clone(),
-            created_unix_s: known.created_unix_s,
+            profile: observed.name.clone(),
+            created_unix_s: observed.created_unix_s,
             names: served.compiled.scheduler_names.clone(),
         })
     }
 }
 
-/// A kept spec that this version cannot read or compile serves nobody; the profile's own conditions say what is wrong.
-fn revive(name: &str, spec: &serde_json::Value, generation: i64) -> Option<Served> {
+/// `None` for a kept spec that this version cannot read or compile: the profile's conditions report the present spec only.
+fn revive(name: &str, spec: &serde_json::Value, generation: i64) -> Option<ServedSpec> {
     let spec: SchedulerProfileSpec = serde_json::from_value(spec.clone()).ok()?;
     let compiled = compile(name, &spec).ok()?;
-    Some(Served { compiled, preset: spec.preset, generation, last_good: true, extenders: spec.extenders })
+    Some(ServedSpec { compiled, preset: spec.preset, generation, last_good: true, extenders: spec.extenders })
 }
 
 fn unreadable(error: &str) -> CompileError {
@@ -131,15 +137,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn known(spec: serde_json::Value) -> Known {
+    fn observed(spec: serde_json::Value) -> ObservedSpec {
         let object = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "spec": spec,
             "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 3}});
-        Known::read(serde_json::from_value(object).unwrap()).unwrap()
+        ObservedSpec::read(serde_json::from_value(object).unwrap()).unwrap()
     }
 
     #[test]
     fn a_spec_that_does_not_compile_leaves_the_last_good_one_serving() {
-        let bad = known(json!({"nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}}));
+        let bad = observed(json!({"nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}}));
         let verdict = Verdict::of(&bad, None);
         assert_eq!(verdict.refused.as_ref().unwrap().reason, Accepted::InvalidSelector);
         assert_eq!((verdict.served.clone(), verdict.claim(&bad)), (None, None));
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_spec_that_cannot_be_read_is_a_refused_one() {
-        let bad = known(json!({"preset": "FromTheFuture"}));
+        let bad = observed(json!({"preset": "FromTheFuture"}));
         let error = Verdict::of(&bad, None).refused.unwrap();
         assert!(error.to_string().contains("FromTheFuture"), "{error}");
         assert_eq!(error.field, "spec");
@@ -158,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_deleted_profile_claims_nothing() {
-        let mut good = known(json!({}));
+        let mut good = observed(json!({}));
         let verdict = Verdict::of(&good, None);
         assert_eq!(verdict.claim(&good).unwrap().names, ["a".into()]);
         good.deleting = true;
@@ -167,10 +173,10 @@ mod tests {
 
     #[test]
     fn a_late_answer_never_turns_the_version_back() {
-        let mut known = known(json!({}));
-        known.advance_to("6".to_owned());
-        assert_eq!(known.resource_version, "7");
-        known.advance_to("10".to_owned());
-        assert_eq!(known.resource_version, "10");
+        let mut observed = observed(json!({}));
+        observed.advance_to("6".to_owned());
+        assert_eq!(observed.resource_version, "7");
+        observed.advance_to("10".to_owned());
+        assert_eq!(observed.resource_version, "10");
     }
 }

@@ -1,4 +1,4 @@
-//! One extender of one profile: its client behind a limit of calls at a time and a breaker for each verb.
+//! One extender of one profile: its client behind a limit of concurrent calls and a breaker for each verb.
 
 use super::breaker::{Breaker, Change, Pass};
 use super::client::{Call, Client, Net};
@@ -9,18 +9,18 @@ use super::wire::{NodeForm, Payload, Visit, reply_limit};
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Calls that may wait for others to end: a whole worker's parked attempts, and no more.
+/// Calls that may wait for others to end: as many as a worker has parked attempts at most.
 const WAITING: usize = 256;
 
-/// What a breaker did, and the failure that made it.
+/// Called when a breaker opens or closes, with the failure that opened it.
 pub(super) type OnChange = Box<dyn Fn(Verb, Change, Option<&ExtenderError>) + Send + Sync>;
 
-/// What can be exchanged while calls are under way.
+/// What is replaced with the settings. Calls under way keep the old one.
 pub(super) struct Live {
     pub(super) settings: Settings,
     client: Result<Client, ExtenderError>,
@@ -33,26 +33,23 @@ struct VerbState {
     stats: VerbStats,
 }
 
-/// One extender of one profile.
 pub(super) struct Extender {
     pub(super) name: Str,
     live: RwLock<Arc<Live>>,
     verbs: BTreeMap<Verb, VerbState>,
     waiting: AtomicUsize,
     in_flight: AtomicUsize,
-    unknown_names: AtomicU64,
     unsettled: AtomicUsize,
     on_change: OnChange,
 }
 
-/// One call of a verb.
-pub(super) struct Ask<'a, V> {
+pub(super) struct VerbCall<'a, V> {
     pub(super) verb: Verb,
     /// The pod's uid.
     pub(super) pod: &'a Str,
     pub(super) payload: Payload,
     pub(super) visit: V,
-    /// Looked at right before it is sent, once there is a connection; false: it is not.
+    /// Asked right before the request is sent, once there is a connection; it is not sent if this returns false.
     pub(super) may_go: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -64,7 +61,7 @@ impl Live {
     }
 }
 
-/// A pass that goes back when its call is dropped.
+/// Abandons the pass if the call is dropped before its outcome is known.
 struct Held<'a> {
     breaker: &'a Mutex<Breaker>,
     pass: Option<Pass>,
@@ -78,7 +75,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// One more, until it is dropped.
+/// Counts one until it is dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -107,13 +104,12 @@ impl Extender {
             live: RwLock::new(Live::new(settings, net)),
             waiting: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
-            unknown_names: AtomicU64::new(0),
             unsettled: AtomicUsize::new(0),
             on_change,
         }
     }
 
-    /// Goes on with other settings; calls under way end by the old ones.
+    /// Replaces the settings; calls under way end by the old ones.
     pub(super) fn replace(&self, settings: Settings, net: &Net) {
         if self.live().settings == settings {
             return;
@@ -125,34 +121,27 @@ impl Extender {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
     }
 
-    /// The settings of now.
     pub(super) fn live(&self) -> Arc<Live> {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How nodes are sent to it.
     pub(super) fn form(&self) -> NodeForm {
         self.live().settings.form
     }
 
-    /// Counts names in a reply that were not asked about.
-    pub(super) fn met_unknown(&self, names: usize) {
-        self.unknown_names.fetch_add(names as u64, Ordering::Relaxed);
-    }
-
-    /// One bind more, or less, of unknown outcome.
+    /// The number of binds of unknown outcome.
     pub(super) fn unsettled(&self) -> &AtomicUsize {
         &self.unsettled
     }
 
-    /// Makes a call and makes of the visitor what was asked for; an error of `finish` is one that the extender told.
+    /// Makes a call and turns the reply into its result; an error of `finish` is one that the extender reported.
     pub(super) async fn call<V: Visit, R>(
         &self,
-        ask: Ask<'_, V>,
+        ask: VerbCall<'_, V>,
         finish: impl FnOnce(V) -> Result<R, ExtenderError>,
     ) -> Result<R, Failure> {
-        let (live, verb) = (self.live(), ask.verb);
-        let state = &self.verbs[&verb];
+        let live = self.live();
+        let state = &self.verbs[&ask.verb];
         let result = self.guarded(&live, state, ask).await.and_then(|visit| finish(visit).map_err(Failure::from));
         match &result {
             Ok(_) => state.stats.answered(),
@@ -161,23 +150,23 @@ impl Extender {
         result
     }
 
-    async fn guarded<V: Visit>(&self, live: &Live, state: &VerbState, ask: Ask<'_, V>) -> Result<V, Failure> {
+    async fn guarded<V: Visit>(&self, live: &Live, state: &VerbState, ask: VerbCall<'_, V>) -> Result<V, Failure> {
         let client = live.client.as_ref().map_err(|error| Failure::from(error.clone()))?;
         let Some(settings) = live.settings.verbs.get(&ask.verb) else {
             let why = format!("extender {} has no verb {}", self.name, ask.verb.as_str());
             return Err(Failure::unsent(ExtenderErrorKind::Refused, why));
         };
         {
-            // Whoever is turned away need not wait for a slot.
-            let (mut breaker, now) = (lock(&state.breaker), Instant::now());
-            if !breaker.would_pass(ask.pod, now) {
+            // A call that is turned away need not wait for a slot.
+            let mut breaker = lock(&state.breaker);
+            if !breaker.would_pass(ask.pod, Instant::now()) {
                 breaker.turned_away(ask.pod);
-                return Err(self.left_alone(ask.verb));
+                return Err(self.circuit_open(ask.verb));
             }
         }
         let _slot = self.slot(live, settings).await?;
         let pass = lock(&state.breaker).ask(ask.pod, Instant::now());
-        let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.left_alone(ask.verb))?) };
+        let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.circuit_open(ask.verb))?) };
         let limit = reply_limit(live.settings.form, ask.payload.len());
         let call = Call {
             path: settings.path.clone(),
@@ -192,12 +181,12 @@ impl Extender {
         let result = client.call(&call, ask.visit).await.map_err(|failure| named(failure, live, settings));
         state.stats.took(start.elapsed());
         if let Some(pass) = held.pass.take() {
-            self.tell_breaker(ask.verb, state, &pass, result.as_ref().err());
+            self.report_to_breaker(ask.verb, state, &pass, result.as_ref().err());
         }
         result
     }
 
-    /// Waits for its turn among the calls of this extender, as long as a call may take at most.
+    /// Waits for a slot among the calls of this extender, at most as long as a call may take.
     async fn slot<'l>(&self, live: &'l Live, verb: &VerbSettings) -> Result<SemaphorePermit<'l>, Failure> {
         if let Ok(slot) = live.slots.try_acquire() {
             return Ok(slot);
@@ -218,7 +207,7 @@ impl Extender {
         }
     }
 
-    fn tell_breaker(&self, verb: Verb, state: &VerbState, pass: &Pass, failure: Option<&Failure>) {
+    fn report_to_breaker(&self, verb: Verb, state: &VerbState, pass: &Pass, failure: Option<&Failure>) {
         use ExtenderErrorKind::{Busy, CircuitOpen, Refused, Said};
         let error = failure.map(|failure| &failure.error);
         let change = {
@@ -237,12 +226,11 @@ impl Extender {
         }
     }
 
-    fn left_alone(&self, verb: Verb) -> Failure {
+    fn circuit_open(&self, verb: Verb) -> Failure {
         let why = format!("extender {} is not asked to {} at present: its last calls failed", self.name, verb.as_str());
         Failure::unsent(ExtenderErrorKind::CircuitOpen, why)
     }
 
-    /// How it does.
     pub(super) fn health(&self) -> ExtenderHealth {
         let live = self.live();
         let verbs = live.settings.verbs.keys().filter_map(|verb| Some((*verb, self.verbs.get(verb)?)));
@@ -256,14 +244,13 @@ impl Extender {
                 .collect(),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
-            unknown_names: self.unknown_names.load(Ordering::Relaxed),
             unsettled_binds: self.unsettled.load(Ordering::Relaxed),
             unusable: live.client.as_ref().err().cloned(),
         }
     }
 }
 
-/// The failure with the call named, as upstream names it.
+/// Puts the call before the failure's message, as upstream does.
 fn named(mut failure: Failure, live: &Live, verb: &VerbSettings) -> Failure {
     let joint = if failure.code.is_some() { "," } else { ":" };
     let (path, url, why) = (&verb.path, &live.settings.url, &failure.error.message);

@@ -22,7 +22,8 @@
 //! ```text
 //!  slim/       just the fields that scheduling reads, never failing as a whole
 //!  decode/     the only border: validated, normalised, interned
-//!  watch/      one kind, read whole and consistently, then followed
+//!  watch/      the table of kinds; one kind, read whole and consistently, then followed
+//!  manifest    the same objects from files
 //! ```
 
 pub mod bind;
@@ -32,6 +33,7 @@ pub mod events;
 pub mod evict;
 pub mod foreign;
 pub mod lease;
+pub mod manifest;
 pub mod prebind;
 mod queue;
 pub mod refusal;

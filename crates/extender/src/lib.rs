@@ -65,7 +65,7 @@ pub use budget::{Budget, Hold, PROFILE_BYTES};
 pub use endpoints::{Service, SliceList, ready_addresses};
 pub use extender_clients::{Ask, ExtenderClients, Notice, Notify, Options};
 pub use objects::{KeyOf, ObjectStore};
-pub use observers::taps;
+pub use observers::observers;
 pub use settings::{
     Credentials, Endpoint, Lookup, Secret, Settings, SettingsError, Verb, VerbSettings, contents, references,
 };

@@ -47,7 +47,8 @@ fn restarts_all(spec: &PodSpec<'_>, findings: &mut Findings) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::{Decoder, Object, decode_pod, from_manifest};
+    use crate::decode::{Decoder, Object, decode_pod};
+    use crate::manifest::from_manifest;
     use crate::slim::{SlimPod, known, unknown};
     use serde_json::{Value, json};
 

@@ -15,14 +15,12 @@
 //!  spread       topology spread constraints
 //!  features     what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
-//!  manifest     the same from files, with the API server's defaults
 //! ```
 
 mod budget;
 mod declared;
 mod features;
 mod label_selector;
-mod manifest;
 mod node;
 mod pod;
 mod pod_affinity;
@@ -35,7 +33,6 @@ mod volume;
 mod workload;
 
 pub use berth_core::ledger::Object;
-pub use manifest::{ManifestError, from_manifest};
 
 use crate::slim::{
     FieldError, Pairs, Parts, Slim, SlimBudget, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod,

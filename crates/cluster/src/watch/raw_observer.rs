@@ -1,3 +1,4 @@
+use super::WatchEvent;
 use berth_core::model::{Node, Pod};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,28 +7,18 @@ use std::sync::Arc;
 /// Looks at objects as they came, beside the sink that gets what they were decoded to. Called between two frames: it must not
 /// block for longer than a lock is held.
 pub trait RawObserver<O>: Send + Sync + 'static {
-    /// A whole read begins.
-    fn begin(&self);
-
-    /// Whether the text of this object is wanted; also the place to drop what is not wanted any more.
+    /// Whether the text of this object is wanted.
     fn wants(&self, object: &O) -> bool;
 
-    /// An object that is wanted, and its text.
-    fn present(&self, object: &O, json: &[u8]);
-
-    /// An object is gone.
-    fn gone(&self, namespace: &str, name: &str, uid: &str);
-
-    /// The whole read is complete: what was not seen since it began is gone.
-    fn synced(&self);
+    /// Sees the next event before the sink takes it, with the text of an object that is wanted. An object without its text
+    /// is not wanted, or not any more.
+    fn see(&self, event: &WatchEvent<O>, json: Option<&[u8]>);
 }
 
-/// Who looks at objects as they came, by their kind.
+/// The observers of each kind that can have one.
 #[derive(Clone, Default)]
-pub struct Taps {
-    /// At pods.
+pub struct RawObservers {
     pub pods: Option<Arc<dyn RawObserver<Pod>>>,
-    /// At nodes.
     pub nodes: Option<Arc<dyn RawObserver<Node>>>,
 }
 

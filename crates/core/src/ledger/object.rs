@@ -4,37 +4,38 @@ use crate::model::{
     PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
 
-/// An object of a kind that the ledger keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Object {
-    /// A pod.
-    Pod(Box<Pod>),
-    /// A node.
-    Node(Box<Node>),
-    /// A namespace.
-    Namespace(Namespace),
-    /// A DeviceClass.
-    DeviceClass(DeviceClass),
-    /// A PodDisruptionBudget.
-    Budget(PodDisruptionBudget),
-    /// A Service.
-    Service(Service),
-    /// A ReplicationController, ReplicaSet or StatefulSet.
-    Workload(Workload),
-    /// A PersistentVolume.
-    Volume(Box<PersistentVolume>),
-    /// A PersistentVolumeClaim.
-    Claim(Box<PersistentVolumeClaim>),
-    /// A StorageClass.
-    StorageClass(StorageClass),
-    /// A CSINode.
-    CsiNode(CsiNode),
-    /// A CSIDriver.
-    CsiDriver(CsiDriver),
-    /// A CSIStorageCapacity.
-    CsiCapacity(CsiStorageCapacity),
-    /// A VolumeAttachment.
-    VolumeAttachment(VolumeAttachment),
+/// Defines [`Object`]; each variant is made from the one type that it holds.
+macro_rules! objects {
+    ($($variant:ident($held:ty) of $type:ty),+ $(,)?) => {
+        /// An object of a kind that the ledger keeps.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Object {
+            $($variant($held)),+
+        }
+
+        $(impl From<$type> for Object {
+            fn from(object: $type) -> Self {
+                Self::$variant(object.into())
+            }
+        })+
+    };
+}
+
+objects! {
+    Pod(Box<Pod>) of Pod,
+    Node(Box<Node>) of Node,
+    Namespace(Namespace) of Namespace,
+    DeviceClass(DeviceClass) of DeviceClass,
+    Budget(PodDisruptionBudget) of PodDisruptionBudget,
+    Service(Service) of Service,
+    Workload(Workload) of Workload,
+    Volume(Box<PersistentVolume>) of PersistentVolume,
+    Claim(Box<PersistentVolumeClaim>) of PersistentVolumeClaim,
+    StorageClass(StorageClass) of StorageClass,
+    CsiNode(CsiNode) of CsiNode,
+    CsiDriver(CsiDriver) of CsiDriver,
+    CsiCapacity(CsiStorageCapacity) of CsiStorageCapacity,
+    VolumeAttachment(VolumeAttachment) of VolumeAttachment,
 }
 
 impl Object {

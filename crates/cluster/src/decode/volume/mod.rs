@@ -52,7 +52,8 @@ impl Decoder {
     /// A CSIDriver as the core sees it.
     pub fn csi_driver(&mut self, slim: &SlimCsiDriver<'_>) -> Result<CsiDriver, DecodeError> {
         decode("csidriver", slim, |parts| {
-            Ok(CsiDriver { name: self.text(&slim.metadata.name), storage_capacity: parts.spec.storage_capacity })
+            let storage_capacity = parts.spec.storage_capacity.unwrap_or_default();
+            Ok(CsiDriver { name: self.text(&slim.metadata.name), storage_capacity })
         })
     }
 

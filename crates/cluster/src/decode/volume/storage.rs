@@ -76,7 +76,11 @@ pub(super) fn csi_node(decoder: &mut Decoder, metadata: &SlimMeta<'_>, spec: &Cs
     migrated_plugins.sort();
     CsiNode {
         name: decoder.text(&metadata.name),
-        drivers: spec.drivers.iter().map(|d| (decoder.text(&d.name), d.allocatable.count)).collect(),
+        drivers: spec
+            .drivers
+            .iter()
+            .map(|d| (decoder.text(&d.name), d.allocatable.as_ref().and_then(|limits| limits.count)))
+            .collect(),
         migrated_plugins,
     }
 }

@@ -11,9 +11,9 @@
 //!  selectors    node selectors
 //!  declared     features that a pod's node must declare
 //!  label_selector  label selectors that must parse
-//!  pod_affinity terms that speak of other pods
+//!  pod_affinity terms of affinity and anti-affinity to pods
 //!  spread       topology spread constraints
-//!  features     what this version does not implement, and values that it does not know
+//!  features     reasons to hold a pod: what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
 //! ```
 
@@ -111,30 +111,25 @@ impl Decoder {
         Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }
     }
 
-    /// A pod as the core sees it.
-    ///
-    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and the terms that speak of other pods.
+    /// Of a bound pod's shape only what other pods must know is filled in: namespace, labels, and pod affinity terms.
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
         whole(slim)
             .and_then(|parts| pod::decode(self, slim, parts))
             .map_err(|error| DecodeError::new("pod", &slim.metadata, error))
     }
 
-    /// A node as the core sees it.
     pub fn node(&mut self, slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
         whole(slim)
             .and_then(|parts| node::decode(self, &slim.metadata, parts))
             .map_err(|error| DecodeError::new("node", &slim.metadata, error))
     }
 
-    /// A namespace as the core sees it.
     pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
         whole(slim)
             .map(|_| Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
             .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
     }
 
-    /// A DeviceClass as the core sees it.
     pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
         whole(slim)
             .map(|parts| {
@@ -145,29 +140,24 @@ impl Decoder {
             .map_err(|error| DecodeError::new("deviceclass", &slim.metadata, error))
     }
 
-    /// A Service as the core sees it.
     pub fn service(&mut self, slim: &SlimService<'_>) -> Result<Service, DecodeError> {
         readable("service", slim).map(|parts| workload::service(self, &slim.metadata, &parts.spec))
     }
 
-    /// A ReplicationController as the core sees it.
     pub fn replication_controller(&mut self, slim: &SlimReplicationController<'_>) -> Result<Workload, DecodeError> {
         readable("replicationcontroller", slim).map(|parts| workload::plain(self, &slim.metadata, &parts.spec))
     }
 
-    /// A ReplicaSet as the core sees it.
     pub fn replica_set(&mut self, slim: &SlimReplicaSet<'_>) -> Result<Workload, DecodeError> {
         let kind = WorkloadKind::ReplicaSet;
         readable("replicaset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
     }
 
-    /// A StatefulSet as the core sees it.
     pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
         let kind = WorkloadKind::StatefulSet;
         readable("statefulset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
     }
 
-    /// A PodDisruptionBudget as the core sees it.
     pub fn budget(&mut self, slim: &SlimBudget<'_>) -> Result<PodDisruptionBudget, DecodeError> {
         readable("poddisruptionbudget", slim).map(|parts| budget::decode(self, &slim.metadata, parts))
     }
@@ -203,7 +193,7 @@ impl Decoder {
     }
 }
 
-/// The spec and status of an object that has a name and decodes.
+/// As [`whole`], with an error that names the object.
 fn readable<'s, S, T>(kind: &'static str, slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, DecodeError> {
     whole(slim).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
 }

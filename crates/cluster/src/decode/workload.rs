@@ -7,7 +7,6 @@ pub(super) fn service(decoder: &mut Decoder, metadata: &SlimMeta<'_>, spec: &Pla
     Service { namespace, name, selector: spec.selector.as_ref().map(|s| decoder.labels(s)) }
 }
 
-/// A ReplicationController.
 pub(super) fn plain(decoder: &mut Decoder, metadata: &SlimMeta<'_>, spec: &PlainSelectorSpec<'_>) -> Workload {
     let (namespace, name) = names(decoder, metadata);
     let selector = spec.selector.as_ref().map(|s| of_labels(decoder, s));

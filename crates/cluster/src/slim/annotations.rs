@@ -2,10 +2,10 @@ use super::Text;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
 
-/// A node's wish of the Policy era that pods of some controllers stay away.
+/// The controllers whose pods a node would rather not have; the NodePreferAvoidPods plugin of the Policy era reads it.
 pub const PREFER_AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
-/// The storage class of a volume or claim, as it was said of old; it goes before the field.
+/// The storage class of a volume or claim before there was a field for it; it takes precedence over the field.
 pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The volume controller is done with binding a claim.

@@ -18,9 +18,7 @@ pub enum Use {
 /// The fields of one published type.
 #[derive(Debug)]
 pub struct Shape {
-    /// The type's published name.
     pub name: &'static str,
-    /// Its fields by name.
     pub fields: &'static [(&'static str, Use)],
 }
 
@@ -33,7 +31,6 @@ impl Shape {
 
 use Use::{Ignored, Into, Read};
 
-/// An event of a watch.
 pub const FRAME: Shape = Shape { name: "WatchEvent", fields: &[("type", Ignored), ("object", Into(&POD))] };
 
 /// A pod; looked into below its spec only.

@@ -79,7 +79,6 @@ slim! {
 pub struct FieldError {
     /// The field's path, such as `spec.containers[0].ports[1].hostPort`; empty for the object itself.
     pub field: String,
-    /// What is wrong with it.
     pub message: String,
 }
 
@@ -92,7 +91,6 @@ impl FieldError {
     }
 }
 
-/// The spec and status of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts<S, T> {
     pub spec: S,

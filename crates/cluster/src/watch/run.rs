@@ -56,7 +56,7 @@ struct Watch<W: Watched, K> {
     decoder: Decoder,
     /// The form of whole read in use.
     form: InitialRead,
-    /// The first form that the server has not refused: silence may be gone the next time, a refusal stays.
+    /// The first form that the server has not refused: silence may pass until the next time, a refusal stays.
     taken: InitialRead,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
@@ -104,7 +104,6 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         if self.stats.set_absence(Some(absence)) {
             tracing::warn!(resource = W::RESOURCE, %error, "kind not there, taken as empty");
         }
-        self.stats.read_ends();
         self.send(WatchEvent::Synced, None);
         sleep(self.options.absent_pause).await;
     }
@@ -143,7 +142,6 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     /// Reads everything; a streaming list goes on as the watch.
     async fn read(&mut self) -> Result<(), CallError> {
-        self.stats.read_begins(self.form);
         self.send(WatchEvent::Begin, None);
         match self.form {
             InitialRead::StreamingList => {
@@ -183,7 +181,6 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         self.version = Some(version);
         self.form = self.taken;
         self.stats.frame();
-        self.stats.read_ends();
         if self.stats.set_absence(None) {
             tracing::info!(resource = W::RESOURCE, "kind is there now");
         }

@@ -28,8 +28,8 @@ enum Part {
     Item,
 }
 
-/// A scanner of a list's JSON that holds one unfinished item at most. It follows brackets and strings only; whether an
-/// item is right is for its decoder to say.
+/// A scanner of a list's JSON that holds one unfinished item at most. It follows brackets and strings only; an
+/// item's decoder judges whether it is valid.
 pub(super) struct ListSplitter {
     part: Part,
     depth: u32,
@@ -118,8 +118,8 @@ impl ListSplitter {
         let rest = &chunk[at..];
         let length = rest.iter().position(|b| matches!(b, b'"' | b'\\')).unwrap_or(rest.len());
         if self.part == Part::Shell {
-            let room = 16_usize.saturating_sub(self.key.len()).min(length);
-            self.key.extend_from_slice(&rest[..room]);
+            let kept = 16_usize.saturating_sub(self.key.len()).min(length);
+            self.key.extend_from_slice(&rest[..kept]);
         }
         at += length;
         match chunk.get(at) {

@@ -29,27 +29,22 @@ use berth_core::model::{
 };
 
 impl Decoder {
-    /// A PersistentVolume as the core sees it.
     pub fn volume(&mut self, slim: &SlimVolume<'_>) -> Result<PersistentVolume, DecodeError> {
         decode("persistentvolume", slim, |parts| persistent::decode(self, &slim.metadata, parts))
     }
 
-    /// A PersistentVolumeClaim as the core sees it.
     pub fn claim(&mut self, slim: &SlimClaim<'_>) -> Result<PersistentVolumeClaim, DecodeError> {
         decode("persistentvolumeclaim", slim, |parts| storage::claim(self, &slim.metadata, parts))
     }
 
-    /// A StorageClass as the core sees it.
     pub fn storage_class(&mut self, slim: &SlimStorageClass<'_>) -> Result<StorageClass, DecodeError> {
         decode("storageclass", slim, |_| Ok(storage::class(self, &slim.metadata, &slim.top)))
     }
 
-    /// A CSINode as the core sees it.
     pub fn csi_node(&mut self, slim: &SlimCsiNode<'_>) -> Result<CsiNode, DecodeError> {
         decode("csinode", slim, |parts| Ok(storage::csi_node(self, &slim.metadata, &parts.spec)))
     }
 
-    /// A CSIDriver as the core sees it.
     pub fn csi_driver(&mut self, slim: &SlimCsiDriver<'_>) -> Result<CsiDriver, DecodeError> {
         decode("csidriver", slim, |parts| {
             let storage_capacity = parts.spec.storage_capacity.unwrap_or_default();
@@ -57,12 +52,10 @@ impl Decoder {
         })
     }
 
-    /// A CSIStorageCapacity as the core sees it.
     pub fn csi_capacity(&mut self, slim: &SlimCsiStorageCapacity<'_>) -> Result<CsiStorageCapacity, DecodeError> {
         decode("csistoragecapacity", slim, |_| storage::capacity(self, &slim.metadata, &slim.top))
     }
 
-    /// A VolumeAttachment as the core sees it.
     pub fn volume_attachment(&mut self, slim: &SlimVolumeAttachment<'_>) -> Result<VolumeAttachment, DecodeError> {
         decode("volumeattachment", slim, |parts| {
             Ok(VolumeAttachment {

@@ -9,7 +9,7 @@ use berth_core::model::{
     Str,
 };
 
-/// The class of a volume or claim: the annotation of old, if it is there at all, then the field.
+/// The class of a volume or claim: the old annotation, if it is there at all, then the field.
 pub(super) fn class_of(decoder: &mut Decoder, metadata: &SlimMeta<'_>, field: &str) -> Str {
     decoder.text(metadata.annotations.get(STORAGE_CLASS).unwrap_or(field))
 }
@@ -46,7 +46,7 @@ pub(super) fn claim(
     })
 }
 
-/// What upstream says of the part of a selector that does not parse, as far as an API server lets it through.
+/// Upstream's error for the part of a selector that does not parse, for those that an API server lets through.
 fn upstream_text(part: &str) -> String {
     match part.strip_prefix("operator ") {
         Some(operator) => format!("{operator:?} is not a valid label selector operator"),
@@ -92,12 +92,12 @@ pub(super) fn capacity(
     body: &Top<'_>,
 ) -> Result<CsiStorageCapacity, FieldError> {
     let largest = body.maximum_volume_size.as_ref().map(|amount| quantity(amount, "maximumVolumeSize"));
-    let room = || body.capacity.as_ref().map(|amount| quantity(amount, "capacity"));
+    let available = || body.capacity.as_ref().map(|amount| quantity(amount, "capacity"));
     Ok(CsiStorageCapacity {
         namespace: decoder.text(or(&metadata.namespace, "default")),
         name: (&*metadata.name).into(),
         class: decoder.text(&body.storage_class_name),
         nodes: body.node_topology.as_ref().and_then(|s| label_selector::parse(decoder, s).ok()),
-        limit: largest.or_else(room).transpose()?.map(Quantity::value),
+        limit: largest.or_else(available).transpose()?.map(Quantity::value),
     })
 }

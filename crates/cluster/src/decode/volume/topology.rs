@@ -35,7 +35,6 @@ impl<'s> RawAffinity<'s> {
         Self(required.map(|required| required.node_selector_terms.iter().map(term).collect()))
     }
 
-    /// As the core sees it.
     pub(super) fn parse(&self, decoder: &mut Decoder) -> Option<VolumeAffinity> {
         let terms = self.0.as_ref()?;
         let parsed = terms.iter().filter(|term| term.fields || !term.expressions.is_empty()).filter_map(|term| {

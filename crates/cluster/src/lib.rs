@@ -5,7 +5,7 @@
 //! ```text
 //!  client      the connection, and what its errors mean
 //!  lease/      leadership, and the gate that every write asks right before it is sent
-//!  bind/       the bind lane
+//!  bind/       binds
 //!  prebind/    what must be written before a bind: volumes, nominations
 //!  evict/      the victims of preemption
 //!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
@@ -13,7 +13,7 @@
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
 //!  served_crd  the definition as installed
-//!  revisions   last good specs
+//!  revisions   the last good specs of profiles
 //!  send        one request and its plain answer
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! The text that a scrape reads, made at that moment from whoever knows.
+//! The text of a scrape, made from the sources at that moment.
 
 use super::catalog::{Kind, Metric};
 use super::histogram::HistogramSnapshot;

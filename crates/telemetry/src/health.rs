@@ -10,7 +10,7 @@ pub enum Check {
     Caches,
     /// Profiles were read.
     Profiles,
-    /// Nothing failed for good.
+    /// Nothing failed permanently.
     Process,
 }
 

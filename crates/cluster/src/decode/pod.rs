@@ -1,6 +1,6 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, pod_affinity, selectors, size, spread, volume};
+use super::{Decoder, bad, declared, node, or, pod_affinity, selectors, size, spread, volume};
 use crate::slim::{
     Annotations, CONFIG_MIRROR, CONFIG_SOURCE, ContainerPort, FieldError, Parts, PodSpec, PodStatus,
     PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod, Toleration as SlimToleration,
@@ -87,10 +87,6 @@ fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controll
         name: decoder.text(&owner.name),
         uid: decoder.text(&owner.uid),
     })
-}
-
-fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
-    if text.is_empty() { default } else { text }
 }
 
 fn unknown(decoder: &mut Decoder, slim: &SlimPod<'_>) -> Vec<Str> {

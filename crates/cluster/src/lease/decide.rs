@@ -8,12 +8,12 @@ use tokio::time::Instant;
 pub struct Timing {
     /// How long others wait, after the last change that they saw, before they take over.
     pub duration: Duration,
-    /// How long after its last renewal the holder goes on; nothing is written later.
+    /// How long after its last renewal the holder goes on; it writes nothing later.
     pub renew_deadline: Duration,
     /// How often to renew, and to look whether it is free.
     pub retry: Duration,
-    /// How long a request of a process that was killed may still land: a container restarted in its pod waits so long
-    /// before it takes over from the one before it. At most `duration`.
+    /// How long a request of a process that was killed may still land: a container restarted in its pod waits this
+    /// long before it takes over from the one before it. At most `duration`.
     pub request_limit: Duration,
 }
 
@@ -49,7 +49,7 @@ pub struct Record {
     pub version: String,
 }
 
-/// The Lease as this process saw it, by its own monotonic clock: the holder's times are not compared with ours.
+/// The Lease as this process saw it, by its own monotonic clock: clocks of two processes are never compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// `None` if there is no Lease.
@@ -67,7 +67,7 @@ impl Observed {
         Self { record, since: now, holder_since: now, renewed: false }
     }
 
-    /// A later look: what is unchanged keeps its age.
+    /// An unchanged record keeps its age.
     #[must_use]
     pub fn next(self, record: Option<Record>, now: Instant) -> Self {
         match (&self.record, &record) {

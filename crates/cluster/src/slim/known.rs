@@ -1,8 +1,8 @@
 //! Every field of a pod that the newest published API has, read or deliberately not.
 //!
 //! A test holds these lists against the published types, so a field that a new Kubernetes minor adds is either read or
-//! put here by someone who thought about it. New in 1.37: `spec.evictionResponders` alone, put aside because it says who
-//! answers when a pod is to leave, not where it may go.
+//! put here by someone who thought about it. New in 1.37: `spec.evictionResponders` alone, ignored because it names who
+//! responds to an eviction, not where the pod may be placed.
 
 /// What becomes of a field.
 #[derive(Debug, Clone, Copy)]

@@ -124,3 +124,13 @@ pub(super) fn read_object<'a, S, T, O>(
     };
     ReadObject { key, resource_version: slim.metadata.resource_version.to_string(), object: decode(slim) }
 }
+
+/// The text of the object in a line of a watch.
+pub(super) fn object_of(line: &[u8]) -> Option<&[u8]> {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        object: &'a RawValue,
+    }
+    serde_json::from_slice::<Line<'_>>(line).ok().map(|line| line.object.get().as_bytes())
+}

@@ -17,7 +17,6 @@ mod frame;
 mod kinds;
 mod list;
 mod options;
-mod raw_observer;
 mod run;
 mod split;
 mod stats;
@@ -29,9 +28,11 @@ pub use feed::Feed;
 pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};
 pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
-pub use raw_observer::{RawObserver, RawObservers};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};
+
+use berth_core::model::{Node, Pod};
+use std::sync::Arc;
 
 /// The names of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,4 +71,22 @@ pub enum WatchEvent<T> {
     Delete(ObjectKey),
     /// An object does not decode.
     Bad(BadObject),
+}
+
+/// Looks at objects as they came, beside the sink that gets what they were decoded to. Called between two frames: it must not
+/// block for longer than a lock is held.
+pub trait RawObserver<O>: Send + Sync + 'static {
+    /// Whether the text of this object is wanted.
+    fn wants(&self, object: &O) -> bool;
+
+    /// Sees the next event before the sink takes it, with the text of an object that is wanted. An object without its text
+    /// is not wanted, or not any more.
+    fn see(&self, event: &WatchEvent<O>, json: Option<&[u8]>);
+}
+
+/// The observers of each kind that can have one.
+#[derive(Clone, Default)]
+pub struct RawObservers {
+    pub pods: Option<Arc<dyn RawObserver<Pod>>>,
+    pub nodes: Option<Arc<dyn RawObserver<Node>>>,
 }

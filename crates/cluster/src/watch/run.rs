@@ -1,8 +1,7 @@
 use super::call::{Answer, list_request, watch_request};
-use super::frame::{Frame, ReadObject};
-use super::raw_observer::{RawObserver, object_of};
+use super::frame::{Frame, ReadObject, object_of};
 use super::split::ListSplitter;
-use super::{Absence, BadObject, CallError, InitialRead, WatchEvent, WatchOptions, WatchStats, Watched};
+use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::slim::FieldError;
 use futures::io::AsyncBufRead;

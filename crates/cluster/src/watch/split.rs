@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 
-/// What stands in a list beside its items.
+/// What a list holds besides its items.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ListMeta {
-    /// The version of the whole list.
     pub(super) resource_version: String,
     /// Where the next page begins; empty on the last.
     #[serde(rename = "continue")]
@@ -130,7 +129,7 @@ impl ListSplitter {
         at + 1
     }
 
-    /// What stood beside the items; `None` if the body broke off or is no list.
+    /// What the list held besides the items; `None` if the body broke off or is no list.
     pub(super) fn finish(self) -> Option<ListMeta> {
         let shell: Shell = serde_json::from_slice(&self.shell).ok()?;
         Some(shell.metadata).filter(|meta| self.part == Part::Shell && !meta.resource_version.is_empty())

@@ -1,11 +1,11 @@
-//! Volumes: what pods mount, and the storage objects.
+//! The volumes of pods, and the storage objects.
 //!
 //! ```text
 //!  pod        volumes of a pod
 //!  storage    claims, classes and the CSI kinds
 //!  persistent PersistentVolumes
-//!  topology   node affinity of volumes, and the same in a CSI driver's words
-//!  in_tree    disks that CSI drivers have taken over
+//!  topology   node affinity of volumes, as written and as a CSI driver would write it
+//!  in_tree    disks that CSI drivers took over
 //! ```
 
 mod in_tree;
@@ -18,10 +18,10 @@ mod topology;
 
 pub(super) use pod::pod_volumes;
 
-use super::{DecodeError, Decoder, bad, whole};
+use super::{DecodeError, Decoder, bad, decode, or};
 use crate::slim::{
-    Amount, FieldError, Pairs, Parts, Slim, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
-    SlimStorageClass, SlimVolume, SlimVolumeAttachment, Text,
+    Amount, FieldError, Pairs, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, Text,
 };
 use berth_core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, Quantity, StorageClass, Str,
@@ -68,22 +68,9 @@ impl Decoder {
     }
 }
 
-fn decode<S, T, O>(
-    kind: &'static str,
-    slim: &Slim<'_, S, T>,
-    read: impl FnOnce(&Parts<S, T>) -> Result<O, FieldError>,
-) -> Result<O, DecodeError> {
-    whole(slim).and_then(read).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
-}
-
-/// A text that may be empty for none. Names of volumes and claims do not repeat, so they are not shared.
+/// `None` for an empty text. Names of volumes and claims do not repeat, so they are not shared.
 fn some(text: &str) -> Option<Str> {
     (!text.is_empty()).then(|| text.into())
-}
-
-/// `text`, or `default` where it is empty.
-fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
-    if text.is_empty() { default } else { text }
 }
 
 fn texts(decoder: &mut Decoder, list: &[Text<'_>]) -> Vec<Str> {

@@ -46,11 +46,10 @@ pub enum LeaseState {
     Released,
 }
 
-/// What the Lease is and who asks for it.
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
     pub namespace: String,
-    /// Who we are: no other process has this identity.
+    /// No other process has this identity.
     pub identity: Identity,
     pub timing: Timing,
 }
@@ -63,7 +62,7 @@ pub struct LeaseHandle {
 }
 
 impl LeaseHandle {
-    /// Where leadership stands, and word of each change.
+    /// Notifies of each change.
     pub fn state(&self) -> watch::Receiver<LeaseState> {
         self.state.clone()
     }
@@ -77,8 +76,8 @@ impl LeaseHandle {
     }
 }
 
-/// Starts the election on the current tokio runtime. The gate is held open only while we lead; whoever waits for
-/// [`LeaseState::Leading`] calls [`Gate::admit`] after reading pods and nodes.
+/// Starts the election on the current tokio runtime. The gate is open only while we lead. The caller waits for
+/// [`LeaseState::Leading`] and calls [`Gate::admit`] after reading pods and nodes.
 pub fn elect(client: Client, options: LeaseOptions, gate: Gate) -> LeaseHandle {
     let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
     let stop = CancellationToken::new();
@@ -476,7 +475,7 @@ mod tests {
         assert_eq!(kept.lock().unwrap().spec("leaseTransitions"), 5);
     }
 
-    /// What the process before it sent may land for as long as a request may take.
+    /// A request of the process before it may land for as long as a request may take.
     #[tokio::test]
     async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_no_longer() {
         let ((server, kept), gate) = (rig().await, Gate::new());

@@ -6,15 +6,15 @@ use berth_core::model::{Node, Pod, Str};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What fills `store`: give it to the watches.
+/// The observers of raw objects that fill `store`.
 pub fn observers(store: &Arc<ObjectStore>) -> RawObservers {
     RawObservers { pods: Some(Arc::new(Filler::new(store))), nodes: Some(Arc::new(Filler::new(store))) }
 }
 
-/// Puts what a watch shows into the store.
+/// Puts the objects of one watch into the store.
 struct Filler {
     store: Arc<ObjectStore>,
-    /// What a whole read that is under way has shown.
+    /// The keys that a whole read under way has shown so far.
     seen: Mutex<Option<FxHashSet<Str>>>,
 }
 

@@ -4,13 +4,13 @@ use crate::model::{
     PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
 
-/// Defines [`Object`]; each variant is made from the one type that it holds.
+/// Defines [`Object`], one row a variant: what it holds, the type it is made from, and the ledger's function that applies it.
 macro_rules! objects {
-    ($($variant:ident($held:ty) of $type:ty),+ $(,)?) => {
+    ($($(#[$doc:meta])* $variant:ident($held:ty) of $type:ty => $apply:ident $(($by:tt))?),+ $(,)?) => {
         /// An object of a kind that the ledger keeps.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Object {
-            $($variant($held)),+
+            $($(#[$doc])* $variant($held)),+
         }
 
         $(impl From<$type> for Object {
@@ -18,44 +18,31 @@ macro_rules! objects {
                 Self::$variant(object.into())
             }
         })+
+
+        impl Object {
+            pub fn apply(self, ledger: &mut Ledger) {
+                match self {
+                    $(Self::$variant(object) => ledger.$apply($($by)? object),)+
+                }
+            }
+        }
     };
 }
 
 objects! {
-    Pod(Box<Pod>) of Pod,
-    Node(Box<Node>) of Node,
-    Namespace(Namespace) of Namespace,
-    DeviceClass(DeviceClass) of DeviceClass,
-    Budget(PodDisruptionBudget) of PodDisruptionBudget,
-    Service(Service) of Service,
-    Workload(Workload) of Workload,
-    Volume(Box<PersistentVolume>) of PersistentVolume,
-    Claim(Box<PersistentVolumeClaim>) of PersistentVolumeClaim,
-    StorageClass(StorageClass) of StorageClass,
-    CsiNode(CsiNode) of CsiNode,
-    CsiDriver(CsiDriver) of CsiDriver,
-    CsiCapacity(CsiStorageCapacity) of CsiStorageCapacity,
-    VolumeAttachment(VolumeAttachment) of VolumeAttachment,
-}
-
-impl Object {
-    /// Takes it up into `ledger` as seen.
-    pub fn apply(self, ledger: &mut Ledger) {
-        match self {
-            Self::Pod(pod) => ledger.apply_pod(*pod),
-            Self::Node(node) => ledger.apply_node(&node),
-            Self::Namespace(namespace) => ledger.apply_namespace(namespace),
-            Self::DeviceClass(class) => ledger.apply_device_class(class),
-            Self::Budget(budget) => ledger.apply_budget(budget),
-            Self::Service(service) => ledger.apply_service(service),
-            Self::Workload(workload) => ledger.apply_controller(workload),
-            Self::Volume(volume) => ledger.apply_volume(*volume),
-            Self::Claim(claim) => ledger.apply_claim(*claim),
-            Self::StorageClass(class) => ledger.apply_storage_class(class),
-            Self::CsiNode(csi_node) => ledger.apply_csi_node(csi_node),
-            Self::CsiDriver(driver) => ledger.apply_csi_driver(driver),
-            Self::CsiCapacity(capacity) => ledger.apply_csi_capacity(capacity),
-            Self::VolumeAttachment(attachment) => ledger.apply_volume_attachment(attachment),
-        }
-    }
+    Pod(Box<Pod>) of Pod => apply_pod (*),
+    Node(Box<Node>) of Node => apply_node (&),
+    Namespace(Namespace) of Namespace => apply_namespace,
+    DeviceClass(DeviceClass) of DeviceClass => apply_device_class,
+    Budget(PodDisruptionBudget) of PodDisruptionBudget => apply_budget,
+    Service(Service) of Service => apply_service,
+    /// A ReplicationController, ReplicaSet or StatefulSet.
+    Workload(Workload) of Workload => apply_controller,
+    Volume(Box<PersistentVolume>) of PersistentVolume => apply_volume (*),
+    Claim(Box<PersistentVolumeClaim>) of PersistentVolumeClaim => apply_claim (*),
+    StorageClass(StorageClass) of StorageClass => apply_storage_class,
+    CsiNode(CsiNode) of CsiNode => apply_csi_node,
+    CsiDriver(CsiDriver) of CsiDriver => apply_csi_driver,
+    CsiCapacity(CsiStorageCapacity) of CsiStorageCapacity => apply_csi_capacity,
+    VolumeAttachment(VolumeAttachment) of VolumeAttachment => apply_volume_attachment,
 }

@@ -51,7 +51,7 @@ pub trait Watched: Send + 'static {
 
 /// A watched kind that the ledger keeps.
 pub trait Tracked: Watched {
-    /// What tells objects of this kind apart for good: the uid of a pod, the name of a node, `namespace/name` of a Service.
+    /// What tells objects of this kind apart: the uid of a pod, the name of a node, `namespace/name` of a Service.
     fn identity(object: &Self::Object) -> Str;
 
     /// What `identity` gives for the object that has this key.
@@ -133,8 +133,8 @@ macro_rules! path {
     };
 }
 
-/// What tells objects apart: their `uid`, their `name`, or their `key`, which is `namespace/name`; a `claim` has it in one
-/// piece. Only objects that are told apart by name are cluster-scoped.
+/// The functions of an identity: an object's `uid`, its `name`, or its `key`, which is `namespace/name` (in one field for a
+/// `claim`). Only kinds by name are cluster-scoped.
 macro_rules! identity {
     (@namespaced name) => {
         false
@@ -169,9 +169,14 @@ fn joined(namespace: &str, name: &str) -> Str {
     format!("{namespace}/{name}").into()
 }
 
-/// Defines the kinds, one row each: `Plural: "group" "version" "Kind" "plural" by identity`, then in brackets the slim type
-/// and the decoder's function, the model's type, and the ledger's functions, with their further arguments in brackets.
-/// A block at the end replaces defaults of [`Watched`], and may decode by itself where no slim type is named.
+/// Defines the kinds, one row each:
+///
+/// ```text
+/// Type: "group" "version" "Kind" "plural" by identity (Slim type => decoder function) -> model type,
+///     apply, delete, retain (argument of the last two), { items of Watched that are not the default }
+/// ```
+///
+/// A row without a slim type brings `item` and `frame` itself.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident: $group:tt $version:tt $kind:literal $plural:tt by $identity:ident
         $(($slim:ident => $decode:ident))? -> $object:ty,

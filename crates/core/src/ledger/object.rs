@@ -4,7 +4,7 @@ use crate::model::{
     PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
 
-/// Defines [`Object`], one row a variant: what it holds, the type it is made from, and the ledger's function that applies it.
+/// Defines [`Object`], one row a variant: what it holds, the type it is made from, and the function that applies it.
 macro_rules! objects {
     ($($(#[$doc:meta])* $variant:ident($held:ty) of $type:ty => $apply:ident $(($by:tt))?),+ $(,)?) => {
         /// An object of a kind that the ledger keeps.

@@ -1,7 +1,8 @@
 //! Decoding, from JSON to the core's model, as kube-scheduler would see each object.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use berth_cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod, from_manifest};
+use berth_cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod};
+use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
 use berth_core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator, WorkloadKind};
 use serde_json::{Value, json};

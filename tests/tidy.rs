@@ -15,7 +15,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("convert", &["api", "core", "profile"]),
     ("cluster", &["core"]),
     ("extender", &["api", "core", "cluster", "telemetry"]),
-    ("runtime", &["cluster", "core", "telemetry"]),
+    ("runtime", &["core", "telemetry"]),
     ("simulate", &["core"]),
     ("explain", &["core", "simulate"]),
 ];

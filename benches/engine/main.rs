@@ -10,7 +10,8 @@ mod isolation;
 mod manifests;
 mod workloads;
 
-use berth_cluster::decode::{Decoder, from_manifest};
+use berth_cluster::decode::Decoder;
+use berth_cluster::manifest::from_manifest;
 use berth_core::cycle::{Decision, Scheduler};
 use berth_core::io::{BindOutcome, BindRequest, Effect, Input};
 use berth_core::ledger::{Ledger, PodState};

@@ -1,7 +1,7 @@
 //! Requests that the API server has lately forbidden.
 
-use super::watches::RESOURCES;
 use berth_cluster::client::Fault;
+use berth_cluster::watch::KINDS;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(super) struct Permission {
 impl Permission {
     /// Whether nothing can be scheduled without it.
     pub(super) fn is_essential(self) -> bool {
-        let watched = || RESOURCES.iter().any(|watched| watched.named == self.resource && !watched.optional);
+        let watched = || KINDS.iter().any(|kind| kind.resource == self.resource && !kind.optional);
         let resource = matches!(self.resource, "pods/binding" | "schedulerprofiles.scheduling.berth.dev") || watched();
         resource && matches!(self.verb, "list" | "watch" | "create")
     }

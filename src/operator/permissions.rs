@@ -1,7 +1,7 @@
 //! Asks the API server what we may do: at the start, now and then, and whenever something was refused.
 
 use super::denials::{Denials, Permission};
-use super::watches::RESOURCES;
+use berth_cluster::watch::KINDS;
 use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::PostParams;
@@ -56,8 +56,8 @@ const ASKED_AT_ONCE: usize = 8;
 pub(super) async fn review(client: &Client, state_namespace: &str, denials: &Denials) -> Vec<Permission> {
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let mut needs: Vec<Need> = NEEDS.into();
-    for resource in RESOURCES {
-        needs.extend(["list", "watch"].map(|verb| need(verb, resource.named)));
+    for kind in KINDS {
+        needs.extend(["list", "watch"].map(|verb| need(verb, kind.resource)));
     }
     let api = &api;
     let asked = futures::stream::iter(needs).map(|need| async move {

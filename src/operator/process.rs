@@ -18,7 +18,7 @@ use berth_cluster::refusal::RefusalWriter;
 use berth_cluster::revisions::Revisions;
 use berth_extender::address::AddressPolicy;
 use berth_extender::api_server_addresses;
-use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, taps};
+use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
 use berth_runtime::Engine;
 use berth_telemetry::{Check, Endpoints, Health, serve};
 use std::sync::{Arc, OnceLock};
@@ -237,7 +237,7 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
 
 /// Starts the watches; opens the gate once each kind was read whole, and says so.
 fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
-    let watches = watches::start(&cx.clients, &cx.engine, &taps(&cx.store), work);
+    let watches = watches::start(&cx.clients, &cx.engine, &observers(&cx.store), work);
     cx.board.lock().watches.clone_from(&watches);
     let (warm, warmed) = watch::channel(false);
     let (gate, health, work) = (gate.clone(), health.clone(), work.clone());

@@ -1,12 +1,8 @@
-//! The kinds that are watched, in one table; and what their watches say into the ledger.
+//! Starts the watches, and brings what they send into the ledger.
 
 use berth_cluster::client::Clients;
-use berth_cluster::watch::{
-    self, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
-    PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
-    StorageClasses, Taps, VolumeAttachments, WatchEvent, WatchOptions, WatchStats, Watched,
-};
-use berth_runtime::{Engine, Feed, Seen, Tracked};
+use berth_cluster::watch::{self, Feed, KindVisitor, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats};
+use berth_runtime::Engine;
 use std::sync::Arc;
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;
@@ -14,88 +10,55 @@ use tokio_util::sync::CancellationToken;
 /// Objects of a whole read that are applied under one lock: enough to make the lock cheap, few enough not to hold it long.
 const BATCH: usize = 256;
 
-/// A kind that is watched, as authorisation sees it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Resource {
-    /// Its plural and group, as RBAC rules name it.
-    pub(super) named: &'static str,
-    /// Whether we work without it.
-    pub(super) optional: bool,
-}
-
-macro_rules! kinds {
-    ($($kind:ty),+ $(,)?) => {
-        /// Every kind that is watched.
-        pub(super) const RESOURCES: &[Resource] =
-            &[$(Resource { named: <$kind>::RESOURCE, optional: <$kind>::OPTIONAL }),+];
-
-        /// Starts all the watches, side by side; each feeds the ledger until `cancel`.
-        pub(super) fn start(
-            clients: &Clients,
-            engine: &Engine,
-            taps: &Taps,
-            cancel: &CancellationToken,
-        ) -> Vec<Arc<Fed>> {
-            vec![$(Arc::new(feed::<$kind>(clients, engine, taps, cancel))),+]
-        }
-    };
-}
-
-kinds![
-    Pods,
-    Nodes,
-    Namespaces,
-    Services,
-    ReplicationControllers,
-    ReplicaSets,
-    StatefulSets,
-    PersistentVolumes,
-    PersistentVolumeClaims,
-    StorageClasses,
-    CsiNodes,
-    CsiDrivers,
-    CsiStorageCapacities,
-    VolumeAttachments,
-    PodDisruptionBudgets,
-    DeviceClasses,
-];
-
 /// A watch that feeds the ledger.
 pub(super) struct Fed {
-    /// The plural of its kind.
     pub(super) plural: &'static str,
-    /// What it has done so far.
     pub(super) stats: Arc<WatchStats>,
-    /// Whether a consistent whole read was completed.
+    /// Whether a whole read was completed.
     pub(super) synced: channel::Receiver<bool>,
 }
 
-/// Starts a watch that feeds the ledger until `cancel`.
-fn feed<K: Tracked>(clients: &Clients, engine: &Engine, taps: &Taps, cancel: &CancellationToken) -> Fed {
-    let stats = Arc::new(WatchStats::default());
-    let (sender, synced) = channel::channel(false);
-    let mut feed = Feed::<K>::new(engine.clone());
-    let mut batch = Vec::new();
-    let sink = move |event: WatchEvent<K::Object>| {
-        let hold = matches!(event, WatchEvent::Item(_));
-        let consistent = !matches!(event, WatchEvent::Synced { consistent: false });
-        batch.push(seen::<K>(event));
-        if (!hold || batch.len() >= BATCH) && feed.apply(batch.drain(..)) && consistent {
-            sender.send_replace(true);
-        }
-    };
-    let (options, tap) = (WatchOptions::default(), K::tap(taps));
-    let run = watch::run::<K>(clients.watch.clone(), options, stats.clone(), cancel.clone(), sink, tap);
-    tokio::spawn(run);
-    Fed { plural: K::PLURAL, stats, synced }
+struct Start<'a> {
+    clients: &'a Clients,
+    engine: &'a Engine,
+    observers: &'a RawObservers,
+    cancel: &'a CancellationToken,
+    fed: Vec<Arc<Fed>>,
 }
 
-fn seen<K: Tracked>(event: WatchEvent<K::Object>) -> Seen<K::Object> {
-    match event {
-        WatchEvent::Begin => Seen::Begin,
-        WatchEvent::Item(object) | WatchEvent::Apply(object) => Seen::Object(object),
-        WatchEvent::Synced { .. } => Seen::Synced,
-        WatchEvent::Delete { namespace, name, uid } => Seen::Gone(K::identity_of(&namespace, &name, &uid)),
-        WatchEvent::Bad(bad) => Seen::Unreadable(K::identity_of(&bad.namespace, &bad.name, &bad.uid)),
+/// Starts all the watches, side by side; each feeds the ledger until `cancel`.
+pub(super) fn start(
+    clients: &Clients,
+    engine: &Engine,
+    observers: &RawObservers,
+    cancel: &CancellationToken,
+) -> Vec<Arc<Fed>> {
+    let mut start = Start { clients, engine, observers, cancel, fed: Vec::new() };
+    watch::visit_kinds(&mut start);
+    start.fed
+}
+
+impl KindVisitor for Start<'_> {
+    fn visit<K: Tracked>(&mut self) {
+        let stats = Arc::new(WatchStats::default());
+        let (sender, synced) = channel::channel(false);
+        let engine = self.engine.clone();
+        let mut feed = Feed::<K>::default();
+        let mut batch = Vec::new();
+        let sink = move |event: WatchEvent<K::Object>| {
+            let may_wait = matches!(event, WatchEvent::Item(_));
+            let is_whole = matches!(event, WatchEvent::Synced);
+            batch.push(event);
+            if !may_wait || batch.len() >= BATCH {
+                engine.apply(|ledger| batch.drain(..).for_each(|event| feed.apply(event, ledger)));
+            }
+            if is_whole {
+                sender.send_replace(true);
+            }
+        };
+        let client = self.clients.watch.clone();
+        let (options, observer) = (WatchOptions::default(), K::observer(self.observers));
+        tokio::spawn(watch::run::<K>(client, options, stats.clone(), self.cancel.clone(), sink, observer));
+        self.fed.push(Arc::new(Fed { plural: K::PLURAL, stats, synced }));
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::choices::Choices;
 use crate::mutate::mutate;
-use berth_cluster::decode::{Decoder, Object, from_manifest};
+use berth_cluster::decode::{Decoder, Object};
+use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
 use berth_core::cycle::{Explanation, explain};
 use berth_core::ledger::Ledger;

@@ -1,7 +1,7 @@
 //! The connection to the API server: where it is, who we are, and separate connection pools for what must not wait for
 //! each other.
 
-use axum::http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
@@ -22,18 +22,14 @@ pub enum ConnectError {
     /// The kubeconfig named by option or environment is not there or not readable.
     #[error("kubeconfig {path}: {source}; give --kubeconfig or KUBECONFIG the path of a readable kubeconfig")]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         #[source]
         source: kube::config::KubeconfigError,
     },
     /// A context was asked for that no kubeconfig holds.
     #[error("context {name}: {source}; `kubectl config get-contexts` lists those that are there")]
     Context {
-        /// The context.
         name: String,
-        /// What is wrong.
         #[source]
         source: kube::config::KubeconfigError,
     },
@@ -45,33 +41,19 @@ pub enum ConnectError {
     /// The configuration was read, but no client can be made of it (certificates, auth plugin, proxy).
     #[error("cannot build a client for {server}: {source}; check certificates, users and proxy in the kubeconfig")]
     Client {
-        /// The API server's address.
         server: String,
-        /// What is wrong.
         #[source]
         source: Box<kube::Error>,
     },
-    /// Nothing answers at the address.
     #[error(
         "API server {server} cannot be reached: {reason}; check `clusters[].cluster.server` and that the server is up"
     )]
-    Unreachable {
-        /// The API server's address.
-        server: String,
-        /// What the network said.
-        reason: String,
-    },
-    /// The API server answered with an error.
+    Unreachable { server: String, reason: String },
     #[error("API server {server}: {fault}")]
-    Refused {
-        /// The API server's address.
-        server: String,
-        /// What it refused.
-        fault: Fault,
-    },
+    Refused { server: String, fault: Fault },
 }
 
-/// A request that the API server refused, said so that the reader knows which permission or object to mend.
+/// A request that the API server refused. The text names the permission or object to mend, `resource` as RBAC rules do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// 401: the credentials are not accepted.
@@ -81,35 +63,18 @@ pub enum Fault {
     Unauthenticated {
         /// The API verb: `get`, `list`, `create` …
         verb: &'static str,
-        /// The resource, as RBAC rules name it.
         resource: &'static str,
-        /// The API server's words.
         message: String,
     },
     /// 403: an RBAC rule is missing.
     #[error("403: may not {verb} {resource} ({message}); grant verb `{verb}` on `{resource}` (the chart's RBAC does)")]
-    Forbidden {
-        /// The API verb.
-        verb: &'static str,
-        /// The resource, as RBAC rules name it.
-        resource: &'static str,
-        /// The API server's words.
-        message: String,
-    },
-    /// Any other answer or failure.
+    Forbidden { verb: &'static str, resource: &'static str, message: String },
     #[error("{verb} {resource}: {message}")]
-    Other {
-        /// The API verb.
-        verb: &'static str,
-        /// The resource.
-        resource: &'static str,
-        /// The API server's or the network's words.
-        message: String,
-    },
+    Other { verb: &'static str, resource: &'static str, message: String },
 }
 
 impl Fault {
-    /// What an error of a request means. `resource` as RBAC rules name it, e.g. `leases.coordination.k8s.io`.
+    /// The fault that an error of a request means.
     pub fn of(verb: &'static str, resource: &'static str, error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(verb, resource, status.code, &status.message),
@@ -117,7 +82,6 @@ impl Fault {
         }
     }
 
-    /// What an answer with an error code means.
     pub fn from_status(verb: &'static str, resource: &'static str, code: u16, message: &str) -> Self {
         let message = message.to_owned();
         match code {
@@ -127,7 +91,6 @@ impl Fault {
         }
     }
 
-    /// Whether a permission is missing.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden { .. })
     }
@@ -138,7 +101,7 @@ impl Fault {
 pub struct Clients {
     /// Watches and initial reads; kube's retries are on.
     pub watch: Client,
-    /// Binds only: nothing queues ahead of them. No retries: the lane decides.
+    /// Binds only: nothing queues ahead of them. No retries: the binder decides.
     pub bind: Client,
     /// Events only. No retries: the sink decides.
     pub events: Client,
@@ -146,7 +109,6 @@ pub struct Clients {
     pub writes: Client,
     /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on.
     pub rest: Client,
-    /// The API server's address, for messages.
     pub server: String,
     /// The API server's version, such as `v1.36.3`.
     pub version: String,
@@ -196,8 +158,7 @@ fn named_by_environment() -> Option<PathBuf> {
     paths.next().is_none().then_some(first)
 }
 
-/// Builds one client for a configuration, for reading only, and asks the API server for its version. With it comes the
-/// server's address.
+/// Builds one client, for reading only, and asks the API server for its version. Returns the client and the server's address.
 pub async fn reader(mut config: Config) -> Result<(Client, String), ConnectError> {
     let server = prepare(&mut config);
     let client = Client::try_from(config)
@@ -206,7 +167,7 @@ pub async fn reader(mut config: Config) -> Result<(Client, String), ConnectError
     Ok((client, server))
 }
 
-/// Sets what all our clients have in common; the server's address.
+/// Sets what all our clients have in common. Returns the server's address.
 fn prepare(config: &mut Config) -> String {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.headers.push((HeaderName::from_static("user-agent"), HeaderValue::from_static(USER_AGENT)));
@@ -283,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_that_are_refused_are_said_so() {
+    async fn refused_credentials_are_named() {
         for (code, word) in [(401, "renew the token"), (403, "grant verb `get`")] {
             let server = Scripted::start(move |_| async move { Reply::status(code, "no") }).await;
             let error = connect_with(server.config()).await.unwrap_err();
@@ -292,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_say_who_asks() {
+    async fn requests_carry_our_user_agent() {
         let server = Scripted::start(|_| async {
             Reply::json(
                 200,

@@ -5,7 +5,7 @@
 //! ```text
 //!  client      the connection, and what its errors mean
 //!  lease/      leadership, and the gate that every write asks right before it is sent
-//!  bind/       the bind lane
+//!  bind/       binds
 //!  prebind/    what must be written before a bind: volumes, nominations
 //!  evict/      the victims of preemption
 //!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
@@ -13,7 +13,7 @@
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
 //!  served_crd  the definition as installed
-//!  revisions   last good specs
+//!  revisions   the last good specs of profiles
 //!  send        one request and its plain answer
 //! ```
 //!
@@ -22,7 +22,8 @@
 //! ```text
 //!  slim/       just the fields that scheduling reads, never failing as a whole
 //!  decode/     the only border: validated, normalised, interned
-//!  watch/      one kind, read whole and consistently, then followed
+//!  watch/      the table of kinds; one kind, read whole and consistently, then followed
+//!  manifest    the same objects from files
 //! ```
 
 pub mod bind;
@@ -32,6 +33,7 @@ pub mod events;
 pub mod evict;
 pub mod foreign;
 pub mod lease;
+pub mod manifest;
 pub mod prebind;
 mod queue;
 pub mod refusal;

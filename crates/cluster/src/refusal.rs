@@ -412,7 +412,7 @@ mod tests {
 
     fn open() -> Gate {
         let gate = Gate::new();
-        gate.hold_until(Instant::now() + Duration::from_hours(1));
+        gate.lease_until(Instant::now() + Duration::from_hours(1));
         gate.admit();
         gate
     }

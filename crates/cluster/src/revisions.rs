@@ -2,8 +2,8 @@
 //! and upgrades to stricter rules.
 //!
 //! A revision's data cannot be changed, so each good spec is an object of its own, named by its content; the newest
-//! counts, and one more is kept to look back at. The profile owns its revisions: where the garbage collector runs they
-//! go with it.
+//! counts, and one more is kept to look back at. The profile owns its revisions: where the garbage collector runs, it
+//! deletes them with the profile.
 
 use crate::client::Fault;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -18,7 +18,6 @@ use std::hash::Hasher;
 /// The label that says which profile a revision is of: its name, or a hash of it where that is no label value.
 pub const PROFILE_LABEL: &str = "scheduling.berth.dev/profile";
 
-/// The annotation with the profile's full name.
 const NAME_ANNOTATION: &str = "scheduling.berth.dev/profile-name";
 
 /// Revisions kept of one profile: the one to serve and the one before it.
@@ -27,21 +26,17 @@ const HISTORY: usize = 2;
 /// Bytes of the profile's name that go into a revision's name; with hash and prefix within 253.
 const NAME_BYTES: usize = 200;
 
-/// Longest label value, in bytes.
 const LABEL_BYTES: usize = 63;
 
 const RESOURCE: &str = "controllerrevisions.apps";
 
-/// A kept spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
-    /// The profile's name.
     pub profile: String,
     /// The uid of the profile that it was kept for: a profile recreated under its name is another.
     pub uid: String,
     /// The generation at which it was good.
     pub generation: i64,
-    /// The spec.
     pub spec: Value,
     name: String,
 }
@@ -100,20 +95,20 @@ impl Revisions {
         };
         match self.api.create(&PostParams::default(), &object_of(&revision)).await {
             Ok(_) => {}
-            // An earlier try was carried out and its answer lost: the name says the content is the same.
+            // An earlier try was carried out and its answer lost: the same name means the same content.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => return Err(Fault::of("create", RESOURCE, &error)),
         }
         let kept = self.kept.entry(profile.to_owned()).or_default();
         kept.retain(|r| r.name != revision.name);
-        // Those of a profile that had the name before go first.
+        // Revisions of an earlier profile of this name are the first to be deleted.
         kept.sort_by_key(|r| r.uid == uid);
         kept.push(revision);
         self.trim(profile, HISTORY).await?;
         Ok(true)
     }
 
-    /// Deletes all revisions of a profile: it is gone.
+    /// Deletes all revisions of a profile that was deleted.
     pub async fn delete(&mut self, profile: &str) -> Result<(), Fault> {
         self.trim(profile, 0).await?;
         self.kept.remove(profile);

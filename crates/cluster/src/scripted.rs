@@ -9,10 +9,10 @@ use std::time::Duration;
 pub(crate) use berth_core::testing::{pending_pod as pod, refused_pod};
 pub(crate) use berth_testing::{Asked, Reply, Scripted, until};
 
-/// What a lane delivered.
+/// What a writer delivered.
 pub(crate) type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;
 
-/// Keeps what a lane delivers.
+/// Keeps what a writer delivers.
 pub(crate) fn inbox() -> (Inputs, Deliver) {
     let inputs = Inputs::default();
     let kept = inputs.clone();
@@ -21,11 +21,10 @@ pub(crate) fn inbox() -> (Inputs, Deliver) {
 
 /// Opens a gate for longer than any test.
 pub(crate) fn open(gate: &Gate) {
-    gate.hold_until(tokio::time::Instant::now() + Duration::from_hours(1));
+    gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
     gate.admit();
 }
 
-/// An open gate.
 pub(crate) fn open_gate() -> Gate {
     let gate = Gate::new();
     open(&gate);

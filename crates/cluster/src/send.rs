@@ -1,8 +1,8 @@
 //! One request and its plain answer: status, `Retry-After` and bytes, with what is known about a request that got none.
 
 use crate::client::root_cause;
-use axum::body::Bytes;
-use axum::http::{Method, Request};
+use bytes::Bytes;
+use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
 use std::io;

@@ -6,18 +6,14 @@ use kube::Client;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The name of the custom resource definition.
 pub const CRD_NAME: &str = "schedulerprofiles.scheduling.berth.dev";
 
 const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Longest wait for the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why profiles cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServedCrdError {
-    /// It is not there.
     #[error(
         "custom resource definition {CRD_NAME} is not installed: run `berth crd | kubectl apply --server-side -f -`, or install the chart with crds.enabled=true"
     )]
@@ -25,7 +21,6 @@ pub enum ServedCrdError {
     /// It is there and cannot be used yet, or its names are taken.
     #[error("custom resource definition {CRD_NAME} is not established: {0}; see `kubectl describe crd {CRD_NAME}`")]
     NotEstablished(String),
-    /// It could not be read.
     #[error("custom resource definition {CRD_NAME}: {0}")]
     Unread(#[from] Fault),
 }

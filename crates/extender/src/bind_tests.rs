@@ -207,7 +207,7 @@ async fn without_leadership_nothing_is_sent_and_it_can_be_taken_back() {
     rig.bind(2);
     assert_eq!(rig.clients.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     rig.bind(1);
-    rig.gate.hold_until(tokio::time::Instant::now() + Duration::from_secs(60));
+    rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(60));
     rig.gate.admit();
     assert_eq!(rig.outcome().await, BindOutcome::Bound);
     assert_eq!(server.asked().len(), 1);

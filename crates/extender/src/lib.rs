@@ -69,6 +69,6 @@ pub use endpoints::{Service, SliceList, ready_addresses};
 pub use extender_clients::ExtenderClients;
 pub use fault::Fault;
 pub use objects::{KeyOf, ObjectStore};
-pub use observers::taps;
+pub use observers::observers;
 pub use settings::{Contents, Credentials, Endpoint, Lookup, Settings, SettingsError, Verb, VerbSettings, references};
 pub use stats::{CallResult, ExtenderHealth, LastError, VerbHealth};

@@ -261,7 +261,7 @@ impl Rig {
         let (notify, notices) = mpsc::unbounded_channel();
         let store = Arc::new(ObjectStore::default());
         let gate = Gate::new();
-        gate.hold_until(tokio::time::Instant::now() + Duration::from_secs(3_600));
+        gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(3_600));
         gate.admit();
         let clients = ExtenderClients::new(Options {
             policy,

@@ -1,13 +1,12 @@
 //! What moves the core: one thread per worker, locks, timers, and the ways in and out.
 //!
 //! ```text
-//!  watches ──▶ Feed ──▶ RwLock<Ledger> ──wake──▶ worker threads ──effects──▶ EffectSink (bind lane, refusals)
+//!          watches ──▶ RwLock<Ledger> ──wake──▶ worker threads ──effects──▶ EffectSink (bind lane, refusals)
 //!                                                     ▲                           │
 //!                                                     └── mailbox ◀── outcomes ◀──┘
 //! ```
 //!
 //! - [`Engine`] owns the ledger and the worker threads: start, swap, stop, and a view of each
-//! - [`Feed`] applies what a watch saw, and sweeps at the end of a re-read
 //! - [`EffectSink`] is where a worker's effects go
 //! - [`Clock`] ties the engine's time to the wall clock
 //!
@@ -18,23 +17,19 @@ mod access;
 mod clock;
 mod effect_sink;
 mod engine;
-mod feed;
 mod handle;
 mod in_flight;
 mod mailbox;
 mod shared;
 mod shares;
 mod stats;
-mod tracked;
 mod worker_thread;
 
 pub use clock::Clock;
 pub use effect_sink::EffectSink;
 pub use engine::{Engine, EngineError};
-pub use feed::{Feed, Seen};
 pub use handle::{WorkerState, WorkerView};
 pub use stats::{BindStats, Ended};
-pub use tracked::Tracked;
 
 #[cfg(test)]
 mod tests;

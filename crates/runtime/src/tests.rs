@@ -15,28 +15,6 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// EffectSink that lose everything, for tests without workers.
-pub(super) struct Nowhere;
-
-impl EffectSink for Nowhere {
-    fn bind(&self, _: WorkerId, _: &Str, _: BindRequest) {}
-    fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
-    fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
-    fn evict(&self, _: WorkerId, _: EvictRequest) {}
-    fn nominate(&self, _: NominateRequest) {}
-    fn bound(&self, _: Arc<Pod>, _: Str) {}
-    fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
-        Vec::new()
-    }
-    fn share(&self, _: usize) -> usize {
-        1
-    }
-    fn holds(&self, _: &str) -> bool {
-        false
-    }
-    fn refuse(&self, _: &Str, _: Refusal) {}
-}
-
 /// A lane whose binds wait until the test answers them.
 #[derive(Clone)]
 struct Hand {

@@ -1,6 +1,5 @@
 //! Every metric there is, by name. Names that kube-scheduler has too mean the same here, with a `profile` label.
 
-/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only rises, from 0 at the start of the process or worker.
@@ -34,7 +33,6 @@ macro_rules! metrics {
                 match self { $(Self::$variant => $help,)+ }
             }
 
-            /// The type.
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$variant => Kind::$kind,)+ }
             }

@@ -1,4 +1,4 @@
-//! The text that a scrape reads, made at that moment from whoever knows.
+//! The text of a scrape, made from the sources at that moment.
 
 use super::catalog::{Kind, Metric};
 use super::histogram::HistogramSnapshot;
@@ -25,17 +25,14 @@ enum Value {
 pub struct Samples(BTreeMap<Metric, Vec<(LabelPairs, Value)>>);
 
 impl Samples {
-    /// Adds the value of a counter.
     pub fn counter(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: u64) {
         self.add(metric, labels, Value::Counter(value));
     }
 
-    /// Adds the value of a gauge.
     pub fn gauge(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
         self.add(metric, labels, Value::Gauge(value));
     }
 
-    /// Adds the value of a histogram.
     pub fn histogram(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: HistogramSnapshot) {
         self.add(metric, labels, Value::Histogram(value));
     }
@@ -57,14 +54,13 @@ impl fmt::Debug for Exposition {
 }
 
 impl Exposition {
-    /// An exposition of what `source` says at each scrape.
+    /// Asks `source` for the samples at each scrape.
     pub fn new(source: impl Fn(&mut Samples) + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Sourced(Box::new(source))));
         Self(Arc::new(registry))
     }
 
-    /// The text of this moment.
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.0)?;
@@ -120,7 +116,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_sources_say_is_written_as_open_metrics() {
+    fn samples_are_written_as_open_metrics() {
         let histogram = Histogram::default();
         histogram.record(Duration::from_millis(3));
         let exposition = Exposition::new(move |samples| {

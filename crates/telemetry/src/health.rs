@@ -10,7 +10,7 @@ pub enum Check {
     Caches,
     /// Profiles were read.
     Profiles,
-    /// Nothing failed for good.
+    /// Nothing failed permanently.
     Process,
 }
 
@@ -40,12 +40,10 @@ impl Health {
         health
     }
 
-    /// `check` holds.
     pub fn pass(&self, check: Check) {
         self.lock().remove(&check);
     }
 
-    /// `check` does not hold, for this reason.
     pub fn fail(&self, check: Check, reason: impl Into<String>) {
         self.lock().insert(check, reason.into());
     }

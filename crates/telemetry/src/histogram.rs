@@ -32,7 +32,6 @@ pub struct HistogramSnapshot {
 }
 
 impl Histogram {
-    /// Counts one time.
     pub fn record(&self, time: Duration) {
         let seconds = time.as_secs_f64();
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).map_or(&self.above, |i| &self.buckets[i]);
@@ -40,7 +39,6 @@ impl Histogram {
         self.nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// What was counted so far.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().chain([&self.above]).map(|b| b.load(Ordering::Relaxed));
         let buckets: Vec<_> = BOUNDS.into_iter().chain([f64::MAX]).zip(counts).collect();

@@ -1,4 +1,4 @@
-//! What the process tells about itself: metrics, health endpoints, logs.
+//! What the process reports about itself: metrics, health endpoints, logs.
 //!
 //! - [`Metric`]: every metric there is; `docs/metrics.md` describes each, and a test compares the two
 //! - [`Exposition`]: asks its sources at each scrape and writes the text

@@ -1,7 +1,6 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
-/// How log lines are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -14,14 +13,11 @@ pub enum LogFormat {
 /// Why there are no logs.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The level is not one.
     #[error(
         "--log-level {level:?}: {source}; use error, warn, info, debug or trace, or directives such as info,berth=debug"
     )]
     Level {
-        /// The level asked for.
         level: String,
-        /// What is wrong with it.
         #[source]
         source: ParseError,
     },
@@ -32,7 +28,7 @@ pub enum LogError {
 
 /// Sends logs to stderr; `level` is a level or a list of `target=level` directives.
 ///
-/// The Kubernetes client logs each 5xx answer as an error; we tell what it means ourselves, so it is kept to warnings
+/// The Kubernetes client logs each 5xx answer as an error; we log what it means ourselves, so it is kept to warnings
 /// unless a directive for it is given.
 pub fn init_logs(format: LogFormat, level: &str) -> Result<(), LogError> {
     let filter = filter(level)?;
@@ -59,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels() {
+    fn levels_and_directives_are_accepted_and_others_named() {
         for good in ["info", "debug", "trace", "info,berth=debug"] {
             filter(good).unwrap();
         }

@@ -4,9 +4,9 @@ use super::exposition::Exposition;
 use super::health::Health;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use http::{StatusCode, header};
 use std::future::Future;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -17,26 +17,19 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Why there are no endpoints.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address cannot be listened on.
     #[error("--http-address {address}: cannot listen: {source}; choose a free port, or port 0 for any")]
     Listen {
-        /// The address asked for.
         address: SocketAddr,
-        /// What the system said.
         #[source]
         source: std::io::Error,
     },
-    /// The server ended in error.
     #[error("health endpoints ended: {0}")]
     Ended(#[source] std::io::Error),
 }
 
-/// What the endpoints tell.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
-    /// For `/readyz`.
     pub health: Health,
-    /// For `/metrics`.
     pub metrics: Exposition,
 }
 

@@ -5,7 +5,9 @@ use super::configurations::{self, names_a_policy};
 use super::documents::{Object, Origin};
 use super::{InputError, count};
 use berth_api as api;
-use berth_cluster::decode::{Decoder, ManifestError, Object as Decoded, from_manifest};
+use berth_cluster::decode::{Decoder, Object as Decoded};
+use berth_cluster::manifest::{ManifestError, from_manifest};
+use berth_cluster::watch::Kind;
 use berth_simulate::Cluster;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,79 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Objects by what becomes of them.
 pub(super) struct Sorted {
     /// What makes up the cluster, in the order read.
-    pub(super) cluster: Vec<(ClusterKind, Object)>,
+    pub(super) cluster: Vec<(&'static Kind, Object)>,
     /// Profiles, and configurations that hold some.
     pub(super) profiles: Vec<Object>,
     /// ConfigMaps, where a configuration may name one.
     pub(super) config_maps: Vec<Object>,
-}
-
-/// A kind that makes up a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ClusterKind {
-    Node,
-    Namespace,
-    DeviceClass,
-    Budget,
-    Service,
-    ReplicationController,
-    ReplicaSet,
-    StatefulSet,
-    Volume,
-    Claim,
-    StorageClass,
-    CsiNode,
-    CsiDriver,
-    CsiCapacity,
-    VolumeAttachment,
-    Pod,
-}
-
-impl ClusterKind {
-    fn of(object: &Object) -> Option<Self> {
-        Some(match (object.api_version.as_str(), object.kind.as_str()) {
-            ("v1", "Node") => Self::Node,
-            ("v1", "Namespace") => Self::Namespace,
-            ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
-                Self::DeviceClass
-            }
-            ("policy/v1", "PodDisruptionBudget") => Self::Budget,
-            ("v1", "Service") => Self::Service,
-            ("v1", "ReplicationController") => Self::ReplicationController,
-            ("apps/v1", "ReplicaSet") => Self::ReplicaSet,
-            ("apps/v1", "StatefulSet") => Self::StatefulSet,
-            ("v1", "PersistentVolume") => Self::Volume,
-            ("v1", "PersistentVolumeClaim") => Self::Claim,
-            ("storage.k8s.io/v1", "StorageClass") => Self::StorageClass,
-            ("storage.k8s.io/v1", "CSINode") => Self::CsiNode,
-            ("storage.k8s.io/v1", "CSIDriver") => Self::CsiDriver,
-            ("storage.k8s.io/v1", "CSIStorageCapacity") => Self::CsiCapacity,
-            ("storage.k8s.io/v1", "VolumeAttachment") => Self::VolumeAttachment,
-            ("v1", "Pod") => Self::Pod,
-            _ => return None,
-        })
-    }
-
-    fn is_namespaced(self) -> bool {
-        match self {
-            Self::Pod
-            | Self::Budget
-            | Self::Service
-            | Self::ReplicationController
-            | Self::ReplicaSet
-            | Self::StatefulSet
-            | Self::Claim
-            | Self::CsiCapacity => true,
-            Self::Node
-            | Self::Namespace
-            | Self::DeviceClass
-            | Self::Volume
-            | Self::StorageClass
-            | Self::CsiNode
-            | Self::CsiDriver
-            | Self::VolumeAttachment => false,
-        }
-    }
 }
 
 /// Sorts objects by kind; those that do not matter are skipped and counted in a note.
@@ -94,7 +28,7 @@ pub(super) fn sort(objects: Vec<Object>, calls: &Calls, notes: &mut Vec<String>)
     let named = objects.iter().any(names_a_policy);
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     for object in objects {
-        match ClusterKind::of(&object) {
+        match Kind::find(&object.api_version, &object.kind) {
             Some(kind) => sorted.cluster.push((kind, object)),
             None if is_profile(&object) => sorted.profiles.push(object),
             None if named && object.is_config_map() => sorted.config_maps.push(object),
@@ -123,7 +57,7 @@ pub(super) fn is_profile(object: &Object) -> bool {
 
 /// Decodes what makes up the cluster. Pods that have ended take nothing and are left out.
 pub(super) fn decode(
-    objects: Vec<(ClusterKind, Object)>,
+    objects: Vec<(&'static Kind, Object)>,
     calls: &mut Calls,
     notes: &mut Vec<String>,
 ) -> Result<Cluster, InputError> {
@@ -140,10 +74,10 @@ pub(super) fn decode(
             map.insert("kind".to_owned(), kind_name.into());
         }
         check_shape(kind, &value).map_err(bad)?;
-        if matches!(kind, ClusterKind::Node | ClusterKind::Pod) {
+        if matches!(kind.name, "Node" | "Pod") {
             calls.note_object(&value);
         }
-        if kind == ClusterKind::Node {
+        if kind.name == "Node" {
             default_allocatable(&mut value).map_err(bad)?;
         }
         for decoded in from_manifest(&mut decoder, &value) {
@@ -168,11 +102,11 @@ fn problem(error: ManifestError) -> String {
 
 /// The names taken so far.
 #[derive(Default)]
-struct Names(BTreeMap<(ClusterKind, String), Origin>);
+struct Names(BTreeMap<(&'static str, String), Origin>);
 
 impl Names {
     /// Fills in what only an API server sets (namespace, uid), checks that the name is new, and returns `pod ns/name`.
-    fn claim(&mut self, kind: ClusterKind, object: &mut Object) -> Result<String, InputError> {
+    fn claim(&mut self, kind: &Kind, object: &mut Object) -> Result<String, InputError> {
         let Object { origin, kind: kind_name, value, .. } = object;
         let bad = |problem: String| InputError::Bad {
             origin: origin.clone(),
@@ -185,14 +119,14 @@ impl Names {
         if name.is_empty() {
             return Err(nameless());
         }
-        let full_name = if kind.is_namespaced() {
+        let full_name = if kind.namespaced {
             format!("{}/{name}", text_or(metadata, "namespace", "default").map_err(bad)?)
         } else {
             name
         };
         let label = format!("{} {full_name}", kind_name.to_lowercase());
         text_or(metadata, "uid", &format!("simulated-{}", label.replace([' ', '/'], "-"))).map_err(bad)?;
-        match self.0.insert((kind, full_name), origin.clone()) {
+        match self.0.insert((kind.name, full_name), origin.clone()) {
             None => Ok(label),
             Some(first) => Err(InputError::Duplicate { object: label, first, second: origin.clone() }),
         }
@@ -211,14 +145,14 @@ fn text_or(map: &mut Map<String, Value>, key: &str, default: &str) -> Result<Str
 }
 
 /// What a schema would refuse before anything of the object is looked at.
-fn check_shape(kind: ClusterKind, object: &Value) -> Result<(), String> {
+fn check_shape(kind: &Kind, object: &Value) -> Result<(), String> {
     for part in ["spec", "status"] {
         if !object[part].is_object() && !object[part].is_null() {
             return Err(format!("{part} is not a mapping: write its fields below it"));
         }
     }
     let containers = || object["spec"]["containers"].as_array().is_some_and(|c| !c.is_empty());
-    if kind == ClusterKind::Pod && !containers() {
+    if kind.name == "Pod" && !containers() {
         return Err("spec.containers is missing: write at least one container, such as [{name: app}]".to_owned());
     }
     Ok(())

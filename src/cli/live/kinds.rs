@@ -1,76 +1,61 @@
-//! The kinds that the engine reads, and what becomes of each; the table follows that of the operator's watches.
+//! Reads every kind that the engine reads from a live cluster.
 
 use crate::cli::output::counted;
 use anyhow::bail;
 use berth_cluster::watch::{
-    self, BadObject, CallError, CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Listed, Namespaces, Nodes,
-    PersistentVolumeClaims, PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers,
-    Services, StatefulSets, StorageClasses, VolumeAttachments, WatchOptions, Watched,
+    self, BadObject, CallError, KindVisitor, Listed, ObjectKey, Tracked, WatchOptions, Watched,
 };
 use berth_core::ledger::Object;
 use berth_simulate::Cluster;
 use futures::FutureExt;
+use futures::future::{LocalBoxFuture, join_all};
 use kube::Client;
 
-/// Defines what is read: `Kind => what an object of it becomes`, one row each; `needed` where there is no answer without.
-macro_rules! kinds {
-    ($($kind:ident $($needed:ident)? => $object:expr;)+) => {
-        /// Reads every kind, side by side; what cannot be had goes to `notes`, but for nodes and pods.
-        pub(super) async fn read(client: &Client, notes: &mut Vec<String>) -> anyhow::Result<Cluster> {
-            let options = WatchOptions::default();
-            let reads = [$(one::<$kind>(client, &options, kinds!(@needed $($needed)?), $object).boxed_local(),)+];
-            let mut cluster = Cluster::default();
-            for read in futures::future::join_all(reads).await {
-                let (objects, said) = read?;
-                notes.extend(said);
-                for object in objects {
-                    cluster.add(object);
-                }
-            }
-            Ok(cluster)
+/// Kinds without which there is no answer.
+const NEEDED: [&str; 2] = ["nodes", "pods"];
+
+/// The objects of a kind, and what is to be said of them.
+type Read = anyhow::Result<(Vec<Object>, Vec<String>)>;
+
+struct Reads<'a> {
+    client: &'a Client,
+    options: &'a WatchOptions,
+    all: Vec<LocalBoxFuture<'a, Read>>,
+}
+
+impl KindVisitor for Reads<'_> {
+    fn visit<K: Tracked>(&mut self) {
+        self.all.push(one::<K>(self.client, self.options).boxed_local());
+    }
+}
+
+/// Reads every kind, side by side; what cannot be had goes to `notes`, but for nodes and pods.
+pub(super) async fn read(client: &Client, notes: &mut Vec<String>) -> anyhow::Result<Cluster> {
+    let mut reads = Reads { client, options: &WatchOptions::default(), all: Vec::new() };
+    watch::visit_kinds(&mut reads);
+    let mut cluster = Cluster::default();
+    for read in join_all(reads.all).await {
+        let (objects, its_notes) = read?;
+        notes.extend(its_notes);
+        for object in objects {
+            cluster.add(object);
         }
-    };
-    (@needed needed) => { true };
-    (@needed) => { false };
+    }
+    Ok(cluster)
 }
 
-kinds! {
-    Namespaces => Object::Namespace;
-    Nodes needed => |node| Object::Node(Box::new(node));
-    Services => Object::Service;
-    ReplicationControllers => Object::Workload;
-    ReplicaSets => Object::Workload;
-    StatefulSets => Object::Workload;
-    PersistentVolumes => |volume| Object::Volume(Box::new(volume));
-    PersistentVolumeClaims => |claim| Object::Claim(Box::new(claim));
-    StorageClasses => Object::StorageClass;
-    CsiNodes => Object::CsiNode;
-    CsiDrivers => Object::CsiDriver;
-    CsiStorageCapacities => Object::CsiCapacity;
-    VolumeAttachments => Object::VolumeAttachment;
-    PodDisruptionBudgets => Object::Budget;
-    DeviceClasses => Object::DeviceClass;
-    Pods needed => |pod| Object::Pod(Box::new(pod));
-}
-
-/// Reads one kind; with its objects comes what is to be said of it.
-async fn one<W: Watched>(
-    client: &Client,
-    options: &WatchOptions,
-    needed: bool,
-    object: fn(W::Object) -> Object,
-) -> anyhow::Result<(Vec<Object>, Vec<String>)> {
+async fn one<W: Watched>(client: &Client, options: &WatchOptions) -> Read {
     let mut notes = Vec::new();
-    let objects = settled::<W>(watch::list::<W>(client, options).await, needed, &mut notes)?;
-    Ok((objects.into_iter().map(object).collect(), notes))
+    let objects = settled::<W>(watch::list::<W>(client, options).await, &mut notes)?;
+    Ok((objects.into_iter().map(Into::into).collect(), notes))
 }
 
 /// The objects of a kind. One that we may not read, or that is not served, counts as empty where there is an answer without.
 fn settled<W: Watched>(
     read: Result<Listed<W::Object>, CallError>,
-    needed: bool,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<W::Object>> {
+    let needed = NEEDED.contains(&W::RESOURCE);
     let listed = match read {
         Ok(listed) => listed,
         Err(CallError::Api { code: 403, .. }) if !needed => {
@@ -90,7 +75,7 @@ fn settled<W: Watched>(
         }
         Err(error) => bail!("{}: {error}", W::RESOURCE),
     };
-    if let Some(BadObject { namespace, name, field, message, .. }) = listed.bad.first() {
+    if let Some(BadObject { key: ObjectKey { namespace, name, .. }, field, message }) = listed.bad.first() {
         let slash = if namespace.is_empty() { "" } else { "/" };
         let count = counted(listed.bad_count, "object");
         notes.push(format!("{}: {count} left aside: {namespace}{slash}{name}: {field}: {message}", W::RESOURCE));

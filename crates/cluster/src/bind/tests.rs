@@ -245,7 +245,7 @@ async fn nothing_is_sent_through_a_shut_gate() {
     assert_eq!(rig.lane.load().waiting(), 2);
     assert!(rig.server.requests().is_empty());
     assert_eq!(rig.lane.revoke(W1), [AttemptId(1)]);
-    rig.gate.hold_until(tokio::time::Instant::now() + Duration::from_mins(1));
+    rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_mins(1));
     rig.gate.admit();
     assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
     assert_eq!(rig.told()[0].0, W2);

@@ -10,8 +10,7 @@
 //!  ExtendWebSocketsToKubelet                  never: between API server and kubelet
 //! ```
 //!
-//! None of them ends with some version: a feature may name the last one in which it is still asked for, and in 1.36 none
-//! does.
+//! A feature may name the last version in which it is still required; in 1.36 none does.
 
 use super::Decoder;
 use super::features::Findings;
@@ -21,7 +20,6 @@ use berth_core::model::Str;
 const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
 const USER_NAMESPACE_ON_HOST_NETWORK: &str = "UserNamespacesHostNetworkSupport";
 
-/// The features, sorted.
 pub(super) fn required_features(decoder: &mut Decoder, spec: &PodSpec<'_>, findings: &mut Findings) -> Vec<Str> {
     let mut required = Vec::new();
     if restarts_all(spec, findings) {
@@ -47,7 +45,8 @@ fn restarts_all(spec: &PodSpec<'_>, findings: &mut Findings) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::{Decoder, Object, decode_pod, from_manifest};
+    use crate::decode::{Decoder, Object, decode_pod};
+    use crate::manifest::from_manifest;
     use crate::slim::{SlimPod, known, unknown};
     use serde_json::{Value, json};
 
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inference_table() {
+    fn required_features_follow_from_the_spec() {
         let (all, hosts) = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport");
         let rule = |action: &str| json!({"name": "c", "restartPolicyRules": [{"action": action, "exitCodes": {"operator": "In", "values": [1]}}]});
         for (spec, required) in [

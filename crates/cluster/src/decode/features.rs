@@ -1,10 +1,9 @@
 use crate::slim::PodSpec;
 use berth_core::model::Feature;
 
-/// What keeps a pod pending.
+/// The reasons to hold a pod.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Hard features and unknown values.
     holds: Vec<Feature>,
 }
 
@@ -15,7 +14,7 @@ impl Findings {
         self.holds.push(Feature::UnknownValue(format!("{field}={value}").into()));
     }
 
-    /// The features sorted, each once.
+    /// The reasons, sorted and each once.
     pub(super) fn finish(mut self) -> Vec<Feature> {
         self.holds.sort();
         self.holds.dedup();
@@ -28,9 +27,8 @@ impl Findings {
         self.hold_if(spec.scheduling_group.is_some(), || Feature::PodGroup);
     }
 
-    /// Notes the feature where `given`.
-    pub(super) fn hold_if(&mut self, given: bool, feature: impl FnOnce() -> Feature) {
-        if given {
+    pub(super) fn hold_if(&mut self, condition: bool, feature: impl FnOnce() -> Feature) {
+        if condition {
             self.holds.push(feature());
         }
     }

@@ -6,23 +6,18 @@
 //! ```text
 //!  pod node     one kind each
 //!  volume       what pods mount, and the storage objects
-//!  workload     Services and controllers
+//!  workload     what selects pods: Services, controllers, PodDisruptionBudgets
 //!  resources    what a pod asks for, in its four variants
-//!  selectors    node selectors
+//!  selectors    node selectors and label selectors
 //!  declared     features that a pod's node must declare
-//!  label_selector  label selectors that must parse
-//!  pod_affinity terms that speak of other pods
+//!  pod_affinity terms of affinity and anti-affinity to pods
 //!  spread       topology spread constraints
-//!  features     what this version does not implement, and values that it does not know
+//!  features     reasons to hold a pod: what this version does not implement, and values that it does not know
 //!  pool         repeated values are stored once
-//!  manifest     the same from files, with the API server's defaults
 //! ```
 
-mod budget;
 mod declared;
 mod features;
-mod label_selector;
-mod manifest;
 mod node;
 mod pod;
 mod pod_affinity;
@@ -35,7 +30,6 @@ mod volume;
 mod workload;
 
 pub use berth_core::ledger::Object;
-pub use manifest::{ManifestError, from_manifest};
 
 use crate::slim::{
     FieldError, Pairs, Parts, Slim, SlimBudget, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod,
@@ -114,65 +108,49 @@ impl Decoder {
         Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }
     }
 
-    /// A pod as the core sees it.
-    ///
-    /// Of a bound pod's shape only what others must know is filled in: namespace, labels and the terms that speak of other pods.
+    /// Of a bound pod's shape only what other pods must know is filled in: namespace, labels, and pod affinity terms.
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
-        whole(slim)
-            .and_then(|parts| pod::decode(self, slim, parts))
-            .map_err(|error| DecodeError::new("pod", &slim.metadata, error))
+        decode("pod", slim, |parts| pod::decode(self, slim, parts))
     }
 
-    /// A node as the core sees it.
     pub fn node(&mut self, slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
-        whole(slim)
-            .and_then(|parts| node::decode(self, &slim.metadata, parts))
-            .map_err(|error| DecodeError::new("node", &slim.metadata, error))
+        decode("node", slim, |parts| node::decode(self, &slim.metadata, parts))
     }
 
-    /// A namespace as the core sees it.
     pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
-        whole(slim)
-            .map(|_| Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
-            .map_err(|error| DecodeError::new("namespace", &slim.metadata, error))
+        decode("namespace", slim, |_| {
+            Ok(Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
+        })
     }
 
-    /// A DeviceClass as the core sees it.
     pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
-        whole(slim)
-            .map(|parts| {
-                let resource = &parts.spec.extended_resource_name;
-                let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
-                DeviceClass { name: self.text(&slim.metadata.name), extended_resource }
-            })
-            .map_err(|error| DecodeError::new("deviceclass", &slim.metadata, error))
+        decode("deviceclass", slim, |parts| {
+            let resource = &parts.spec.extended_resource_name;
+            let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
+            Ok(DeviceClass { name: self.text(&slim.metadata.name), extended_resource })
+        })
     }
 
-    /// A Service as the core sees it.
     pub fn service(&mut self, slim: &SlimService<'_>) -> Result<Service, DecodeError> {
-        readable("service", slim).map(|parts| workload::service(self, &slim.metadata, &parts.spec))
+        decode("service", slim, |parts| Ok(workload::service(self, &slim.metadata, &parts.spec)))
     }
 
-    /// A ReplicationController as the core sees it.
     pub fn replication_controller(&mut self, slim: &SlimReplicationController<'_>) -> Result<Workload, DecodeError> {
-        readable("replicationcontroller", slim).map(|parts| workload::plain(self, &slim.metadata, &parts.spec))
+        decode("replicationcontroller", slim, |parts| Ok(workload::plain(self, &slim.metadata, &parts.spec)))
     }
 
-    /// A ReplicaSet as the core sees it.
     pub fn replica_set(&mut self, slim: &SlimReplicaSet<'_>) -> Result<Workload, DecodeError> {
         let kind = WorkloadKind::ReplicaSet;
-        readable("replicaset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+        decode("replicaset", slim, |parts| Ok(workload::set(self, kind, &slim.metadata, &parts.spec)))
     }
 
-    /// A StatefulSet as the core sees it.
     pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
         let kind = WorkloadKind::StatefulSet;
-        readable("statefulset", slim).map(|parts| workload::set(self, kind, &slim.metadata, &parts.spec))
+        decode("statefulset", slim, |parts| Ok(workload::set(self, kind, &slim.metadata, &parts.spec)))
     }
 
-    /// A PodDisruptionBudget as the core sees it.
     pub fn budget(&mut self, slim: &SlimBudget<'_>) -> Result<PodDisruptionBudget, DecodeError> {
-        readable("poddisruptionbudget", slim).map(|parts| budget::decode(self, &slim.metadata, parts))
+        decode("poddisruptionbudget", slim, |parts| Ok(workload::budget(self, &slim.metadata, parts)))
     }
 
     /// The shared form of `text`.
@@ -206,18 +184,23 @@ impl Decoder {
     }
 }
 
-/// The spec and status of an object that has a name and decodes.
-fn readable<'s, S, T>(kind: &'static str, slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, DecodeError> {
-    whole(slim).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
+/// Reads the spec and status of an object that has a name; an error names the object.
+fn decode<S, T, O>(
+    kind: &'static str,
+    slim: &Slim<'_, S, T>,
+    read: impl FnOnce(&Parts<S, T>) -> Result<O, FieldError>,
+) -> Result<O, DecodeError> {
+    let decoded = match &slim.parts {
+        Ok(_) if slim.metadata.name.is_empty() => Err(bad("metadata.name", "is missing: give the object a name")),
+        Ok(parts) => read(parts),
+        Err(error) => Err(error.clone()),
+    };
+    decoded.map_err(|error| DecodeError::new(kind, &slim.metadata, error))
 }
 
-/// The spec and status of an object that has a name.
-fn whole<'s, S, T>(slim: &'s Slim<'_, S, T>) -> Result<&'s Parts<S, T>, FieldError> {
-    let parts = slim.parts.as_ref().map_err(Clone::clone)?;
-    if slim.metadata.name.is_empty() {
-        return Err(bad("metadata.name", "is missing: give the object a name"));
-    }
-    Ok(parts)
+/// `text`, or `default` where it is empty.
+fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
+    if text.is_empty() { default } else { text }
 }
 
 fn bad(field: impl Into<String>, message: impl Into<String>) -> FieldError {

@@ -39,7 +39,7 @@ fn pressure(conditions: &[Condition<'_>]) -> Pressure {
     Pressure { memory: is_true("MemoryPressure"), disk: is_true("DiskPressure"), pid: is_true("PIDPressure") }
 }
 
-/// The form of the annotation; what else it says of an entry (reasons, times) is for people.
+/// What is read of the annotation; reasons and times of an entry are for people.
 #[derive(Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[derive(Default)]
@@ -82,7 +82,6 @@ fn taint(decoder: &mut Decoder, taint: &NodeTaint<'_>) -> Taint {
     }
 }
 
-/// The effect named by `text`.
 pub(super) fn effect(text: &str) -> Option<TaintEffect> {
     match text {
         "NoSchedule" => Some(TaintEffect::NoSchedule),

@@ -1,6 +1,6 @@
 use super::features::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, pod_affinity, selectors, size, spread, volume};
+use super::{Decoder, bad, declared, node, or, pod_affinity, selectors, size, spread, volume};
 use crate::slim::{
     Annotations, CONFIG_MIRROR, CONFIG_SOURCE, ContainerPort, FieldError, Parts, PodSpec, PodStatus,
     PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod, Toleration as SlimToleration,
@@ -20,10 +20,10 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     let bound = !spec.node_name.is_empty();
     let mut findings = Findings::default();
     let amounts = PodAmounts::read(parts)?;
-    let held = host_ports(decoder, spec, &mut findings)?;
-    let usage = Usage { ports: held.clone(), ..amounts.usage(decoder) };
+    let ports = host_ports(decoder, spec, &mut findings)?;
+    let usage = Usage { ports: ports.clone(), ..amounts.usage(decoder) };
     let mut shape = visible(decoder, metadata, &namespace);
-    // A pod that is to be placed and lists too much is not decoded further: it is held, and costs no more than its name.
+    // A pending pod that lists too much is not decoded further: it is held, and costs no more than its name.
     let held_for_size = !bound && !size::is_within_limits(spec, &mut findings);
     if held_for_size {
         shape.holds = findings.finish();
@@ -33,10 +33,10 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
         pod_affinity::read(decoder, spec, &mut shape, &mut findings);
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
-        shape.host_ports = held;
+        shape.host_ports = ports;
         shape.controller = controller(decoder, metadata);
         shape.best_effort = &*status.quality == "BestEffort";
-        asked(decoder, spec, &mut shape, findings);
+        placement(decoder, spec, &mut shape, findings);
     }
     let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
     Ok(Pod {
@@ -63,7 +63,7 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     })
 }
 
-/// When a kubelet took the pod up; a time that does not parse counts as none, as of a pod not yet started.
+/// When a kubelet acknowledged the pod. A time that does not parse counts as none, as if the pod had not started.
 fn started(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
@@ -78,7 +78,7 @@ fn is_preempted(status: &PodStatus<'_>) -> bool {
     conditions.any(|c| (&*c.kind, &*c.status, &*c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler"))
 }
 
-/// The owner that is marked as the one that made the pod.
+/// The owner reference that is marked as the controller.
 fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controller> {
     let owner = metadata.owner_references.iter().find(|owner| owner.controller)?;
     Some(Controller {
@@ -87,10 +87,6 @@ fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controll
         name: decoder.text(&owner.name),
         uid: decoder.text(&owner.uid),
     })
-}
-
-fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
-    if text.is_empty() { default } else { text }
 }
 
 fn unknown(decoder: &mut Decoder, slim: &SlimPod<'_>) -> Vec<Str> {
@@ -145,7 +141,7 @@ fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodSh
 }
 
 /// Fills in what only a pod that is to be placed needs.
-fn asked(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
+fn placement(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
     findings.read(spec);
     shape.required_features = declared::required_features(decoder, spec, &mut findings);
     let scalars = shape.requests.scalars.len();

@@ -1,5 +1,5 @@
 use super::features::Findings;
-use super::{Decoder, label_selector, size};
+use super::{Decoder, selectors, size};
 use crate::slim::{PodAffinity, PodAffinityTerm, PodSpec};
 use berth_core::limits;
 use berth_core::model::{AffinityTerm, NamespaceScope, PodShape, Str, WeightedTerm};
@@ -75,9 +75,9 @@ impl Lists<'_> {
         }
         names.sort();
         names.dedup();
-        let selector = slim.label_selector.as_ref().map(|s| label_selector::parse(self.decoder, s)).transpose()?;
+        let selector = slim.label_selector.as_ref().map(|s| selectors::label_selector(self.decoder, s)).transpose()?;
         let namespaces =
-            slim.namespace_selector.as_ref().map(|s| label_selector::parse(self.decoder, s)).transpose()?;
+            slim.namespace_selector.as_ref().map(|s| selectors::label_selector(self.decoder, s)).transpose()?;
         Ok(AffinityTerm {
             selector,
             namespaces: NamespaceScope { names, selector: namespaces },

@@ -10,7 +10,6 @@ pub(super) struct Pool<T> {
 }
 
 impl<T: Clone> Pool<T> {
-    /// A pool of `slots` values.
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: vec![None; slots].into() }
     }

@@ -1,4 +1,5 @@
-//! What a pod asks for: containers, init containers, sidecars, pod level, overhead and resizes (semantics §2.7).
+//! What a pod asks for: containers, init containers, sidecars, pod level, overhead and resizes.
+//! After `PodRequests` in `staging/src/k8s.io/component-helpers/resource/helpers.go`.
 //!
 //! Amounts stay exact until the very end, as upstream sums before it rounds.
 
@@ -23,7 +24,6 @@ pub(super) enum Sign {
     Any,
 }
 
-/// Exact amounts by resource name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Amounts<'s>(SmallVec<[(&'s str, Quantity); 4]>);
 
@@ -118,7 +118,7 @@ struct Asked<'s> {
     sidecar: bool,
 }
 
-/// Which of the variants of semantics §2.7.
+/// Which of the sums upstream makes: with what the node reports or as specified, with or without the pod level's requests.
 #[derive(Clone, Copy)]
 struct Variant {
     actual: bool,
@@ -126,7 +126,7 @@ struct Variant {
     defaults: Defaults,
 }
 
-/// All that a pod says of resources.
+/// The resources of a pod, by container and as a whole.
 pub(super) struct PodAmounts<'s> {
     init: SmallVec<[Asked<'s>; 1]>,
     containers: SmallVec<[Asked<'s>; 2]>,
@@ -137,7 +137,6 @@ pub(super) struct PodAmounts<'s> {
 }
 
 impl<'s> PodAmounts<'s> {
-    /// Reads and validates a pod's amounts.
     pub(super) fn read(parts: &'s Parts<PodSpec<'_>, PodStatus<'_>>) -> Result<Self, FieldError> {
         let Parts { spec, status } = parts;
         let infeasible = resize_is_infeasible(status);
@@ -251,7 +250,7 @@ fn resize_is_infeasible(status: &PodStatus<'_>) -> bool {
     pending.is_some_and(|c| &*c.reason == "Infeasible")
 }
 
-/// What a container counts for once its status says what it has; `None` before.
+/// What a container counts for once its status reports its resources; `None` before.
 fn actual<'s>(
     container: &Container<'_>,
     own: &Amounts<'s>,

@@ -1,7 +1,9 @@
 use super::Decoder;
 use super::features::Findings;
-use crate::slim::{Expression, NodeSelectorTerm as SlimTerm};
-use berth_core::model::{NodeSelectorTerm, NodeTest, NodeTestOperator, Str};
+use crate::slim::{Expression, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm};
+use berth_core::model::{
+    LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator, Str,
+};
 
 /// A node selector term at `field`. What upstream could not parse makes it broken; an operator that this version does
 /// not know holds the pod as well.
@@ -85,8 +87,53 @@ fn is_valid_test(operator: NodeTestOperator, expression: &Expression<'_>) -> boo
     count && is_label_key(&expression.key) && values.iter().all(|v| is_label_value(v))
 }
 
+/// A label selector, or the part of it that upstream could not parse.
+///
+/// After `LabelSelectorAsSelector` in `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`.
+pub(super) fn label_selector(decoder: &mut Decoder, slim: &SlimLabelSelector<'_>) -> Result<LabelSelector, String> {
+    let mut requirements = Vec::with_capacity(slim.match_labels.len() + slim.match_expressions.len());
+    for (key, value) in slim.match_labels.iter() {
+        if !is_label_key(key) || !is_label_value(value) {
+            return Err(format!("{}={}", &**key, &**value));
+        }
+        requirements.push(equals(decoder.text(key), decoder.text(value)));
+    }
+    for expression in &slim.match_expressions {
+        requirements.push(requirement(decoder, expression)?);
+    }
+    Ok(LabelSelector { requirements })
+}
+
+/// The requirement that `key` has this very value.
+pub(super) fn equals(key: Str, value: Str) -> Requirement {
+    Requirement { key, operator: RequirementOperator::In, values: vec![value] }
+}
+
+fn requirement(decoder: &mut Decoder, expression: &Expression<'_>) -> Result<Requirement, String> {
+    let operator = match &*expression.operator {
+        "In" => RequirementOperator::In,
+        "NotIn" => RequirementOperator::NotIn,
+        "Exists" => RequirementOperator::Exists,
+        "DoesNotExist" => RequirementOperator::DoesNotExist,
+        other => return Err(format!("{other:?} is not a valid label selector operator")),
+    };
+    let takes_values = matches!(operator, RequirementOperator::In | RequirementOperator::NotIn);
+    if takes_values == expression.values.is_empty() {
+        return Err(format!("{} {} of {} values", &*expression.key, &*expression.operator, expression.values.len()));
+    }
+    if !is_label_key(&expression.key) {
+        return Err(format!("key {}", &*expression.key));
+    }
+    if let Some(bad) = expression.values.iter().find(|v| !is_label_value(v)) {
+        return Err(format!("{}={}", &*expression.key, &**bad));
+    }
+    let mut values: Vec<Str> = expression.values.iter().map(|v| decoder.text(v)).collect();
+    values.sort();
+    Ok(Requirement { key: decoder.text(&expression.key), operator, values })
+}
+
 /// Whether `key` may be a label's key: an optional DNS subdomain and a slash, then a name of up to 63 characters.
-pub(super) fn is_label_key(key: &str) -> bool {
+fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
 }
@@ -100,7 +147,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// Whether `value` may be a label's value.
-pub(super) fn is_label_value(value: &str) -> bool {
+fn is_label_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     let ends = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     bytes.len() <= 63

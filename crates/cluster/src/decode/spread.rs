@@ -1,5 +1,5 @@
 use super::features::Findings;
-use super::{Decoder, label_selector};
+use super::{Decoder, selectors};
 use crate::slim::SpreadConstraint as SlimConstraint;
 use berth_core::model::{LabelSelector, Labels, SpreadConstraint};
 
@@ -7,7 +7,7 @@ const FIELD: &str = "spec.topologySpreadConstraints";
 
 /// A constraint of a pod with `labels`, upstream's defaults filled in.
 ///
-/// What upstream fails an attempt for, or does not know, holds the pod. After `filterTopologySpreadConstraints` in
+/// A value that upstream fails an attempt for, or that this version does not know, holds the pod. After `filterTopologySpreadConstraints` in
 /// `pkg/scheduler/framework/plugins/podtopologyspread/common.go`.
 pub(super) fn constraint(
     decoder: &mut Decoder,
@@ -53,14 +53,14 @@ fn selector(
     labels: &Labels,
     findings: &mut Findings,
 ) -> Option<LabelSelector> {
-    let given = label_selector::parse(decoder, slim.label_selector.as_ref()?);
+    let given = selectors::label_selector(decoder, slim.label_selector.as_ref()?);
     let mut selector = given.unwrap_or_else(|what| {
         findings.unknown(&format!("{FIELD}.labelSelector"), &what);
         LabelSelector::default()
     });
     for key in &slim.match_label_keys {
         if let Some(value) = labels.get(key) {
-            let own = label_selector::is(decoder.text(key), value.clone());
+            let own = selectors::equals(decoder.text(key), value.clone());
             // An API server that merges the keys itself has put it there already.
             if !selector.requirements.contains(&own) {
                 selector.requirements.push(own);

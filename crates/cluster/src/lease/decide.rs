@@ -8,12 +8,12 @@ use tokio::time::Instant;
 pub struct Timing {
     /// How long others wait, after the last change that they saw, before they take over.
     pub duration: Duration,
-    /// How long after its last renewal the holder goes on; nothing is written later.
+    /// How long after its last renewal the holder goes on; it writes nothing later.
     pub renew_deadline: Duration,
     /// How often to renew, and to look whether it is free.
     pub retry: Duration,
-    /// How long a request of a process that was killed may still land: a container restarted in its pod waits so long
-    /// before it takes over from the one before it. At most `duration`.
+    /// How long a request of a process that was killed may still land: a container restarted in its pod waits this
+    /// long before it takes over from the one before it. At most `duration`.
     pub request_limit: Duration,
 }
 
@@ -39,39 +39,35 @@ pub enum Holder {
     Other(String),
 }
 
-/// What a Lease object says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Who holds it.
     pub holder: Holder,
-    /// How long others leave it alone after a renewal: as its holder says, or less where the holder is known to be dead.
+    /// How long others must not take it after a renewal: as its holder wrote, or less where the holder is known to be dead.
     pub duration: Duration,
-    /// How often it changed hands.
     pub transitions: i32,
     /// The resourceVersion: a change of anything is a sign of life.
     pub version: String,
 }
 
-/// The Lease as this process saw it, by its own monotonic clock: the holder's times are not compared with ours.
+/// The Lease as this process saw it, by its own monotonic clock: clocks of two processes are never compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// What it said, `None` if there is none.
+    /// `None` if there is no Lease.
     pub record: Option<Record>,
-    /// When this process first saw it say so.
+    /// When this process first saw this record.
     pub since: Instant,
-    /// When this process first saw its present holder, and that it has renewed since.
+    /// When this process first saw its present holder.
     pub holder_since: Instant,
     /// Whether the present holder renewed while this process looked on.
     pub renewed: bool,
 }
 
 impl Observed {
-    /// The first look.
     pub fn first(record: Option<Record>, now: Instant) -> Self {
         Self { record, since: now, holder_since: now, renewed: false }
     }
 
-    /// A later look: what is unchanged keeps its age.
+    /// An unchanged record keeps its age.
     #[must_use]
     pub fn next(self, record: Option<Record>, now: Instant) -> Self {
         match (&self.record, &record) {
@@ -92,7 +88,6 @@ impl Observed {
     }
 }
 
-/// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// There is no Lease: create it with us as holder.
@@ -142,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn table() {
+    async fn every_state_of_the_lease_has_its_decision() {
         let (start, timing) = (Instant::now(), Timing::default());
         let other = Some(record("other", "1"));
         let ours = Some(record("me", "1"));

@@ -6,13 +6,12 @@ use tokio::time::Instant;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
-    /// Leadership holds until then.
-    until: Option<Instant>,
+    leased_until: Option<Instant>,
     /// Pods and nodes were read after leadership was taken.
     admitted: bool,
 }
 
-/// Says at the last moment whether a write may be sent. Cheap to clone; all clones are one gate.
+/// Decides at the last moment whether a write may be sent. Cheap to clone; all clones are one gate.
 ///
 /// Open only while leadership lasts *and* the state was read after it was taken ([`Gate::admit`]).
 /// It shuts by itself when its deadline passes, whatever else in the process hangs.
@@ -26,22 +25,21 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A gate that is shut.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(State::default())))
     }
 
     /// Leadership lasts until then; a time in the past shuts the gate. The Lease calls this at each renewal.
-    pub fn hold_until(&self, until: Instant) {
-        self.0.send_modify(|state| state.until = Some(until));
+    pub fn lease_until(&self, until: Instant) {
+        self.0.send_modify(|state| state.leased_until = Some(until));
     }
 
-    /// The consistent read after taking over is done: writes may go.
+    /// The consistent read after taking over is done: writes may be sent.
     pub fn admit(&self) {
         self.0.send_modify(|state| state.admitted = true);
     }
 
-    /// Nothing goes any more, until leadership is taken and the state read again.
+    /// No write may be sent any more, until leadership is taken and the state read again.
     pub fn shut(&self) {
         self.0.send_modify(|state| *state = State::default());
     }
@@ -49,7 +47,7 @@ impl Gate {
     /// Whether a write may be sent at this moment.
     pub fn is_open(&self) -> bool {
         let state = *self.0.borrow();
-        state.admitted && state.until.is_some_and(|until| Instant::now() < until)
+        state.admitted && state.leased_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Waits for the next change, renewals included; the deadline passing is not one.
@@ -58,11 +56,10 @@ impl Gate {
     }
 }
 
-/// Waits for changes of a [`Gate`].
 pub struct GateChanges(watch::Receiver<State>);
 
 impl GateChanges {
-    /// Returns after the next change; never, when the gate is gone.
+    /// Returns after the next change; never once all clones of the gate are dropped.
     pub async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -81,14 +78,14 @@ mod tests {
         assert!(!gate.is_open());
         gate.admit();
         assert!(!gate.is_open(), "a read alone is not leadership");
-        gate.hold_until(Instant::now() + Duration::from_secs(10));
+        gate.lease_until(Instant::now() + Duration::from_secs(10));
         assert!(gate.is_open());
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(!gate.is_open(), "the deadline passed");
-        gate.hold_until(Instant::now() + Duration::from_secs(10));
+        gate.lease_until(Instant::now() + Duration::from_secs(10));
         assert!(gate.is_open());
         gate.shut();
-        gate.hold_until(Instant::now() + Duration::from_secs(10));
+        gate.lease_until(Instant::now() + Duration::from_secs(10));
         assert!(!gate.is_open(), "leadership taken again needs a read again");
     }
 }

@@ -5,11 +5,11 @@
 //! may still land, which is why every request's time limit is shorter than what is left until a successor may start.
 
 mod decide;
+mod elector;
 mod gate;
 mod identity;
-mod shell;
 
 pub use decide::{Decision, Holder, Observed, Record, Timing, decide};
+pub use elector::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect};
 pub use gate::Gate;
 pub use identity::Identity;
-pub use shell::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect};

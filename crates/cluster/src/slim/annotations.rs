@@ -2,25 +2,25 @@ use super::Text;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
 
-/// A node's wish of the Policy era that pods of some controllers stay away.
+/// The controllers whose pods a node would rather not have; the NodePreferAvoidPods plugin of the Policy era reads it.
 pub const PREFER_AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
-/// The storage class of a volume or claim, as it was said of old; it goes before the field.
+/// The storage class of a volume or claim before there was a field for it; it takes precedence over the field.
 pub const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The volume controller is done with binding a claim.
+/// Set once the volume controller has bound a claim.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// The node for which a claim's volume is to be made.
+/// The node for which a claim's volume is to be provisioned.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// The in-tree plugins that a CSINode has handed over, separated by commas.
 pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-/// Where a kubelet has a pod from; all but `api` are sources of its own.
+/// The source of a kubelet's pod: `api`, or a file or URL of the kubelet's own.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 
-/// Marks the image that a kubelet makes in the API of a pod of its own.
+/// Marks the mirror pod that a kubelet creates in the API for a static pod.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Every annotation that is read, of whatever kind of object.
@@ -32,7 +32,7 @@ const READ: [&str; 7] =
 pub struct Annotations<'a>(Vec<(&'static str, Text<'a>)>);
 
 impl Annotations<'_> {
-    /// The value of `key`, one of those that are read.
+    /// `key` must be one of those that are read.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| &**value)
     }

@@ -1,8 +1,8 @@
 //! Every field of a pod that the newest published API has, read or deliberately not.
 //!
 //! A test holds these lists against the published types, so a field that a new Kubernetes minor adds is either read or
-//! put here by someone who thought about it. New in 1.37: `spec.evictionResponders` alone, put aside because it says who
-//! answers when a pod is to leave, not where it may go.
+//! put here by someone who thought about it. New in 1.37: `spec.evictionResponders` alone, ignored because it names who
+//! responds to an eviction, not where the pod may be placed.
 
 /// What becomes of a field.
 #[derive(Debug, Clone, Copy)]
@@ -18,9 +18,7 @@ pub enum Use {
 /// The fields of one published type.
 #[derive(Debug)]
 pub struct Shape {
-    /// The type's published name.
     pub name: &'static str,
-    /// Its fields by name.
     pub fields: &'static [(&'static str, Use)],
 }
 
@@ -33,7 +31,6 @@ impl Shape {
 
 use Use::{Ignored, Into, Read};
 
-/// An event of a watch.
 pub const FRAME: Shape = Shape { name: "WatchEvent", fields: &[("type", Ignored), ("object", Into(&POD))] };
 
 /// A pod; looked into below its spec only.

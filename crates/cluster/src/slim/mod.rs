@@ -1,24 +1,21 @@
-//! Pods, nodes and namespaces as they come over the wire, cut down to what a scheduler reads.
+//! Objects as they come over the wire, cut down to what a scheduler reads.
 //!
 //! Texts are borrowed from the bytes they were read from. Reading never fails: metadata stands on its own and the rest
 //! is a `Result`, so that a bad object neither stops a stream nor hides its name. As in Go, `null` and a missing field
 //! are the same, and fields that are not read are skipped without a copy.
 //!
 //! ```text
-//!  text      borrowed strings, ordered maps, quantities that may be bad
+//!  fields        how a struct of slim objects is written
+//!  text          borrowed strings, ordered maps, quantities that may be bad
 //!  annotations   the few that are read
-//!  budget        of a PodDisruptionBudget, what its controller says
 //!  pod node workload volume  what is read of each kind
-//!  disk      disks as pods and volumes name them
-//!  known     every published pod field, read or deliberately not
-//!  unknown   the fields of a pending pod that are in no such list
-//!  path      where in an object an error is
+//!  known         every published pod field, read or deliberately not
+//!  unknown       the fields of a pending pod that are in no such list
+//!  path          where in an object an error is
 //! ```
 
 mod annotations;
-mod budget;
-mod device_class;
-mod disk;
+mod fields;
 pub mod known;
 mod node;
 mod path;
@@ -26,18 +23,13 @@ mod pod;
 mod text;
 pub mod unknown;
 mod volume;
-
-pub use disk::{AzureDisk, ClaimSource, GcePd, InlineCsi, Iscsi, Rbd, VolumeId};
 mod workload;
 
 pub use annotations::{
     Annotations, BIND_COMPLETED, CONFIG_MIRROR, CONFIG_SOURCE, MIGRATED_PLUGINS, PREFER_AVOID_PODS, SELECTED_NODE,
     STORAGE_CLASS,
 };
-pub use budget::BudgetStatus;
-pub use device_class::DeviceClassSpec;
-pub use node::{NodeImage, NodeSpec, NodeStatus, NodeTaint};
-pub use path::path_at;
+pub use node::{DeviceClassSpec, NodeImage, NodeSpec, NodeStatus, NodeTaint};
 pub use pod::{
     Affinity, Condition, Container, ContainerPort, ContainerStatus, Expression, ImageVolume, LabelSelector, Named,
     NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, PreferredTerm,
@@ -45,67 +37,41 @@ pub use pod::{
 };
 pub use text::{Amount, Pairs, Text};
 pub use volume::{
-    ClaimSpec, CsiNodeSpec, Phase, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimStorageClass,
-    SlimVolume, SlimVolumeAttachment, Top, TopologyTerm, VolumeNodeAffinity, VolumeSpec,
+    AttachmentSpec, AzureDisk, ClaimSource, ClaimSpec, CsiDriverSpec, CsiNodeSpec, GcePd, InlineCsi, Iscsi, Phase, Rbd,
+    Top, TopologyTerm, VolumeId, VolumeNodeAffinity, VolumeSpec,
 };
-pub use workload::{PlainSelectorSpec, SelectorSpec};
+pub use workload::{BudgetStatus, PlainSelectorSpec, SelectorSpec};
 
+use fields::{nullable, slim};
+use path::path_at;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use text::nullable;
 
-/// What is read of an object's metadata.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SlimMeta<'a> {
-    /// Its name.
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    /// Its namespace, empty for cluster-scoped kinds.
-    #[serde(borrow)]
-    pub namespace: Text<'a>,
-    /// Its uid.
-    #[serde(borrow)]
-    pub uid: Text<'a>,
-    /// Its resourceVersion.
-    #[serde(borrow)]
-    pub resource_version: Text<'a>,
-    /// Its labels, in the order given.
-    #[serde(borrow)]
-    pub labels: Pairs<'a, Text<'a>>,
-    /// When it was created, RFC 3339.
-    #[serde(borrow)]
-    pub creation_timestamp: Text<'a>,
-    /// When it is to go, RFC 3339; empty if it is to stay.
-    #[serde(borrow)]
-    pub deletion_timestamp: Text<'a>,
-    /// Those of its annotations that are read.
-    #[serde(borrow)]
-    pub annotations: Annotations<'a>,
-    /// What it belongs to.
-    #[serde(borrow, deserialize_with = "nullable")]
-    pub owner_references: Vec<OwnerReference<'a>>,
-}
+slim! {
+    struct SlimMeta<'a> {
+        name: Text<'a>,
+        /// Empty for cluster-scoped kinds.
+        namespace: Text<'a>,
+        uid: Text<'a>,
+        resource_version: Text<'a>,
+        /// In the order given.
+        labels: Pairs<'a, Text<'a>>,
+        /// RFC 3339.
+        creation_timestamp: Text<'a>,
+        /// RFC 3339; empty if the object is not being deleted.
+        deletion_timestamp: Text<'a>,
+        /// Those that are read.
+        annotations: Annotations<'a>,
+        owner_references: Vec<OwnerReference<'a>>,
+    }
 
-/// An object that another belongs to.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct OwnerReference<'a> {
-    /// Its apiVersion.
-    #[serde(borrow)]
-    pub api_version: Text<'a>,
-    /// Its kind.
-    #[serde(borrow)]
-    pub kind: Text<'a>,
-    /// Its name.
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    /// Its uid.
-    #[serde(borrow)]
-    pub uid: Text<'a>,
-    /// Whether it is the one that made the other.
-    #[serde(deserialize_with = "nullable")]
-    pub controller: bool,
+    struct OwnerReference<'a> {
+        api_version: Text<'a>,
+        kind: Text<'a>,
+        name: Text<'a>,
+        uid: Text<'a>,
+        controller: bool,
+    }
 }
 
 /// Where and why an object does not decode.
@@ -113,7 +79,6 @@ pub struct OwnerReference<'a> {
 pub struct FieldError {
     /// The field's path, such as `spec.containers[0].ports[1].hostPort`; empty for the object itself.
     pub field: String,
-    /// What is wrong with it.
     pub message: String,
 }
 
@@ -126,23 +91,18 @@ impl FieldError {
     }
 }
 
-/// The spec and status of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts<S, T> {
-    /// What is wanted.
     pub spec: S,
-    /// What is.
     pub status: T,
 }
 
 /// An object whose metadata was read, whatever the rest is like.
 #[derive(Debug, Clone)]
 pub struct Slim<'a, S, T> {
-    /// Its metadata; only the names if the object is bad, and nothing if it is no JSON.
+    /// Only the names if the object is bad, and nothing if it is no JSON.
     pub metadata: SlimMeta<'a>,
-    /// The rest, or where it is wrong.
     pub parts: Result<Parts<S, T>, FieldError>,
-    /// What stands beside metadata, spec and status, of the kinds that have something there.
     pub top: Top<'a>,
     /// Paths of fields that this version does not know, in the order met; noted for pending pods only.
     pub unknown: Vec<String>,
@@ -158,26 +118,22 @@ impl<'de> Deserialize<'de> for Nothing {
     }
 }
 
-/// A pod.
 pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
-/// A node.
 pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
-/// A namespace.
 pub type SlimNamespace<'a> = Slim<'a, Nothing, Nothing>;
-/// A Service.
 pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
-/// A ReplicationController.
 pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
-/// A ReplicaSet.
 pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
-/// A StatefulSet.
 pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
-
-/// A PodDisruptionBudget.
 pub type SlimBudget<'a> = Slim<'a, SelectorSpec<'a>, BudgetStatus<'a>>;
-
-/// A DeviceClass.
 pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, Nothing>;
+pub type SlimVolume<'a> = Slim<'a, VolumeSpec<'a>, Phase<'a>>;
+pub type SlimClaim<'a> = Slim<'a, ClaimSpec<'a>, Phase<'a>>;
+pub type SlimStorageClass<'a> = Slim<'a, Nothing, Nothing>;
+pub type SlimCsiNode<'a> = Slim<'a, CsiNodeSpec<'a>, Nothing>;
+pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverSpec, Nothing>;
+pub type SlimCsiStorageCapacity<'a> = Slim<'a, Nothing, Nothing>;
+pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, Nothing>;
 
 /// The wire form of a whole object; fails where [`Slim`] does not.
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 /// The path of the field that lies at `line` and `column` (both from 1, as `serde_json` counts) of the JSON in `bytes`.
 ///
 /// Looks at brackets and keys only, so it works on JSON that breaks off or is wrong behind that place.
-pub fn path_at(bytes: &[u8], line: usize, column: usize) -> String {
+pub(super) fn path_at(bytes: &[u8], line: usize, column: usize) -> String {
     let before: usize = bytes.split_inclusive(|b| *b == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     let end = before.saturating_add(column).min(bytes.len());
     walk(&bytes[..end]).iter().fold(String::new(), |path, level| match level {

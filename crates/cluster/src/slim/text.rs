@@ -136,12 +136,3 @@ impl<'de> Deserialize<'de> for Amount {
         deserializer.deserialize_any(AmountVisitor)
     }
 }
-
-/// Reads a field whose `null` means its default, as in Go.
-pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
-}

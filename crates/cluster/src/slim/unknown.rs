@@ -1,4 +1,4 @@
-//! The fields of a pod that are in no list of known ones.
+//! The fields of a pod that are not in the lists of known fields.
 
 use super::known::{Shape, Use};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -12,7 +12,7 @@ const LONGEST: usize = 128;
 
 /// Paths of the fields in the JSON `bytes` that `shape` does not know, each once, in the order met, at most 16.
 ///
-/// List indices are left out, so that two containers report one path. What is no JSON has no unknown field.
+/// List indices are left out, so that two containers report one path. Bytes that are not JSON have no unknown field.
 pub fn unknown_fields(bytes: &[u8], shape: &'static Shape) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);

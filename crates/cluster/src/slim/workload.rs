@@ -1,20 +1,23 @@
+use super::fields::slim;
 use super::{LabelSelector, Pairs, Text};
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-/// What is read of the spec of a Service or ReplicationController: they select by plain labels.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct PlainSelectorSpec<'a> {
-    /// Labels its pods have; without it, it has none.
-    #[serde(borrow)]
-    pub selector: Option<Pairs<'a, Text<'a>>>,
-}
+slim! {
+    /// The spec of a Service or ReplicationController: they select by plain labels.
+    struct PlainSelectorSpec<'a> {
+        /// Selects no pods if absent.
+        selector: Option<Pairs<'a, Text<'a>>>,
+    }
 
-/// What is read of the spec of a ReplicaSet or StatefulSet.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct SelectorSpec<'a> {
-    /// Which pods are its own; without it, none.
-    #[serde(borrow)]
-    pub selector: Option<LabelSelector<'a>>,
+    /// The spec of a ReplicaSet, StatefulSet or PodDisruptionBudget.
+    struct SelectorSpec<'a> {
+        /// Selects no pods if absent.
+        selector: Option<LabelSelector<'a>>,
+    }
+
+    struct BudgetStatus<'a> {
+        disruptions_allowed: i32,
+        /// By pod name: evictions that are counted already. When they were does not matter.
+        disrupted_pods: Pairs<'a, IgnoredAny>,
+    }
 }

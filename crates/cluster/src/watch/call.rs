@@ -9,44 +9,21 @@ use tokio::time::timeout;
 /// Why a call to the API server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The resourceVersion to go on from is too old.
+    /// 410: the resourceVersion to go on from is too old.
     #[error("the resourceVersion is too old: everything is read again")]
     Gone,
     /// The server does not take this kind of call.
     #[error("the API server refuses this call ({code}): {message}")]
-    Refused {
-        /// Its HTTP status.
-        code: u16,
-        /// What it says.
-        message: String,
-    },
-    /// The server answered with an error.
+    Refused { code: u16, message: String },
     #[error("the API server answered {code} to {verb} {plural}: {message}{}", hint(*code, verb, plural))]
-    Api {
-        /// Its HTTP status.
-        code: u16,
-        /// The verb asked for, as in RBAC.
-        verb: &'static str,
-        /// The resource asked for.
-        plural: &'static str,
-        /// What it says.
-        message: String,
-    },
+    Api { code: u16, verb: &'static str, plural: &'static str, message: String },
     /// The connection could not be made, or broke.
     #[error("no connection to the API server: {message}")]
-    Connection {
-        /// What happened.
-        message: String,
-    },
-    /// The answer broke off.
+    Connection { message: String },
     #[error("the answer broke off")]
     Cut,
-    /// Nothing came for too long.
     #[error("nothing came for {limit:?}")]
-    Silent {
-        /// How long was waited.
-        limit: Duration,
-    },
+    Silent { limit: Duration },
 }
 
 fn hint(code: u16, verb: &str, plural: &str) -> String {
@@ -68,7 +45,7 @@ impl CallError {
         matches!(self, Self::Api { code: 429 | 502 | 503, .. })
     }
 
-    /// Why the kind is not there for us, if that is what it says.
+    /// Why the kind counts as absent, if the error means that.
     pub(super) const fn absence(&self) -> Option<Absence> {
         match self {
             Self::Api { code: 403, .. } => Some(Absence::Forbidden),
@@ -128,7 +105,7 @@ pub(super) fn list_request<W: Watched>(limit: Option<u32>, token: &str) -> Watch
 pub(super) struct WatchCall {
     plural: &'static str,
     verb: &'static str,
-    request: Result<axum::http::Request<Vec<u8>>, kube::core::request::Error>,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
 }
 
 impl WatchCall {

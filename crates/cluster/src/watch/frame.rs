@@ -1,49 +1,38 @@
 //! One line of a watch, or one item of a list.
 
+use super::ObjectKey;
 use crate::decode::DecodeError;
 use crate::slim::{FieldError, Slim, Text, Wire};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// An object as it was met, good or bad.
+/// An object as it was read, good or bad.
 #[derive(Debug)]
-pub struct Seen<T> {
-    /// Its namespace.
-    pub(super) namespace: String,
-    /// Its name.
-    pub(super) name: String,
-    /// Its uid.
-    pub(super) uid: String,
-    /// The version it has.
+pub struct ReadObject<T> {
+    pub(super) key: ObjectKey,
     pub(super) resource_version: String,
     /// The object, or why it does not decode.
     pub(super) object: Result<T, DecodeError>,
 }
 
-/// One event of a watch.
+/// One event of a watch as it is on the wire.
 #[derive(Debug)]
 pub enum Frame<T> {
-    /// An object that is there.
-    Present(Seen<T>),
-    /// The key of one that is gone, and the version at which it went.
-    Gone(Seen<()>),
-    /// A version up to which everything was sent.
+    /// `ADDED` or `MODIFIED`.
+    Present(ReadObject<T>),
+    /// `DELETED`, with the version at which the object was deleted.
+    Deleted(ReadObject<()>),
+    /// The version up to which everything was sent.
     Bookmark {
-        /// The version.
         resource_version: String,
         /// Whether this ends the initial events.
         initial_end: bool,
     },
-    /// The server ends the watch.
-    Error {
-        /// The HTTP status it would have answered with.
-        code: u16,
-        /// What it says.
-        message: String,
-    },
+    /// The server ends the watch; `code` is the HTTP status it would have answered with.
+    Error { code: u16, message: String },
     /// The line is no event at all.
-    Garbage(FieldError),
+    Unreadable(FieldError),
 }
 
 #[derive(Deserialize)]
@@ -90,14 +79,14 @@ where
         _ => match serde_json::from_slice::<Envelope<'a, &'a RawValue>>(line) {
             Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::read(envelope.object.get().as_bytes())),
             Ok(envelope) => return control(&envelope.kind, envelope.object),
-            Err(error) => return Frame::Garbage(FieldError::locate(line, &error)),
+            Err(error) => return Frame::Unreadable(FieldError::locate(line, &error)),
         },
     };
     if &*kind == "DELETED" {
-        return Frame::Gone(seen(&slim, |_| Ok(())));
+        return Frame::Deleted(read_object(&slim, |_| Ok(())));
     }
     note(&mut slim);
-    Frame::Present(seen(&slim, decode))
+    Frame::Present(read_object(&slim, decode))
 }
 
 fn is_object(kind: &str) -> bool {
@@ -105,34 +94,43 @@ fn is_object(kind: &str) -> bool {
 }
 
 fn control<T>(kind: &str, object: &RawValue) -> Frame<T> {
-    let garbage = |message: String| Frame::Garbage(FieldError { field: "type".to_owned(), message });
+    let unreadable = |message: String| Frame::Unreadable(FieldError { field: "type".to_owned(), message });
     match kind {
         "BOOKMARK" => match serde_json::from_str::<Bookmark>(object.get()) {
             Ok(Bookmark { metadata }) => Frame::Bookmark {
                 initial_end: metadata.annotations.get("k8s.io/initial-events-end").is_some_and(|v| v == "true"),
                 resource_version: metadata.resource_version,
             },
-            Err(error) => garbage(format!("unreadable bookmark: {error}")),
+            Err(error) => unreadable(format!("unreadable bookmark: {error}")),
         },
         "ERROR" => {
             let status: ErrorStatus = serde_json::from_str(object.get()).unwrap_or_default();
             let code = if status.reason == "Expired" || status.reason == "Gone" { 410 } else { status.code };
             Frame::Error { code, message: status.message }
         }
-        other => garbage(format!("unknown kind of watch event {other:?}")),
+        other => unreadable(format!("unknown kind of watch event {other:?}")),
     }
 }
 
 /// An object with its key, decoded.
-pub(super) fn seen<'a, S, T, O>(
+pub(super) fn read_object<'a, S, T, O>(
     slim: &Slim<'a, S, T>,
     decode: impl FnOnce(&Slim<'a, S, T>) -> Result<O, DecodeError>,
-) -> Seen<O> {
-    Seen {
+) -> ReadObject<O> {
+    let key = ObjectKey {
         namespace: slim.metadata.namespace.to_string(),
         name: slim.metadata.name.to_string(),
         uid: slim.metadata.uid.to_string(),
-        resource_version: slim.metadata.resource_version.to_string(),
-        object: decode(slim),
+    };
+    ReadObject { key, resource_version: slim.metadata.resource_version.to_string(), object: decode(slim) }
+}
+
+/// The text of the object in a line of a watch.
+pub(super) fn object_of(line: &[u8]) -> Option<&[u8]> {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        object: &'a RawValue,
     }
+    serde_json::from_slice::<Line<'_>>(line).ok().map(|line| line.object.get().as_bytes())
 }

@@ -1,7 +1,7 @@
 //! One kind, read whole once: for whoever looks at a cluster and leaves.
 
 use super::call::list_request;
-use super::frame::Seen;
+use super::frame::ReadObject;
 use super::split::ListSplitter;
 use super::{BadObject, CallError, WatchOptions, Watched};
 use crate::decode::DecodeError;
@@ -62,14 +62,13 @@ async fn pages<W: Watched>(client: &Client, options: &WatchOptions) -> Result<Li
     }
 }
 
-fn take<T>(seen: Seen<T>, listed: &mut Listed<T>) {
-    let Seen { namespace, name, uid, object, .. } = seen;
-    match object {
+fn take<T>(read: ReadObject<T>, listed: &mut Listed<T>) {
+    match read.object {
         Ok(object) => listed.objects.push(object),
         Err(DecodeError { field, message, .. }) => {
             listed.bad_count += 1;
             if listed.bad.len() < NAMED {
-                listed.bad.push(BadObject { namespace, name, uid, field, message });
+                listed.bad.push(BadObject { key: read.key, field, message });
             }
         }
     }
@@ -79,7 +78,7 @@ fn take<T>(seen: Seen<T>, listed: &mut Listed<T>) {
 mod tests {
     use super::*;
     use crate::scripted::{Reply, Scripted};
-    use crate::watch::Nodes;
+    use crate::watch::kinds::Nodes;
     use serde_json::{Value, json};
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -132,7 +131,7 @@ mod tests {
         .await;
         let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
         assert_eq!((names(&listed), listed.bad_count), (vec!["good"], 1));
-        assert_eq!((&*listed.bad[0].name, &*listed.bad[0].field), ("bad", "status.allocatable[cpu]"));
+        assert_eq!((&*listed.bad[0].key.name, &*listed.bad[0].field), ("bad", "status.allocatable[cpu]"));
     }
 
     #[tokio::test]

@@ -12,11 +12,11 @@
 //! - Objects are decoded one by one from the bytes of their frame: neither a list nor its body is ever held whole.
 
 mod call;
+mod feed;
 mod frame;
-mod kind;
+mod kinds;
 mod list;
 mod options;
-mod raw_observer;
 mod run;
 mod split;
 mod stats;
@@ -24,67 +24,69 @@ mod stats;
 mod tests;
 
 pub use call::CallError;
-pub use kind::{
-    CsiDrivers, CsiNodes, CsiStorageCapacities, DeviceClasses, Namespaces, Nodes, PersistentVolumeClaims,
-    PersistentVolumes, PodDisruptionBudgets, Pods, ReplicaSets, ReplicationControllers, Services, StatefulSets,
-    StorageClasses, VolumeAttachments, Watched,
-};
+pub use feed::Feed;
+pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};
 pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
-pub use raw_observer::{RawObserver, Taps};
 pub use run::run;
 pub use stats::{Absence, WatchErrors, WatchStats};
+
+use berth_core::model::{Node, Pod};
+use std::sync::Arc;
+
+/// The names of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectKey {
+    /// Empty if cluster-scoped or unreadable.
+    pub namespace: String,
+    /// Empty if unreadable.
+    pub name: String,
+    /// Empty if unreadable.
+    pub uid: String,
+}
 
 /// An object that does not decode: it is skipped, and what was known of it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BadObject {
-    /// Its namespace; empty if cluster-scoped or unreadable.
-    pub namespace: String,
-    /// Its name; empty if unreadable.
-    pub name: String,
-    /// Its uid; empty if unreadable.
-    pub uid: String,
+    pub key: ObjectKey,
     /// The field that is wrong; empty for the object itself.
     pub field: String,
     /// What is wrong with it.
     pub message: String,
 }
 
-/// What a watch tells.
+/// What a watch sends to its sink and its observer, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent<T> {
     /// A whole read begins. It may begin again before it was `Synced`: what was seen of it counts for nothing then.
     Begin,
     /// An object of the whole read.
     Item(T),
-    /// The whole read is complete: what was known before and not seen since `Begin` (as `Item`, `Apply` or `Bad`) is gone.
-    Synced {
-        /// Whether it shows the cluster as it was when the read began or later.
-        consistent: bool,
-    },
+    /// The whole read is complete and consistent: what was known before and not seen since `Begin` (as `Item`, `Apply` or
+    /// `Bad`) is deleted.
+    Synced,
     /// An object is new or has changed.
     Apply(T),
-    /// An object is gone, or has left the selection.
-    Delete {
-        /// Its namespace; empty if cluster-scoped.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
+    /// An object is deleted, or has left the selection.
+    Delete(ObjectKey),
     /// An object does not decode.
     Bad(BadObject),
 }
 
-/// Takes what a watch tells, in order. It is called between two frames and must not block for longer than a lock is held.
-pub trait Sink<T>: Send {
-    /// Takes the next event.
-    fn take(&mut self, event: WatchEvent<T>);
+/// Looks at objects as they came, beside the sink that gets what they were decoded to. Called between two frames: it must not
+/// block for longer than a lock is held.
+pub trait RawObserver<O>: Send + Sync + 'static {
+    /// Whether the text of this object is wanted.
+    fn wants(&self, object: &O) -> bool;
+
+    /// Sees the next event before the sink takes it, with the text of an object that is wanted. An object without its text
+    /// is not wanted, or not any more.
+    fn see(&self, event: &WatchEvent<O>, json: Option<&[u8]>);
 }
 
-impl<T, F: FnMut(WatchEvent<T>) + Send> Sink<T> for F {
-    fn take(&mut self, event: WatchEvent<T>) {
-        self(event);
-    }
+/// The observers of each kind that can have one.
+#[derive(Clone, Default)]
+pub struct RawObservers {
+    pub pods: Option<Arc<dyn RawObserver<Pod>>>,
+    pub nodes: Option<Arc<dyn RawObserver<Node>>>,
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// How everything is read at first. All of them are consistent reads.
+/// The form of a whole read. All forms are consistent reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialRead {
     /// A watch that first sends everything there is (`sendInitialEvents`, empty resourceVersion).
@@ -12,7 +12,6 @@ pub enum InitialRead {
 }
 
 impl InitialRead {
-    /// Its name in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StreamingList => "StreamingList",
@@ -30,7 +29,7 @@ impl InitialRead {
     }
 }
 
-/// The knobs of a watch; the default suits any cluster.
+/// The default suits any cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
     /// The form of the whole read that is tried first. One LIST is the fastest of the three and costs us the least: 7.8 s for

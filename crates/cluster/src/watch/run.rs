@@ -1,8 +1,7 @@
 use super::call::{Answer, list_request, watch_request};
-use super::frame::{Frame, Seen};
-use super::raw_observer::{RawObserver, object_of};
+use super::frame::{Frame, ReadObject, object_of};
 use super::split::ListSplitter;
-use super::{Absence, BadObject, CallError, InitialRead, Sink, WatchEvent, WatchOptions, WatchStats, Watched};
+use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::slim::FieldError;
 use futures::io::AsyncBufRead;
@@ -14,14 +13,15 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
-/// and tried again after a pause. `tap` sees the text of each object before `sink` gets what it was decoded to.
+/// and tried again after a pause. `observer` sees each event before `sink`, which
+/// is called between two frames and must not block for longer than a lock is held.
 pub async fn run<W: Watched>(
     client: Client,
     options: WatchOptions,
     stats: Arc<WatchStats>,
     cancel: CancellationToken,
-    sink: impl Sink<W::Object>,
-    tap: Option<Arc<dyn RawObserver<W::Object>>>,
+    sink: impl FnMut(WatchEvent<W::Object>) + Send,
+    observer: Option<Arc<dyn RawObserver<W::Object>>>,
 ) {
     let form = options.initial;
     let decoder = W::decoder();
@@ -30,7 +30,7 @@ pub async fn run<W: Watched>(
         options,
         stats,
         sink,
-        tap,
+        observer,
         decoder,
         form,
         taken: form,
@@ -51,11 +51,11 @@ struct Watch<W: Watched, K> {
     options: WatchOptions,
     stats: Arc<WatchStats>,
     sink: K,
-    tap: Option<Arc<dyn RawObserver<W::Object>>>,
+    observer: Option<Arc<dyn RawObserver<W::Object>>>,
     decoder: Decoder,
     /// The form of whole read in use.
     form: InitialRead,
-    /// The first form that the server has not refused: silence may be gone the next time, a refusal stays.
+    /// The first form that the server has not refused: silence may pass until the next time, a refusal stays.
     taken: InitialRead,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
@@ -71,7 +71,7 @@ struct Trouble {
 /// A watch call shorter than this that brought nothing counts as a failure, or a broken proxy would be asked in a loop.
 const SHORT: Duration = Duration::from_secs(1);
 
-impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
+impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     /// One call, and the pause that its outcome asks for.
     async fn step(&mut self, trouble: &mut Trouble) {
         let (began, frames) = (Instant::now(), self.stats.frames());
@@ -103,8 +103,7 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
         if self.stats.set_absence(Some(absence)) {
             tracing::warn!(resource = W::RESOURCE, %error, "kind not there, taken as empty");
         }
-        self.stats.read_ends();
-        self.sink.take(WatchEvent::Synced { consistent: true });
+        self.send(WatchEvent::Synced, None);
         sleep(self.options.absent_pause).await;
     }
 
@@ -142,11 +141,7 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
 
     /// Reads everything; a streaming list goes on as the watch.
     async fn read(&mut self) -> Result<(), CallError> {
-        self.stats.read_begins(self.form);
-        if let Some(tap) = &self.tap {
-            tap.begin();
-        }
-        self.sink.take(WatchEvent::Begin);
+        self.send(WatchEvent::Begin, None);
         match self.form {
             InitialRead::StreamingList => {
                 let limit = self.options.initial_silence;
@@ -177,23 +172,18 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
     }
 
     fn item(&mut self, bytes: &[u8]) {
-        let seen = W::item(&mut self.decoder, bytes);
-        show(self.tap.as_deref(), &seen, || Some(bytes));
-        self.present(seen, true);
+        let read = W::item(&mut self.decoder, bytes);
+        self.present(read, true, || Some(bytes));
     }
 
     fn synced(&mut self, version: String) {
         self.version = Some(version);
         self.form = self.taken;
         self.stats.frame();
-        self.stats.read_ends();
-        if let Some(tap) = &self.tap {
-            tap.synced();
-        }
         if self.stats.set_absence(None) {
             tracing::info!(resource = W::RESOURCE, "kind is there now");
         }
-        self.sink.take(WatchEvent::Synced { consistent: true });
+        self.send(WatchEvent::Synced, None);
     }
 
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
@@ -211,18 +201,14 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
                 return if reading { Err(CallError::Cut) } else { Ok(()) };
             };
             match W::frame(&mut self.decoder, line) {
-                Frame::Present(seen) => {
-                    show(self.tap.as_deref(), &seen, || object_of(line));
-                    self.advance(&seen.resource_version);
-                    self.present(seen, reading);
+                Frame::Present(read) => {
+                    self.advance(&read.resource_version);
+                    self.present(read, reading, || object_of(line));
                 }
-                Frame::Gone(Seen { namespace, name, uid, resource_version, .. }) => {
+                Frame::Deleted(ReadObject { key, resource_version, .. }) => {
                     self.advance(&resource_version);
                     self.stats.frame();
-                    if let Some(tap) = &self.tap {
-                        tap.gone(&namespace, &name, &uid);
-                    }
-                    self.sink.take(WatchEvent::Delete { namespace, name, uid });
+                    self.send(WatchEvent::Delete(key), None);
                 }
                 Frame::Bookmark { resource_version, initial_end } => {
                     self.stats.frame();
@@ -233,8 +219,7 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
                     }
                 }
                 Frame::Error { code, message } => return Err(CallError::from_code(code, "watch", W::PLURAL, message)),
-                Frame::Garbage(error) => {
-                    let FieldError { field, message } = error;
+                Frame::Unreadable(FieldError { field, message }) => {
                     self.bad(BadObject { field, message, ..BadObject::default() });
                 }
             }
@@ -248,30 +233,31 @@ impl<W: Watched, K: Sink<W::Object>> Watch<W, K> {
         }
     }
 
-    fn present(&mut self, seen: Seen<W::Object>, reading: bool) {
+    /// Sends an object; `json` is its text, for an observer that wants it.
+    fn present<'j>(&mut self, read: ReadObject<W::Object>, reading: bool, json: impl FnOnce() -> Option<&'j [u8]>) {
         self.stats.frame();
-        let Seen { namespace, name, uid, object, .. } = seen;
-        match object {
-            Ok(object) if reading => self.sink.take(WatchEvent::Item(object)),
-            Ok(object) => self.sink.take(WatchEvent::Apply(object)),
-            Err(DecodeError { field, message, .. }) => self.bad(BadObject { namespace, name, uid, field, message }),
+        match read.object {
+            Ok(object) => {
+                let wanted = self.observer.as_ref().is_some_and(|observer| observer.wants(&object));
+                let json = wanted.then(json).flatten();
+                self.send(if reading { WatchEvent::Item(object) } else { WatchEvent::Apply(object) }, json);
+            }
+            Err(DecodeError { field, message, .. }) => self.bad(BadObject { key: read.key, field, message }),
         }
     }
 
     fn bad(&mut self, bad: BadObject) {
         self.stats.bad_object();
-        let BadObject { namespace, name, field, message, .. } = &bad;
+        let BadObject { key, field, message } = &bad;
+        let (namespace, name) = (&key.namespace, &key.name);
         tracing::warn!(resource = W::PLURAL, namespace, name, field, reason = message, "object skipped");
-        self.sink.take(WatchEvent::Bad(bad));
+        self.send(WatchEvent::Bad(bad), None);
     }
-}
 
-/// Lets `tap` see an object that decodes, and its text if it wants it.
-fn show<'a, O: 'static>(tap: Option<&dyn RawObserver<O>>, seen: &Seen<O>, json: impl FnOnce() -> Option<&'a [u8]>) {
-    let (Some(tap), Ok(object)) = (tap, &seen.object) else { return };
-    if tap.wants(object)
-        && let Some(json) = json()
-    {
-        tap.present(object, json);
+    fn send(&mut self, event: WatchEvent<W::Object>, json: Option<&[u8]>) {
+        if let Some(observer) = &self.observer {
+            observer.see(&event, json);
+        }
+        (self.sink)(event);
     }
 }

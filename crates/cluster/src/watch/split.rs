@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 
-/// What stands in a list beside its items.
+/// What a list holds besides its items.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ListMeta {
-    /// The version of the whole list.
     pub(super) resource_version: String,
     /// Where the next page begins; empty on the last.
     #[serde(rename = "continue")]
@@ -28,8 +27,8 @@ enum Part {
     Item,
 }
 
-/// A scanner of a list's JSON that holds one unfinished item at most. It follows brackets and strings only; whether an
-/// item is right is for its decoder to say.
+/// A scanner of a list's JSON that holds one unfinished item at most. It follows brackets and strings only; an
+/// item's decoder judges whether it is valid.
 pub(super) struct ListSplitter {
     part: Part,
     depth: u32,
@@ -118,8 +117,8 @@ impl ListSplitter {
         let rest = &chunk[at..];
         let length = rest.iter().position(|b| matches!(b, b'"' | b'\\')).unwrap_or(rest.len());
         if self.part == Part::Shell {
-            let room = 16_usize.saturating_sub(self.key.len()).min(length);
-            self.key.extend_from_slice(&rest[..room]);
+            let kept = 16_usize.saturating_sub(self.key.len()).min(length);
+            self.key.extend_from_slice(&rest[..kept]);
         }
         at += length;
         match chunk.get(at) {
@@ -130,7 +129,7 @@ impl ListSplitter {
         at + 1
     }
 
-    /// What stood beside the items; `None` if the body broke off or is no list.
+    /// What the list held besides the items; `None` if the body broke off or is no list.
     pub(super) fn finish(self) -> Option<ListMeta> {
         let shell: Shell = serde_json::from_slice(&self.shell).ok()?;
         Some(shell.metadata).filter(|meta| self.part == Part::Shell && !meta.resource_version.is_empty())

@@ -1,5 +1,5 @@
-use super::{CallError, InitialRead};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use super::CallError;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -10,10 +10,7 @@ pub struct WatchStats {
     /// Milliseconds since `origin`, plus one; 0 is never.
     last_frame: AtomicU64,
     frames: AtomicU64,
-    reads: AtomicU64,
     bad: AtomicU64,
-    synced: AtomicBool,
-    form: AtomicU8,
     /// 0 for a kind that is there.
     absent: AtomicU8,
     gone: AtomicU64,
@@ -33,7 +30,6 @@ pub enum Absence {
 }
 
 impl Absence {
-    /// Its name in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Forbidden => "forbidden",
@@ -64,10 +60,7 @@ impl Default for WatchStats {
             origin: Instant::now(),
             last_frame: zero(),
             frames: zero(),
-            reads: zero(),
             bad: zero(),
-            synced: AtomicBool::new(false),
-            form: AtomicU8::new(0),
             absent: AtomicU8::new(0),
             gone: zero(),
             refused: zero(),
@@ -86,32 +79,13 @@ impl WatchStats {
     }
 
     /// Objects and bookmarks received.
-    pub fn frames(&self) -> u64 {
+    pub(super) fn frames(&self) -> u64 {
         self.frames.load(Relaxed)
-    }
-
-    /// Whole reads begun.
-    pub fn reads(&self) -> u64 {
-        self.reads.load(Relaxed)
     }
 
     /// Objects skipped because they do not decode; one that is sent again counts again.
     pub fn bad_objects(&self) -> u64 {
         self.bad.load(Relaxed)
-    }
-
-    /// Whether a whole read is complete and none has begun since.
-    pub fn is_synced(&self) -> bool {
-        self.synced.load(Relaxed)
-    }
-
-    /// The form of whole read in use, after fallbacks.
-    pub fn initial_read(&self) -> InitialRead {
-        match self.form.load(Relaxed) {
-            0 => InitialRead::StreamingList,
-            1 => InitialRead::SingleList,
-            _ => InitialRead::Pages,
-        }
     }
 
     /// Why there is nothing of an optional kind; `None` while it is there.
@@ -139,17 +113,7 @@ impl WatchStats {
         self.last_frame.store(self.origin.elapsed().as_millis() as u64 + 1, Relaxed);
     }
 
-    pub(super) fn read_begins(&self, form: InitialRead) {
-        self.synced.store(false, Relaxed);
-        self.reads.fetch_add(1, Relaxed);
-        self.form.store(form as u8, Relaxed);
-    }
-
-    pub(super) fn read_ends(&self) {
-        self.synced.store(true, Relaxed);
-    }
-
-    /// Notes whether the kind is there; says whether that is news.
+    /// Notes whether the kind is there; `true` if that is news.
     pub(super) fn set_absence(&self, absence: Option<Absence>) -> bool {
         let code = match absence {
             None => 0,

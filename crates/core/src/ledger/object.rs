@@ -4,43 +4,45 @@ use crate::model::{
     PodDisruptionBudget, Service, StorageClass, VolumeAttachment, Workload,
 };
 
-/// An object of a kind that the ledger keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Object {
-    Pod(Box<Pod>),
-    Node(Box<Node>),
-    Namespace(Namespace),
-    DeviceClass(DeviceClass),
-    Budget(PodDisruptionBudget),
-    Service(Service),
-    /// A ReplicationController, ReplicaSet or StatefulSet.
-    Workload(Workload),
-    Volume(Box<PersistentVolume>),
-    Claim(Box<PersistentVolumeClaim>),
-    StorageClass(StorageClass),
-    CsiNode(CsiNode),
-    CsiDriver(CsiDriver),
-    CsiCapacity(CsiStorageCapacity),
-    VolumeAttachment(VolumeAttachment),
+/// Defines [`Object`], one row a variant: what it holds, the type it is made from, and the function that applies it.
+macro_rules! objects {
+    ($($(#[$doc:meta])* $variant:ident($held:ty) of $type:ty => $apply:ident $(($by:tt))?),+ $(,)?) => {
+        /// An object of a kind that the ledger keeps.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Object {
+            $($(#[$doc])* $variant($held)),+
+        }
+
+        $(impl From<$type> for Object {
+            fn from(object: $type) -> Self {
+                Self::$variant(object.into())
+            }
+        })+
+
+        impl Object {
+            pub fn apply(self, ledger: &mut Ledger) {
+                match self {
+                    $(Self::$variant(object) => ledger.$apply($($by)? object),)+
+                }
+            }
+        }
+    };
 }
 
-impl Object {
-    pub fn apply(self, ledger: &mut Ledger) {
-        match self {
-            Self::Pod(pod) => ledger.apply_pod(*pod),
-            Self::Node(node) => ledger.apply_node(&node),
-            Self::Namespace(namespace) => ledger.apply_namespace(namespace),
-            Self::DeviceClass(class) => ledger.apply_device_class(class),
-            Self::Budget(budget) => ledger.apply_budget(budget),
-            Self::Service(service) => ledger.apply_service(service),
-            Self::Workload(workload) => ledger.apply_controller(workload),
-            Self::Volume(volume) => ledger.apply_volume(*volume),
-            Self::Claim(claim) => ledger.apply_claim(*claim),
-            Self::StorageClass(class) => ledger.apply_storage_class(class),
-            Self::CsiNode(csi_node) => ledger.apply_csi_node(csi_node),
-            Self::CsiDriver(driver) => ledger.apply_csi_driver(driver),
-            Self::CsiCapacity(capacity) => ledger.apply_csi_capacity(capacity),
-            Self::VolumeAttachment(attachment) => ledger.apply_volume_attachment(attachment),
-        }
-    }
+objects! {
+    Pod(Box<Pod>) of Pod => apply_pod (*),
+    Node(Box<Node>) of Node => apply_node (&),
+    Namespace(Namespace) of Namespace => apply_namespace,
+    DeviceClass(DeviceClass) of DeviceClass => apply_device_class,
+    Budget(PodDisruptionBudget) of PodDisruptionBudget => apply_budget,
+    Service(Service) of Service => apply_service,
+    /// A ReplicationController, ReplicaSet or StatefulSet.
+    Workload(Workload) of Workload => apply_controller,
+    Volume(Box<PersistentVolume>) of PersistentVolume => apply_volume (*),
+    Claim(Box<PersistentVolumeClaim>) of PersistentVolumeClaim => apply_claim (*),
+    StorageClass(StorageClass) of StorageClass => apply_storage_class,
+    CsiNode(CsiNode) of CsiNode => apply_csi_node,
+    CsiDriver(CsiDriver) of CsiDriver => apply_csi_driver,
+    CsiCapacity(CsiStorageCapacity) of CsiStorageCapacity => apply_csi_capacity,
+    VolumeAttachment(VolumeAttachment) of VolumeAttachment => apply_volume_attachment,
 }

@@ -1,10 +1,10 @@
-//! Disks that CSI drivers have taken over, in the drivers' words. After `csi-translation-lib/plugins`.
+//! In-tree disks under the handles of the CSI drivers that took them over. After `csi-translation-lib/plugins`.
 
 use super::Decoder;
 use crate::slim::AzureDisk;
 use berth_core::model::{Attachable, InTreePlugin, Str};
 
-/// What the driver that has taken over from `plugin` calls a zone, where upstream translates topology.
+/// The zone label of the CSI driver that took over from `plugin`; `None` where upstream does not translate topology.
 pub(super) const fn zone_key(plugin: InTreePlugin) -> Option<&'static str> {
     match plugin {
         InTreePlugin::Ebs => Some("topology.ebs.csi.aws.com/zone"),
@@ -14,7 +14,7 @@ pub(super) const fn zone_key(plugin: InTreePlugin) -> Option<&'static str> {
     }
 }
 
-/// What a disk of `plugin` counts as.
+/// What a disk of `plugin` counts as towards its driver's limit.
 pub(super) fn attachable(decoder: &mut Decoder, plugin: InTreePlugin, handle: &str) -> Option<Attachable> {
     plugin.driver().map(|driver| Attachable { driver: decoder.text(driver), handle: handle.into() })
 }
@@ -51,7 +51,7 @@ fn gce_region(zones: &[&str]) -> Result<String, String> {
     match &regions[..] {
         [region] => Ok(region.clone()),
         several => {
-            // A set of Go, as it prints one.
+            // As Go prints a set.
             let set: Vec<String> = several.iter().map(|region| format!("{region}:{{}}")).collect();
             Err(format!("multiple or no regions gotten from zones, got: map[{}]", set.join(" ")))
         }
@@ -69,7 +69,7 @@ pub(super) fn ebs(id: &str) -> Result<&str, Str> {
     Err(format!("failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({id})").into())
 }
 
-/// The handle of an Azure disk: only managed ones have been taken over, and one that names no kind is shared.
+/// The handle of an Azure disk. Only managed disks were taken over; one that names no kind is shared.
 pub(super) fn azure_disk<'s>(disk: &'s AzureDisk<'_>) -> Result<&'s str, Str> {
     let kind = if disk.kind.is_empty() { "Shared" } else { &*disk.kind };
     if kind.eq_ignore_ascii_case("Managed") {

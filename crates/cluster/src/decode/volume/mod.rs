@@ -1,11 +1,11 @@
-//! Volumes: what pods mount, and the storage objects.
+//! The volumes of pods, and the storage objects.
 //!
 //! ```text
 //!  pod        volumes of a pod
 //!  storage    claims, classes and the CSI kinds
 //!  persistent PersistentVolumes
-//!  topology   node affinity of volumes, and the same in a CSI driver's words
-//!  in_tree    disks that CSI drivers have taken over
+//!  topology   node affinity of volumes, as written and as a CSI driver would write it
+//!  in_tree    disks that CSI drivers took over
 //! ```
 
 mod in_tree;
@@ -18,10 +18,10 @@ mod topology;
 
 pub(super) use pod::pod_volumes;
 
-use super::{DecodeError, Decoder, bad, whole};
+use super::{DecodeError, Decoder, bad, decode, or};
 use crate::slim::{
-    Amount, FieldError, Pairs, Parts, Slim, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity,
-    SlimStorageClass, SlimVolume, SlimVolumeAttachment, Text,
+    Amount, FieldError, Pairs, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, Text,
 };
 use berth_core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, Quantity, StorageClass, Str,
@@ -29,39 +29,33 @@ use berth_core::model::{
 };
 
 impl Decoder {
-    /// A PersistentVolume as the core sees it.
     pub fn volume(&mut self, slim: &SlimVolume<'_>) -> Result<PersistentVolume, DecodeError> {
         decode("persistentvolume", slim, |parts| persistent::decode(self, &slim.metadata, parts))
     }
 
-    /// A PersistentVolumeClaim as the core sees it.
     pub fn claim(&mut self, slim: &SlimClaim<'_>) -> Result<PersistentVolumeClaim, DecodeError> {
         decode("persistentvolumeclaim", slim, |parts| storage::claim(self, &slim.metadata, parts))
     }
 
-    /// A StorageClass as the core sees it.
     pub fn storage_class(&mut self, slim: &SlimStorageClass<'_>) -> Result<StorageClass, DecodeError> {
         decode("storageclass", slim, |_| Ok(storage::class(self, &slim.metadata, &slim.top)))
     }
 
-    /// A CSINode as the core sees it.
     pub fn csi_node(&mut self, slim: &SlimCsiNode<'_>) -> Result<CsiNode, DecodeError> {
         decode("csinode", slim, |parts| Ok(storage::csi_node(self, &slim.metadata, &parts.spec)))
     }
 
-    /// A CSIDriver as the core sees it.
     pub fn csi_driver(&mut self, slim: &SlimCsiDriver<'_>) -> Result<CsiDriver, DecodeError> {
         decode("csidriver", slim, |parts| {
-            Ok(CsiDriver { name: self.text(&slim.metadata.name), storage_capacity: parts.spec.storage_capacity })
+            let storage_capacity = parts.spec.storage_capacity.unwrap_or_default();
+            Ok(CsiDriver { name: self.text(&slim.metadata.name), storage_capacity })
         })
     }
 
-    /// A CSIStorageCapacity as the core sees it.
     pub fn csi_capacity(&mut self, slim: &SlimCsiStorageCapacity<'_>) -> Result<CsiStorageCapacity, DecodeError> {
         decode("csistoragecapacity", slim, |_| storage::capacity(self, &slim.metadata, &slim.top))
     }
 
-    /// A VolumeAttachment as the core sees it.
     pub fn volume_attachment(&mut self, slim: &SlimVolumeAttachment<'_>) -> Result<VolumeAttachment, DecodeError> {
         decode("volumeattachment", slim, |parts| {
             Ok(VolumeAttachment {
@@ -74,22 +68,9 @@ impl Decoder {
     }
 }
 
-fn decode<S, T, O>(
-    kind: &'static str,
-    slim: &Slim<'_, S, T>,
-    read: impl FnOnce(&Parts<S, T>) -> Result<O, FieldError>,
-) -> Result<O, DecodeError> {
-    whole(slim).and_then(read).map_err(|error| DecodeError::new(kind, &slim.metadata, error))
-}
-
-/// A text that may be empty for none. Names of volumes and claims do not repeat, so they are not shared.
+/// `None` for an empty text. Names of volumes and claims do not repeat, so they are not shared.
 fn some(text: &str) -> Option<Str> {
     (!text.is_empty()).then(|| text.into())
-}
-
-/// `text`, or `default` where it is empty.
-fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
-    if text.is_empty() { default } else { text }
 }
 
 fn texts(decoder: &mut Decoder, list: &[Text<'_>]) -> Vec<Str> {

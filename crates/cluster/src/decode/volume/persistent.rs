@@ -7,7 +7,7 @@ use berth_core::model::{
     VolumeSource,
 };
 
-/// A PersistentVolume. An affinity that does not parse matches no node, as upstream.
+/// An affinity that does not parse matches no node, as upstream.
 pub(super) fn decode(
     decoder: &mut Decoder,
     metadata: &SlimMeta<'_>,

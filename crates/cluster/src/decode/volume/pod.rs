@@ -3,7 +3,7 @@ use crate::slim::{PodSpec, Volume};
 use berth_core::model::{Attachable, InTreePlugin, InlineDisk, PodVolume, PodVolumes, Str};
 use std::sync::Arc;
 
-/// What a pod mounts, as far as a plugin looks at it.
+/// The volumes of a pod that a plugin reads.
 pub(in crate::decode) fn pod_volumes(decoder: &mut Decoder, spec: &PodSpec<'_>) -> Option<Arc<PodVolumes>> {
     let volumes: Vec<PodVolume> = spec.volumes.iter().filter_map(|volume| read(decoder, volume)).collect();
     (!volumes.is_empty()).then(|| Arc::new(PodVolumes(volumes)))

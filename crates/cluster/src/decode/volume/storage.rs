@@ -1,4 +1,4 @@
-use super::super::label_selector;
+use super::super::selectors;
 use super::{Decoder, or, quantity, some, storage_amount, texts, topology};
 use crate::slim::{
     BIND_COMPLETED, ClaimSpec, CsiNodeSpec, FieldError, MIGRATED_PLUGINS, Parts, Phase, SELECTED_NODE, STORAGE_CLASS,
@@ -9,12 +9,12 @@ use berth_core::model::{
     Str,
 };
 
-/// The class of a volume or claim: the annotation of old, if it is there at all, then the field.
+/// The class of a volume or claim: the old annotation, if it is there at all, then the field.
 pub(super) fn class_of(decoder: &mut Decoder, metadata: &SlimMeta<'_>, field: &str) -> Str {
     decoder.text(metadata.annotations.get(STORAGE_CLASS).unwrap_or(field))
 }
 
-/// A claim. A selector that does not parse fails the attempts that come to it, as upstream.
+/// A selector that does not parse fails the attempts that read it, as upstream.
 pub(super) fn claim(
     decoder: &mut Decoder,
     metadata: &SlimMeta<'_>,
@@ -22,7 +22,7 @@ pub(super) fn claim(
 ) -> Result<PersistentVolumeClaim, FieldError> {
     let (spec, annotations) = (&parts.spec, &metadata.annotations);
     let namespace = decoder.text(or(&metadata.namespace, "default"));
-    let selector = match spec.selector.as_ref().map(|s| label_selector::parse(decoder, s)) {
+    let selector = match spec.selector.as_ref().map(|s| selectors::label_selector(decoder, s)) {
         None => ClaimSelector::Any,
         Some(Ok(selector)) => ClaimSelector::Matching(selector),
         Some(Err(part)) => ClaimSelector::Broken(upstream_text(&part).into()),
@@ -46,7 +46,7 @@ pub(super) fn claim(
     })
 }
 
-/// What upstream says of the part of a selector that does not parse, as far as an API server lets it through.
+/// Upstream's error for the part of a selector that does not parse, for those that an API server lets through.
 fn upstream_text(part: &str) -> String {
     match part.strip_prefix("operator ") {
         Some(operator) => format!("{operator:?} is not a valid label selector operator"),
@@ -54,7 +54,7 @@ fn upstream_text(part: &str) -> String {
     }
 }
 
-/// A storage class. A binding mode that this version does not know is no waiting, as upstream.
+/// An unknown binding mode counts as `Immediate`, as upstream.
 pub(super) fn class(decoder: &mut Decoder, metadata: &SlimMeta<'_>, body: &Top<'_>) -> StorageClass {
     let binding_mode = match &*body.volume_binding_mode {
         "" => None,
@@ -69,31 +69,35 @@ pub(super) fn class(decoder: &mut Decoder, metadata: &SlimMeta<'_>, body: &Top<'
     }
 }
 
-/// A CSINode. One without allocatable, or without a count in it, has no limit.
+/// A driver without allocatable, or without a count in it, has no limit.
 pub(super) fn csi_node(decoder: &mut Decoder, metadata: &SlimMeta<'_>, spec: &CsiNodeSpec<'_>) -> CsiNode {
     let plugins = metadata.annotations.get(MIGRATED_PLUGINS).unwrap_or_default();
     let mut migrated_plugins: Vec<Str> = plugins.split(',').map(|plugin| decoder.text(plugin)).collect();
     migrated_plugins.sort();
     CsiNode {
         name: decoder.text(&metadata.name),
-        drivers: spec.drivers.iter().map(|d| (decoder.text(&d.name), d.allocatable.count)).collect(),
+        drivers: spec
+            .drivers
+            .iter()
+            .map(|d| (decoder.text(&d.name), d.allocatable.as_ref().and_then(|limits| limits.count)))
+            .collect(),
         migrated_plugins,
     }
 }
 
-/// A CSIStorageCapacity. Nodes that do not parse are none.
+/// A node topology that does not parse matches no node.
 pub(super) fn capacity(
     decoder: &mut Decoder,
     metadata: &SlimMeta<'_>,
     body: &Top<'_>,
 ) -> Result<CsiStorageCapacity, FieldError> {
     let largest = body.maximum_volume_size.as_ref().map(|amount| quantity(amount, "maximumVolumeSize"));
-    let room = || body.capacity.as_ref().map(|amount| quantity(amount, "capacity"));
+    let available = || body.capacity.as_ref().map(|amount| quantity(amount, "capacity"));
     Ok(CsiStorageCapacity {
         namespace: decoder.text(or(&metadata.namespace, "default")),
         name: (&*metadata.name).into(),
         class: decoder.text(&body.storage_class_name),
-        nodes: body.node_topology.as_ref().and_then(|s| label_selector::parse(decoder, s).ok()),
-        limit: largest.or_else(room).transpose()?.map(Quantity::value),
+        nodes: body.node_topology.as_ref().and_then(|s| selectors::label_selector(decoder, s).ok()),
+        limit: largest.or_else(available).transpose()?.map(Quantity::value),
     })
 }

@@ -16,7 +16,7 @@ pub(super) struct RawAffinity<'s>(Option<Vec<RawTerm<'s>>>);
 #[derive(Debug, Clone, Default)]
 struct RawTerm<'s> {
     expressions: Vec<Expression<'s>>,
-    /// Whether it names fields: they hold for every node, if they parse.
+    /// Whether the term names fields. Fields that parse match every node.
     fields: bool,
     fields_parse: bool,
 }
@@ -35,7 +35,6 @@ impl<'s> RawAffinity<'s> {
         Self(required.map(|required| required.node_selector_terms.iter().map(term).collect()))
     }
 
-    /// As the core sees it.
     pub(super) fn parse(&self, decoder: &mut Decoder) -> Option<VolumeAffinity> {
         let terms = self.0.as_ref()?;
         let parsed = terms.iter().filter(|term| term.fields || !term.expressions.is_empty()).filter_map(|term| {
@@ -45,12 +44,12 @@ impl<'s> RawAffinity<'s> {
         Some(VolumeAffinity { terms: parsed.collect() })
     }
 
-    /// The same in the words of the CSI driver that calls a zone `zone_key`.
+    /// The affinity with the labels of the CSI driver whose zone label is `zone_key`.
     ///
-    /// After `translateTopologyFromInTreeToCSI` in `csi-translation-lib`: zones of the affinity go before those of the
-    /// volume's labels, and where there are none in either, nothing changes.
+    /// After `translateTopologyFromInTreeToCSI` in `csi-translation-lib`: zones of the affinity take precedence over those of
+    /// the volume's labels; without either, nothing changes.
     pub(super) fn into_csi(mut self, zone_key: &'s str, label: impl Fn(&str) -> Option<&'s str>) -> Self {
-        let (zone, region) = self.words(&label);
+        let (zone, region) = self.labels(&label);
         if !self.values(zone).is_empty() {
             self.rename(zone, zone_key);
         } else if let Some(zones) = label(zone) {
@@ -62,12 +61,12 @@ impl<'s> RawAffinity<'s> {
         self
     }
 
-    /// The labels that this volume calls zone and region by.
-    fn words(&self, label: impl Fn(&str) -> Option<&'s str>) -> (&'static str, &'static str) {
+    /// The zone and region labels that this volume uses.
+    fn labels(&self, label: impl Fn(&str) -> Option<&'s str>) -> (&'static str, &'static str) {
         let (stable, beta) = ((ZONE, REGION), (BETA_ZONE, BETA_REGION));
         let only_beta = || label(ZONE).is_none() && label(BETA_ZONE).is_some();
-        let says_beta = !self.names(ZONE) && (self.names(BETA_ZONE) || only_beta());
-        if says_beta { beta } else { stable }
+        let is_beta = !self.names(ZONE) && (self.names(BETA_ZONE) || only_beta());
+        if is_beta { beta } else { stable }
     }
 
     fn expressions(&self) -> impl Iterator<Item = &Expression<'s>> {
@@ -105,7 +104,7 @@ impl<'s> RawAffinity<'s> {
     }
 }
 
-/// Where volumes of a class can be made: a list without terms is everywhere.
+/// Where volumes of a class can be provisioned; `None` is everywhere.
 ///
 /// After `MatchTopologySelectorTerms` in `pkg/apis/core/v1/helper/helpers.go`.
 pub(super) fn allowed(decoder: &mut Decoder, terms: &[TopologyTerm<'_>]) -> Option<VolumeAffinity> {

@@ -1,9 +1,7 @@
-use super::{DecodeError, Decoder};
-use crate::slim::{
-    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
-    SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
-    SlimVolume, SlimVolumeAttachment, known, unknown,
-};
+//! Objects from files, decoded as watched ones are, with the API server's defaults.
+
+use crate::decode::{DecodeError, Decoder};
+use crate::watch::{KINDS, Kind};
 use berth_core::ledger::Object;
 use berth_core::model::{BindingMode, Quantity};
 use serde_json::Value;
@@ -11,25 +9,40 @@ use serde_json::Value;
 /// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// The object is of a kind that is not read here.
-    #[error(
-        "kind {kind:?} of apiVersion {api_version:?} is not read here: give a v1 Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim or List, an apps/v1 ReplicaSet or StatefulSet, a policy/v1 PodDisruptionBudget, a resource.k8s.io/v1 DeviceClass, or a storage.k8s.io/v1 StorageClass, CSINode, CSIDriver, CSIStorageCapacity or VolumeAttachment"
-    )]
-    Kind {
-        /// Its kind, empty if it names none.
-        kind: String,
-        /// Its apiVersion, empty if it names none.
-        api_version: String,
-    },
+    /// The object is of a kind that is not read here; what it does not name is empty.
+    #[error("kind {kind:?} of apiVersion {api_version:?} is not read here: give {}", kinds_in_words())]
+    Kind { kind: String, api_version: String },
     /// The object does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
+/// The kinds that are read, by apiVersion: `a v1 Pod, Node or List, an apps/v1 ReplicaSet or StatefulSet, or …`.
+fn kinds_in_words() -> String {
+    let mut kinds: Vec<(&str, &str)> = KINDS.iter().map(|kind| (kind.api_version, kind.name)).collect();
+    kinds.push(("v1", "List"));
+    kinds.sort_by_key(|(version, _)| (version.contains('/'), *version));
+    let of_version = |kinds: &[(&str, &str)]| {
+        let article = if kinds[0].0.starts_with('a') { "an" } else { "a" };
+        let names: Vec<String> = kinds.iter().map(|(_, name)| (*name).to_owned()).collect();
+        format!("{article} {} {}", kinds[0].0, joined(&names, " or "))
+    };
+    let versions: Vec<String> = kinds.chunk_by(|a, b| a.0 == b.0).map(of_version).collect();
+    joined(&versions, ", or ")
+}
+
+fn joined(words: &[String], last: &str) -> String {
+    match words {
+        [head @ .., end] if !head.is_empty() => format!("{}{last}{end}", head.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// Decodes a manifest, already parsed, through the code that decodes watched objects; a `List` gives each of its items.
 ///
 /// What the API server would put in is put in first, where it matters for placing: a container's requests from its
-/// limits, host ports of pods on the host's network, and the quality of service of pods that ask for nothing.
+/// limits, host ports of pods on the host's network, the quality of service of pods that ask for nothing, and the binding
+/// mode of a StorageClass.
 pub fn from_manifest(decoder: &mut Decoder, manifest: &Value) -> Vec<Result<Object, ManifestError>> {
     let kind = text(manifest, "kind");
     let Some(of) = kind.strip_suffix("List").filter(|_| text(manifest, "apiVersion") == "v1") else {
@@ -49,71 +62,21 @@ fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, kind: &str) -> Result<Object, ManifestError> {
-    let bytes = |value: &Value| value.to_string().into_bytes();
-    match (api_version, kind) {
-        ("v1", "Pod") => {
-            let mut pod = manifest.clone();
-            put_defaults(&mut pod);
-            put_quality(&mut pod);
-            Ok(read_pod(decoder, &bytes(&pod))?)
-        }
-        ("v1", "Node") => Ok(Object::Node(Box::new(decoder.node(&SlimNode::read(&bytes(manifest)))?))),
-        ("v1", "Namespace") => Ok(Object::Namespace(decoder.namespace(&SlimNamespace::read(&bytes(manifest)))?)),
-        ("resource.k8s.io/v1" | "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1", "DeviceClass") => {
-            Ok(Object::DeviceClass(decoder.device_class(&SlimDeviceClass::read(&bytes(manifest)))?))
-        }
-        ("v1", "Service") => Ok(Object::Service(decoder.service(&SlimService::read(&bytes(manifest)))?)),
-        ("v1", "ReplicationController") => {
-            let slim = bytes(manifest);
-            Ok(Object::Workload(decoder.replication_controller(&SlimReplicationController::read(&slim))?))
-        }
-        ("apps/v1", "ReplicaSet") => {
-            Ok(Object::Workload(decoder.replica_set(&SlimReplicaSet::read(&bytes(manifest)))?))
-        }
-        ("apps/v1", "StatefulSet") => {
-            Ok(Object::Workload(decoder.stateful_set(&SlimStatefulSet::read(&bytes(manifest)))?))
-        }
-        ("policy/v1", "PodDisruptionBudget") => {
-            Ok(Object::Budget(decoder.budget(&SlimBudget::read(&bytes(manifest)))?))
-        }
-        ("v1", "PersistentVolume") => {
-            Ok(Object::Volume(Box::new(decoder.volume(&SlimVolume::read(&bytes(manifest)))?)))
-        }
-        ("v1", "PersistentVolumeClaim") => {
-            Ok(Object::Claim(Box::new(decoder.claim(&SlimClaim::read(&bytes(manifest)))?)))
-        }
-        ("storage.k8s.io/v1", kind) => storage(decoder, manifest, kind),
-        _ => Err(ManifestError::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
+fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, name: &str) -> Result<Object, ManifestError> {
+    let Some(kind) = Kind::find(api_version, name) else {
+        return Err(ManifestError::Kind { kind: name.to_owned(), api_version: api_version.to_owned() });
+    };
+    if kind.name == "Pod" {
+        let mut pod = manifest.clone();
+        put_defaults(&mut pod);
+        put_quality(&mut pod);
+        return Ok((kind.read)(decoder, pod.to_string().as_bytes())?);
     }
-}
-
-/// The kinds of `storage.k8s.io/v1`. A class that does not say when its claims are bound binds them at once.
-fn storage(decoder: &mut Decoder, manifest: &Value, kind: &str) -> Result<Object, ManifestError> {
-    let bytes = manifest.to_string().into_bytes();
-    Ok(match kind {
-        "StorageClass" => {
-            let mut class = decoder.storage_class(&SlimStorageClass::read(&bytes))?;
-            class.binding_mode.get_or_insert(BindingMode::Immediate);
-            Object::StorageClass(class)
-        }
-        "CSINode" => Object::CsiNode(decoder.csi_node(&SlimCsiNode::read(&bytes))?),
-        "CSIDriver" => Object::CsiDriver(decoder.csi_driver(&SlimCsiDriver::read(&bytes))?),
-        "CSIStorageCapacity" => Object::CsiCapacity(decoder.csi_capacity(&SlimCsiStorageCapacity::read(&bytes))?),
-        "VolumeAttachment" => Object::VolumeAttachment(decoder.volume_attachment(&SlimVolumeAttachment::read(&bytes))?),
-        kind => {
-            let api_version = "storage.k8s.io/v1".to_owned();
-            return Err(ManifestError::Kind { kind: kind.to_owned(), api_version });
-        }
-    })
-}
-
-fn read_pod(decoder: &mut Decoder, bytes: &[u8]) -> Result<Object, DecodeError> {
-    let mut slim = SlimPod::read(bytes);
-    if slim.is_pending() {
-        slim.unknown = unknown::unknown_fields(bytes, &known::POD);
+    let mut object = (kind.read)(decoder, manifest.to_string().as_bytes())?;
+    if let Object::StorageClass(class) = &mut object {
+        class.binding_mode.get_or_insert(BindingMode::Immediate);
     }
-    decoder.pod(&slim).map(|pod| Object::Pod(Box::new(pod)))
+    Ok(object)
 }
 
 /// After `SetDefaults_Pod` and `SetDefaults_PodSpec` in `pkg/apis/core/v1/defaults.go`.

@@ -19,10 +19,9 @@ pub const LEASE_NAME: &str = "berth.scheduling.berth.dev";
 
 const RESOURCE: &str = "leases.coordination.k8s.io";
 
-/// What a released Lease says of its duration: the next one takes it at once.
+/// The duration in a released Lease: the next process takes it at once.
 const RELEASED: Duration = Duration::from_secs(1);
 
-/// Where leadership stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseState {
     /// The Lease has not been read yet; with why, once that failed.
@@ -30,39 +29,31 @@ pub enum LeaseState {
         /// What went wrong last, `None` before the first try.
         fault: Option<Fault>,
     },
-    /// Another holds it, and may be gone.
+    /// Another identity holds it; that process may be dead.
     Waiting {
-        /// Its identity.
         holder: String,
     },
     /// Another holds it and has renewed it for longer than one lease duration: a second installation, alive.
     AnotherInstallation {
-        /// Its identity.
         holder: String,
     },
-    /// We lead.
     Leading,
     /// We led and do not any more; the caller exits. Final.
     Lost {
-        /// Why.
         reason: String,
     },
-    /// Given back on request. Final.
+    /// Released on request. Final.
     Released,
 }
 
-/// What the Lease is and who asks for it.
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
-    /// The Lease's namespace.
     pub namespace: String,
-    /// Who we are: no other process has this identity.
+    /// No other process has this identity.
     pub identity: Identity,
-    /// The times.
     pub timing: Timing,
 }
 
-/// The running election.
 #[derive(Debug)]
 pub struct LeaseHandle {
     state: watch::Receiver<LeaseState>,
@@ -71,22 +62,22 @@ pub struct LeaseHandle {
 }
 
 impl LeaseHandle {
-    /// Where leadership stands, and word of each change.
+    /// Notifies of each change.
     pub fn state(&self) -> watch::Receiver<LeaseState> {
         self.state.clone()
     }
 
-    /// Ends the election; a Lease that we hold is given back, so that a successor need not wait. Call it when nothing
-    /// of ours is under way any more. Takes at most the retry period.
+    /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no
+    /// request of ours is under way any more. Takes at most the retry period.
     pub async fn release(self) {
         self.stop.cancel();
-        // The task ends by itself; a panic in it leaves nothing to give back.
+        // The task ends by itself; a panic in it leaves nothing to release.
         let _ = self.task.await;
     }
 }
 
-/// Starts the election on the current tokio runtime. The gate is held open only while we lead; whoever waits for
-/// [`LeaseState::Leading`] calls [`Gate::admit`] after reading pods and nodes.
+/// Starts the election on the current tokio runtime. The gate is open only while we lead. The caller waits for
+/// [`LeaseState::Leading`] and calls [`Gate::admit`] after reading pods and nodes.
 pub fn elect(client: Client, options: LeaseOptions, gate: Gate) -> LeaseHandle {
     let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
     let stop = CancellationToken::new();
@@ -141,17 +132,17 @@ impl Elector {
         }
         self.gate.shut();
         if self.renewed.is_some() {
-            self.give_back().await;
+            self.give_up_lease().await;
         }
-        self.become_(LeaseState::Released);
+        self.set_state(LeaseState::Released);
     }
 
-    /// One look and one deed; how long to wait after it, `None` when leadership was lost.
+    /// Reads the Lease if need be and acts once. Returns how long to wait after it; `None` when leadership was lost.
     async fn turn(&mut self) -> Option<Duration> {
         let retry = self.options.timing.retry;
         let limit = self.request_limit();
         if limit.is_zero() {
-            self.become_(LeaseState::Lost { reason: self.overdue() });
+            self.set_state(LeaseState::Lost { reason: self.overdue() });
             return None;
         }
         let result = match tokio::time::timeout(limit, self.look_and_act()).await {
@@ -171,7 +162,7 @@ impl Elector {
                     Some(Holder::Other(holder)) => format!("lease {LEASE_NAME} is held by {holder:?}"),
                     _ => self.overdue(),
                 };
-                self.become_(LeaseState::Lost { reason });
+                self.set_state(LeaseState::Lost { reason });
                 return None;
             }
             Ok(Decision::Wait(pause)) => return Some(pause),
@@ -191,19 +182,19 @@ impl Elector {
         }
     }
 
-    /// A look or a deed failed; `None` if leadership is lost by it.
+    /// Notes that a request failed; `None` if leadership is lost by it.
     fn failed(&mut self, fault: Fault) -> Option<()> {
-        // What was last written may or may not stand: read it before the next deed.
+        // What was last written may or may not stand: read it before the next write.
         self.object = None;
         if self.renewed.is_some_and(|at| at.elapsed() >= self.options.timing.renew_deadline) {
             self.last_fault = Some(fault.to_string());
-            self.become_(LeaseState::Lost { reason: self.overdue() });
+            self.set_state(LeaseState::Lost { reason: self.overdue() });
             return None;
         }
         tracing::warn!(lease = LEASE_NAME, namespace = self.options.namespace, %fault, "lease not read or renewed");
         self.last_fault = Some(fault.to_string());
         if matches!(*self.state.borrow(), LeaseState::Starting { .. }) {
-            self.become_(LeaseState::Starting { fault: Some(fault) });
+            self.set_state(LeaseState::Starting { fault: Some(fault) });
         }
         Some(())
     }
@@ -234,7 +225,7 @@ impl Elector {
                     Some(_) => LeaseState::AnotherInstallation { holder },
                     None => LeaseState::Waiting { holder },
                 };
-                self.become_(state);
+                self.set_state(state);
             }
             Decision::Create | Decision::Acquire | Decision::Renew => self.take(&decision, now).await?,
         }
@@ -267,8 +258,8 @@ impl Elector {
         self.see(Some(written));
         self.renewed = Some(sent);
         self.last_fault = None;
-        self.gate.hold_until(sent + self.options.timing.renew_deadline);
-        self.become_(LeaseState::Leading);
+        self.gate.lease_until(sent + self.options.timing.renew_deadline);
+        self.set_state(LeaseState::Leading);
         Ok(())
     }
 
@@ -294,7 +285,7 @@ impl Elector {
     }
 
     /// Reads before it writes: a renewal that was cut off may have landed.
-    async fn give_back(&mut self) {
+    async fn give_up_lease(&mut self) {
         let given = async {
             let read = self.api.get_opt(LEASE_NAME).await.map_err(|e| Fault::of("get", RESOURCE, &e))?;
             let Some(mut lease) = read else { return Ok(()) };
@@ -345,7 +336,7 @@ impl Elector {
         }
     }
 
-    fn become_(&self, state: LeaseState) {
+    fn set_state(&self, state: LeaseState) {
         self.state.send_if_modified(|now| {
             let changed = *now != state;
             if changed {
@@ -484,7 +475,7 @@ mod tests {
         assert_eq!(kept.lock().unwrap().spec("leaseTransitions"), 5);
     }
 
-    /// What the process before it sent may land for as long as a request may take.
+    /// A request of the process before it may land for as long as a request may take.
     #[tokio::test]
     async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_no_longer() {
         let ((server, kept), gate) = (rig().await, Gate::new());

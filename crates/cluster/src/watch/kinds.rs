@@ -1,0 +1,318 @@
+//! The kinds that the engine reads, in one table: where a kind is, how it is decoded, how it goes into the ledger.
+//! The watches, a live read, manifests and the permissions that are asked for all follow from it.
+
+use super::frame::{self, Frame, ReadObject};
+use super::{ObjectKey, RawObserver, RawObservers};
+use crate::decode::{DecodeError, Decoder};
+use crate::slim::{
+    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
+    SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, known, unknown,
+};
+use berth_core::ledger::{Ledger, Object};
+use berth_core::model::{
+    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, Service, StorageClass, Str, VolumeAttachment, Workload, WorkloadKind,
+};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+
+/// A kind that can be watched.
+pub trait Watched: Send + 'static {
+    /// What its objects are decoded to.
+    type Object: Into<Object> + Send + Sync + 'static;
+    /// Its plural, as in paths, logs and metrics.
+    const PLURAL: &'static str;
+    /// Its plural and API group as RBAC rules name them: `pods`, `replicasets.apps`.
+    const RESOURCE: &'static str;
+    /// The path of its collection.
+    const PATH: &'static str;
+    /// The field selector of the objects that are wanted.
+    const FIELDS: Option<&'static str> = None;
+    /// Whether a cluster may do without it: where it is not served, or forbidden to us, there are none of it.
+    const OPTIONAL: bool = false;
+
+    /// A decoder that shares what objects of this kind repeat.
+    fn decoder() -> Decoder {
+        Decoder::plain()
+    }
+
+    /// The observer that wants to see the texts of objects of this kind.
+    fn observer(_observers: &RawObservers) -> Option<Arc<dyn RawObserver<Self::Object>>> {
+        None
+    }
+
+    /// Decodes an item of a list.
+    fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Self::Object>;
+
+    /// Decodes a line of a watch.
+    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object>;
+}
+
+/// A watched kind that the ledger keeps.
+pub trait Tracked: Watched {
+    /// What tells objects of this kind apart: the uid of a pod, the name of a node, `namespace/name` of a Service.
+    fn identity(object: &Self::Object) -> Str;
+
+    /// What `identity` gives for the object that has this key.
+    fn identity_of(key: &ObjectKey) -> Str;
+
+    fn apply(object: Self::Object, ledger: &mut Ledger);
+
+    fn delete(identity: &str, ledger: &mut Ledger);
+
+    /// Deletes all but the `seen` ones: the end of a re-read.
+    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger);
+}
+
+/// A kind by what manifests and RBAC rules call it.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// The kind as in manifests: `StorageClass`.
+    pub name: &'static str,
+    /// The apiVersion that is watched.
+    pub api_version: &'static str,
+    pub namespaced: bool,
+    /// See [`Watched::RESOURCE`].
+    pub resource: &'static str,
+    /// See [`Watched::OPTIONAL`].
+    pub optional: bool,
+    /// Decodes an object of this kind from its JSON.
+    pub(crate) read: fn(&mut Decoder, &[u8]) -> Result<Object, DecodeError>,
+}
+
+impl Kind {
+    /// The kind that a manifest names.
+    pub fn find(api_version: &str, name: &str) -> Option<&'static Self> {
+        let kind = KINDS.iter().find(|kind| kind.name == name)?;
+        // The beta versions of a DeviceClass have the same fields.
+        let beta = matches!(api_version, "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1");
+        (kind.api_version == api_version || beta && kind.api_version == "resource.k8s.io/v1").then_some(kind)
+    }
+}
+
+/// Does something with each watched kind.
+pub trait KindVisitor {
+    fn visit<K: Tracked>(&mut self);
+}
+
+fn read<W: Watched>(decoder: &mut Decoder, bytes: &[u8]) -> Result<Object, DecodeError> {
+    W::item(decoder, bytes).object.map(Into::into)
+}
+
+fn note_unknown(slim: &mut SlimPod<'_>, bytes: &[u8], shape: &'static known::Shape) {
+    if slim.is_pending() {
+        slim.unknown = unknown::unknown_fields(bytes, shape);
+    }
+}
+
+macro_rules! api_version {
+    ("", $version:tt) => {
+        $version
+    };
+    ($group:tt, $version:tt) => {
+        concat!($group, "/", $version)
+    };
+}
+
+macro_rules! resource {
+    ("", $plural:tt) => {
+        $plural
+    };
+    ($group:tt, $plural:tt) => {
+        concat!($plural, ".", $group)
+    };
+}
+
+macro_rules! path {
+    ("", $version:tt, $plural:tt) => {
+        concat!("/api/", $version, "/", $plural)
+    };
+    ($group:tt, $version:tt, $plural:tt) => {
+        concat!("/apis/", $group, "/", $version, "/", $plural)
+    };
+}
+
+/// The functions of an identity: an object's `uid`, its `name`, or its `key`, which is `namespace/name` (in one field for a
+/// `claim`). Only kinds by name are cluster-scoped.
+macro_rules! identity {
+    (@namespaced name) => {
+        false
+    };
+    (@namespaced $other:ident) => {
+        true
+    };
+    (uid) => {
+        identity! { @fn object => object.uid.clone(), key => key.uid.as_str().into() }
+    };
+    (name) => {
+        identity! { @fn object => object.name.clone(), key => key.name.as_str().into() }
+    };
+    (key) => {
+        identity! { @fn object => joined(&object.namespace, &object.name), key => joined(&key.namespace, &key.name) }
+    };
+    (claim) => {
+        identity! { @fn object => object.key.to_string().into(), key => joined(&key.namespace, &key.name) }
+    };
+    (@fn $object:ident => $identity:expr, $key:ident => $identity_of:expr) => {
+        fn identity($object: &Self::Object) -> Str {
+            $identity
+        }
+
+        fn identity_of($key: &ObjectKey) -> Str {
+            $identity_of
+        }
+    };
+}
+
+fn joined(namespace: &str, name: &str) -> Str {
+    format!("{namespace}/{name}").into()
+}
+
+/// Defines the kinds, one row each:
+///
+/// ```text
+/// Type: "group" "version" "Kind" "plural" by identity (Slim type => decoder function) -> model type,
+///     apply, delete, retain (argument of the last two), { items of Watched that are not the default }
+/// ```
+///
+/// A row without a slim type brings `item` and `frame` itself.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident: $group:tt $version:tt $kind:literal $plural:tt by $identity:ident
+        $(($slim:ident => $decode:ident))? -> $object:ty,
+        $apply:ident $(($by:tt))?, $delete:ident, $retain:ident $(($more:expr))? $(, { $($watched:tt)* })?;)+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub(super) struct $name;
+
+            impl Watched for $name {
+                type Object = $object;
+                const PLURAL: &'static str = $plural;
+                const RESOURCE: &'static str = resource!($group, $plural);
+                const PATH: &'static str = path!($group, $version, $plural);
+                $($($watched)*)?
+
+                $(fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Self::Object> {
+                    frame::read_object(&$slim::read(bytes), |slim| decoder.$decode(slim))
+                }
+
+                fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object> {
+                    frame::read(line, |_: &mut $slim<'_>| (), |slim| decoder.$decode(slim))
+                })?
+            }
+
+            impl Tracked for $name {
+                identity!($identity);
+
+                fn apply(object: Self::Object, ledger: &mut Ledger) {
+                    ledger.$apply($($by)? object);
+                }
+
+                fn delete(identity: &str, ledger: &mut Ledger) {
+                    ledger.$delete($($more,)? identity);
+                }
+
+                fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+                    ledger.$retain($($more,)? seen);
+                }
+            }
+        )+
+
+        /// Every kind that is watched.
+        pub static KINDS: &[Kind] = &[$(Kind {
+            name: $kind,
+            api_version: api_version!($group, $version),
+            namespaced: identity!(@namespaced $identity),
+            resource: $name::RESOURCE,
+            optional: $name::OPTIONAL,
+            read: read::<$name>,
+        }),+];
+
+        /// Visits every kind that is watched, in the order of [`KINDS`].
+        pub fn visit_kinds(visitor: &mut impl KindVisitor) {
+            $(visitor.visit::<$name>();)+
+        }
+    };
+}
+
+kinds! {
+    /// Pods that have not ended.
+    Pods: "" "v1" "Pod" "pods" by uid -> Pod, apply_pod, delete_pod, retain_pods, {
+        const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
+
+        fn decoder() -> Decoder {
+            Decoder::new()
+        }
+
+        fn observer(observers: &RawObservers) -> Option<Arc<dyn RawObserver<Pod>>> {
+            observers.pods.clone()
+        }
+
+        fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Pod> {
+            let mut slim = SlimPod::read(bytes);
+            note_unknown(&mut slim, bytes, &known::POD);
+            frame::read_object(&slim, |slim| decoder.pod(slim))
+        }
+
+        fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Pod> {
+            frame::read(line, |slim: &mut SlimPod<'_>| note_unknown(slim, line, &known::FRAME), |slim| decoder.pod(slim))
+        }
+    };
+    Nodes: "" "v1" "Node" "nodes" by name (SlimNode => node) -> Node, apply_node (&), delete_node, retain_nodes, {
+        fn observer(observers: &RawObservers) -> Option<Arc<dyn RawObserver<Node>>> {
+            observers.nodes.clone()
+        }
+    };
+    Namespaces: "" "v1" "Namespace" "namespaces" by name (SlimNamespace => namespace)
+        -> Namespace, apply_namespace, delete_namespace, retain_namespaces;
+    Services: "" "v1" "Service" "services" by key (SlimService => service)
+        -> Service, apply_service, delete_service, retain_services;
+    ReplicationControllers: "" "v1" "ReplicationController" "replicationcontrollers" by key
+        (SlimReplicationController => replication_controller)
+        -> Workload, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicationController);
+    /// ReplicaSets: of each revision of each Deployment only the selector is kept.
+    ReplicaSets: "apps" "v1" "ReplicaSet" "replicasets" by key (SlimReplicaSet => replica_set)
+        -> Workload, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicaSet);
+    StatefulSets: "apps" "v1" "StatefulSet" "statefulsets" by key (SlimStatefulSet => stateful_set)
+        -> Workload, apply_controller, delete_controller, retain_controllers (WorkloadKind::StatefulSet);
+    PersistentVolumes: "" "v1" "PersistentVolume" "persistentvolumes" by name (SlimVolume => volume)
+        -> PersistentVolume, apply_volume, delete_volume, retain_volumes;
+    PersistentVolumeClaims: "" "v1" "PersistentVolumeClaim" "persistentvolumeclaims" by claim (SlimClaim => claim)
+        -> PersistentVolumeClaim, apply_claim, delete_claim, retain_claims;
+    StorageClasses: "storage.k8s.io" "v1" "StorageClass" "storageclasses" by name (SlimStorageClass => storage_class)
+        -> StorageClass, apply_storage_class, delete_storage_class, retain_storage_classes;
+    CsiNodes: "storage.k8s.io" "v1" "CSINode" "csinodes" by name (SlimCsiNode => csi_node)
+        -> CsiNode, apply_csi_node, delete_csi_node, retain_csi_nodes;
+    CsiDrivers: "storage.k8s.io" "v1" "CSIDriver" "csidrivers" by name (SlimCsiDriver => csi_driver)
+        -> CsiDriver, apply_csi_driver, delete_csi_driver, retain_csi_drivers;
+    CsiStorageCapacities: "storage.k8s.io" "v1" "CSIStorageCapacity" "csistoragecapacities" by key
+        (SlimCsiStorageCapacity => csi_capacity)
+        -> CsiStorageCapacity, apply_csi_capacity, delete_csi_capacity, retain_csi_capacities;
+    VolumeAttachments: "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" by name
+        (SlimVolumeAttachment => volume_attachment)
+        -> VolumeAttachment, apply_volume_attachment, delete_volume_attachment, retain_volume_attachments;
+    /// PodDisruptionBudgets: without the right to read them, every victim is as good as another.
+    PodDisruptionBudgets: "policy" "v1" "PodDisruptionBudget" "poddisruptionbudgets" by key (SlimBudget => budget)
+        -> PodDisruptionBudget, apply_budget, delete_budget, retain_budgets;
+    DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" by name (SlimDeviceClass => device_class)
+        -> DeviceClass, apply_device_class, delete_device_class, retain_device_classes, {
+        const OPTIONAL: bool = true;
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_kind_follow_from_its_row() {
+        assert_eq!((Pods::PATH, Pods::RESOURCE), ("/api/v1/pods", "pods"));
+        assert_eq!((ReplicaSets::PATH, ReplicaSets::RESOURCE), ("/apis/apps/v1/replicasets", "replicasets.apps"));
+        let kind = |api_version, name| Kind::find(api_version, name).map(|kind| (kind.resource, kind.namespaced));
+        assert_eq!(kind("storage.k8s.io/v1", "StorageClass"), Some(("storageclasses.storage.k8s.io", false)));
+        assert_eq!(kind("v1", "PersistentVolumeClaim"), Some(("persistentvolumeclaims", true)));
+        assert_eq!(kind("resource.k8s.io/v1beta1", "DeviceClass"), Some(("deviceclasses.resource.k8s.io", false)));
+        assert_eq!((kind("apps/v1", "Pod"), kind("resource.k8s.io/v1beta1", "Pod")), (None, None));
+    }
+}

@@ -167,7 +167,7 @@ impl ExtenderClient {
             Ok(found) if !self.closing.is_cancelled() => found,
             Ok(_) => return (self.with.deliver)(worker, Input::BindRevoked { attempt }),
             Err(e) => {
-                let outcome = BindOutcome::Refused { message: e.message.to_string() };
+                let outcome = BindOutcome::Refused { code: None, message: e.message.to_string() };
                 return (self.with.deliver)(worker, Input::BindEnded { attempt, outcome });
             }
         };

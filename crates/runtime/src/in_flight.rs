@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn refused(attempt: u64) -> Input {
-        ended(attempt, BindOutcome::Refused { message: "no".into() })
+        ended(attempt, BindOutcome::Refused { code: None, message: "no".into() })
     }
 
     #[test]

@@ -66,12 +66,11 @@ impl Worker {
                 ledger.write(|ledger| ledger.delete_pod(&uid));
                 self.queue.done(ticket);
             }
-            BindOutcome::BoundElsewhere { node: Some(node) } => {
+            BindOutcome::BoundElsewhere { node } => {
                 ledger.write(|ledger| settle_elsewhere(ledger, &uid, &node));
                 self.queue.done(ticket);
             }
-            BindOutcome::BoundElsewhere { node: None } => self.bind_failed(now, ticket, ledger),
-            BindOutcome::Refused { message } => {
+            BindOutcome::Refused { message, .. } => {
                 effects.push(Effect::Refuse {
                     pod: ticket.pod().clone(),
                     reason: RefusalReason::SchedulerError,

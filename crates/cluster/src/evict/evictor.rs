@@ -139,11 +139,10 @@ impl Shared {
     /// written there.
     async fn end_nominations(&self, request: &EvictRequest) {
         for pod in request.lesser.iter().take_while(|_| self.link.gate.is_open()) {
-            match self.link.send(&end_call(pod, &request.node)).await {
-                Err(error) if error.code.is_none() => {
-                    tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
-                }
-                _ => {}
+            if let Err(error) = self.link.send(&end_call(pod, &request.node)).await
+                && error.code.is_none()
+            {
+                tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The evictor: how the victims of a preemption are deleted.
 //!
 //! ```text
-//!  submit ─▶ queue ─▶ end lower-priority nominations ─▶ all victims but the last, side by side ─▶ the last ─▶ deliver(EvictionEnded)
+//!  submit ─▶ queue ─▶ end lower nominations ─▶ all victims but the last, side by side ─▶ the last ─▶ deliver(EvictionEnded)
 //!                          a victim: PATCH DisruptionTarget ─▶ DELETE with its uid ─▶ event
 //!                                      │ timeout, reset, 5xx: GET, and while it is there and not terminating the same again
 //!                                      └ 404, another uid: it was deleted, which is all we wanted

@@ -1,8 +1,9 @@
 //! What a scrape is told: read at that moment from the engine, the lanes and the board.
 
 use super::context::Context;
+use berth_cluster::events::EventResult;
 use berth_cluster::lease::LeaseState;
-use berth_cluster::prebind::PreBindCounters;
+use berth_cluster::write::{Counted, Counters};
 use berth_core::worker::PreemptionTotals;
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
@@ -32,31 +33,28 @@ fn process(cx: &Context, samples: &mut Samples) {
     {
         samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
     }
-    prebind(&cx.prebind.counters(), samples);
-    let evictions = cx.evict.counters();
-    for (result, count) in [("evicted", evictions.evicted), ("gone", evictions.gone), ("failed", evictions.failed)] {
-        samples.counter(Metric::Evictions, &[("result", result)], count);
-    }
-    for (state, rounds) in [("queued", evictions.queued), ("in_flight", evictions.in_flight)] {
-        samples.gauge(Metric::EvictionRounds, &[("state", state)], rounds as f64);
-    }
-    let events = cx.events.counters();
-    samples.counter(Metric::Events, &[("result", "written")], events.written);
-    samples.counter(Metric::Events, &[("result", "dropped")], events.dropped + events.failed);
-}
-
-fn prebind(counters: &PreBindCounters, samples: &mut Samples) {
-    for (resource, writes) in [
-        ("persistentvolumes", counters.volumes),
-        ("persistentvolumeclaims", counters.claims),
-        ("pods/status", counters.nominations),
-    ] {
-        for (result, count) in [("written", writes.written), ("conflict", writes.conflict), ("failed", writes.failed)] {
+    results(Metric::BindRequests, cx.lane.counters(), samples);
+    results(Metric::ConditionWrites, cx.refusals.counters(), samples);
+    for (resource, counters) in cx.prebind.counters() {
+        for (result, count) in counters.all() {
             samples.counter(Metric::PreBindWrites, &[("resource", resource), ("result", result)], count);
         }
     }
-    for (state, pods) in [("queued", counters.queued), ("in_flight", counters.in_flight)] {
-        samples.gauge(Metric::PreBindPods, &[("state", state)], pods as f64);
+    results(Metric::Evictions, cx.evict.counters(), samples);
+    for (metric, pending) in [(Metric::PreBindPods, cx.prebind.pending()), (Metric::EvictionRounds, cx.evict.pending())]
+    {
+        samples.gauge(metric, &[("state", "queued")], pending.queued as f64);
+        samples.gauge(metric, &[("state", "in_flight")], pending.in_flight as f64);
+    }
+    let events = cx.events.counters();
+    let lost = events.of(EventResult::Dropped) + events.of(EventResult::Failed);
+    samples.counter(Metric::Events, &[("result", "written")], events.of(EventResult::Written));
+    samples.counter(Metric::Events, &[("result", "dropped")], lost);
+}
+
+fn results<R: Counted>(metric: Metric, counters: &Counters<R>, samples: &mut Samples) {
+    for (result, count) in counters.all() {
+        samples.counter(metric, &[("result", result)], count);
     }
 }
 

@@ -130,7 +130,7 @@ fn assemble(
     let told = options.events.then(|| events.clone());
     let evict = Evictor::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
     let wiring = Wiring {
-        held: lane.held(),
+        held: lane.paused(),
         lane: lane.clone(),
         lanes: lanes.clone(),
         prebind: prebind.clone(),

@@ -1,6 +1,6 @@
 //! Where workers' effects go: the lanes before and of binds, that of evictions, the writer of refusals, events.
 
-use berth_cluster::bind::{Binder, Held};
+use berth_cluster::bind::{Binder, Paused};
 use berth_cluster::events::{Event, EventSink};
 use berth_cluster::evict::Evictor;
 use berth_cluster::prebind::{Nominated, PreBinder};
@@ -22,7 +22,7 @@ pub(super) struct Wiring {
     pub(super) prebind: PreBinder,
     pub(super) evict: Evictor,
     pub(super) nominated: Nominated,
-    pub(super) held: channel::Receiver<Held>,
+    pub(super) held: channel::Receiver<Paused>,
     pub(super) refusals: RefusalWriter,
     pub(super) events: Option<EventSink>,
 }
@@ -66,7 +66,7 @@ impl EffectSink for Wiring {
     }
 
     fn holds(&self, namespace: &str) -> bool {
-        self.held.borrow().holds(namespace)
+        self.held.borrow().covers(namespace)
     }
 
     fn bound(&self, pod: Arc<Pod>, node: Str) {
@@ -91,9 +91,7 @@ impl EffectSink for Wiring {
 pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deliver {
     Arc::new(move |worker, input| {
         let refused = match &input {
-            Input::BindEnded { outcome: BindOutcome::Refused { message }, .. } => {
-                message.contains("cannot create resource")
-            }
+            Input::BindEnded { outcome: BindOutcome::Refused { code, .. }, .. } => *code == Some(403),
             Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => {
                 message.contains("cannot patch resource")
             }

@@ -1,9 +1,10 @@
-//! Who bound a pod of ours, when it was not us: read once, as far as it can be seen.
+//! Which foreign scheduler bound a pod of ours, as far as that can be seen.
 //!
-//! A bind through the API leaves no trace in `managedFields` (tried on 1.36): what can be seen is who wrote the pod's
-//! node name or its `PodScheduled` condition some other way, and who reported a `Scheduled` event on it.
+//! A bind through the API leaves no trace in `managedFields` (tried on 1.36). What can be seen is who wrote the pod's node
+//! name or its `PodScheduled` condition some other way, and who reported a `Scheduled` event on it.
 
 use crate::send::Call;
+use crate::write::{lock, pod_path};
 use berth_core::model::{Pod, Str};
 use kube::Client;
 use serde::Deserialize;
@@ -12,38 +13,35 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time between two looks: one name is enough for a condition, and a second scheduler binds many pods.
+/// Least time between two look-ups: one name is enough for a condition, and a second scheduler binds many pods.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Longest wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Our own field manager.
 const OURS: &str = "berth";
 
-/// What could be seen of a foreign bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignBinder {
-    /// Who: a field manager, or the reporter of a `Scheduled` event.
+    /// A field manager, or the reporter of a `Scheduled` event.
     pub name: String,
-    /// When it wrote that, as it is written in the object (RFC 3339); empty if it is not.
+    /// The time of that write, as the object has it (RFC 3339); empty if the object has none.
     pub at: String,
-    /// Where that can be seen.
     pub source: Source,
 }
 
-/// Where a binder was seen.
+/// Where a foreign scheduler was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// It manages the pod's `spec.nodeName`.
     NodeName,
     /// It reported the pod as scheduled.
     Event,
-    /// It wrote the pod's `PodScheduled` condition: it looks at the same pods.
+    /// It wrote the pod's `PodScheduled` condition: it works on the same pods.
     Condition,
 }
 
-/// Finds out, at most every 10 seconds.
+/// Looks foreign schedulers up, at most one pod every 10 seconds.
 pub struct ForeignBinds {
     client: Client,
     own_instance: String,
@@ -67,7 +65,7 @@ impl ForeignBinds {
         Self { client, own_instance: format!("-{host}"), last: Mutex::new(None) }
     }
 
-    /// Who bound this pod; `None` where it cannot be seen, may not be read, or one was looked at just before.
+    /// Returns who bound this pod; `None` if that cannot be seen or read, or if another pod was looked up just before.
     pub async fn who(&self, pod: &Pod) -> Option<ForeignBinder> {
         if !self.may_look(Instant::now()) {
             return None;
@@ -80,7 +78,7 @@ impl ForeignBinds {
     }
 
     fn may_look(&self, now: Instant) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let due = last.is_none_or(|at| now.duration_since(at) >= INTERVAL);
         if due {
             *last = Some(now);
@@ -107,8 +105,7 @@ impl ForeignBinds {
             time: String,
             fields_v1: Value,
         }
-        let key = &pod.key;
-        let read: Read = self.read(format!("/api/v1/namespaces/{}/pods/{}", key.namespace, key.name)).await?;
+        let read: Read = self.read(pod_path(&pod.key)).await?;
         if read.metadata.uid != pod.uid {
             return None;
         }
@@ -166,7 +163,7 @@ impl ForeignBinds {
         })
     }
 
-    /// What may not be read is not seen; nothing depends on it.
+    /// Reads an object; a failure is only logged, since nothing depends on it.
     async fn read<T: serde::de::DeserializeOwned>(&self, uri: String) -> Option<T> {
         let answer = Call::get(uri).send(&self.client, TIMEOUT).await.ok()?;
         if !answer.is_success() {
@@ -220,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looks_are_rare() {
+    async fn at_most_one_pod_in_ten_seconds_is_looked_up() {
         let server = Scripted::start(|_| async { Reply::status(403, "no") }).await;
         let foreign = ForeignBinds::new(server.client(), "h");
         for _ in 0..50 {

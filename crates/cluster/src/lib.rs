@@ -5,11 +5,12 @@
 //! ```text
 //!  client      the connection, and what its errors mean
 //!  lease/      leadership, and the gate that every write asks right before it is sent
-//!  bind/       binds
+//!  write/      what every write shares: what answers mean, repeats, counters
+//!  bind/       binds, fair between workers
 //!  prebind/    what must be written before a bind: volumes, nominations
 //!  evict/      the victims of preemption
 //!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
-//!  refusal     PodScheduled=False
+//!  refusal/    PodScheduled=False
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
 //!  served_crd  the definition as installed
@@ -42,6 +43,7 @@ pub mod send;
 pub mod served_crd;
 pub mod slim;
 pub mod watch;
+pub mod write;
 
 #[cfg(test)]
 pub(crate) mod scripted;

@@ -2,25 +2,23 @@
 
 use super::bind::{Leftover, WorkerId};
 use super::lease::Gate;
+use super::write::lock;
 use berth_core::io::AttemptId;
 use berth_core::model::Str;
 use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Longest pause between two tries of one request, whatever the API server asks for.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// What a queue holds.
 pub(super) trait Job: Send + 'static {
-    /// Who waits for its outcome. A job without an owner only prepares for the next one of its pod, and goes with it.
+    /// Who waits for its outcome. A job without an owner only prepares for the next job of its pod, and is taken back with
+    /// that one.
     fn owner(&self) -> Option<(WorkerId, AttemptId)>;
 
-    /// The uid of a pod whose jobs are done one after the other; `None` where jobs do not mind each other.
+    /// The uid of a pod whose jobs are done one after the other; `None` where jobs are independent.
     fn pod(&self) -> Option<&Str>;
 }
 
@@ -46,10 +44,11 @@ struct State<J> {
     closed: bool,
 }
 
-/// How much a queue holds now.
-pub(super) struct Load {
-    pub(super) queued: usize,
-    pub(super) in_flight: usize,
+/// How many jobs a queue has now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    pub queued: usize,
+    pub in_flight: usize,
 }
 
 impl<J: Job> Queue<J> {
@@ -89,9 +88,9 @@ impl<J: Job> Queue<J> {
         self.shared.lock().revoke(worker)
     }
 
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn pending(&self) -> Pending {
         let state = self.shared.lock();
-        Load { queued: state.waiting.len(), in_flight: state.busy.len() }
+        Pending { queued: state.waiting.len(), in_flight: state.busy.len() }
     }
 
     /// Begins nothing more, waits for what was begun for at most `limit`, then cuts it off.
@@ -111,7 +110,7 @@ impl<J: Job> Queue<J> {
                 next.await;
             }
         };
-        // What is not done in time is cut off: that is what the limit says.
+        // What is not done within the limit is cut off.
         let _in_time = tokio::time::timeout(limit, landed).await;
         shared.end.cancel();
         let unsettled = shared.lock().busy.len();
@@ -157,7 +156,7 @@ impl<J: Job> State<J> {
 
 impl<J: Job> Shared<J> {
     fn lock(&self) -> MutexGuard<'_, State<J>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     async fn work<R: Future<Output = ()> + Send>(self: Arc<Self>, run: impl Fn(J) -> R + Send) {
@@ -173,7 +172,7 @@ impl<J: Job> Shared<J> {
                 }
                 continue;
             };
-            // Wakes a second task while there is more: each job gave one wake-up, and a busy pod holds up its next one.
+            // Wakes a second task while there is more: each job gave one wake-up, and a busy pod delays its next job.
             self.wake.notify_one();
             let pod = job.pod().cloned();
             tokio::select! {

@@ -1,4 +1,4 @@
-//! One request and its plain answer: status, `Retry-After` and bytes, with what is known about a request that got none.
+//! One request and its plain answer: status, `Retry-After` and body, or whether it can have been carried out without one.
 
 use crate::client::root_cause;
 use bytes::Bytes;
@@ -8,31 +8,27 @@ use kube::client::Body;
 use std::io;
 use std::time::Duration;
 
-/// What the API server answered.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The HTTP status.
     pub code: u16,
-    /// How long it asks us to wait, where it does.
     pub retry_after: Option<Duration>,
-    /// The body.
     pub body: Bytes,
 }
 
 impl Answer {
-    /// Whether the request was carried out.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
-    /// The API server's words: the message of a Status, or the start of whatever came.
+    /// The message of a Status, or the start of the body if it is none; for people only.
     pub fn message(&self) -> String {
         #[derive(serde::Deserialize)]
-        struct Said {
+        struct Status {
             message: String,
         }
-        match serde_json::from_slice::<Said>(&self.body) {
-            Ok(said) if !said.message.is_empty() => cut(&said.message, MESSAGE_BYTES),
+        match serde_json::from_slice::<Status>(&self.body) {
+            Ok(status) if !status.message.is_empty() => cut(&status.message, MESSAGE_BYTES),
             _ if self.body.is_empty() => format!("HTTP status {}", self.code),
             _ => cut(String::from_utf8_lossy(&self.body).trim(), MESSAGE_BYTES),
         }
@@ -61,33 +57,27 @@ pub enum NoAnswer {
 /// A request that can be sent again as it is.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The HTTP method.
     pub method: Method,
     /// Path and query.
     pub uri: String,
-    /// The media type of the body.
     pub content_type: &'static str,
-    /// The body.
     pub body: Bytes,
 }
 
 impl Call {
-    /// A read.
     pub fn get(uri: String) -> Self {
         Self { method: Method::GET, uri, content_type: "application/json", body: Bytes::new() }
     }
 
-    /// A POST of JSON.
     pub fn post(uri: String, body: Vec<u8>) -> Self {
         Self { method: Method::POST, uri, content_type: "application/json", body: body.into() }
     }
 
-    /// A PATCH of the given patch type.
     pub fn patch(uri: String, content_type: &'static str, body: Vec<u8>) -> Self {
         Self { method: Method::PATCH, uri, content_type, body: body.into() }
     }
 
-    /// A DELETE with `DeleteOptions`.
+    /// `body` holds `DeleteOptions`.
     pub fn delete(uri: String, body: Vec<u8>) -> Self {
         Self { method: Method::DELETE, uri, content_type: "application/json", body: body.into() }
     }
@@ -136,7 +126,6 @@ fn classify(error: &kube::Error) -> NoAnswer {
     NoAnswer::Lost(root_cause(error))
 }
 
-/// Appends a JSON string.
 pub fn push_json(out: &mut Vec<u8>, text: &str) {
     // Writing a string to a Vec cannot fail.
     let _ = serde_json::to_writer(out, text);

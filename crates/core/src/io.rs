@@ -23,12 +23,13 @@ pub enum BindOutcome {
     PodGone,
     /// The pod is on another node: the watch tells the rest.
     BoundElsewhere {
-        /// That node, where the answer named it.
-        node: Option<Str>,
+        /// That node.
+        node: Str,
     },
     /// The API server refused this pod (403, 422 …): it is tried again after backoff.
     Refused {
-        /// What the API server said.
+        /// The API server's HTTP status; `None` where an extender refused the pod.
+        code: Option<u16>,
         message: String,
     },
     /// The outcome is not known; the lane repeats the same bind until it is. Sent once, after the first timeout.

@@ -72,7 +72,7 @@ fn check(request: &Request) {
 }
 
 fn refused(message: &str) -> BindOutcome {
-    BindOutcome::Refused { message: message.into() }
+    BindOutcome::Refused { code: None, message: message.into() }
 }
 
 #[tokio::test]
@@ -83,10 +83,10 @@ async fn a_decoded_answer_ends_a_bind() {
         (json!(null), BindOutcome::Bound),
         (json!({"error": "node\nfull"}), refused("node full")),
     ] {
-        let told = reply.clone();
+        let answer = reply.clone();
         let server = Server::start(move |request| {
             check(request);
-            Act::Json(told.clone())
+            Act::Json(answer.clone())
         })
         .await;
         let mut rig = Truth::unbound().rig().await;
@@ -105,13 +105,13 @@ async fn what_was_not_sent_or_not_taken_is_refused_and_may_go_elsewhere() {
     let mut rig = Truth::unbound().rig().await;
     rig.configure(settings(&format!("http://{free}"), SHORT * 20));
     rig.bind(1);
-    let BindOutcome::Refused { message } = rig.outcome().await else { panic!() };
+    let BindOutcome::Refused { message, .. } = rig.outcome().await else { panic!() };
     assert!(message.contains("no connection to"), "{message}");
     for code in [400, 401, 403, 404, 422, 429] {
         let server = Server::start(move |_| Act::Status(code, "")).await;
         rig.configure(settings(&server.url(), SHORT * 20));
         rig.bind(1);
-        let BindOutcome::Refused { message } = rig.outcome().await else { panic!("{code}") };
+        let BindOutcome::Refused { message, .. } = rig.outcome().await else { panic!("{code}") };
         assert!(message.contains(&format!("code {code}")), "{message}");
     }
     assert!(rig.api.requests().is_empty());
@@ -128,11 +128,12 @@ async fn an_outcome_that_is_not_known_is_read_back_and_the_same_is_sent_again() 
         Act::body("{\"Error\":"),
     ] {
         let truth = Truth::unbound();
-        let (bound, told) = (truth.clone(), fault.clone());
+        let bound = truth.clone();
+        let first = fault.clone();
         let server = Server::start(move |request| {
             check(request);
             match request.number {
-                0 | 1 => told.clone(),
+                0 | 1 => first.clone(),
                 // An error now is no proof: the first may still land.
                 2 => Act::Json(json!({"Error": "it is being bound already"})),
                 _ => {
@@ -159,7 +160,7 @@ async fn an_outcome_that_is_not_known_is_read_back_and_the_same_is_sent_again() 
 async fn the_pod_itself_ends_it() {
     for (code, node, want) in [
         (200, "n1", BindOutcome::Bound),
-        (200, "n2", BindOutcome::BoundElsewhere { node: Some("n2".into()) }),
+        (200, "n2", BindOutcome::BoundElsewhere { node: "n2".into() }),
         (404, "", BindOutcome::PodGone),
     ] {
         let truth = Truth::unbound();
@@ -231,7 +232,7 @@ async fn an_open_breaker_refuses_binds_that_were_not_sent() {
         let pod = berth_core::testing::pending_pod("ns", &format!("p{n}"));
         let request = BindRequest { attempt: AttemptId(1), pod: Arc::new(pod), node: "n1".into(), extender: None };
         rig.clients.bind(WORKER, "prof", &"ext".into(), request);
-        let BindOutcome::Refused { message } = rig.outcome().await else { panic!() };
+        let BindOutcome::Refused { message, .. } = rig.outcome().await else { panic!() };
         last = message;
     }
     assert_eq!(count.load(Ordering::SeqCst), 5);

@@ -1,15 +1,16 @@
-//! Binds by an extender: its answer tells, or the pod itself. The rules are those of our own binds.
+//! Binds by an extender. The outcome is the extender's answer, or is read from the pod; the rules are those of our own binds.
 //!
-//! While an earlier call of a bind may still land, only the pod tells how it ended: it is read back, and while it is there
-//! unbound, the same arguments go to the same extender again.
+//! While an earlier call of a bind may still land, only the pod shows how it ended: it is read back, and while it is there
+//! unbound, the same extender is called again with the same arguments.
 
 use super::budget::Budget;
 use super::error::Failure;
 use super::extender::{Extender, VerbCall};
 use super::settings::Verb;
 use super::wire::{BindVisitor, bind_request};
-use berth_cluster::bind::{BindRequest, Found, found, read_call};
+use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
+use berth_cluster::write::Meaning;
 use berth_core::io::{BindOutcome, ExtenderErrorKind};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 /// First pause before the pod is read back; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Longest pause: an extender that is well again hears of a pod within it.
+/// Longest pause: an extender that has recovered is called again within it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// Longest wait for the API server when the pod is read.
+/// Longest wait for the API server when the pod is read back.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
 const WAITING: u8 = 0;
@@ -33,7 +34,7 @@ const DOUBTFUL: u8 = 3;
 #[derive(Debug)]
 pub(super) struct Ticket {
     state: AtomicU8,
-    /// Evidence came another way, or all is over: nothing is told any more.
+    /// Evidence came another way, or the process ends: no outcome is delivered any more.
     pub(super) end: CancellationToken,
 }
 
@@ -42,7 +43,7 @@ impl Ticket {
         Self { state: AtomicU8::new(WAITING), end }
     }
 
-    /// Takes the bind back; false: it was sent.
+    /// Takes the bind back; false if it was sent.
     pub(super) fn revoke(&self) -> bool {
         let was = self.state.compare_exchange(WAITING, REVOKED, Ordering::AcqRel, Ordering::Acquire);
         if was.is_ok() {
@@ -60,48 +61,32 @@ impl Ticket {
         self.state.load(Ordering::Acquire) == REVOKED
     }
 
-    /// It is sent now; false: it was taken back.
+    /// Marks it as sent; false if it was taken back.
     fn send(&self) -> bool {
         let was = self.state.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire);
         was.map_or_else(|state| state != REVOKED, |_| true)
     }
 
-    /// It turned out not to have been sent, unless an earlier call was.
+    /// Marks a call as not sent after all, unless an earlier call may have been carried out.
     fn unsend(&self) {
         let _was = self.state.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// It may take effect at any time from now on.
+    /// Marks it as one that may be carried out at any time from now on.
     fn doubt(&self) {
         self.state.store(DOUBTFUL, Ordering::Release);
     }
 }
 
-/// What one call means for its bind.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    /// It ends.
-    End(BindOutcome),
-    /// It may have taken effect, or may still.
-    Unknown(String),
-    /// It was not sent.
-    NotSent(String),
-}
-
-/// Judges a call of which no earlier one is of unknown outcome.
-fn judge(result: Result<(), Failure>) -> Verdict {
-    let failure = match result {
-        Ok(()) => return Verdict::End(BindOutcome::Bound),
-        Err(failure) => failure,
-    };
-    let message = failure.error.message.to_string();
+/// What a failed call means for its bind, while no earlier call is of unknown outcome.
+fn meaning(failure: &Failure) -> Meaning {
     let is_definite = failure.error.kind == ExtenderErrorKind::Said
-        // As of the API server: a client's error is told before anything is done, apart from a timeout.
+        // As for the API server: a client error is answered before anything is done, apart from a timeout.
         || failure.code.is_some_and(|code| (400..500).contains(&code) && code != 408);
     match failure.sent {
-        _ if is_definite => Verdict::End(BindOutcome::Refused { message }),
-        true => Verdict::Unknown(message),
-        false => Verdict::NotSent(message),
+        _ if is_definite => Meaning::Refused,
+        true => Meaning::Unknown,
+        false => Meaning::NotSent,
     }
 }
 
@@ -113,24 +98,24 @@ pub(super) struct Binder<'a> {
     pub(super) budget: &'a Budget,
     pub(super) request: &'a BindRequest,
     pub(super) ticket: &'a Ticket,
-    /// The process ends: what is open is left to its successor.
+    /// The process ends: its successor settles what is open.
     pub(super) closing: &'a CancellationToken,
 }
 
 impl Binder<'_> {
-    /// Binds the pod; `unknown` is called once, when the outcome is first not known. `None`: it was not sent, or is left.
+    /// Binds the pod; `unknown` is called once, when the outcome is first not known. `None` if the bind was not sent, or is
+    /// left to the next process.
     pub(super) async fn run(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let why = loop {
             self.wait_for_gate().await;
-            match judge(self.call().await) {
-                Verdict::End(outcome) => return Some(outcome),
-                Verdict::Unknown(why) => break why,
-                Verdict::NotSent(_) if self.ticket.is_revoked() || self.closing.is_cancelled() => return None,
-                // Without leadership it waits for it.
-                Verdict::NotSent(_) if !self.gate.is_open() => {}
-                Verdict::NotSent(message) => {
-                    return Some(BindOutcome::Refused { message });
-                }
+            let Err(failure) = self.call().await else { return Some(BindOutcome::Bound) };
+            let message = failure.error.message.to_string();
+            match meaning(&failure) {
+                Meaning::Unknown => break message,
+                Meaning::NotSent if self.ticket.is_revoked() || self.closing.is_cancelled() => return None,
+                // Without leadership the bind waits for it.
+                Meaning::NotSent if !self.gate.is_open() => {}
+                _ => return Some(BindOutcome::Refused { code: None, message }),
             }
         };
         self.ticket.doubt();
@@ -153,8 +138,8 @@ impl Binder<'_> {
         let may_go = || !self.closing.is_cancelled() && self.gate.is_open() && self.ticket.send();
         let ask = VerbCall { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };
         let finish = |visit: BindVisitor| match visit.into_reply() {
-            said if said.is_empty() => Ok(()),
-            said => Err(super::error::error(ExtenderErrorKind::Said, said)),
+            message if message.is_empty() => Ok(()),
+            message => Err(super::error::error(ExtenderErrorKind::Said, message)),
         };
         let result = self.extender.call(ask, finish).await;
         if matches!(&result, Err(failure) if !failure.sent && failure.error.kind != ExtenderErrorKind::Said) {
@@ -172,17 +157,15 @@ impl Binder<'_> {
                 () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
-            match found(read_call(self.request).send(self.kube, READ_TIMEOUT).await, self.request) {
-                Found::Here => return Some(BindOutcome::Bound),
-                Found::Elsewhere(node) => return Some(BindOutcome::BoundElsewhere { node: Some(node) }),
-                Found::Gone => return Some(BindOutcome::PodGone),
-                Found::Unread(_) => {}
+            match read_back(self.kube, READ_TIMEOUT, self.request).await {
+                Found::Settled(outcome) => return Some(outcome),
+                Found::Unread => {}
                 Found::Unbound => {
                     self.wait_for_gate().await;
                     if self.closing.is_cancelled() {
                         return None;
                     }
-                    // Whatever it answers, the first call may still land: the pod tells.
+                    // Whatever the answer, the first call may still land: the pod is read again.
                     if self.call().await.is_ok() {
                         pause = FIRST_PAUSE;
                     }

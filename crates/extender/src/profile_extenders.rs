@@ -155,7 +155,7 @@ impl ProfileExtenders {
             Ok(found) if !self.closing.is_cancelled() => found,
             Ok(_) => return (self.common.deliver)(worker, Input::BindRevoked { attempt }),
             Err(e) => {
-                let outcome = BindOutcome::Refused { message: e.message.to_string() };
+                let outcome = BindOutcome::Refused { code: None, message: e.message.to_string() };
                 return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             }
         };

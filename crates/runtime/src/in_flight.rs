@@ -197,7 +197,7 @@ mod tests {
             open(&in_flight, attempt, uid);
         }
         in_flight.evicting(AttemptId(4), vec!["v".into()]);
-        let refused = BindOutcome::Refused { message: "no".into() };
+        let refused = BindOutcome::Refused { code: None, message: "no".into() };
         assert_eq!(in_flight.ended(&ended(1, refused.clone())), Consequence::BindEnded("u1".into(), refused.clone()));
         assert_eq!(in_flight.ended(&ended(1, refused)), Consequence::None, "a second answer finds nothing");
         assert_eq!(in_flight.revoked(AttemptId(2)), Consequence::Forget("u2".into()));

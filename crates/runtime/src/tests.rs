@@ -183,7 +183,7 @@ async fn a_stopped_worker_gives_back_what_was_not_sent_and_keeps_what_was() {
     assert!(bench.assumed(&uid(&bound)) && bench.assumed(&uid(&refused)), "only evidence ends an assumption");
     let unsent = (0..3).map(|i| format!("a-{i}")).filter(|u| **u != *uid(&bound) && **u != *uid(&refused));
     assert!(unsent.into_iter().all(|uid| bench.pending(&uid)));
-    bench.answer(&refused, BindOutcome::Refused { message: "no".into() });
+    bench.answer(&refused, BindOutcome::Refused { code: None, message: "no".into() });
     assert!(bench.pending(&uid(&refused)), "its room is given back although nobody serves it");
     bench.answer(&bound, BindOutcome::Bound);
     assert!(bench.assumed(&uid(&bound)));
@@ -205,7 +205,7 @@ async fn a_swap_decides_anew_what_was_not_sent() {
     assert!(bench.assumed(&sent.1.pod.uid), "no second decision for a pod whose bind was sent");
     bench.run("a");
     wait("decided anew", || bench.queued() == 2);
-    bench.answer(&sent, BindOutcome::Refused { message: "no".into() });
+    bench.answer(&sent, BindOutcome::Refused { code: None, message: "no".into() });
     wait("told", || bench.hand.refused.lock().unwrap().len() == 1);
     stop(&bench, "a").await;
 }

@@ -67,6 +67,8 @@ metrics! {
         "Binds handed to the API server, by how they ended";
     BindDuration: Histogram, "schedulerprofile_bind_duration_seconds",
         "Time from a decision to the API server's answer to its bind";
+    BindRequests: Counter, "schedulerprofile_bind_requests_total",
+        "Requests to bind, repeats included, by what the answer meant";
     BindConflicts: Counter, "schedulerprofile_bind_conflicts_total",
         "Decisions taken back because someone was faster: own is another worker, foreign another scheduler";
     UnacknowledgedBinds: Gauge, "schedulerprofile_unacknowledged_binds",
@@ -83,6 +85,8 @@ metrics! {
         "Whether a verb of an extender is left alone, but for a call now and then";
     ExtenderCalls: Gauge, "schedulerprofile_extender_calls",
         "Calls of an extender: in_flight, or waiting for one of these to end";
+    ConditionWrites: Counter, "schedulerprofile_condition_writes_total",
+        "PodScheduled conditions of pods that were not placed, by result";
     Evictions: Counter, "schedulerprofile_evictions_total",
         "Victims of preemptions, by result: evicted, gone, failed";
     EvictionRounds: Gauge, "schedulerprofile_eviction_rounds",

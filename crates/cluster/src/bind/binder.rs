@@ -1,43 +1,38 @@
-//! The lane's tasks: one that decides what goes next, and one for each bind under way.
+//! The binder's tasks: one that decides which bind is sent next, and one for each bind under way.
 
-use super::outcome::{Found, Verdict, bind_call, found, judge, read_call};
+use super::outcome::{Found, bind_call, read_back};
 use super::schedule::{Item, Next, Schedule};
 use super::unknown::{Try, Unknown};
-use super::{BindCounters, BindLoad, BindRequest, Deliver, Held, Leftover, Options, WorkerId};
+use super::{BindLoad, BindRequest, BindResult, Deliver, Leftover, Options, Paused, WorkerId};
 use crate::lease::Gate;
+use crate::write::{Counters, Link, Meaning, WriteError, lock};
 use berth_core::io::{AttemptId, BindOutcome, Input};
 use kube::Client;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Times the same bind is sent on an answer that says "conflict" of a pod that is there unbound.
+/// Times the same bind is sent again on a 409 while its pod is there unbound.
 const CONFLICT_TRIES: u32 = 3;
 
-/// Submits binds and takes them back. Cheap to clone; all clones are one lane.
+/// Pause where the API server asks for one without saying how long.
+const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Submits binds and takes them back. Cheap to clone; all clones are one binder.
 #[derive(Clone)]
 pub struct Binder(Arc<Shared>);
 
-impl std::fmt::Debug for Binder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Binder").field(&self.counters()).finish()
-    }
-}
-
 struct Shared {
-    client: Client,
-    options: Options,
-    gate: Gate,
+    link: Link,
     deliver: Deliver,
     state: Mutex<State>,
     wake: Notify,
     landed: Notify,
     load: BindLoad,
-    held: watch::Sender<Held>,
-    counts: Counts,
+    paused: watch::Sender<Paused>,
+    counters: Counters<BindResult>,
     end: CancellationToken,
 }
 
@@ -47,48 +42,31 @@ struct State {
     closed: bool,
 }
 
-#[derive(Default)]
-struct Counts {
-    sent: AtomicU64,
-    bound: AtomicU64,
-    refused: AtomicU64,
-    overtaken: AtomicU64,
-    unknown: AtomicU64,
-    throttled: AtomicU64,
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
 /// How one try ended.
 enum Step {
-    /// Definite.
     Done(BindOutcome),
-    /// Not carried out; the brakes are on, the same bind goes again.
+    /// Not carried out; all binds pause, then the same bind is sent again.
     Later,
-    /// Open; not worth another look before then.
+    /// The outcome is unknown; another look is not worth it before then.
     Open(Option<Instant>),
-    /// Not sent: no leadership.
+    /// Not sent: this process does not lead.
     Shut,
 }
 
 impl Binder {
-    /// Starts the lane on the current tokio runtime. `client` must be one without retries, used for nothing else.
+    /// Starts the binder on the current tokio runtime. `client` must be one without retries, used for nothing else.
     pub fn new(client: Client, options: Options, gate: Gate, deliver: Deliver) -> Self {
         let state =
             State { schedule: Schedule::new(&options), unknown: Unknown::new(options.unknown_limit), closed: false };
         let shared = Arc::new(Shared {
-            client,
-            options,
-            gate,
+            link: Link { client, gate, timeout: options.timeout },
             deliver,
             state: Mutex::new(state),
             wake: Notify::new(),
             landed: Notify::new(),
             load: BindLoad::default(),
-            held: watch::Sender::new(Held::None),
-            counts: Counts::default(),
+            paused: watch::Sender::new(Paused::None),
+            counters: Counters::default(),
             end: CancellationToken::new(),
         });
         tokio::spawn(shared.clone().dispatch());
@@ -113,8 +91,8 @@ impl Binder {
         }
     }
 
-    /// Takes back all of a worker's binds that were not sent. The caller tells the worker
-    /// ([`Input::BindRevoked`]); nothing else is delivered for them.
+    /// Takes back all of a worker's binds that were not sent. Nothing is delivered for them: the caller reports
+    /// [`Input::BindRevoked`].
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         let mut state = self.0.lock();
         let taken = state.schedule.revoke(worker);
@@ -122,49 +100,34 @@ impl Binder {
         taken
     }
 
-    /// Stops repeating a bind of unknown outcome of which evidence came another way (the watch showed the pod bound, or
-    /// gone).
-    pub fn forget(&self, worker: WorkerId, attempt: AttemptId) {
-        let mut state = self.0.lock();
-        state.unknown.forget(worker, attempt);
-        self.0.publish(&state);
-    }
-
-    /// Each worker's part of the lane while `busy` of them have something to bind; at least 1. A worker decides nothing
+    /// Each worker's part of the concurrency while `busy` of them have something to bind; at least 1. A worker decides nothing
     /// more while its unacknowledged binds exceed twice this.
     pub fn share(&self, busy: usize) -> usize {
         (self.0.lock().schedule.limit() / busy.max(1)).max(1)
     }
 
-    /// What must not be decided at present, and word of each change.
-    pub fn held(&self) -> watch::Receiver<Held> {
-        self.0.held.subscribe()
+    /// What must not be decided at present.
+    pub fn paused(&self) -> watch::Receiver<Paused> {
+        self.0.paused.subscribe()
     }
 
-    /// How many binds wait: for what yields to them.
     pub fn load(&self) -> BindLoad {
         self.0.load.clone()
     }
 
-    /// What was done so far.
-    pub fn counters(&self) -> BindCounters {
-        let counts = &self.0.counts;
-        let state = self.0.lock();
-        BindCounters {
-            sent: counts.sent.load(Ordering::Relaxed),
-            bound: counts.bound.load(Ordering::Relaxed),
-            refused: counts.refused.load(Ordering::Relaxed),
-            overtaken: counts.overtaken.load(Ordering::Relaxed),
-            unknown: counts.unknown.load(Ordering::Relaxed),
-            throttled: counts.throttled.load(Ordering::Relaxed),
-            queued: state.schedule.queued(),
-            in_flight: state.schedule.in_flight(),
-            unsettled: state.unknown.len(),
-        }
+    pub fn counters(&self) -> &Counters<BindResult> {
+        &self.0.counters
     }
 
-    /// Ends the lane: sends nothing more, waits for what was sent for at most `limit`, then cuts it off. The caller puts
-    /// [`Leftover::unsent`] back. Leadership must last until this returns.
+    /// Binds queued, sent and unanswered, and of unknown outcome.
+    #[cfg(test)]
+    pub(super) fn pending(&self) -> (usize, usize, usize) {
+        let state = self.0.lock();
+        (state.schedule.queued(), state.schedule.in_flight(), state.unknown.len())
+    }
+
+    /// Sends nothing more, waits for what was sent for at most `limit`, then cuts it off. The caller requeues
+    /// [`Leftover::unsent`]. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
         let shared = &self.0;
         shared.lock().closed = true;
@@ -195,23 +158,23 @@ impl Binder {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn publish(&self, state: &State) {
         self.load.set(state.schedule.queued());
-        let held = state.unknown.held();
-        self.held.send_if_modified(|now| {
-            let changed = *now != held;
+        let paused = state.unknown.paused();
+        self.paused.send_if_modified(|now| {
+            let changed = *now != paused;
             if changed {
-                *now = held;
+                *now = paused;
             }
             changed
         });
     }
 
     async fn dispatch(self: Arc<Self>) {
-        let mut gate = self.gate.changes();
+        let mut gate = self.link.gate.changes();
         loop {
             let until = self.start_all();
             let due = async {
@@ -229,10 +192,10 @@ impl Shared {
         }
     }
 
-    /// Starts all that may go now; says when to look again, besides on a change.
+    /// Starts all binds that may be sent now; returns when to look again, besides on a change.
     fn start_all(self: &Arc<Self>) -> Option<Instant> {
         loop {
-            if !self.gate.is_open() {
+            if !self.link.gate.is_open() {
                 return None;
             }
             let now = Instant::now();
@@ -241,6 +204,7 @@ impl Shared {
                 return None;
             }
             let State { schedule, unknown, .. } = &mut *state;
+            // Repeats first: they are older, and have slots of their own.
             let pause = schedule.pause(now);
             let repeat = if pause.is_none() { unknown.next(now) } else { Err(pause) };
             let wait_repeat = match repeat {
@@ -251,8 +215,8 @@ impl Shared {
                 }
                 Err(wait) => wait,
             };
-            let held = self.held.borrow().clone();
-            let wait_next = match schedule.next(now, |namespace| held.holds(namespace)) {
+            let paused = self.paused.borrow().clone();
+            let wait_next = match schedule.next(now, |namespace| paused.covers(namespace)) {
                 Next::Send(item) => {
                     self.load.set(schedule.queued());
                     drop(state);
@@ -283,11 +247,10 @@ impl Shared {
     async fn first(self: Arc<Self>, mut item: Item) {
         let step = self.post(&mut item).await;
         match &step {
-            Step::Done(outcome) => self.end_with(&item, outcome.clone()),
-            Step::Open(_) if !item.told => {
-                item.told = true;
-                count(&self.counts.unknown);
-                self.tell(&item, BindOutcome::Unknown);
+            Step::Done(outcome) => self.report(&item, outcome.clone()),
+            Step::Open(_) if !item.reported => {
+                item.reported = true;
+                self.report(&item, BindOutcome::Unknown);
             }
             Step::Open(_) | Step::Later | Step::Shut => {}
         }
@@ -305,14 +268,11 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Settles a bind of unknown outcome, or brings it a step nearer.
+    /// Reads back the pod of a bind of unknown outcome, and sends the same bind again if the pod is unbound.
     async fn repeat(self: Arc<Self>, mut open: Try) {
-        let read = read_call(&open.item.request).send(&self.client, self.options.timeout).await;
-        let step = match found(read, &open.item.request) {
-            Found::Here => Step::Done(BindOutcome::Bound),
-            Found::Elsewhere(node) => Step::Done(BindOutcome::BoundElsewhere { node: Some(node) }),
-            Found::Gone => Step::Done(BindOutcome::PodGone),
-            Found::Unread(_) => Step::Open(None),
+        let step = match self.read_back(&open.item).await {
+            Found::Settled(outcome) => Step::Done(outcome),
+            Found::Unread => Step::Open(None),
             Found::Unbound => self.post(&mut open.item).await,
         };
         let done = {
@@ -334,82 +294,80 @@ impl Shared {
             done
         };
         if let Some((item, outcome)) = done {
-            self.end_with(&item, outcome);
+            self.report(&item, outcome);
         }
         self.wake.notify_one();
     }
 
     async fn post(&self, item: &mut Item) -> Step {
-        let timeout = self.options.timeout;
-        if !self.gate.is_open() {
+        if !self.link.gate.is_open() {
             return Step::Shut;
         }
-        count(&self.counts.sent);
-        match judge(bind_call(&item.request, timeout).send(&self.client, timeout).await) {
-            Verdict::Bound => {
+        match self.link.send(&bind_call(&item.request, self.link.timeout)).await {
+            Ok(_) => {
+                self.counters.count(BindResult::Bound);
                 self.lock().schedule.succeeded();
                 Step::Done(BindOutcome::Bound)
             }
-            Verdict::Refused(message) => self.refused(item, message),
-            Verdict::ReadBack { message, again } => self.read_back(item, message, again).await,
-            Verdict::Later { pause, doubtful } => {
-                count(&self.counts.throttled);
-                let now = Instant::now();
+            Err(error) => self.not_bound(item, error).await,
+        }
+    }
+
+    /// What each answer but success does to a bind.
+    async fn not_bound(&self, item: &mut Item, error: WriteError) -> Step {
+        let now = Instant::now();
+        let (result, step) = match error.meaning {
+            Meaning::ReadBack => (BindResult::Conflict, self.conflict(item, error).await),
+            Meaning::Refused => (BindResult::Refused, self.refused(item, error)),
+            Meaning::Later { doubtful } => {
                 if doubtful {
                     item.doubt = Some(now);
                 }
-                self.lock().schedule.throttled(now, pause);
-                Step::Later
+                self.lock().schedule.throttled(now, error.pause.unwrap_or(DEFAULT_PAUSE));
+                (BindResult::Throttled, Step::Later)
             }
-            Verdict::NotSent => {
-                count(&self.counts.throttled);
-                self.lock().schedule.disconnected(Instant::now());
-                Step::Later
+            Meaning::NotSent => {
+                self.lock().schedule.disconnected(now);
+                (BindResult::Throttled, Step::Later)
             }
-            Verdict::Unknown(why) => {
-                tracing::debug!(pod = %item.request.pod.key, node = %item.request.node, why, "bind outcome unknown");
-                item.doubt = Some(Instant::now());
-                Step::Open(None)
+            Meaning::Unknown => {
+                let BindRequest { pod, node, .. } = &item.request;
+                tracing::debug!(pod = %pod.key, %node, why = error.message, "bind outcome unknown");
+                item.doubt = Some(now);
+                (BindResult::Unknown, Step::Open(None))
             }
-        }
+        };
+        self.counters.count(result);
+        step
     }
 
-    /// A conflict or a missing object: the pod itself tells what happened.
-    async fn read_back(&self, item: &mut Item, message: String, again: bool) -> Step {
-        let read = read_call(&item.request).send(&self.client, self.options.timeout).await;
-        match found(read, &item.request) {
-            Found::Here => Step::Done(BindOutcome::Bound),
-            Found::Elsewhere(node) => Step::Done(BindOutcome::BoundElsewhere { node: Some(node) }),
-            Found::Gone => Step::Done(BindOutcome::PodGone),
-            Found::Unread(_) => Step::Open(None),
-            Found::Unbound if again && item.tries < CONFLICT_TRIES => {
+    /// A pod that is there unbound is sent again on a 409, a few times, and refused on a 404: its namespace or node is
+    /// missing.
+    async fn conflict(&self, item: &mut Item, error: WriteError) -> Step {
+        match self.read_back(item).await {
+            Found::Settled(outcome) => Step::Done(outcome),
+            Found::Unread => Step::Open(None),
+            Found::Unbound if error.code == Some(409) && item.tries < CONFLICT_TRIES => {
                 item.tries += 1;
                 Step::Later
             }
-            Found::Unbound => self.refused(item, message),
+            Found::Unbound => self.refused(item, error),
         }
+    }
+
+    async fn read_back(&self, item: &Item) -> Found {
+        read_back(&self.link.client, self.link.timeout, &item.request).await
     }
 
     /// A refusal is definite only when no earlier request of the same bind can land any more.
-    fn refused(&self, item: &Item, message: String) -> Step {
-        match item.doubt.map(|doubt| doubt + self.options.timeout) {
+    fn refused(&self, item: &Item, error: WriteError) -> Step {
+        match item.doubt.map(|doubt| doubt + self.link.timeout) {
             Some(over) if Instant::now() < over => Step::Open(Some(over)),
-            _ => Step::Done(BindOutcome::Refused { message }),
+            _ => Step::Done(BindOutcome::Refused { code: error.code, message: error.message }),
         }
     }
 
-    fn end_with(&self, item: &Item, outcome: BindOutcome) {
-        match &outcome {
-            BindOutcome::Bound => count(&self.counts.bound),
-            BindOutcome::Refused { .. } => count(&self.counts.refused),
-            BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } => count(&self.counts.overtaken),
-            BindOutcome::Unknown => {}
-        }
-        self.tell(item, outcome);
-    }
-
-    fn tell(&self, item: &Item, outcome: BindOutcome) {
-        let BindRequest { attempt, .. } = item.request;
-        (self.deliver)(item.worker, Input::BindEnded { attempt, outcome });
+    fn report(&self, item: &Item, outcome: BindOutcome) {
+        (self.deliver)(item.worker, Input::BindEnded { attempt: item.request.attempt, outcome });
     }
 }

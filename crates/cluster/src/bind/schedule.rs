@@ -1,4 +1,4 @@
-//! Which bind goes next: fair between workers, within concurrency, rate cap and whatever pause the API server asked for.
+//! Which bind is sent next: fair between workers, within concurrency, rate cap and whatever pause the API server asked for.
 //!
 //! Pure: time is an argument.
 
@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest pause the API server's `Retry-After` can impose: a wrong header must not stop the lane for hours.
+/// Longest pause the API server's `Retry-After` can impose: a wrong header must not stop all binds for hours.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// First pause when no connection can be made; it doubles up to [`LONGEST_RECONNECT_PAUSE`].
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest pause between tries to connect: after an outage the first bind goes within 2 s.
+/// Longest pause between tries to connect: after an outage the first bind is sent within 2 s.
 const LONGEST_RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// How far a rate cap may be run ahead after idle time: a tenth of a second's worth of binds.
@@ -23,33 +23,30 @@ const BURST: Duration = Duration::from_millis(100);
 /// One bind on its way.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// Who asked.
     pub(super) worker: WorkerId,
-    /// What was asked.
     pub(super) request: BindRequest,
     /// Definite answers that asked for another try.
     pub(super) tries: u32,
-    /// When a request of it was last sent whose outcome stayed unknown: it may still land.
+    /// When the last request of unknown outcome was sent: it may still land.
     pub(super) doubt: Option<Instant>,
-    /// Whether the worker was told that the outcome is unknown.
-    pub(super) told: bool,
+    /// Whether the worker knows that the outcome is unknown.
+    pub(super) reported: bool,
 }
 
 impl Item {
     pub(super) fn new(worker: WorkerId, request: BindRequest) -> Self {
-        Self { worker, request, tries: 0, doubt: None, told: false }
+        Self { worker, request, tries: 0, doubt: None, reported: false }
     }
 
-    /// Whether the API server cannot have seen any request of it that it did not refuse.
+    /// Whether the API server definitely did not carry out any of its requests.
     fn is_unsent(&self) -> bool {
         self.doubt.is_none()
     }
 }
 
-/// What the lane should do now.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Send this one; it counts as in flight until [`Schedule::landed`].
+    /// Send this bind; it counts as in flight until [`Schedule::landed`].
     Send(Item),
     /// Nothing before then.
     At(Instant),
@@ -57,7 +54,7 @@ pub(super) enum Next {
     Idle,
 }
 
-/// The queues of all workers and the brakes of the lane.
+/// The queues of all workers, and what slows them down: concurrency, rate cap, pauses.
 #[derive(Debug)]
 pub(super) struct Schedule {
     queues: BTreeMap<WorkerId, VecDeque<Item>>,
@@ -90,12 +87,10 @@ impl Schedule {
         }
     }
 
-    /// Binds not sent.
     pub(super) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Binds sent and unanswered.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -110,7 +105,7 @@ impl Schedule {
         self.queue_of(worker).push_back(item);
     }
 
-    /// Puts one back that is to go before all others of its worker.
+    /// Requeues a bind before all others of its worker.
     pub(super) fn push_front(&mut self, item: Item) {
         let worker = item.worker;
         self.queue_of(worker).push_front(item);
@@ -125,7 +120,7 @@ impl Schedule {
         queue
     }
 
-    /// Takes back all of a worker's binds of which no request can have taken effect.
+    /// Takes back all of a worker's binds of which no request can have been carried out.
     pub(super) fn revoke(&mut self, worker: WorkerId) -> Vec<AttemptId> {
         let Some(queue) = self.queues.remove(&worker) else { return Vec::new() };
         let (unsent, kept): (VecDeque<Item>, VecDeque<Item>) = queue.into_iter().partition(Item::is_unsent);
@@ -138,13 +133,12 @@ impl Schedule {
         unsent.into_iter().map(|item| item.request.attempt).collect()
     }
 
-    /// The workers that have binds queued.
     pub(super) fn workers(&self) -> Vec<WorkerId> {
         self.queues.keys().copied().collect()
     }
 
-    /// The next bind whose namespace is not held, by turns between the workers.
-    pub(super) fn next(&mut self, now: Instant, is_held: impl Fn(&str) -> bool) -> Next {
+    /// The next bind whose namespace is not paused, by turns between the workers. O(workers) and the length of one queue.
+    pub(super) fn next(&mut self, now: Instant, is_paused: impl Fn(&str) -> bool) -> Next {
         if self.queued == 0 || self.in_flight >= self.limit() {
             return Next::Idle;
         }
@@ -155,7 +149,7 @@ impl Schedule {
         for _ in 0..self.turns.len() {
             let Some(worker) = self.turns.pop_front() else { break };
             let Some(queue) = self.queues.get_mut(&worker) else { continue };
-            let free = queue.iter().position(|item| !is_held(&item.request.pod.key.namespace));
+            let free = queue.iter().position(|item| !is_paused(&item.request.pod.key.namespace));
             let item = free.and_then(|at| queue.remove(at));
             if queue.is_empty() {
                 self.queues.remove(&worker);
@@ -179,7 +173,6 @@ impl Schedule {
         }
     }
 
-    /// One that was in flight is not any more.
     pub(super) fn landed(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -249,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_held_namespace_does_not_stop_another() {
+    async fn a_paused_namespace_does_not_stop_another() {
         let (mut s, now) = (schedule(64, None), Instant::now());
         s.push(item(1, 0, "hung"));
         s.push(item(1, 1, "fine"));

@@ -1,4 +1,4 @@
-//! The lane against scripted HTTP: every outcome of the table, and what is not sent.
+//! The binder against scripted HTTP: every outcome, and what is not sent.
 
 use super::*;
 use crate::lease::Gate;
@@ -12,9 +12,9 @@ const W2: WorkerId = WorkerId(2);
 
 struct Rig {
     server: Scripted,
-    lane: Binder,
+    binder: Binder,
     gate: Gate,
-    told: Inputs,
+    inputs: Inputs,
 }
 
 fn quick() -> Options {
@@ -37,27 +37,31 @@ impl Rig {
     {
         let server = Scripted::start(script).await;
         open(&gate);
-        let (told, deliver) = inbox();
-        let lane = Binder::new(server.client(), options, gate.clone(), deliver);
-        Self { server, lane, gate, told }
+        let (inputs, deliver) = inbox();
+        let binder = Binder::new(server.client(), options, gate.clone(), deliver);
+        Self { server, binder, gate, inputs }
     }
 
     fn submit(&self, worker: WorkerId, attempt: u64, namespace: &str) {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        self.lane.submit(worker, BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), extender: None });
+        self.binder.submit(worker, BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), extender: None });
     }
 
-    fn told(&self) -> Vec<(WorkerId, Input)> {
-        self.told.lock().unwrap().clone()
+    fn throttled(&self) -> u64 {
+        self.binder.counters().of(BindResult::Throttled)
+    }
+
+    fn inputs(&self) -> Vec<(WorkerId, Input)> {
+        self.inputs.lock().unwrap().clone()
     }
 
     async fn outcomes(&self, many: usize) -> Vec<BindOutcome> {
-        until("outcomes", || self.told().len() >= many).await;
+        until("outcomes", || self.inputs().len() >= many).await;
         let outcome = |(_, input)| match input {
             Input::BindEnded { outcome, .. } => outcome,
             other => panic!("{other:?}"),
         };
-        self.told().into_iter().map(outcome).collect()
+        self.inputs().into_iter().map(outcome).collect()
     }
 }
 
@@ -82,8 +86,8 @@ async fn a_bind_carries_the_uid_and_ends_bound() {
         json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p1", "namespace": "ns", "uid": "uid-p1"},
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}})
     );
-    until("landed", || rig.lane.counters().in_flight == 0).await;
-    assert_eq!(rig.lane.counters(), BindCounters { sent: 1, bound: 1, ..BindCounters::default() });
+    until("landed", || rig.binder.pending() == (0, 0, 0)).await;
+    assert_eq!(rig.binder.counters().seen(), [("bound", 1)]);
 }
 
 /// One bind, answered with `code`; the pod then reads as `pod`.
@@ -99,17 +103,17 @@ async fn refused_with(code: u16, pod: impl Fn() -> Reply + Send + Sync + Clone +
 
 #[tokio::test]
 async fn conflicts_and_missing_objects_are_read_back() {
-    let elsewhere = BindOutcome::BoundElsewhere { node: Some("n2".into()) };
-    let refused = BindOutcome::Refused { message: "why".into() };
+    let elsewhere = BindOutcome::BoundElsewhere { node: "n2".into() };
+    let refused = |code| BindOutcome::Refused { code: Some(code), message: "why".into() };
     assert_eq!(refused_with(409, || seen("p1", Some("n1"))).await, (vec![BindOutcome::Bound], 1));
     assert_eq!(refused_with(409, || seen("p1", Some("n2"))).await, (vec![elsewhere], 1));
     assert_eq!(refused_with(409, || seen("p1-again", None)).await, (vec![BindOutcome::PodGone], 1));
     assert_eq!(refused_with(409, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodGone], 1));
-    assert_eq!(refused_with(409, || seen("p1", None)).await, (vec![refused.clone()], 4));
+    assert_eq!(refused_with(409, || seen("p1", None)).await, (vec![refused(409)], 4));
     assert_eq!(refused_with(404, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodGone], 1));
-    assert_eq!(refused_with(404, || seen("p1", None)).await, (vec![refused.clone()], 1));
+    assert_eq!(refused_with(404, || seen("p1", None)).await, (vec![refused(404)], 1));
     for code in [400, 403, 422] {
-        assert_eq!(refused_with(code, || seen("p1", None)).await, (vec![refused.clone()], 1), "{code}");
+        assert_eq!(refused_with(code, || seen("p1", None)).await, (vec![refused(code)], 1), "{code}");
     }
 }
 
@@ -121,20 +125,20 @@ async fn a_throttled_bind_goes_again_after_the_pause() {
     .await;
     let start = std::time::Instant::now();
     rig.submit(W1, 1, "ns");
-    until("throttled", || rig.lane.counters().throttled == 1).await;
+    until("throttled", || rig.throttled() == 1).await;
     rig.submit(W2, 2, "ns");
     assert_eq!(rig.outcomes(2).await, [BindOutcome::Bound, BindOutcome::Bound]);
     assert!(start.elapsed() >= Duration::from_millis(900), "the pause was not kept: {:?}", start.elapsed());
-    assert!(rig.lane.share(1) < 64, "the lane did not slow down");
+    assert!(rig.binder.share(1) < 64, "the binder did not slow down");
 }
 
 #[tokio::test]
 async fn a_throttled_bind_can_be_taken_back() {
     let rig = Rig::new(quick(), |_| async { Reply::status(429, "slow down").retry_after(25) }).await;
     rig.submit(W1, 1, "ns");
-    until("throttled", || rig.lane.counters().throttled == 1 && rig.lane.counters().queued == 1).await;
-    assert_eq!(rig.lane.revoke(W1), [AttemptId(1)]);
-    assert!(rig.told().is_empty());
+    until("throttled", || rig.throttled() == 1 && rig.binder.pending().0 == 1).await;
+    assert_eq!(rig.binder.revoke(W1), [AttemptId(1)]);
+    assert!(rig.inputs().is_empty());
 }
 
 #[tokio::test]
@@ -154,7 +158,7 @@ async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
         let binds: Vec<_> = rig.server.requests().into_iter().filter(is_bind).collect();
         assert_eq!(binds.len(), 3);
         assert!(binds.iter().all(|b| b.path == binds[0].path && b.body == binds[0].body), "not the same bind");
-        assert_eq!(rig.lane.counters().unknown, 1);
+        assert_eq!(rig.binder.counters().of(BindResult::Unknown), 2);
     }
 }
 
@@ -162,7 +166,7 @@ async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
 async fn a_timeout_is_settled_by_what_the_pod_shows() {
     let rows = [
         (Some("n1"), "p1", BindOutcome::Bound),
-        (Some("n2"), "p1", BindOutcome::BoundElsewhere { node: Some("n2".into()) }),
+        (Some("n2"), "p1", BindOutcome::BoundElsewhere { node: "n2".into() }),
         (None, "recreated", BindOutcome::PodGone),
     ];
     for (node, name, want) in rows {
@@ -189,7 +193,7 @@ async fn a_timeout_of_an_unbound_pod_repeats_the_bind() {
     rig.submit(W1, 1, "ns");
     assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
     assert_eq!(rig.server.count("POST", "/binding"), 2);
-    until("settled", || rig.lane.counters().unsettled == 0).await;
+    until("settled", || rig.binder.pending().2 == 0).await;
 }
 
 #[tokio::test]
@@ -208,7 +212,7 @@ async fn a_refusal_does_not_hide_a_request_that_may_still_land() {
 }
 
 #[tokio::test]
-async fn one_hanging_namespace_holds_itself_only() {
+async fn a_hanging_namespace_pauses_only_itself() {
     let options = Options { unknown_limit: 3, ..quick() };
     let rig = Rig::new(options, |asked| async move {
         if asked.path.contains("/namespaces/hung/") && is_bind(&asked) {
@@ -224,14 +228,14 @@ async fn one_hanging_namespace_holds_itself_only() {
     for attempt in 0..4 {
         rig.submit(W1, attempt, "hung");
     }
-    let held = rig.lane.held();
-    until("held", || held.borrow().holds("hung")).await;
-    assert!(!held.borrow().holds("fine"));
+    let paused = rig.binder.paused();
+    until("paused", || paused.borrow().covers("hung")).await;
+    assert!(!paused.borrow().covers("fine"));
     rig.submit(W1, 10, "hung");
     rig.submit(W1, 11, "fine");
     let bound = (W1, Input::BindEnded { attempt: AttemptId(11), outcome: BindOutcome::Bound });
-    until("the other namespace is served", || rig.told().contains(&bound)).await;
-    assert_eq!(rig.lane.revoke(W1), [AttemptId(10)], "the held one was not sent");
+    until("the other namespace is served", || rig.inputs().contains(&bound)).await;
+    assert_eq!(rig.binder.revoke(W1), [AttemptId(10)], "the paused one was not sent");
 }
 
 #[tokio::test]
@@ -241,14 +245,14 @@ async fn nothing_is_sent_through_a_shut_gate() {
     rig.submit(W1, 1, "ns");
     rig.submit(W2, 2, "ns");
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(rig.lane.counters().queued, 2);
-    assert_eq!(rig.lane.load().waiting(), 2);
+    assert_eq!(rig.binder.pending().0, 2);
+    assert_eq!(rig.binder.load().waiting(), 2);
     assert!(rig.server.requests().is_empty());
-    assert_eq!(rig.lane.revoke(W1), [AttemptId(1)]);
+    assert_eq!(rig.binder.revoke(W1), [AttemptId(1)]);
     rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_mins(1));
     rig.gate.admit();
     assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
-    assert_eq!(rig.told()[0].0, W2);
+    assert_eq!(rig.inputs()[0].0, W2);
 }
 
 #[tokio::test]
@@ -267,7 +271,7 @@ async fn leadership_lost_while_a_pod_is_read_back_stops_the_repeat() {
     // Time for the repeat that must not come: several times its pause.
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert_eq!(rig.server.count("POST", "/binding"), 1);
-    assert_eq!(rig.lane.counters().unsettled, 1, "it stays assumed");
+    assert_eq!(rig.binder.pending().2, 1, "it stays assumed");
 }
 
 #[tokio::test]
@@ -275,13 +279,13 @@ async fn binds_wait_out_an_api_server_that_is_away() {
     let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
     let away = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let client = kube::Client::try_from(kube::Config::new(format!("http://{away}").parse().unwrap())).unwrap();
-    let deliver: Deliver = Arc::new(|_, input| panic!("told {input:?}"));
-    let lane = Binder::new(client, quick(), rig.gate.clone(), deliver);
+    let deliver: Deliver = Arc::new(|_, input| panic!("delivered {input:?}"));
+    let binder = Binder::new(client, quick(), rig.gate.clone(), deliver);
     let pod = Arc::new(pod("ns", "p"));
-    lane.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into(), extender: None });
-    until("several tries", || lane.counters().throttled >= 3).await;
-    assert_eq!(lane.counters().unknown, 0, "what never left is not in doubt");
-    until("queued again", || !lane.revoke(W1).is_empty()).await;
+    binder.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into(), extender: None });
+    until("several tries", || binder.counters().of(BindResult::Throttled) >= 3).await;
+    assert_eq!(binder.counters().of(BindResult::Unknown), 0, "what never left is not in doubt");
+    until("queued again", || !binder.revoke(W1).is_empty()).await;
 }
 
 #[tokio::test]
@@ -296,11 +300,11 @@ async fn shutdown_gives_back_the_unsent_and_awaits_the_sent() {
         rig.submit(W1, attempt, "ns");
     }
     until("one sent", || rig.server.requests().len() == 1).await;
-    let left = rig.lane.shutdown(Duration::from_secs(10)).await;
+    let left = rig.binder.shutdown(Duration::from_secs(10)).await;
     assert_eq!(left, Leftover { unsent: vec![(W1, AttemptId(1)), (W1, AttemptId(2))], unsettled: 0 });
     assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
     rig.submit(W1, 9, "ns");
-    assert_eq!(rig.told()[1], (W1, Input::BindRevoked { attempt: AttemptId(9) }));
+    assert_eq!(rig.inputs()[1], (W1, Input::BindRevoked { attempt: AttemptId(9) }));
     assert_eq!(rig.server.requests().len(), 1);
 }
 
@@ -310,6 +314,6 @@ async fn shutdown_does_not_wait_for_ever() {
     let rig = Rig::new(options, |_| Reply::hang()).await;
     rig.submit(W1, 1, "ns");
     until("sent", || rig.server.requests().len() == 1).await;
-    let left = rig.lane.shutdown(Duration::from_millis(50)).await;
+    let left = rig.binder.shutdown(Duration::from_millis(50)).await;
     assert_eq!(left, Leftover { unsent: vec![], unsettled: 1 });
 }

@@ -1,17 +1,16 @@
 //! Binds whose outcome is unknown: each is read back and repeated, the same pod to the same node, until the answer is
-//! definite. They have a few slots of their own, so that a hanging webhook takes none of the lane's.
+//! definite. They have a few slots of their own, so that a hanging webhook takes none from other binds.
 //!
 //! Pure: time is an argument.
 
+use super::Paused;
 use super::schedule::Item;
-use super::{Held, WorkerId};
-use berth_core::io::AttemptId;
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Requests of this lane at once: enough to settle an outage's leftovers in seconds, few beside the lane's own.
+/// Requests at once: enough to settle an outage's leftovers in seconds, few beside first binds.
 const SLOTS: usize = 8;
 
 /// Slots that one namespace may take while another waits: its webhook may hang.
@@ -30,7 +29,7 @@ struct Entry {
     pause: Duration,
 }
 
-/// Those binds, waiting for their next try or being tried.
+/// The binds of unknown outcome, waiting for their next try or being tried.
 #[derive(Debug)]
 pub(super) struct Unknown {
     limit: usize,
@@ -39,7 +38,7 @@ pub(super) struct Unknown {
     tried: BTreeMap<Str, usize>,
 }
 
-/// A try under way; give it back with [`Unknown::again`] or [`Unknown::settled`].
+/// A try under way; it ends with [`Unknown::again`] or [`Unknown::settled`].
 #[derive(Debug)]
 pub(super) struct Try {
     pub(super) item: Item,
@@ -47,12 +46,12 @@ pub(super) struct Try {
 }
 
 impl Unknown {
-    /// `limit`: from how many on namespaces are held.
+    /// `limit`: from how many on namespaces are paused.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit: limit.max(1), waiting: Vec::new(), tried: BTreeMap::new() }
     }
 
-    /// How many there are, tries under way included.
+    /// Tries under way are counted too.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.trying()
     }
@@ -65,7 +64,7 @@ impl Unknown {
         self.waiting.push(Entry { item, due: now + FIRST_PAUSE, pause: FIRST_PAUSE });
     }
 
-    /// Takes one whose time has come, or says when the next one's will; `None`: nothing until something changes.
+    /// Takes a bind that is due, or returns when the next one will be; `None`: nothing until something changes.
     pub(super) fn next(&mut self, now: Instant) -> Result<Try, Option<Instant>> {
         if self.trying() >= SLOTS {
             return Err(None);
@@ -89,13 +88,13 @@ impl Unknown {
         Ok(Try { item: entry.item, pause: entry.pause })
     }
 
-    /// The answer is definite: the bind is handed out for its worker to be told.
+    /// The outcome is known: the caller reports it.
     pub(super) fn settled(&mut self, done: Try) -> Item {
         self.leave(&done.item);
         done.item
     }
 
-    /// The answer is still open: it is tried again after a pause, not before `earliest`.
+    /// The outcome is still unknown: the bind is tried again after a pause, not before `earliest`.
     pub(super) fn again(&mut self, open: Try, now: Instant, earliest: Option<Instant>) {
         self.leave(&open.item);
         let due = (now + open.pause).max(earliest.unwrap_or(now));
@@ -112,32 +111,28 @@ impl Unknown {
         }
     }
 
-    /// Stops repeating one of which evidence came another way. One being tried ends by its own answer.
-    pub(super) fn forget(&mut self, worker: WorkerId, attempt: AttemptId) {
-        self.waiting.retain(|e| e.item.worker != worker || e.item.request.attempt != attempt);
-    }
-
     /// What must not be decided at present.
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn paused(&self) -> Paused {
         if self.len() >= self.limit * 2 {
-            return Held::All;
+            return Paused::All;
         }
         if self.len() < self.limit {
-            return Held::None;
+            return Paused::None;
         }
         let waiting = self.waiting.iter().map(|e| &e.item.request.pod.key.namespace);
         let mut names: Vec<Str> = waiting.chain(self.tried.keys()).cloned().collect();
         names.sort_unstable();
         names.dedup();
-        Held::Namespaces(names.into())
+        Paused::Namespaces(names.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bind::BindRequest;
+    use crate::bind::{BindRequest, WorkerId};
     use crate::scripted::pod;
+    use berth_core::io::AttemptId;
     use std::sync::Arc;
 
     fn item(attempt: u64, namespace: &str) -> Item {
@@ -175,19 +170,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn above_the_limit_the_namespaces_concerned_are_held_and_far_above_all() {
+    async fn above_the_limit_the_namespaces_concerned_are_paused_and_far_above_all() {
         let (mut u, now) = (Unknown::new(2), Instant::now());
         u.add(item(0, "a"), now);
-        assert_eq!(u.held(), Held::None);
+        assert_eq!(u.paused(), Paused::None);
         u.add(item(1, "b"), now);
-        let held = u.held();
-        assert!(held.holds("a") && held.holds("b") && !held.holds("c"), "{held:?}");
+        let paused = u.paused();
+        assert!(paused.covers("a") && paused.covers("b") && !paused.covers("c"), "{paused:?}");
         u.add(item(2, "b"), now);
         u.add(item(3, "b"), now);
-        assert_eq!(u.held(), Held::All);
-        u.forget(WorkerId(1), AttemptId(3));
-        u.forget(WorkerId(1), AttemptId(2));
-        u.forget(WorkerId(1), AttemptId(1));
-        assert_eq!(u.held(), Held::None);
+        assert_eq!(u.paused(), Paused::All);
+        for _ in 0..3 {
+            let open = u.next(now + FIRST_PAUSE).unwrap();
+            u.settled(open);
+        }
+        assert_eq!(u.paused(), Paused::None);
     }
 }

@@ -1,4 +1,4 @@
-//! Events as JSON, written by hand: one for each pod bound, so they must cost next to nothing.
+//! Events as JSON, written by hand: each bound pod has one, so they must cost next to nothing.
 
 use super::{Event, EventType, Subject};
 use crate::send::{Call, push_json};
@@ -27,7 +27,7 @@ pub(super) fn namespace_of(subject: &Subject) -> &str {
     if namespace.is_empty() { "default" } else { namespace }
 }
 
-/// A name of its own: the subject's, cut where it would be too long, and `unique` in hex.
+/// The event's name: the subject's, cut where it would be too long, and `unique` in hex.
 pub(super) fn name_of(subject: &Subject, unique: u64) -> String {
     let name = match subject {
         Subject::Pod(pod) => &*pod.key.name,
@@ -38,7 +38,6 @@ pub(super) fn name_of(subject: &Subject, unique: u64) -> String {
     format!("{}{suffix}", kept.trim_end_matches(['.', '-']))
 }
 
-/// The POST of a new event.
 pub(super) fn create_call(event: &Event, name: &str, at_unix_us: i64, host: &str) -> Call {
     let namespace = namespace_of(&event.subject);
     let mut out = Vec::with_capacity(768);
@@ -69,7 +68,6 @@ pub(super) fn create_call(event: &Event, name: &str, at_unix_us: i64, host: &str
     Call::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldManager=berth"), out)
 }
 
-/// Appends a field with a reference to an object.
 fn push_reference(out: &mut Vec<u8>, name: &str, subject: &Subject) {
     let (api_version, kind, object, uid, version): (&str, &str, &str, &str, &str) = match subject {
         Subject::Pod(pod) => ("v1", "Pod", &pod.key.name, &pod.uid, &pod.resource_version),
@@ -98,7 +96,7 @@ fn push_reference(out: &mut Vec<u8>, name: &str, subject: &Subject) {
     out.push(b'}');
 }
 
-/// The PATCH that says how often an event came again.
+/// The PATCH with the number of repeats of an event.
 pub(super) fn series_call(namespace: &str, name: &str, count: u32, at_unix_us: i64) -> Call {
     let mut out = Vec::with_capacity(96);
     // Writing to a Vec cannot fail.
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_on_a_victim_names_the_pod_it_went_for() {
+    fn an_event_on_a_victim_names_its_preemptor() {
         let mut ledger = berth_core::ledger::Ledger::new();
         ledger.apply_pod(Pod { node_name: Some("n1".into()), ..pod("ns", "victim") });
         let Some(berth_core::ledger::PodState::Bound(victim)) = ledger.pod("uid-victim") else { panic!("not bound") };

@@ -1,14 +1,14 @@
-//! Events, behind the binds: a bounded queue, a few writers with connections of their own, repeats as counts.
+//! Events, which yield to binds: a bounded queue, a few writers with connections of their own, repeats as counts.
 //!
-//! What is not written is counted: an event is a courtesy, a bind is not. While binds wait, an event waits too, but no
-//! longer than a second, so that the last events follow the last bind closely.
+//! Events that are not written are counted. While binds wait, an event waits too, but no longer than a second, so that the
+//! last events follow the last bind closely.
 
 mod body;
 mod pace;
 mod series;
 mod sink;
 
-pub use sink::{EventCounters, EventSink};
+pub use sink::{EventResult, EventSink};
 
 use berth_core::io::RefusalText;
 use berth_core::ledger::PlacedPod;
@@ -16,34 +16,28 @@ use berth_core::model::{Pod, PodKey, Str};
 use std::fmt;
 use std::sync::Arc;
 
-/// Whether an event is good or bad news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// All as it should be.
     Normal,
-    /// Something needs a look.
     Warning,
 }
 
-/// An object that is no pod of ours to schedule.
+/// An object other than a pod that we schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRef {
-    /// Its apiVersion.
     pub api_version: &'static str,
-    /// Its kind.
     pub kind: &'static str,
-    /// Its namespace, `None` if it is cluster-scoped: its events are in `default`.
+    /// `None` if the object is cluster-scoped: its events are in `default`.
     pub namespace: Option<Str>,
-    /// Its name.
     pub name: Str,
-    /// Its uid; may be empty.
+    /// May be empty.
     pub uid: Str,
-    /// Its resourceVersion; may be empty.
+    /// May be empty.
     pub resource_version: Str,
 }
 
 impl ObjectRef {
-    /// A SchedulerProfile. Its resourceVersion changes with every status write: give `""` to have repeats counted.
+    /// A profile's resourceVersion changes with every status write: give `""` to have repeats counted.
     pub fn profile(name: &str, uid: &str, resource_version: &str) -> Self {
         Self {
             api_version: "scheduling.berth.dev/v1alpha1",
@@ -55,7 +49,6 @@ impl ObjectRef {
         }
     }
 
-    /// A pod of which no more than that is known, such as the operator's own.
     pub fn pod(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             api_version: "v1",
@@ -73,18 +66,15 @@ impl ObjectRef {
 pub enum Subject {
     /// A pod that a profile serves.
     Pod(Arc<Pod>),
-    /// Anything else.
     Object(Arc<ObjectRef>),
 }
 
-/// What an event says; text is made when it is written.
+/// The message of an event; its text is made when it is written.
 #[derive(Debug, Clone)]
 pub enum Note {
-    /// A pod was bound to that node.
+    /// The pod was bound to the node.
     Assigned(Arc<Pod>, Str),
-    /// A pod was refused.
     Refusal(RefusalText),
-    /// Said as it is.
     Plain(Arc<str>),
 }
 
@@ -98,27 +88,22 @@ impl fmt::Display for Note {
     }
 }
 
-/// An event to be written.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// What it is about.
     pub subject: Subject,
-    /// Good or bad news.
     pub kind: EventType,
-    /// Why, in one CamelCase word, at most 128 bytes.
+    /// One CamelCase word of at most 128 bytes.
     pub reason: &'static str,
-    /// What was done or tried, in one CamelCase word, at most 128 bytes.
+    /// What was done or tried: one CamelCase word of at most 128 bytes.
     pub action: &'static str,
-    /// What it says; cut to 1,024 bytes.
+    /// Cut to 1,024 bytes when it is written.
     pub note: Note,
-    /// The other object that it is about.
     pub related: Option<Subject>,
-    /// Who reports: the schedulerName, or `berth` for the operator itself.
+    /// The reporting controller: the schedulerName, or `berth` for the operator itself.
     pub controller: Str,
 }
 
 impl Event {
-    /// A pod was bound.
     pub fn scheduled(pod: Arc<Pod>, node: Str) -> Self {
         Self {
             controller: pod.scheduler_name.clone(),
@@ -131,7 +116,6 @@ impl Event {
         }
     }
 
-    /// An attempt to place a pod failed.
     pub fn failed(pod: Arc<Pod>, text: RefusalText) -> Self {
         Self {
             controller: pod.scheduler_name.clone(),
@@ -144,7 +128,7 @@ impl Event {
         }
     }
 
-    /// A pod goes for another one; `in_memory`: it was not bound yet, and stays.
+    /// The victim is deleted for `preemptor`; `in_memory`: it was assumed only, and is not deleted.
     pub fn preempted(victim: &PlacedPod, preemptor: &Arc<Pod>, node: &str, in_memory: bool) -> Self {
         let PodKey { namespace, name } = &victim.key;
         let suffix = if in_memory { " (in kube-scheduler memory)." } else { "" };
@@ -160,7 +144,7 @@ impl Event {
         }
     }
 
-    /// The operator's word on an object.
+    /// An event that the operator itself reports.
     pub fn of_operator(
         object: ObjectRef,
         kind: EventType,
@@ -179,7 +163,7 @@ impl Event {
         }
     }
 
-    /// Whether it can come again for the same object: a pod is bound once.
+    /// Whether the same event can occur again for the same object: a pod is bound only once.
     fn repeats(&self) -> bool {
         !matches!(self.note, Note::Assigned(..))
     }

@@ -1,18 +1,18 @@
 //! How many writers may be at work: as few as let the last event follow the last bind closely. Pure.
 //!
-//! An API server shares itself out by requests in flight. With eight writers beside a full bind lane events fall behind,
-//! which is as it should be, up to what it can take in the seconds after the last bind; beyond that more writers work.
+//! An API server divides its capacity by requests in flight. With eight writers beside 64 binds events fall behind, which
+//! is wanted up to what the API server can take in the seconds after the last bind; beyond that more writers work.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Writers while events are in time: few beside the bind lane's 64.
+/// Writers while events are in time: few beside the binder's 64.
 const FEW: usize = 8;
 
-/// Writers while no bind waits: nobody is in their way.
+/// Writers while no bind waits: they delay nobody.
 const SOME: usize = 24;
 
-/// Writers at most: an equal share with a full bind lane.
+/// Writers at most: an equal share with the binder's 64.
 pub(super) const MOST: usize = 64;
 
 /// Events waiting are in time while they can be written within this, once binds are done: well within 5 s.
@@ -27,7 +27,7 @@ const WINDOW: Duration = Duration::from_millis(500);
 /// Writes a second that any API server does; until more is seen.
 const LEAST_CAPACITY: f64 = 300.0;
 
-/// What the API server takes, as far as seen: binds, each of which brought an event, and events.
+/// The API server's observed capacity, in writes: binds, each of which brings an event, and events.
 #[derive(Debug)]
 pub(super) struct Pace {
     since: Instant,
@@ -49,7 +49,7 @@ impl Pace {
     pub(super) fn writers(&mut self, now: Instant, waiting: usize, binds_wait: bool) -> usize {
         let span = now.duration_since(self.since);
         if span >= WINDOW {
-            // A long span had idle time in it and says nothing of what could have been.
+            // A long span had idle time in it and shows nothing of the capacity.
             if span < WINDOW * 2 && waiting > FEW {
                 let rate = f64::from(self.writes) / span.as_secs_f64();
                 self.capacity = (self.capacity.midpoint(rate)).max(LEAST_CAPACITY);

@@ -8,10 +8,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A repeat later than that after the last one is a new event; counts not written are written then.
+/// A repeat later than this after the last one is a new event; then the count of the old series is written.
 const IDLE: Duration = Duration::from_mins(6);
 
-/// How often the count of a series that goes on is written.
+/// How often the count of a continuing series is written.
 const REFRESH: Duration = Duration::from_mins(30);
 
 /// Series kept; beyond that the oldest ends, and its next repeat is a new event.
@@ -28,7 +28,6 @@ struct Series {
     written_at: Instant,
 }
 
-/// A count to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) namespace: String,
@@ -37,25 +36,24 @@ pub(super) struct Count {
     pub(super) last_unix_us: i64,
 }
 
-/// What to do about an event.
+/// What to do about an event that is observed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It is new: create it.
+    /// Create the event.
     New,
-    /// It came again: write the count.
+    /// A repeat: write the count now.
     Write(Count),
-    /// It came again: the count is written later.
+    /// A repeat: the count is written later.
     Counted,
 }
 
-/// The series under way.
 #[derive(Debug, Default)]
 pub(super) struct SeriesCache {
     series: HashMap<u64, Series>,
     order: VecDeque<u64>,
 }
 
-/// What makes two events equal.
+/// Two events with the same key are repeats of one another.
 pub(super) fn key_of(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     (event.kind == EventType::Warning, event.reason, event.action, &event.controller).hash(&mut hasher);
@@ -100,13 +98,13 @@ impl SeriesCache {
         Seen::New
     }
 
-    /// Its event could not be created: the next one is new.
+    /// Forgets a series whose event could not be created: the next one is new.
     pub(super) fn forget(&mut self, key: u64) {
         self.series.remove(&key);
         self.order.retain(|k| *k != key);
     }
 
-    /// Counts that are due to be written; series that are over end.
+    /// Returns the counts that are due to be written; removes series that are over.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Count> {
         let mut due = Vec::new();
         self.series.retain(|_, series| {

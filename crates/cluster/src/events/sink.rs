@@ -5,11 +5,12 @@ use super::body::{create_call, name_of, namespace_of, series_call};
 use super::pace::{MOST, Pace};
 use super::series::{Count, Seen, SeriesCache, key_of};
 use crate::bind::BindLoad;
-use crate::send::{Answer, Call, NoAnswer};
+use crate::send::Call;
+use crate::write::{Counters, Meaning, WriteError, lock, meaning, results};
 use kube::Client;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -18,13 +19,13 @@ use tokio::time::Instant;
 /// Events queued, about 2 MiB: 20 s of binds at the pace of a fast API server.
 const QUEUED: usize = 20_000;
 
-/// Binds waiting from which on events give way.
+/// Events yield to binds while more binds than this wait.
 const YIELD_ABOVE: usize = 8;
 
-/// Longest that an event gives way to binds.
+/// Longest that an event yields to binds.
 const YIELD: Duration = Duration::from_secs(1);
 
-/// How often a writer that gives way looks again.
+/// How often a writer that yields looks again.
 const YIELD_STEP: Duration = Duration::from_millis(20);
 
 /// Longest wait for one answer.
@@ -33,21 +34,16 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Tries of one write on answers that are worth another.
 const TRIES: u32 = 5;
 
-/// Pause of a writer before it goes on after a failure; also the longest `Retry-After` it keeps.
+/// Pause of a writer after a failure, and the longest `Retry-After` that it keeps.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
 /// How often series are looked through.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// Takes events and writes them. Cheap to clone; all clones are one sink. Its tasks end when the last clone goes.
+/// Takes events and writes them. Cheap to clone; all clones are one sink. Its tasks end when the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct EventSink(Arc<Handle>);
-
-impl std::fmt::Debug for EventSink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("EventSink").field(&self.counters()).finish()
-    }
-}
 
 struct Handle {
     shared: Arc<Shared>,
@@ -63,7 +59,7 @@ struct Shared {
     wake: Notify,
     unique: AtomicU64,
     writing: AtomicUsize,
-    counts: Counts,
+    counters: Counters<EventResult>,
 }
 
 struct State {
@@ -83,36 +79,23 @@ enum Job {
     Count(Count),
 }
 
-#[derive(Default)]
-struct Counts {
-    written: AtomicU64,
-    counted: AtomicU64,
-    dropped: AtomicU64,
-    failed: AtomicU64,
-}
-
-/// What became of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EventCounters {
-    /// Written: new events and counts of repeats.
-    pub written: u64,
-    /// Repeats added to a count that is written later.
-    pub counted: u64,
-    /// Dropped since the queue was full, or the process ended.
-    pub dropped: u64,
-    /// Dropped since the API server refused, or failed too often.
-    pub failed: u64,
-    /// Queued or being written, now.
-    pub queued: usize,
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+results! {
+    /// What became of an event.
+    EventResult {
+        /// Written: a new event, or the count of repeats.
+        Written = "written",
+        /// Added to a count that is written later.
+        Counted = "counted",
+        /// The queue was full, or the process ended.
+        Dropped = "dropped",
+        /// The API server refused, or failed too often.
+        Failed = "failed",
+    }
 }
 
 impl EventSink {
     /// Starts the sink on the current tokio runtime. `client` must be one without retries; `host` ends the
-    /// `reportingInstance`; `load` is the bind lane's.
+    /// `reportingInstance`; `load` is the binder's.
     pub fn new(client: Client, host: &str, load: BindLoad) -> Self {
         let shared = Arc::new(Shared {
             client,
@@ -126,7 +109,7 @@ impl EventSink {
             wake: Notify::new(),
             unique: AtomicU64::new(0),
             writing: AtomicUsize::new(0),
-            counts: Counts::default(),
+            counters: Counters::default(),
         });
         let mut tasks: JoinSet<()> = (0..MOST).map(|_| shared.clone().write_all()).collect();
         tasks.spawn(shared.clone().sweep());
@@ -138,17 +121,8 @@ impl EventSink {
         self.0.shared.accept(event);
     }
 
-    /// What was done so far.
-    pub fn counters(&self) -> EventCounters {
-        let shared = &self.0.shared;
-        let counts = &shared.counts;
-        EventCounters {
-            written: counts.written.load(Ordering::Relaxed),
-            counted: counts.counted.load(Ordering::Relaxed),
-            dropped: counts.dropped.load(Ordering::Relaxed),
-            failed: counts.failed.load(Ordering::Relaxed),
-            queued: shared.unwritten(),
-        }
+    pub fn counters(&self) -> &Counters<EventResult> {
+        &self.0.shared.counters
     }
 
     /// Waits until all is written, for at most `limit`; what is left is dropped and counted.
@@ -159,17 +133,17 @@ impl EventSink {
             tokio::time::sleep(YIELD_STEP.min(limit)).await;
         }
         let left = std::mem::take(&mut shared.lock().queue);
-        shared.counts.dropped.fetch_add(left.len() as u64, Ordering::Relaxed);
+        shared.counters.add(EventResult::Dropped, left.len());
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn unwritten(&self) -> usize {
-        // Under the lock, so that one that a writer has just taken is not missed.
+        // Under the lock, so that an event that a writer has just taken is not missed.
         let state = self.lock();
         state.queue.len() + self.writing.load(Ordering::Relaxed)
     }
@@ -183,7 +157,7 @@ impl Shared {
         {
             let mut state = self.lock();
             if state.queue.len() >= QUEUED {
-                count(&self.counts.dropped);
+                self.counters.count(EventResult::Dropped);
                 return;
             }
             let series = event.repeats().then(|| key_of(&event));
@@ -191,7 +165,7 @@ impl Shared {
                 series.map(|key| state.series.observe(key, namespace_of(&event.subject), &name, now, at_unix_us));
             let job = match seen {
                 Some(Seen::Counted) => {
-                    count(&self.counts.counted);
+                    self.counters.count(EventResult::Counted);
                     return;
                 }
                 Some(Seen::Write(count)) => Job::Count(count),
@@ -225,7 +199,7 @@ impl Shared {
         }
     }
 
-    /// The oldest event, unless binds go first or enough writers are at work.
+    /// The oldest event. `Err` if binds are sent first, for so long, or if enough writers are at work.
     fn take(&self) -> Result<Queued, Option<Duration>> {
         let mut state = self.lock();
         let binds_wait = self.load.waiting() > YIELD_ABOVE;
@@ -247,21 +221,22 @@ impl Shared {
     }
 
     async fn write(&self, mut queued: Queued) {
-        let pause = match queued.call(&self.host).send(&self.client, TIMEOUT).await {
-            Ok(answer) if answer.is_success() => {
+        let error = match meaning(queued.call(&self.host).send(&self.client, TIMEOUT).await) {
+            Ok(_) => {
                 self.lock().pace.write_seen();
-                return count(&self.counts.written);
+                return self.counters.count(EventResult::Written);
             }
-            // A POST that was tried before and whose answer was lost had succeeded.
-            Ok(answer) if answer.code == 409 && queued.tries > 0 => return count(&self.counts.written),
-            Ok(answer) if queued.is_worth_another(&answer) => answer.retry_after.unwrap_or(PAUSE.0).min(PAUSE.1),
-            Ok(answer) => return self.give_up(&queued, &answer.message()),
-            Err(NoAnswer::NotSent(_) | NoAnswer::Lost(_)) => PAUSE.0,
+            // An earlier try, whose answer was lost, created the event.
+            Err(error) if error.code == Some(409) && queued.tries > 0 => {
+                return self.counters.count(EventResult::Written);
+            }
+            Err(error) => error,
         };
         queued.tries += 1;
-        if queued.tries >= TRIES {
-            return self.give_up(&queued, "tried too often");
+        if queued.tries >= TRIES || !queued.is_worth_another(&error) {
+            return self.give_up(&queued, &error.message);
         }
+        let pause = error.pause.unwrap_or(PAUSE.0).min(PAUSE.1);
         tokio::time::sleep(pause).await;
         let mut state = self.lock();
         if state.queue.len() < QUEUED {
@@ -269,12 +244,12 @@ impl Shared {
             drop(state);
             self.wake.notify_one();
         } else {
-            count(&self.counts.dropped);
+            self.counters.count(EventResult::Dropped);
         }
     }
 
     fn give_up(&self, queued: &Queued, why: &str) {
-        count(&self.counts.failed);
+        self.counters.count(EventResult::Failed);
         if let Job::Create { series: Some(key), .. } = &queued.job {
             self.lock().series.forget(*key);
         }
@@ -290,7 +265,7 @@ impl Shared {
                 if state.queue.len() < QUEUED {
                     state.queue.push_back(Queued { since: now, job: Job::Count(one), tries: 0 });
                 } else {
-                    count(&self.counts.dropped);
+                    self.counters.count(EventResult::Dropped);
                 }
             }
             drop(state);
@@ -307,10 +282,13 @@ impl Queued {
         }
     }
 
-    /// A count may come before its event: that one may be in another writer's hands.
-    fn is_worth_another(&self, answer: &Answer) -> bool {
-        let before_its_event = answer.code == 404 && matches!(self.job, Job::Count(_));
-        answer.code == 429 || answer.code >= 500 || before_its_event
+    fn is_worth_another(&self, error: &WriteError) -> bool {
+        match error.meaning {
+            Meaning::Later { .. } | Meaning::NotSent | Meaning::Unknown => true,
+            // A count can be sent before its event, which another writer has.
+            Meaning::ReadBack => error.code == Some(404) && matches!(self.job, Job::Count(_)),
+            Meaning::Refused => false,
+        }
     }
 }
 
@@ -335,7 +313,7 @@ mod tests {
             sink.send(Event::scheduled(shared.clone(), "n1".into()));
         }
         sink.flush(Duration::from_secs(20)).await;
-        assert_eq!(sink.counters(), EventCounters { written: 200, ..Default::default() });
+        assert_eq!(sink.counters().seen(), [("written", 200)]);
         let names: HashSet<String> =
             server.requests().iter().map(|r| r.body["metadata"]["name"].as_str().unwrap().to_owned()).collect();
         assert_eq!(names.len(), 200);
@@ -351,7 +329,7 @@ mod tests {
             sink.send(failed("p", "again"));
         }
         sink.flush(Duration::from_secs(20)).await;
-        assert_eq!(sink.counters(), EventCounters { written: 2, counted: 2, ..Default::default() });
+        assert_eq!(sink.counters().seen(), [("written", 2), ("counted", 2)]);
         let patch = &server.requests()[1];
         assert_eq!((&*patch.method, &*patch.content_type), ("PATCH", "application/merge-patch+json"));
         assert_eq!(patch.body["series"]["count"], 2);
@@ -366,10 +344,10 @@ mod tests {
         for _ in 0..QUEUED + 100 {
             sink.send(Event::scheduled(shared.clone(), "n1".into()));
         }
-        let counters = sink.counters();
-        assert!((100 - MOST as u64..=100).contains(&counters.dropped), "{counters:?}");
+        let dropped = || sink.counters().of(EventResult::Dropped);
+        assert!((100 - MOST as u64..=100).contains(&dropped()), "{}", dropped());
         sink.flush(Duration::ZERO).await;
-        assert!(sink.counters().dropped >= (QUEUED + 100 - MOST) as u64);
+        assert!(dropped() >= (QUEUED + 100 - MOST) as u64);
     }
 
     #[tokio::test]
@@ -387,24 +365,24 @@ mod tests {
         until("throttled", || server.requests().len() == 1).await;
         sink.send(Event::scheduled(Arc::new(pod("gone", "q")), "n1".into()));
         sink.flush(Duration::from_secs(20)).await;
-        assert_eq!(sink.counters(), EventCounters { written: 1, failed: 1, ..Default::default() });
+        assert_eq!(sink.counters().seen(), [("written", 1), ("failed", 1)]);
     }
 
     #[tokio::test]
-    async fn events_give_way_to_binds_but_not_for_long() {
+    async fn events_yield_to_binds_but_not_for_long() {
         let server = Scripted::start(|_| async { Reply::json(201, json!({})) }).await;
         let load = BindLoad::default();
         load.set(1_000);
         let sink = EventSink::new(server.client(), "host", load.clone());
         let start = Instant::now();
         sink.send(failed("p", "no"));
-        until("written though binds wait", || sink.counters().written == 1).await;
-        assert!(start.elapsed() >= YIELD, "it did not give way: {:?}", start.elapsed());
+        until("written though binds wait", || sink.counters().of(EventResult::Written) == 1).await;
+        assert!(start.elapsed() >= YIELD, "it did not yield: {:?}", start.elapsed());
 
         sink.send(failed("q", "no"));
         load.set(0);
         let start = Instant::now();
-        until("written at once when none wait", || sink.counters().written == 2).await;
+        until("written at once when none wait", || sink.counters().of(EventResult::Written) == 2).await;
         assert!(start.elapsed() < Duration::from_secs(10));
     }
 }

@@ -1,52 +1,47 @@
-//! The lane, and how a round is done.
+//! The evictor's queue, and how a request is done.
 
-use super::victim::{Found, Verdict, delete_call, found, judge, mark_call, read_call};
-use super::{EvictCounters, EvictRequest, Options};
+use super::victim::{delete_call, mark_call};
+use super::{EvictRequest, EvictResult, Options};
 use crate::bind::{Deliver, Leftover, WorkerId};
 use crate::events::{Event, EventSink};
 use crate::lease::Gate;
 use crate::prebind::end_call;
-use crate::queue::{Job, LONGEST_PAUSE, Load, Queue};
+use crate::queue::{Job, Pending, Queue};
 use crate::send::Call;
+use crate::write::{Counters, GivenUp, Link, Meaning, PodRead};
 use berth_core::io::{AttemptId, EvictionOutcome, Input};
 use berth_core::ledger::PlacedPod;
 use berth_core::model::Str;
 use futures::StreamExt;
 use kube::Client;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Submits evictions and takes them back. Cheap to clone; all clones are one lane. Its tasks end when the last clone goes.
+/// Submits evictions and takes them back. Cheap to clone; all clones are one. Its tasks end when the last
+/// clone is dropped.
 #[derive(Clone)]
 pub struct Evictor(Arc<Handle>);
 
-impl std::fmt::Debug for Evictor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Evictor").field(&self.counters()).finish()
-    }
-}
-
 struct Handle {
     shared: Arc<Shared>,
-    queue: Queue<Round>,
+    queue: Queue<Eviction>,
 }
 
 struct Shared {
-    client: Client,
+    link: Link,
     options: Options,
-    gate: Gate,
     events: Option<EventSink>,
     deliver: Deliver,
-    counts: Counts,
+    counters: Counters<EvictResult>,
 }
 
-struct Round {
+struct Eviction {
     worker: WorkerId,
     request: EvictRequest,
 }
 
-impl Job for Round {
+impl Job for Eviction {
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
         Some((self.worker, self.request.attempt))
     }
@@ -56,31 +51,22 @@ impl Job for Round {
     }
 }
 
-#[derive(Default)]
-struct Counts {
-    evicted: AtomicU64,
-    gone: AtomicU64,
-    failed: AtomicU64,
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How a request ended that was sent until that was known.
+/// How a request ended that was sent until its outcome was known.
 enum Sent {
     Done,
     Gone,
 }
 
 impl Evictor {
-    /// Starts the lane on the current tokio runtime. `client` must be one without retries; without `events` victims are not told.
+    /// Starts the tasks on the current tokio runtime. `client` must be one without retries; without `events` the victims get
+    /// no event.
     pub fn new(client: Client, options: Options, gate: Gate, events: Option<EventSink>, deliver: Deliver) -> Self {
-        let (tasks, counts) = (options.concurrency, Counts::default());
-        let shared = Arc::new(Shared { client, options, gate, events, deliver, counts });
-        let rounds = shared.clone();
-        let queue = Queue::start(shared.gate.clone(), tasks, move |Round { worker, request }| {
-            let shared = rounds.clone();
+        let tasks = options.concurrency;
+        let link = Link { client, gate: gate.clone(), timeout: options.timeout };
+        let shared = Arc::new(Shared { link, options, events, deliver, counters: Counters::default() });
+        let evictions = shared.clone();
+        let queue = Queue::start(gate, tasks, move |Eviction { worker, request }| {
+            let shared = evictions.clone();
             async move {
                 let outcome = shared.run(&request).await;
                 (shared.deliver)(worker, Input::EvictionEnded { attempt: request.attempt, outcome });
@@ -89,34 +75,29 @@ impl Evictor {
         Self(Arc::new(Handle { shared, queue }))
     }
 
-    /// Queues a round; its outcome is delivered. Never blocks. After a shutdown it is taken back at once.
+    /// Queues an eviction; its outcome is delivered. Never blocks. After a shutdown it is taken back at once.
     pub fn submit(&self, worker: WorkerId, request: EvictRequest) {
         let attempt = request.attempt;
-        if !self.0.queue.submit(Round { worker, request }) {
+        if !self.0.queue.submit(Eviction { worker, request }) {
             (self.0.shared.deliver)(worker, Input::BindRevoked { attempt });
         }
     }
 
-    /// Takes back all of a worker's rounds that have not begun. The caller tells the worker; nothing else is delivered for them.
+    /// Takes back all of a worker's evictions that have not begun. Nothing is delivered for them: the caller reports it.
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         self.0.queue.revoke(worker)
     }
 
-    /// What was done so far.
-    pub fn counters(&self) -> EvictCounters {
-        let counts = &self.0.shared.counts;
-        let Load { queued, in_flight } = self.0.queue.load();
-        EvictCounters {
-            evicted: counts.evicted.load(Ordering::Relaxed),
-            gone: counts.gone.load(Ordering::Relaxed),
-            failed: counts.failed.load(Ordering::Relaxed),
-            queued,
-            in_flight,
-        }
+    pub fn counters(&self) -> &Counters<EvictResult> {
+        &self.0.shared.counters
     }
 
-    /// Ends the lane: begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller puts
-    /// [`Leftover::unsent`] back. Leadership must last until this returns.
+    pub fn pending(&self) -> Pending {
+        self.0.queue.pending()
+    }
+
+    /// Begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller requeues
+    /// [`Leftover::unsent`]. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
         self.0.queue.shutdown(limit).await
     }
@@ -124,9 +105,9 @@ impl Evictor {
 
 impl Shared {
     async fn run(&self, request: &EvictRequest) -> EvictionOutcome {
-        self.end_lesser(request).await;
+        self.end_nominations(request).await;
         for victim in &request.taken_back {
-            self.tell(request, victim, true);
+            self.announce(request, victim, true);
         }
         let Some((last, others)) = request.victims.split_last() else { return EvictionOutcome::Done };
         let failed = AtomicBool::new(false);
@@ -142,7 +123,7 @@ impl Shared {
         for (victim, end) in ends {
             let Err(why) = end else { continue };
             left.push(victim.uid.clone());
-            // That of the first to fail, and not of those left alone for that.
+            // The message of the first to fail; the others were not begun because of it.
             message = message.or(why);
         }
         if left.is_empty() {
@@ -154,17 +135,19 @@ impl Shared {
         EvictionOutcome::Failed { message, left }
     }
 
-    /// Pods that are promised the node and lose it: best effort, a failed test says that someone else has written there.
-    async fn end_lesser(&self, request: &EvictRequest) {
-        for pod in request.lower_priority.iter().take_while(|_| self.gate.is_open()) {
-            let answer = end_call(pod, &request.node).send(&self.client, self.options.timeout).await;
-            if let Err(error) = answer {
-                tracing::warn!(pod = %pod.key, %error, "nomination not ended");
+    /// Ends the nominations of lower-priority pods to the node. Best effort: a test that fails means that someone else has
+    /// written there.
+    async fn end_nominations(&self, request: &EvictRequest) {
+        for pod in request.lower_priority.iter().take_while(|_| self.link.gate.is_open()) {
+            if let Err(error) = self.link.send(&end_call(pod, &request.node)).await
+                && error.code.is_none()
+            {
+                tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
             }
         }
     }
 
-    /// Evicts a victim unless another one could not be; an error without a message is one that was not begun.
+    /// Evicts a victim unless the eviction of another one failed; an error without a message was not begun.
     async fn evict_unless<'v>(
         &self,
         failed: &AtomicBool,
@@ -176,17 +159,17 @@ impl Shared {
         }
         match self.evict(request, victim).await {
             Ok(Sent::Done) => {
-                count(&self.counts.evicted);
+                self.counters.count(EvictResult::Evicted);
                 tracing::info!(pod = %victim.key, preemptor = %request.preemptor.key, node = &*request.node, "pod preempted");
-                self.tell(request, victim, false);
+                self.announce(request, victim, false);
                 (victim, Ok(()))
             }
             Ok(Sent::Gone) => {
-                count(&self.counts.gone);
+                self.counters.count(EvictResult::Gone);
                 (victim, Ok(()))
             }
             Err(why) => {
-                count(&self.counts.failed);
+                self.counters.count(EvictResult::Failed);
                 failed.store(true, Ordering::Relaxed);
                 (victim, Err(Some(format!("pod {} not evicted: {why}", victim.key))))
             }
@@ -195,61 +178,45 @@ impl Shared {
 
     async fn evict(&self, request: &EvictRequest, victim: &PlacedPod) -> Result<Sent, String> {
         if !victim.preempted {
-            let mark = mark_call(request, victim, self.options.timeout);
-            // Whether the mark of an unknown outcome is there, sending it again tells.
+            let mark = mark_call(request, victim, self.link.timeout);
+            // A mark of unknown outcome is not read back: a second one does no harm.
             if let Sent::Gone = self.send(&mark, victim, false).await? {
                 return Ok(Sent::Gone);
             }
         }
-        self.send(&delete_call(victim, self.options.timeout), victim, true).await
+        self.send(&delete_call(victim, self.link.timeout), victim, true).await
     }
 
-    /// Sends a request until its outcome is known, or it was sent often enough. `deletes`: a victim that is seen going is what
-    /// was wanted.
+    /// Sends a request until its outcome is known, or it was sent often enough. `deletes`: a victim that is terminating is
+    /// what was wanted.
     async fn send(&self, call: &Call, victim: &PlacedPod, deletes: bool) -> Result<Sent, String> {
-        let mut pause = self.options.pause;
-        // Whether an earlier try may have been carried out.
-        let mut doubt = false;
-        let mut last = String::new();
-        for _ in 0..self.options.tries.max(1) {
-            if !self.gate.is_open() {
-                return Err("this process leads no more".to_owned());
+        let mut tries = self.link.tries(self.options.tries, self.options.pause);
+        loop {
+            let error = match tries.next(call).await {
+                Ok(Ok(_)) => return Ok(Sent::Done),
+                Ok(Err(error)) => error,
+                Err(GivenUp::NotLeading) => return Err("this process leads no more".to_owned()),
+                Err(GivenUp::TriedOften { tries, last }) => return Err(format!("not known in {tries} tries: {last}")),
+            };
+            let read = match (error.meaning, error.code) {
+                (_, Some(404)) => PodRead::Gone,
+                // A failed precondition (409, 422) can mean that another pod has the name.
+                (Meaning::ReadBack, _) | (_, Some(422)) => self.link.read_pod(&victim.key, &victim.uid).await,
+                (Meaning::Unknown, _) if deletes => self.link.read_pod(&victim.key, &victim.uid).await,
+                (Meaning::Refused, _) => return Err(error.message),
+                (Meaning::Unknown | Meaning::Later { .. } | Meaning::NotSent, _) => continue,
+            };
+            match read {
+                // An earlier deletion, whose answer was lost, did this.
+                PodRead::Gone if tries.doubt && deletes => return Ok(Sent::Done),
+                PodRead::Gone => return Ok(Sent::Gone),
+                PodRead::There(now) if now.terminating => return Ok(Sent::Done),
+                PodRead::There(_) | PodRead::Unread(_) => {}
             }
-            let mut wait = pause;
-            match judge(call.send(&self.client, self.options.timeout).await) {
-                Verdict::Done => return Ok(Sent::Done),
-                Verdict::Gone if doubt && deletes => return Ok(Sent::Done),
-                Verdict::Gone => return Ok(Sent::Gone),
-                Verdict::Refused(message) => return Err(message),
-                Verdict::ReadBack(message) => match self.read(victim).await {
-                    Found::Gone if doubt && deletes => return Ok(Sent::Done),
-                    Found::Gone => return Ok(Sent::Gone),
-                    Found::Going => return Ok(Sent::Done),
-                    Found::There | Found::Unread(_) => last = message,
-                },
-                Verdict::Later(asked, why) => {
-                    last = why;
-                    wait = asked.unwrap_or(pause).min(LONGEST_PAUSE);
-                }
-                Verdict::Unknown(why) => {
-                    doubt = true;
-                    last = why;
-                    if deletes && matches!(self.read(victim).await, Found::Gone | Found::Going) {
-                        return Ok(Sent::Done);
-                    }
-                }
-            }
-            tokio::time::sleep(wait).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        Err(format!("not known in {} tries: {last}", self.options.tries))
     }
 
-    async fn read(&self, victim: &PlacedPod) -> Found {
-        found(victim, read_call(victim).send(&self.client, self.options.timeout).await)
-    }
-
-    fn tell(&self, request: &EvictRequest, victim: &PlacedPod, in_memory: bool) {
+    fn announce(&self, request: &EvictRequest, victim: &PlacedPod, in_memory: bool) {
         if let Some(events) = &self.events {
             events.send(Event::preempted(victim, &request.preemptor, &request.node, in_memory));
         }

@@ -1,14 +1,14 @@
-//! The eviction lane: how the victims of a preemption are asked to go.
+//! The evictor: how the victims of a preemption are deleted.
 //!
 //! ```text
-//!  submit ─▶ queue ─▶ end lesser nominations ─▶ all victims but the last, side by side ─▶ the last ─▶ deliver(EvictionEnded)
+//!  submit ─▶ queue ─▶ end lower nominations ─▶ all victims but the last, side by side ─▶ the last ─▶ deliver(EvictionEnded)
 //!                          a victim: PATCH DisruptionTarget ─▶ DELETE with its uid ─▶ event
-//!                                      │ timeout, reset, 5xx: GET, and while it is there and not going the same again
-//!                                      └ 404, another uid: it is gone, and that was all we wanted
+//!                                      │ timeout, reset, 5xx: GET, and while it is there and not terminating the same again
+//!                                      └ 404, another uid: it was deleted, which is all we wanted
 //! ```
 //!
-//! A refusal stops the round before its last victim, so that the pod is tried again rather than left to wait for room that
-//! will not come. No victim is deleted under its name alone: another pod may have that name by now.
+//! A refusal stops the eviction before its last victim, so that the pod is tried again rather than left to wait for capacity
+//! that will not come. No victim is deleted by its name alone: another pod may have that name by now.
 //!
 //! Leadership is checked right before each request ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
 
@@ -18,18 +18,20 @@ mod victim;
 #[cfg(test)]
 mod tests;
 
+pub use crate::queue::Pending;
 pub use evictor::Evictor;
 
 pub use berth_core::io::EvictRequest;
 
+use crate::write::results;
+
 use std::time::Duration;
 
-/// How the lane is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Rounds under way at once, at least 1.
+    /// Requests under way at once, at least 1.
     pub concurrency: usize,
-    /// Victims of one round that are asked side by side, at least 1. After the scheduler's parallelism upstream.
+    /// Victims of one request that are evicted side by side, at least 1. After the scheduler's parallelism upstream.
     pub side_by_side: usize,
     /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
     pub timeout: Duration,
@@ -51,17 +53,11 @@ impl Default for Options {
     }
 }
 
-/// What the lane has done since it began, and what it holds now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EvictCounters {
-    /// Victims that were asked to go.
-    pub evicted: u64,
-    /// Victims that were gone already.
-    pub gone: u64,
-    /// Victims that could not be evicted.
-    pub failed: u64,
-    /// Rounds that have not begun, now.
-    pub queued: usize,
-    /// Rounds under way, now.
-    pub in_flight: usize,
+results! {
+    EvictResult {
+        Evicted = "evicted",
+        /// The victim was deleted already.
+        Gone = "gone",
+        Failed = "failed",
+    }
 }

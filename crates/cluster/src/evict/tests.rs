@@ -23,15 +23,15 @@ fn quick() -> Options {
 
 struct Bench {
     server: Scripted,
-    lane: Evictor,
+    evictor: Evictor,
     inputs: Inputs,
 }
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
-        let lane = Evictor::new(server.client(), options, gate, None, deliver);
-        Self { server, lane, inputs }
+        let evictor = Evictor::new(server.client(), options, gate, None, deliver);
+        Self { server, evictor, inputs }
     }
 
     async fn start<F, R>(script: F) -> Self
@@ -44,7 +44,7 @@ impl Bench {
 
     /// Asks for the eviction of these pods and waits for the outcome.
     async fn evict(&self, victims: &[&str]) -> EvictionOutcome {
-        self.lane.submit(WORKER, request(1, victims));
+        self.evictor.submit(WORKER, request(1, victims));
         until("an outcome", || !self.inputs.lock().unwrap().is_empty()).await;
         match self.inputs.lock().unwrap().remove(0) {
             (WORKER, Input::EvictionEnded { attempt: AttemptId(1), outcome }) => outcome,
@@ -83,8 +83,8 @@ fn ok() -> Reply {
     Reply::json(200, json!({}))
 }
 
-fn seen(uid: &str, going: bool) -> Reply {
-    let at = going.then_some("2026-01-01T00:00:00Z");
+fn seen(uid: &str, terminating: bool) -> Reply {
+    let at = terminating.then_some("2026-01-01T00:00:00Z");
     Reply::json(200, json!({"metadata": {"uid": uid, "deletionTimestamp": at}}))
 }
 
@@ -113,7 +113,7 @@ async fn a_victim_is_marked_and_deleted_with_its_uid_and_its_own_grace() {
     let options = &requests[1].body;
     assert_eq!(options["preconditions"], json!({"uid": "uid-v"}));
     assert_eq!(options.get("gracePeriodSeconds"), None, "the grace period is the victim's own");
-    assert_eq!(bench.lane.counters(), EvictCounters { evicted: 1, ..EvictCounters::default() });
+    assert_eq!(bench.evictor.counters().seen(), [("evicted", 1)]);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn the_last_victim_is_asked_alone_when_all_others_are_done() {
             let now = busy.fetch_add(1, Ordering::SeqCst) + 1;
             most.fetch_max(now, Ordering::SeqCst);
             if asked.path.ends_with("/last") || asked.path.ends_with("/last/status") {
-                assert_eq!(now, 1, "the last goes alone");
+                assert_eq!(now, 1, "the last victim is evicted alone");
             } else if asked.method == "PATCH" {
                 // The four are asked side by side: each waits for the others.
                 until("the others", || most.load(Ordering::SeqCst) >= 4).await;
@@ -140,7 +140,7 @@ async fn the_last_victim_is_asked_alone_when_all_others_are_done() {
     assert_eq!(bench.asked()[8..], ["PATCH last/status", "DELETE last"]);
 }
 
-/// 66549: what was deleted is known, what was not is left alone, and the last victim is not asked.
+/// Issue 66549: what was deleted is known, what was not is left as it is, and the last victim is not evicted.
 #[tokio::test]
 async fn a_refusal_stops_before_the_last_and_names_who_is_left_66549() {
     let bench = Bench::start(|asked| async move {
@@ -156,12 +156,12 @@ async fn a_refusal_stops_before_the_last_and_names_who_is_left_66549() {
     assert!(message.starts_with("pod ns/b not evicted: pods \"b\" is forbidden"), "{message}");
     assert_eq!(left, ["uid-b", "uid-last"]);
     assert!(!bench.asked().iter().any(|one| one.contains("last")));
-    assert_eq!(bench.lane.counters(), EvictCounters { evicted: 1, failed: 1, ..EvictCounters::default() });
+    assert_eq!(bench.evictor.counters().seen(), [("evicted", 1), ("failed", 1)]);
 }
 
 #[tokio::test]
 async fn every_answer_to_the_deletion_has_its_meaning() {
-    // The answer to the first DELETE, what the pod says when read, whether it ends well and how many deletions were sent.
+    // The answer to the first DELETE, the read-back of the pod, whether it ends well and how many deletions were sent.
     let table: [(u16, Option<Reply>, bool, usize); 13] = [
         (200, None, true, 1),
         (202, None, true, 1),
@@ -211,7 +211,7 @@ async fn a_victim_that_is_gone_before_it_is_marked_is_not_deleted() {
         })
         .await;
         assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done, "{code}");
-        assert_eq!(bench.lane.counters(), EvictCounters { gone: 1, ..EvictCounters::default() });
+        assert_eq!(bench.evictor.counters().seen(), [("gone", 1)]);
     }
 }
 
@@ -247,13 +247,13 @@ async fn an_outcome_that_stays_unknown_is_a_failure() {
 }
 
 #[tokio::test]
-async fn lesser_nominations_end_first_and_their_failure_stops_nothing() {
+async fn lower_priority_nominations_end_first_and_their_failure_stops_nothing() {
     let bench = Bench::start(|asked| async move {
         if asked.content_type.contains("json-patch") { Reply::status(422, "another node by now") } else { ok() }
     })
     .await;
     let lesser = vec![Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", "low") })];
-    bench.lane.submit(WORKER, EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
+    bench.evictor.submit(WORKER, EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["PATCH low/status", "PATCH v/status", "DELETE v"]);
     assert_eq!(
@@ -267,7 +267,7 @@ async fn a_victim_that_is_marked_already_is_only_deleted() {
     let bench = Bench::start(|_| async { ok() }).await;
     let mut request = request(1, &["v"]);
     request.victims = vec![Arc::new(PlacedPod { preempted: true, ..PlacedPod::clone(&request.victims[0]) })];
-    bench.lane.submit(WORKER, request);
+    bench.evictor.submit(WORKER, request);
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["DELETE v"]);
 }
@@ -278,21 +278,21 @@ async fn nothing_is_sent_without_leadership_and_what_was_not_begun_is_taken_back
     let bench = Bench::with(Scripted::start(|_| async { ok() }).await, quick(), gate.clone());
     for attempt in 1..=3 {
         let worker = if attempt == 3 { WorkerId(2) } else { WORKER };
-        bench.lane.submit(worker, request(attempt, &["v"]));
+        bench.evictor.submit(worker, request(attempt, &["v"]));
     }
-    assert_eq!(bench.lane.counters().queued, 3);
-    assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    assert_eq!(bench.evictor.pending().queued, 3);
+    assert_eq!(bench.evictor.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     assert!(bench.server.requests().is_empty());
     open(&gate);
     until("the other worker's", || bench.inputs.lock().unwrap().len() == 1).await;
-    let left = bench.lane.shutdown(Duration::from_secs(5)).await;
+    let left = bench.evictor.shutdown(Duration::from_secs(5)).await;
     assert!(left.unsent.is_empty() && left.unsettled == 0);
-    bench.lane.submit(WORKER, request(9, &["v"]));
+    bench.evictor.submit(WORKER, request(9, &["v"]));
     assert_eq!(bench.inputs.lock().unwrap()[1], (WORKER, Input::BindRevoked { attempt: AttemptId(9) }));
 }
 
 #[tokio::test]
-async fn leadership_that_ends_in_mid_round_leaves_the_rest_alone() {
+async fn leadership_that_ends_during_an_eviction_stops_it() {
     let gate = open_gate();
     let shut = gate.clone();
     let server = Scripted::start(move |asked| {

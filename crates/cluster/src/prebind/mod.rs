@@ -1,4 +1,4 @@
-//! The PreBind lane: what must be written before a pod can be bound to the node that was chosen for it.
+//! The pre-binder: what must be written before a pod can be bound to the node that was chosen for it.
 //!
 //! ```text
 //!  nominate ─┐
@@ -8,28 +8,29 @@
 //! ```
 //!
 //! A job is a pod's nomination (`status.nominatedNodeName`, a courtesy to autoscalers) or its volumes: the claim of each
-//! volume that is bound by us, and the node on each claim whose volume is to be made. Every write names the uid and
-//! resourceVersion that was judged, so that it can be repeated: a second one that lands is refused, and reading tells whose
-//! the first was. Nothing is undone in the cluster when a later write of a job fails: the volume controller goes on from
-//! whatever it finds, and so does the next attempt.
+//! volume that we bind, and the node on each claim whose volume is to be provisioned. Every write names the uid and
+//! resourceVersion that was judged, so it can be repeated: a second one that lands is refused, and a read-back shows whose
+//! the first was. Nothing is undone in the cluster when a later write of a job fails: the volume controller continues
+//! from what is there, and so does the next attempt.
 //!
 //! Leadership is checked right before each write ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
 
-mod nominated;
-mod nominator;
+mod nomination;
 mod pre_binder;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use nominated::{Nominated, Promise};
-pub(crate) use nominator::end_call;
+pub use crate::queue::Pending;
+pub use nomination::{Nominated, Nomination};
+pub(crate) use nomination::{end_call, renominate_call};
 pub use pre_binder::PreBinder;
-pub use write::{Target, Write};
+pub use write::Write;
 
 pub use berth_core::io::{NominateRequest, VolumeRequest};
 
+use crate::write::results;
 use berth_core::io::AttemptId;
 use berth_core::model::Pod;
 use std::sync::Arc;
@@ -51,7 +52,6 @@ impl From<VolumeRequest> for PodWrites {
     }
 }
 
-/// How the lane is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Jobs under way at once, at least 1: half of what binds may take, since each job is a step before a bind.
@@ -70,28 +70,12 @@ impl Default for Options {
     }
 }
 
-/// What the lane has done since it began, and what it holds now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PreBindCounters {
-    /// Writes of PersistentVolumes.
-    pub volumes: WriteCounters,
-    /// Writes of PersistentVolumeClaims.
-    pub claims: WriteCounters,
-    /// Nominations.
-    pub nominations: WriteCounters,
-    /// Pods whose writes have not begun, now.
-    pub queued: usize,
-    /// Pods whose writes are under way, now.
-    pub in_flight: usize,
-}
-
-/// How writes of one kind of object ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WriteCounters {
-    /// The object is as wanted.
-    pub written: u64,
-    /// Someone else was faster: the object is another one, gone, or says something else.
-    pub conflict: u64,
-    /// The API server refused, or its answer did not come in time, however often it was asked.
-    pub failed: u64,
+results! {
+    WriteResult {
+        Written = "written",
+        /// Someone else was faster: the object is another one, deleted, or has other contents.
+        Conflict = "conflict",
+        /// The API server refused, or its answer did not come in time, however often it was asked.
+        Failed = "failed",
+    }
 }

@@ -1,34 +1,25 @@
-//! The lane, and how its jobs are done.
+//! The pre-binder's queue, and how its jobs are done.
 
-use super::nominator::{self, Now};
-use super::write::{Found, Target, Verdict, judge};
-use super::{
-    NominateRequest, Nominated, Options, PodWrites, PreBindCounters, Promise, VolumeRequest, Write, WriteCounters,
-    end_call,
-};
+use super::nomination::{nominate_call, version_of};
+use super::write::{Found, Target};
+use super::{NominateRequest, Nominated, Nomination, Options, PodWrites, VolumeRequest, Write, WriteResult, end_call};
 use crate::bind::{Deliver, Leftover, WorkerId};
 use crate::lease::Gate;
-use crate::queue::{Job, LONGEST_PAUSE, Load, Queue};
+use crate::queue::{Job, Pending, Queue};
+use crate::write::{Counters, GivenUp, Link, Meaning, PodRead};
 use berth_core::io::{AttemptId, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use kube::Client;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
 const NOMINATION_TRIES: u32 = 2;
 
-/// Submits what is to be written before binds, and takes it back. Cheap to clone; all clones are one lane. Its tasks end
-/// when the last clone goes.
+/// Submits what is to be written before binds, and takes it back. Cheap to clone; all clones are one. Its tasks end when
+/// the last clone is dropped.
 #[derive(Clone)]
 pub struct PreBinder(Arc<Handle>);
-
-impl std::fmt::Debug for PreBinder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PreBinder").field(&self.counters()).finish()
-    }
-}
 
 struct Handle {
     shared: Arc<Shared>,
@@ -36,14 +27,14 @@ struct Handle {
 }
 
 struct Shared {
-    client: Client,
-    options: Options,
-    gate: Gate,
+    link: Link,
+    tries: u32,
+    pause: Duration,
     deliver: Deliver,
     nominated: Nominated,
-    volumes: Counts,
-    claims: Counts,
-    nominations: Counts,
+    volumes: Counters<WriteResult>,
+    claims: Counters<WriteResult>,
+    nominations: Counters<WriteResult>,
 }
 
 enum Work {
@@ -68,52 +59,22 @@ impl Job for Work {
     }
 }
 
-#[derive(Default)]
-struct Counts {
-    written: AtomicU64,
-    conflict: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Counts {
-    fn read(&self) -> WriteCounters {
-        WriteCounters {
-            written: self.written.load(Ordering::Relaxed),
-            conflict: self.conflict.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-        }
-    }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Why a write did not come about.
-enum Failure {
-    /// Someone else was faster.
-    Conflict(String),
-    /// Anything else.
-    Failed(String),
-}
-
 impl PreBinder {
-    /// Starts the lane on the current tokio runtime. `client` must be one without retries. Nominations are noted in
+    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Nominations are noted in
     /// `nominated`.
     pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, deliver: Deliver) -> Self {
-        let tasks = options.concurrency;
         let shared = Arc::new(Shared {
-            client,
-            options,
-            gate,
+            link: Link { client, gate: gate.clone(), timeout: options.timeout },
+            tries: options.tries,
+            pause: options.pause,
             deliver,
             nominated,
-            volumes: Counts::default(),
-            claims: Counts::default(),
-            nominations: Counts::default(),
+            volumes: Counters::default(),
+            claims: Counters::default(),
+            nominations: Counters::default(),
         });
         let jobs = shared.clone();
-        let queue = Queue::start(shared.gate.clone(), tasks, move |work| {
+        let queue = Queue::start(gate, options.concurrency, move |work| {
             let shared = jobs.clone();
             async move { shared.run(work).await }
         });
@@ -122,10 +83,10 @@ impl PreBinder {
 
     /// Queues a nomination, or its end. Never blocks. What is queued for the same pod afterwards waits for it.
     pub fn nominate(&self, request: NominateRequest) {
-        // Taking back needs a look at what was written meanwhile.
+        // Ending a nomination needs a look at what was written meanwhile.
         let known = request.node.is_some() && request.pod.nominated_node == request.node;
         if !known {
-            // After a shutdown nobody minds.
+            // Dropped after a shutdown: nobody waits for it.
             let _queued = self.0.queue.submit(Work::Nominate(request));
         }
     }
@@ -142,27 +103,23 @@ impl PreBinder {
         }
     }
 
-    /// Takes back all of a worker's pods of which nothing was written. The caller tells the worker; nothing else is
-    /// delivered for them.
+    /// Takes back all of a worker's pods of which nothing was written. Nothing is delivered for them: the caller reports it.
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         self.0.queue.revoke(worker)
     }
 
-    /// What was done so far.
-    pub fn counters(&self) -> PreBindCounters {
-        let shared = &self.0.shared;
-        let Load { queued, in_flight } = self.0.queue.load();
-        PreBindCounters {
-            volumes: shared.volumes.read(),
-            claims: shared.claims.read(),
-            nominations: shared.nominations.read(),
-            queued,
-            in_flight,
-        }
+    /// Results by the resource that was written.
+    pub fn counters(&self) -> [(&'static str, &Counters<WriteResult>); 3] {
+        let Shared { volumes, claims, nominations, .. } = &*self.0.shared;
+        [("persistentvolumes", volumes), ("persistentvolumeclaims", claims), ("pods/status", nominations)]
     }
 
-    /// Ends the lane: begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller puts
-    /// [`Leftover::unsent`] back. Leadership must last until this returns.
+    pub fn pending(&self) -> Pending {
+        self.0.queue.pending()
+    }
+
+    /// Begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller requeues
+    /// [`Leftover::unsent`]. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
         self.0.queue.shutdown(limit).await
     }
@@ -185,125 +142,111 @@ impl Shared {
 
     async fn write_all(&self, request: &PodWrites) -> Result<(), String> {
         for write in &request.writes {
-            let counts = match write.target {
+            let counters = match write.target {
                 Target::Volume => &self.volumes,
                 Target::Claim => &self.claims,
             };
-            match self.write(write).await {
-                Ok(()) => count(&counts.written),
-                Err(Failure::Conflict(message)) => {
-                    count(&counts.conflict);
-                    return Err(write.named(&message));
-                }
-                Err(Failure::Failed(message)) => {
-                    count(&counts.failed);
-                    return Err(write.named(&message));
-                }
-            }
+            let sent = self.write(write).await;
+            counters.count(sent.as_ref().map_or_else(|(result, _)| *result, |()| WriteResult::Written));
+            sent.map_err(|(_, message)| write.named(&message))?;
         }
         Ok(())
     }
 
     /// Sends one write until its outcome is known, or it was sent often enough.
-    async fn write(&self, write: &Write) -> Result<(), Failure> {
-        let timeout = self.options.timeout;
-        let mut pause = self.options.pause;
-        // Whether an earlier request of this write may still have been carried out.
-        let mut doubt = false;
-        let mut last = String::new();
-        for _ in 0..self.options.tries.max(1) {
-            if !self.gate.is_open() {
-                return Err(Failure::Failed("not written: this process leads no more".to_owned()));
-            }
-            let mut wait = pause;
-            match judge(write.call(timeout).send(&self.client, timeout).await) {
-                Verdict::Written => return Ok(()),
-                Verdict::Refused(message) if !doubt => return Err(Failure::Failed(message)),
-                Verdict::Refused(message) | Verdict::Conflict(message) => match self.read(write).await {
-                    Found::Wanted => return Ok(()),
-                    Found::Other(what) => return Err(Failure::Conflict(what)),
-                    Found::Untouched => return Err(Failure::Failed(message)),
-                    Found::Unread(why) => last = why,
-                },
-                Verdict::Later(asked) => {
-                    "the API server could not be reached, or asked for patience".clone_into(&mut last);
-                    wait = asked.unwrap_or(pause).min(LONGEST_PAUSE);
+    async fn write(&self, write: &Write) -> Result<(), (WriteResult, String)> {
+        let call = write.call(self.link.timeout);
+        let failed = |message| Err((WriteResult::Failed, message));
+        let mut tries = self.link.tries(self.tries, self.pause);
+        loop {
+            let doubt = tries.doubt;
+            let error = match tries.next(&call).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) => error,
+                Err(GivenUp::NotLeading) => return failed("not written: this process leads no more".to_owned()),
+                Err(GivenUp::TriedOften { tries, last }) => {
+                    return failed(format!("not written in {tries} tries: {last}"));
                 }
-                Verdict::Unknown(why) => {
-                    doubt = true;
-                    match self.read(write).await {
-                        Found::Wanted => return Ok(()),
-                        Found::Other(what) => return Err(Failure::Conflict(what)),
-                        Found::Untouched | Found::Unread(_) => last = why,
-                    }
+            };
+            match error.meaning {
+                Meaning::Refused if !doubt => return failed(error.message),
+                Meaning::Later { .. } | Meaning::NotSent => {
+                    "the API server could not be reached, or asked for patience".clone_into(&mut tries.last);
+                    continue;
                 }
+                Meaning::Refused | Meaning::ReadBack | Meaning::Unknown => {}
             }
-            tokio::time::sleep(wait).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            match write.found(self.link.send(&write.read_call()).await) {
+                Found::Wanted => return Ok(()),
+                Found::Other(what) => return Err((WriteResult::Conflict, what)),
+                // Not carried out yet: the same write is sent again.
+                Found::Untouched | Found::Unread(_) if error.meaning == Meaning::Unknown => {}
+                Found::Untouched => return failed(error.message),
+                Found::Unread(why) => tries.last = why,
+            }
         }
-        Err(Failure::Failed(format!("not written in {} tries: {last}", self.options.tries)))
     }
 
-    async fn read(&self, write: &Write) -> Found {
-        write.found(write.read().send(&self.client, self.options.timeout).await)
-    }
-
-    /// Writes a nomination if that goes without ado.
+    /// Writes a nomination, once more at its newer version if the pod has changed.
     async fn nominate(&self, pod: &Pod, node: Str) {
-        let timeout = self.options.timeout;
         let mut version = pod.resource_version.clone();
         for _ in 0..NOMINATION_TRIES {
-            if !self.gate.is_open() || version.is_empty() {
+            if !self.link.gate.is_open() || version.is_empty() {
                 break;
             }
-            match nominator::call(pod, &node, &version).send(&self.client, timeout).await {
-                Ok(answer) if answer.is_success() => {
-                    count(&self.nominations.written);
-                    if let Some(after) = nominator::version(&answer) {
-                        self.nominated.note(pod.uid.clone(), Promise { node: Some(node), before: version, after });
+            match self.link.send(&nominate_call(pod, &node, &version)).await {
+                Ok(answer) => {
+                    self.nominations.count(WriteResult::Written);
+                    if let Some(after) = version_of(&answer) {
+                        self.nominated.note(pod.uid.clone(), Nomination { node: Some(node), before: version, after });
                     }
                     return;
                 }
-                Ok(answer) if matches!(answer.code, 404 | 409) => {}
-                Ok(answer) => {
-                    tracing::warn!(pod = %pod.key, code = answer.code, message = answer.message(), "nomination not written");
+                Err(error) if error.meaning == Meaning::ReadBack => {}
+                Err(error) => {
+                    if let Some(code) = error.code {
+                        tracing::warn!(pod = %pod.key, code, message = error.message, "nomination not written");
+                    }
                     break;
                 }
-                Err(_) => break,
             }
-            let read = nominator::read(pod).send(&self.client, timeout).await;
-            match read.ok().and_then(|answer| nominator::now(pod, &answer)) {
-                Some(Now::Pending(newer)) if newer != version => version = newer,
-                _ => {
-                    count(&self.nominations.conflict);
-                    return;
+            match self.link.read_pod(&pod.key, &pod.uid).await {
+                PodRead::There(now)
+                    if now.node.is_none()
+                        && !now.terminating
+                        && !now.resource_version.is_empty()
+                        && now.resource_version != version =>
+                {
+                    version = now.resource_version;
                 }
+                _ => return self.nominations.count(WriteResult::Conflict),
             }
         }
-        count(&self.nominations.failed);
+        self.nominations.count(WriteResult::Failed);
     }
 
-    /// Takes back the nomination that the pod has by us, or had when it was judged, if it is still there.
+    /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there.
     async fn end_nomination(&self, pod: &Pod) {
-        let promise = self.nominated.of(&pod.uid);
-        let ours = promise.as_ref().and_then(|promise| promise.node.clone());
-        let Some(node) = ours.or_else(|| pod.nominated_node.clone()) else { return };
-        if !self.gate.is_open() {
-            return count(&self.nominations.failed);
+        let ours = self.nominated.of(&pod.uid);
+        let node = ours.as_ref().and_then(|ours| ours.node.clone()).or_else(|| pod.nominated_node.clone());
+        let Some(node) = node else { return };
+        if !self.link.gate.is_open() {
+            return self.nominations.count(WriteResult::Failed);
         }
-        match end_call(pod, &node).send(&self.client, self.options.timeout).await {
-            Ok(answer) if answer.is_success() => {
-                count(&self.nominations.written);
-                let before = promise.map_or_else(|| pod.resource_version.clone(), |promise| promise.before);
-                if let Some(after) = nominator::version(&answer) {
-                    self.nominated.note(pod.uid.clone(), Promise { node: None, before, after });
+        let result = match self.link.send(&end_call(pod, &node)).await {
+            Ok(answer) => {
+                let before = ours.map_or_else(|| pod.resource_version.clone(), |ours| ours.before);
+                if let Some(after) = version_of(&answer) {
+                    self.nominated.note(pod.uid.clone(), Nomination { node: None, before, after });
                 }
+                WriteResult::Written
             }
-            Ok(_) => {
-                count(&self.nominations.conflict);
+            Err(error) if error.code.is_some() => {
                 self.nominated.forget(&pod.uid);
+                WriteResult::Conflict
             }
-            Err(_) => count(&self.nominations.failed),
-        }
+            Err(_) => WriteResult::Failed,
+        };
+        self.nominations.count(result);
     }
 }

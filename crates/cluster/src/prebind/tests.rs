@@ -15,7 +15,7 @@ fn quick() -> Options {
 
 struct Bench {
     server: Scripted,
-    lane: PreBinder,
+    pre_binder: PreBinder,
     nominated: Nominated,
     inputs: Inputs,
 }
@@ -24,8 +24,8 @@ impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
         let nominated = Nominated::default();
-        let lane = PreBinder::new(server.client(), options, gate, nominated.clone(), deliver);
-        Self { server, lane, nominated, inputs }
+        let pre_binder = PreBinder::new(server.client(), options, gate, nominated.clone(), deliver);
+        Self { server, pre_binder, nominated, inputs }
     }
 
     async fn start<F, R>(script: F) -> Self
@@ -38,7 +38,13 @@ impl Bench {
 
     fn submit(&self, attempt: u64, writes: Vec<Write>) {
         let pod = Arc::new(pod("ns", &format!("p{attempt}")));
-        self.lane.submit_writes(WORKER, PodWrites { attempt: AttemptId(attempt), pod, writes });
+        self.pre_binder.submit_writes(WORKER, PodWrites { attempt: AttemptId(attempt), pod, writes });
+    }
+
+    /// Nominations that were written or in conflict.
+    fn nominations(&self) -> u64 {
+        let [.., (_, nominations)] = self.pre_binder.counters();
+        nominations.of(WriteResult::Written) + nominations.of(WriteResult::Conflict)
     }
 
     /// What was delivered, once there is so much: the outcome, or `Err` where the attempt was taken back.
@@ -103,8 +109,9 @@ async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precond
         json!({"uid": "uid-data", "resourceVersion": "9", "annotations": {"volume.kubernetes.io/selected-node": "n1"}});
     assert_eq!(asked[1].body, json!({"metadata": precondition}));
     assert_eq!(asked[2].body["metadata"], json!({"uid": "uid-pv", "resourceVersion": "7"}), "meant for it before");
-    let counters = bench.lane.counters();
-    assert_eq!((counters.volumes.written, counters.claims.written, counters.in_flight), (2, 1, 0));
+    let [(_, volumes), (_, claims), _] = bench.pre_binder.counters();
+    assert_eq!((volumes.seen(), claims.seen()), (vec![("written", 2)], vec![("written", 1)]));
+    assert_eq!(bench.pre_binder.pending(), Pending { queued: 0, in_flight: 0 });
 }
 
 #[tokio::test]
@@ -133,8 +140,8 @@ async fn a_conflict_is_fine_if_the_object_says_what_was_wanted() {
         let want = want.map_or(Ok(()), |message| Err(message.to_owned()));
         assert_eq!(bench.outcomes(1).await, std::slice::from_ref(&want));
         assert_eq!(bench.server.requests().len(), 2, "one try, one look");
-        let volumes = bench.lane.counters().volumes;
-        assert_eq!((volumes.written, volumes.conflict), if want.is_ok() { (1, 0) } else { (0, 1) });
+        let [(_, volumes), ..] = bench.pre_binder.counters();
+        assert_eq!(volumes.seen(), [(if want.is_ok() { "written" } else { "conflict" }, 1)]);
     }
 }
 
@@ -171,8 +178,8 @@ async fn a_server_that_never_recovers_ends_in_failure_after_a_few_tries() {
     })
     .await;
     bench.submit(1, vec![bind()]);
-    let said = bench.outcomes(1).await[0].clone().unwrap_err();
-    assert!(said.contains("persistentvolume pv: not written in 3 tries"), "{said}");
+    let message = bench.outcomes(1).await[0].clone().unwrap_err();
+    assert!(message.contains("persistentvolume pv: not written in 3 tries"), "{message}");
     assert_eq!(bench.server.requests().len(), 3);
 }
 
@@ -182,24 +189,24 @@ async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_b
     let gate = Gate::new();
     let bench = Bench::with(server, quick(), gate.clone());
     bench.submit(1, vec![bind()]);
-    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
+    bench.pre_binder.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
     bench.submit(2, vec![bind()]);
-    assert_eq!(bench.lane.counters().queued, 3);
-    assert_eq!(bench.lane.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
+    assert_eq!(bench.pre_binder.pending().queued, 3);
+    assert_eq!(bench.pre_binder.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     bench.submit(3, vec![bind()]);
     open(&gate);
     assert_eq!(bench.outcomes(1).await, [Ok(())], "taken up once the gate opens");
-    assert_eq!(bench.server.requests().len(), 1, "and the nomination went with its pod");
+    assert_eq!(bench.server.requests().len(), 1, "the nomination was taken back with its pod");
 }
 
 #[tokio::test]
 async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
     let go = Arc::new(AtomicBool::new(false));
-    let held = go.clone();
+    let seen = go.clone();
     let server = Scripted::start(move |_| {
-        let held = held.clone();
+        let seen = seen.clone();
         async move {
-            until("let go", || held.load(Ordering::Relaxed)).await;
+            until("released", || seen.load(Ordering::Relaxed)).await;
             Reply::json(200, json!({}))
         }
     })
@@ -208,9 +215,9 @@ async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
     bench.submit(1, vec![bind()]);
     until("one under way", || bench.server.requests().len() == 1).await;
     bench.submit(2, vec![bind()]);
-    let lane = bench.lane.clone();
-    let end = tokio::spawn(async move { lane.shutdown(Duration::from_mins(1)).await });
-    until("closed", || bench.lane.counters().queued == 0).await;
+    let pre_binder = bench.pre_binder.clone();
+    let end = tokio::spawn(async move { pre_binder.shutdown(Duration::from_mins(1)).await });
+    until("closed", || bench.pre_binder.pending().queued == 0).await;
     go.store(true, Ordering::Relaxed);
     let left = end.await.unwrap();
     assert_eq!(left, Leftover { unsent: vec![(WORKER, AttemptId(2))], unsettled: 0 });
@@ -236,7 +243,7 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
         }
     })
     .await;
-    bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+    bench.pre_binder.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
     bench.submit(1, vec![bind()]);
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     let asked = bench.server.requests();
@@ -244,8 +251,8 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
     assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
     assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
     assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
-    let promise = Promise { node: Some("n1".into()), before: "7".into(), after: "8".into() };
-    assert_eq!(bench.nominated.of("uid-p1"), Some(promise));
+    let nomination = Nomination { node: Some("n1".into()), before: "7".into(), after: "8".into() };
+    assert_eq!(bench.nominated.of("uid-p1"), Some(nomination));
 }
 
 #[tokio::test]
@@ -262,12 +269,8 @@ async fn a_pod_that_changed_is_nominated_at_its_new_version_and_one_that_is_boun
             }
         })
         .await;
-        bench.lane.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
-        until("settled", || {
-            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
-            written + conflict == 1
-        })
-        .await;
+        bench.pre_binder.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+        until("settled", || bench.nominations() == 1).await;
         let patches: Vec<Asked> = bench.server.requests().into_iter().filter(|asked| asked.method == "PATCH").collect();
         assert_eq!(patches.len(), writes);
         assert_eq!(bench.nominated.of("uid-p1").is_some(), writes == 2);
@@ -287,16 +290,12 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
         })
         .await;
         let pod = Arc::new(pod("ns", "p1"));
-        bench.lane.nominate(NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
-        bench.lane.nominate(NominateRequest { pod, node: None });
-        until("both done", || {
-            let WriteCounters { written, conflict, .. } = bench.lane.counters().nominations;
-            written + conflict == 2
-        })
-        .await;
+        bench.pre_binder.nominate(NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+        bench.pre_binder.nominate(NominateRequest { pod, node: None });
+        until("both done", || bench.nominations() == 2).await;
         let asked = bench.server.requests();
         assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
         assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
-        assert_eq!(bench.nominated.of("uid-p1").map(|promise| promise.node), kept);
+        assert_eq!(bench.nominated.of("uid-p1").map(|nomination| nomination.node), kept);
     }
 }

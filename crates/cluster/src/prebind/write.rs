@@ -1,26 +1,24 @@
-//! One write to a volume or claim: the request, and how to tell from the object whether it was carried out.
+//! One write to a volume or claim: the request, and what the object shows of its outcome.
 
-use crate::send::{Answer, Call, NoAnswer};
+use crate::send::{Answer, Call};
+use crate::write::WriteError;
 use berth_core::model::{BindingWrite, ProvisionWrite, Str};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Says to the volume controller that a volume's claim was chosen for it, and not named by an administrator.
+/// Marks for the volume controller that a volume's claim was chosen for it, and not named by an administrator.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// The node for which a claim's volume is to be made.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// What a write is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// A PersistentVolume.
+pub(super) enum Target {
     Volume,
-    /// A PersistentVolumeClaim.
     Claim,
 }
 
-/// One write. Sending it twice does no more than sending it once.
+/// One write to a volume or claim. Sending it twice does no more than sending it once.
 #[derive(Debug, Clone)]
 pub struct Write {
     pub(super) target: Target,
@@ -82,18 +80,16 @@ impl Write {
         Call::patch(uri, "application/merge-patch+json", self.patch.to_string().into_bytes())
     }
 
-    /// The request that reads the object back.
-    pub(super) fn read(&self) -> Call {
+    pub(super) fn read_call(&self) -> Call {
         Call::get(self.path.clone())
     }
 
-    /// What the object itself tells.
-    pub(super) fn found(&self, answer: Result<Answer, NoAnswer>) -> Found {
-        let answer = match answer {
-            Ok(answer) if answer.code == 404 => return Found::Other(format!("{} is gone", self.object)),
-            Ok(answer) if answer.is_success() => answer,
-            Ok(answer) => return Found::Unread(answer.message()),
-            Err(error) => return Found::Unread(error.to_string()),
+    /// What the answer to the read-back shows.
+    pub(super) fn found(&self, read: Result<Answer, WriteError>) -> Found {
+        let answer = match read {
+            Ok(answer) => answer,
+            Err(error) if error.code == Some(404) => return Found::Other(format!("{} is gone", self.object)),
+            Err(error) => return Found::Unread(error.message),
         };
         let object: Value = match serde_json::from_slice(&answer.body) {
             Ok(object) => object,
@@ -113,7 +109,7 @@ impl Write {
         Found::Other(format!("{} has changed since it was chosen", self.object))
     }
 
-    /// A message that names the object.
+    /// The message with the object's name before it, unless the message names the object.
     pub(super) fn named(&self, message: &str) -> String {
         // The API server's messages mostly do so themselves.
         if message.contains(self.object.rsplit(['/', ' ']).next().unwrap_or_default()) {
@@ -128,46 +124,15 @@ fn precondition(uid: &str, resource_version: &str) -> Value {
     json!({"uid": uid, "resourceVersion": resource_version})
 }
 
-/// What the object itself tells.
+/// What the object itself shows of a write whose outcome is in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
     /// As wanted.
     Wanted,
     /// As it was judged.
     Untouched,
-    /// Neither: the write cannot be carried out any more.
+    /// Neither: the write cannot be carried out any more. With the reason.
     Other(String),
-    /// It could not be read.
+    /// The reason why it could not be read.
     Unread(String),
-}
-
-/// What one answer to a write says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Carried out.
-    Written,
-    /// It conflicts with what is there (409, 404): only the object tells how.
-    Conflict(String),
-    /// Not allowed as it is.
-    Refused(String),
-    /// Not now: again after a pause, for so long if the API server says.
-    Later(Option<Duration>),
-    /// It may have been carried out.
-    Unknown(String),
-}
-
-/// The meaning of an answer.
-pub(super) fn judge(answer: Result<Answer, NoAnswer>) -> Verdict {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(NoAnswer::NotSent(_)) => return Verdict::Later(None),
-        Err(NoAnswer::Lost(why)) => return Verdict::Unknown(why),
-    };
-    match answer.code {
-        200..300 => Verdict::Written,
-        404 | 409 => Verdict::Conflict(answer.message()),
-        429 => Verdict::Later(answer.retry_after),
-        408 | 500.. => Verdict::Unknown(answer.message()),
-        _ => Verdict::Refused(answer.message()),
-    }
 }

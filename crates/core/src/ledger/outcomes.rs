@@ -12,8 +12,8 @@ impl Ledger {
             // The watch shows the pod on its node; what is unknown keeps its place.
             BindOutcome::Bound | BindOutcome::Unknown => {}
             BindOutcome::PodGone => self.delete_pod(uid),
-            BindOutcome::BoundElsewhere { node: Some(node) } => self.count_elsewhere(uid, node),
-            BindOutcome::BoundElsewhere { node: None } | BindOutcome::Refused { .. } => self.give_up(uid),
+            BindOutcome::BoundElsewhere { node } => self.count_elsewhere(uid, node),
+            BindOutcome::Refused { .. } => self.give_up(uid),
         }
     }
 

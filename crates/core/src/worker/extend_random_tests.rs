@@ -94,7 +94,7 @@ impl Story {
         let state = self.bench.ledger.borrow().pod(&name).cloned();
         let outcome = match state {
             None => BindOutcome::PodGone,
-            Some(_) if self.one_in(4) => BindOutcome::Refused { message: "no".into() },
+            Some(_) if self.one_in(4) => BindOutcome::Refused { code: None, message: "no".into() },
             Some(PodState::Assumed { pod, .. }) => {
                 self.bench.pod(Pod { node_name: Some(node.into()), ..Pod::clone(&pod) });
                 BindOutcome::Bound

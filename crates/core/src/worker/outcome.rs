@@ -66,9 +66,8 @@ impl Worker {
                 self.totals.scheduled += 1;
                 self.queue.done(ticket);
             }
-            BindOutcome::PodGone | BindOutcome::BoundElsewhere { node: Some(_) } => self.queue.done(ticket),
-            BindOutcome::BoundElsewhere { node: None } => self.bind_failed(now, ticket, ledger),
-            BindOutcome::Refused { message } => {
+            BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
+            BindOutcome::Refused { message, .. } => {
                 let text = format!("binding rejected: {message}");
                 effects.push(Effect::Refuse(Refusal::failed(ticket.pod().clone(), text)));
                 self.bind_failed(now, ticket, ledger);

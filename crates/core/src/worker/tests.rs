@@ -169,7 +169,7 @@ fn a_refused_bind_gives_its_room_back_and_the_pod_is_tried_again_after_backoff()
     bench.node(&node("a", 1000, GIB, 10));
     bench.pod(pod("p", shape_of(600, 0)));
     bench.settle(0);
-    bench.end(0, BindOutcome::Refused { message: "denied by policy".into() });
+    bench.end(0, BindOutcome::Refused { code: None, message: "denied by policy".into() });
     bench.settle(0);
     assert!(bench.binds.is_empty());
     assert_eq!(bench.counts(0).backoff, 1);
@@ -230,7 +230,7 @@ fn a_pod_whose_name_was_given_away_during_its_bind_does_not_come_back() {
     bench.workers[0].swap(Time::ZERO, Arc::new(both("p0", &["p0"])));
     bench.workers[1].swap(Time::ZERO, Arc::new(both("p1", &["p1", "test"])));
     bench.settle(1);
-    bench.end(0, BindOutcome::Refused { message: "no".into() });
+    bench.end(0, BindOutcome::Refused { code: None, message: "no".into() });
     bench.settle(0);
     assert_eq!(bench.counts(0), crate::queue::Counts::default(), "it is no longer ours");
     bench.settle(1);
@@ -471,9 +471,8 @@ fn op() -> impl Strategy<Value = Op> {
 fn outcome(how: u8) -> BindOutcome {
     match how {
         0 => BindOutcome::PodGone,
-        1 => BindOutcome::Refused { message: "no".into() },
-        2 => BindOutcome::BoundElsewhere { node: Some("n0".into()) },
-        3 => BindOutcome::BoundElsewhere { node: None },
+        1 => BindOutcome::Refused { code: None, message: "no".into() },
+        2 => BindOutcome::BoundElsewhere { node: "n0".into() },
         _ => BindOutcome::Bound,
     }
 }

@@ -1,0 +1,23 @@
+//! What every write to the API server shares: what an answer means, how long a request is repeated, how a pod is read
+//! back, and how results are counted. Each verb adds only what it makes of a conflict or a refusal.
+
+mod counters;
+mod link;
+mod meaning;
+mod pod;
+
+pub(crate) use counters::results;
+pub use counters::{Counted, Counters};
+pub(crate) use link::{GivenUp, Link};
+pub use meaning::Meaning;
+pub(crate) use meaning::{WriteError, meaning};
+#[cfg(test)]
+pub(crate) use pod::PodNow;
+pub(crate) use pod::{PodRead, pod_path, read_pod, status_uri};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks even after a panic elsewhere: every critical section here leaves its data whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,105 @@
+use crate::send::{Answer, Call, NoAnswer};
+use berth_core::model::{PodKey, Str};
+use kube::Client;
+use std::time::Duration;
+
+pub(crate) fn pod_path(key: &PodKey) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", key.namespace, key.name)
+}
+
+/// Where a pod's status is patched.
+pub(crate) fn status_uri(key: &PodKey) -> String {
+    format!("{}/status?fieldManager=berth", pod_path(key))
+}
+
+/// What a read-back of a pod showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PodRead {
+    /// There is none, or another pod has its name.
+    Gone,
+    There(PodNow),
+    /// The reason why it could not be read.
+    Unread(String),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PodNow {
+    /// The node that it is bound to.
+    pub(crate) node: Option<Str>,
+    /// Whether it has a deletionTimestamp.
+    pub(crate) terminating: bool,
+    pub(crate) resource_version: Str,
+}
+
+/// Reads a pod that a write was meant for.
+pub(crate) async fn read_pod(client: &Client, timeout: Duration, key: &PodKey, uid: &Str) -> PodRead {
+    pod_read(Call::get(pod_path(key)).send(client, timeout).await, key, uid)
+}
+
+fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRead {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: Meta,
+        #[serde(default)]
+        spec: Spec,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        uid: Str,
+        #[serde(default)]
+        resource_version: Str,
+        deletion_timestamp: Option<String>,
+    }
+    #[derive(serde::Deserialize, Default)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        node_name: Option<Str>,
+    }
+    let answer = match result {
+        Ok(answer) if answer.code == 404 => return PodRead::Gone,
+        Ok(answer) if answer.is_success() => answer,
+        Ok(answer) => return PodRead::Unread(answer.message()),
+        Err(error) => return PodRead::Unread(error.to_string()),
+    };
+    match serde_json::from_slice::<Object>(&answer.body) {
+        Ok(object) if object.metadata.uid != *uid => PodRead::Gone,
+        Ok(Object { metadata, spec }) => PodRead::There(PodNow {
+            node: spec.node_name.filter(|name| !name.is_empty()),
+            terminating: metadata.deletion_timestamp.is_some(),
+            resource_version: metadata.resource_version,
+        }),
+        Err(error) => PodRead::Unread(format!("pod {key}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::pod;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_that_is_read_shows_its_node_and_whether_it_is_the_same() {
+        let pod = pod("ns", "p");
+        let deleted = "2026-01-01T00:00:00Z";
+        let body = |uid: &str, spec, deleted: Option<&str>| json!({"metadata": {"uid": uid, "resourceVersion": "8", "deletionTimestamp": deleted}, "spec": spec});
+        let there = |node: Option<&str>, terminating| {
+            PodRead::There(PodNow { node: node.map(Str::from), terminating, resource_version: "8".into() })
+        };
+        let table = [
+            (200, body("uid-p", json!({"nodeName": "n1"}), None), there(Some("n1"), false)),
+            (200, body("uid-p", json!({"nodeName": "n1"}), Some(deleted)), there(Some("n1"), true)),
+            (200, body("other", json!({"nodeName": "n1"}), None), PodRead::Gone),
+            (200, body("uid-p", json!({}), Some(deleted)), there(None, true)),
+            (200, body("uid-p", json!({}), None), there(None, false)),
+            (200, body("uid-p", json!({"nodeName": ""}), None), there(None, false)),
+            (404, json!({"message": "gone"}), PodRead::Gone),
+            (500, json!({"message": "oops"}), PodRead::Unread("oops".into())),
+        ];
+        for (code, body, want) in table {
+            let answer = Answer { code, retry_after: None, body: body.to_string().into() };
+            assert_eq!(pod_read(Ok(answer), &pod.key, &pod.uid), want, "{body}");
+        }
+    }
+}

@@ -139,8 +139,6 @@ pub enum WorkerState {
     Warming,
     /// It schedules.
     Running,
-    /// It gives back what it has not sent, and ends.
-    Draining,
     /// It keeps its pods queued and schedules none.
     Paused,
     /// It ended in error.

@@ -23,10 +23,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
-    pub(super) lanes: ExtenderClients,
+    pub(super) extender_clients: ExtenderClients,
     /// Whole objects for extenders.
     pub(super) store: Arc<ObjectStore>,
-    pub(super) lane: Binder,
+    pub(super) binder: Binder,
     pub(super) prebind: PreBinder,
     pub(super) evict: Evictor,
     pub(super) refusals: RefusalWriter,

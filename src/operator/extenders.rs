@@ -77,11 +77,11 @@ impl Extenders {
         }
         self.references.name(named);
         for removed in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
-            cx.lanes.remove(removed);
+            cx.extender_clients.remove(removed);
         }
         for (name, resolved) in &wanted {
             if self.by_profile.get(name) != Some(resolved) {
-                cx.lanes.configure(name, resolved.clone());
+                cx.extender_clients.configure(name, resolved.clone());
             }
         }
         self.by_profile = wanted;
@@ -116,7 +116,7 @@ impl Extenders {
 
     pub(super) fn facts(&self, cx: &Context, profile: &Str) -> ExtenderFacts {
         let Some(resolved) = self.by_profile.get(profile) else { return ExtenderFacts::default() };
-        let mut health = cx.lanes.health(profile);
+        let mut health = cx.extender_clients.health(profile);
         let place = |name: &str| resolved.iter().position(|one| extender_name(one) == name).unwrap_or(usize::MAX);
         health.sort_by_key(|one| place(&one.name));
         let refers = resolved.iter().flatten().any(|settings| settings.credentials != Credentials::default());

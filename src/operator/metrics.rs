@@ -1,4 +1,4 @@
-//! What a scrape is told: read at that moment from the engine, the lanes and the board.
+//! What a scrape is told: read at that moment from the engine, the extender_clients and the board.
 
 use super::context::Context;
 use berth_cluster::events::EventResult;
@@ -19,7 +19,7 @@ pub(super) fn exposition(cx: Context) -> Exposition {
         board(&cx, samples);
         for (name, view) in cx.engine.workers() {
             worker(&name, &view, samples);
-            for one in cx.lanes.health(&name) {
+            for one in cx.extender_clients.health(&name) {
                 extender(&name, &one, samples);
             }
         }
@@ -33,7 +33,7 @@ fn process(cx: &Context, samples: &mut Samples) {
     {
         samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
     }
-    results(Metric::BindRequests, cx.lane.counters(), samples);
+    results(Metric::BindRequests, cx.binder.counters(), samples);
     results(Metric::ConditionWrites, cx.refusals.counters(), samples);
     for (resource, counters) in cx.prebind.counters() {
         for (result, count) in counters.all() {

@@ -83,6 +83,16 @@ fn lease_options(options: &Options) -> LeaseOptions {
     }
 }
 
+/// Delivers to an engine that is set later: the binder needs the way in to the engine, and the engine needs the binder. Nothing
+/// is sent before both are there, so nothing is lost.
+fn deliver_once_set(engine: Arc<OnceLock<Deliver>>) -> Deliver {
+    Arc::new(move |worker, input| {
+        if let Some(deliver) = engine.get() {
+            deliver(worker, input);
+        }
+    })
+}
+
 /// Puts the parts together. Nothing is sent before the gate opens.
 fn assemble(
     options: &Options,
@@ -93,17 +103,10 @@ fn assemble(
     policy: AddressPolicy,
     notify: mpsc::UnboundedSender<Notice>,
 ) -> Context {
-    let lane_options =
+    let bind_options =
         bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
-    // The lane needs the engine's way in, and the engine the lane: what comes before both are there has no sender yet.
     let engines: Arc<OnceLock<Deliver>> = Arc::default();
-    let way_in = engines.clone();
-    let deliver: Deliver = Arc::new(move |worker, input| {
-        if let Some(deliver) = way_in.get() {
-            deliver(worker, input);
-        }
-    });
-    let deliver = watch_for_denials(deliver, evidence.clone());
+    let deliver = watch_for_denials(deliver_once_set(engines.clone()), evidence.clone());
     let nominated = Nominated::default();
     let prebind = PreBinder::new(
         clients.writes.clone(),
@@ -114,7 +117,7 @@ fn assemble(
     );
     let store = Arc::<ObjectStore>::default();
     let ledgers: Arc<OnceLock<Engine>> = Arc::default();
-    let lanes = ExtenderClients::new(extender::Options {
+    let extender_clients = ExtenderClients::new(extender::Options {
         policy,
         kube: clients.writes.clone(),
         store: store.clone(),
@@ -124,20 +127,21 @@ fn assemble(
         // Who would hear it has ended.
         notify: Arc::new(move |notice| drop(notify.send(notice))),
     });
-    let lane = Binder::new(clients.bind.clone(), lane_options, gate.clone(), deliver.clone());
+    let binder = Binder::new(clients.bind.clone(), bind_options, gate.clone(), deliver.clone());
     let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
-    let events = EventSink::new(clients.events.clone(), options.identity.name(), lane.load());
-    let told = options.events.then(|| events.clone());
-    let evict = Evictor::new(clients.writes.clone(), evict::Options::default(), gate.clone(), told.clone(), deliver);
+    let events = EventSink::new(clients.events.clone(), options.identity.name(), binder.load());
+    let pod_events = options.events.then(|| events.clone());
+    let evict =
+        Evictor::new(clients.writes.clone(), evict::Options::default(), gate.clone(), pod_events.clone(), deliver);
     let wiring = Wiring {
-        held: lane.paused(),
-        lane: lane.clone(),
-        lanes: lanes.clone(),
+        paused: binder.paused(),
+        binder: binder.clone(),
+        extender_clients: extender_clients.clone(),
         prebind: prebind.clone(),
         evict: evict.clone(),
         nominated,
         refusals: refusals.clone(),
-        events: told,
+        events: pod_events,
     };
     let engine = Engine::new(|deliver| {
         // Set once, right here.
@@ -147,7 +151,20 @@ fn assemble(
     let writes = Arc::default();
     let _ = ledgers.set(engine.clone());
     let board = Board::default();
-    Context { clients, engine, lanes, store, lane, prebind, evict, refusals, events, denials, writes, board }
+    Context {
+        clients,
+        engine,
+        extender_clients,
+        store,
+        binder,
+        prebind,
+        evict,
+        refusals,
+        events,
+        denials,
+        writes,
+        board,
+    }
 }
 
 /// Waits for the Lease and works while it lasts.
@@ -214,9 +231,9 @@ async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
     let (left, before, asked, evictions) = tokio::join!(
-        cx.lane.shutdown(LAND_WITHIN),
+        cx.binder.shutdown(LAND_WITHIN),
         cx.prebind.shutdown(LAND_WITHIN),
-        cx.lanes.shutdown(LAND_WITHIN),
+        cx.extender_clients.shutdown(LAND_WITHIN),
         cx.evict.shutdown(LAND_WITHIN)
     );
     if asked.unsettled > 0 {

@@ -1,4 +1,4 @@
-//! Where workers' effects go: the lanes before and of binds, that of evictions, the writer of refusals, events.
+//! Where workers' effects go: the extender_clients before and of binds, that of evictions, the writer of refusals, events.
 
 use berth_cluster::bind::{Binder, Paused};
 use berth_cluster::events::{Event, EventSink};
@@ -17,12 +17,12 @@ use tokio::sync::{Notify, watch as channel};
 
 /// The way out for effects.
 pub(super) struct Wiring {
-    pub(super) lane: Binder,
-    pub(super) lanes: ExtenderClients,
+    pub(super) binder: Binder,
+    pub(super) extender_clients: ExtenderClients,
     pub(super) prebind: PreBinder,
     pub(super) evict: Evictor,
     pub(super) nominated: Nominated,
-    pub(super) held: channel::Receiver<Paused>,
+    pub(super) paused: channel::Receiver<Paused>,
     pub(super) refusals: RefusalWriter,
     pub(super) events: Option<EventSink>,
 }
@@ -31,13 +31,13 @@ impl EffectSink for Wiring {
     fn bind(&self, worker: WorkerId, profile: &Str, request: BindRequest) {
         self.refusals.cancel(&request.pod.uid);
         match request.extender.clone() {
-            Some(extender) => self.lanes.bind(worker, profile, &extender, request),
-            None => self.lane.submit(worker, request),
+            Some(extender) => self.extender_clients.bind(worker, profile, &extender, request),
+            None => self.binder.submit(worker, request),
         }
     }
 
     fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest) {
-        self.lanes.ask(worker, profile, request);
+        self.extender_clients.ask(worker, profile, request);
     }
 
     fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
@@ -55,18 +55,18 @@ impl EffectSink for Wiring {
 
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         let mut taken = self.prebind.revoke(worker);
-        taken.extend(self.lane.revoke(worker));
-        taken.extend(self.lanes.revoke(worker));
+        taken.extend(self.binder.revoke(worker));
+        taken.extend(self.extender_clients.revoke(worker));
         taken.extend(self.evict.revoke(worker));
         taken
     }
 
     fn share(&self, busy: usize) -> usize {
-        self.lane.share(busy)
+        self.binder.share(busy)
     }
 
     fn holds(&self, namespace: &str) -> bool {
-        self.held.borrow().covers(namespace)
+        self.paused.borrow().covers(namespace)
     }
 
     fn bound(&self, pod: Arc<Pod>, node: Str) {

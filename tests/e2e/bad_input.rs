@@ -48,7 +48,7 @@ fn absurd_quantities_of_a_node_disturb_nobody() {
 }
 
 /// The API server of this minor refuses or drops what it does not know, so that a newer one's pods cannot be made here;
-/// how they are read is in `tests/decode.rs`.
+/// how they are read is in `tests/decode/main.rs`.
 #[test]
 fn fields_and_values_from_the_future_do_not_pass_this_api_server() {
     let world = World::with("future", &json!({"unknownFields": "Hold"}), 1);

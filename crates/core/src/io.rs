@@ -32,7 +32,7 @@ pub enum BindOutcome {
         code: Option<u16>,
         message: String,
     },
-    /// The outcome is not known; the lane repeats the same bind until it is. Sent once, after the first timeout.
+    /// The outcome is not known; the binder repeats the same bind until it is. Sent once, after the first timeout.
     Unknown,
 }
 

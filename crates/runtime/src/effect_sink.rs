@@ -24,7 +24,7 @@ pub trait EffectSink: Send + Sync + 'static {
     /// Takes back a worker's binds, writes before binds and evictions that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
 
-    /// Each worker's part of the lane while `busy` of them have something to bind, at least 1.
+    /// Each worker's part of the binder's slots while `busy` of them have something to bind, at least 1.
     fn share(&self, busy: usize) -> usize;
 
     /// Whether binds of this namespace wait for the outcome of earlier ones.

@@ -72,22 +72,22 @@ impl Engine {
     pub fn run(&self, profile: Arc<CompiledProfile>) -> Result<(), EngineError> {
         let mut workers = self.0.lock();
         if let Some(running) = workers.get(&profile.name) {
-            if running.post.profile() != profile {
-                running.post.mailbox.order(Order::Swap(profile));
+            if running.handle.profile() != profile {
+                running.handle.mailbox.order(Order::Swap(profile));
             }
             return Ok(());
         }
         let name = profile.name.clone();
-        let post = Arc::new(WorkerHandle::new(profile, self.0.clock.now()));
+        let handle = Arc::new(WorkerHandle::new(profile, self.0.clock.now()));
         let (end, ended) = oneshot::channel::<()>();
-        let (shared, own) = (self.0.clone(), post.clone());
+        let (shared, own) = (self.0.clone(), handle.clone());
         let thread = std::thread::Builder::new().name(format!("berth-{name}")).spawn(move || {
             // Dropped when the thread ends, in whatever way.
             let _end = end;
             worker_thread::supervise(&shared, &own);
         });
         thread.map_err(|source| EngineError::Thread { profile: name.clone(), source })?;
-        workers.insert(name, Running { post, ended });
+        workers.insert(name, Running { handle, ended });
         self.0.tell_served(&workers);
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Engine {
             running
         };
         if let Some(running) = &running {
-            running.post.mailbox.order(Order::Stop);
+            running.handle.mailbox.order(Order::Stop);
         }
         async move {
             if let Some(running) = running {
@@ -122,12 +122,12 @@ impl Engine {
 
     /// The profile's worker, if it has one.
     pub fn worker(&self, profile: &str) -> Option<WorkerView> {
-        self.0.lock().get(profile).map(|running| running.post.view())
+        self.0.lock().get(profile).map(|running| running.handle.view())
     }
 
     /// Every worker by its profile's name.
     pub fn workers(&self) -> BTreeMap<Str, WorkerView> {
-        self.0.lock().iter().map(|(name, running)| (name.clone(), running.post.view())).collect()
+        self.0.lock().iter().map(|(name, running)| (name.clone(), running.handle.view())).collect()
     }
 
     /// Why the process cannot go on, once that is so.

@@ -1,7 +1,7 @@
 //! What moves the core: one thread per worker, locks, timers, and the ways in and out.
 //!
 //! ```text
-//!          watches ──▶ RwLock<Ledger> ──wake──▶ worker threads ──effects──▶ EffectSink (bind lane, refusals)
+//!          watches ──▶ RwLock<Ledger> ──wake──▶ worker threads ──effects──▶ EffectSink (binder, conditions)
 //!                                                     ▲                           │
 //!                                                     └── mailbox ◀── outcomes ◀──┘
 //! ```

@@ -1,4 +1,4 @@
-//! What the engine and its worker threads have in common: the ledger, the desks, the ways out.
+//! What the engine and its worker threads have in common: the ledger, the workers and what they have in flight, the way out.
 
 use super::access::SharedLedger;
 use super::clock::Clock;
@@ -23,17 +23,17 @@ pub(super) struct Shared {
     pub(super) ledger: SharedLedger,
     pub(super) clock: Clock,
     pub(super) shares: Shares,
-    pub(super) outlets: Box<dyn EffectSink>,
+    pub(super) sink: Box<dyn EffectSink>,
     workers: Mutex<BTreeMap<Str, Running>>,
-    desks: Mutex<FxHashMap<WorkerId, Arc<InFlight>>>,
-    next_desk: AtomicU64,
+    incarnations: Mutex<FxHashMap<WorkerId, Arc<InFlight>>>,
+    next_id: AtomicU64,
     dead: watch::Sender<Option<String>>,
     seeds: RandomState,
 }
 
 /// A profile's worker as the engine keeps it.
 pub(super) struct Running {
-    pub(super) post: Arc<WorkerHandle>,
+    pub(super) handle: Arc<WorkerHandle>,
     pub(super) ended: oneshot::Receiver<()>,
 }
 
@@ -51,10 +51,10 @@ impl Shared {
                 ledger: SharedLedger::default(),
                 clock: Clock::start(),
                 shares: Shares::default(),
-                outlets: Box::new(connect(deliver)),
+                sink: Box::new(connect(deliver)),
                 workers: Mutex::default(),
-                desks: Mutex::default(),
-                next_desk: AtomicU64::new(1),
+                incarnations: Mutex::default(),
+                next_id: AtomicU64::new(1),
                 dead: watch::Sender::new(None),
                 seeds: RandomState::new(),
             }
@@ -73,7 +73,7 @@ impl Shared {
 
     /// Tells the ledger which schedulers the `workers` serve.
     pub(super) fn tell_served(&self, workers: &BTreeMap<Str, Running>) {
-        let served = workers.values().flat_map(|running| running.post.profile().scheduler_names.clone()).collect();
+        let served = workers.values().flat_map(|running| running.handle.profile().scheduler_names.clone()).collect();
         self.ledger.write(|ledger| ledger.set_own_schedulers(served));
     }
 
@@ -84,7 +84,7 @@ impl Shared {
 
     pub(super) fn wake_all(&self) {
         for running in self.lock().values() {
-            running.post.mailbox.wake();
+            running.handle.mailbox.wake();
         }
     }
 
@@ -93,16 +93,16 @@ impl Shared {
         self.dead.send_replace(Some(reason));
     }
 
-    pub(super) fn open_desk(&self, post: &WorkerHandle) -> Arc<InFlight> {
-        let id = WorkerId(self.next_desk.fetch_add(1, Ordering::Relaxed));
-        let desk = Arc::new(InFlight::new(id, post.mailbox.clone(), post.binds.clone()));
-        self.desks().insert(id, desk.clone());
-        desk
+    pub(super) fn begin(&self, handle: &WorkerHandle) -> Arc<InFlight> {
+        let id = WorkerId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let in_flight = Arc::new(InFlight::new(id, handle.mailbox.clone(), handle.binds.clone()));
+        self.incarnations().insert(id, in_flight.clone());
+        in_flight
     }
 
     /// Takes back what the worker has asked for and nobody has sent; the worker is to be told.
     pub(super) fn revoke(&self, in_flight: &InFlight) -> Vec<AttemptId> {
-        let attempts = self.outlets.revoke(in_flight.id);
+        let attempts = self.sink.revoke(in_flight.id);
         for attempt in &attempts {
             self.apply(in_flight.revoked(*attempt));
         }
@@ -110,11 +110,11 @@ impl Shared {
     }
 
     /// The worker has ended: what was not sent is undone, and so is `abandoned`, which it had not handed over.
-    pub(super) fn close_desk(&self, in_flight: &InFlight, abandoned: &Undone) {
+    pub(super) fn end(&self, in_flight: &InFlight, abandoned: &Undone) {
         self.revoke(in_flight);
         in_flight.leave();
         if in_flight.is_done() {
-            self.desks().remove(&in_flight.id);
+            self.incarnations().remove(&in_flight.id);
         }
         self.ledger.write(|ledger| {
             for uid in &abandoned.assumed {
@@ -127,18 +127,18 @@ impl Shared {
 
     /// Takes in how a request ended: the ledger first, then the worker.
     fn deliver(&self, worker: WorkerId, input: Input) {
-        let Some(in_flight) = self.desks().get(&worker).cloned() else { return };
+        let Some(in_flight) = self.incarnations().get(&worker).cloned() else { return };
         self.apply(in_flight.ended(&input));
         in_flight.tell(input);
         if in_flight.is_done() {
-            self.desks().remove(&worker);
+            self.incarnations().remove(&worker);
         }
     }
 
     fn apply(&self, consequence: Consequence) {
         match consequence {
             Consequence::None => return,
-            Consequence::Bound(pod, node) => return self.outlets.bound(pod, node),
+            Consequence::Bound(pod, node) => return self.sink.bound(pod, node),
             Consequence::BindEnded(uid, outcome) => self.ledger.write(|ledger| ledger.bind_ended(&uid, &outcome)),
             Consequence::Forget(uid) => self.ledger.write(|ledger| ledger.forget(&uid)),
             Consequence::Release(victims) => self.ledger.write(|ledger| ledger.release(&victims)),
@@ -151,7 +151,7 @@ impl Shared {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn desks(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<InFlight>>> {
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn incarnations(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<InFlight>>> {
+        self.incarnations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many workers have something to bind: they share the lane equally.
+/// How many workers have something to bind: they share the binder equally.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shares(Arc<AtomicUsize>);
 
@@ -11,7 +11,7 @@ impl Shares {
         self.0.load(Ordering::Relaxed).max(1)
     }
 
-    /// A seat for one worker, idle at first.
+    /// A share for one worker, idle at first.
     pub(super) fn join(&self) -> Share {
         Share { all: self.clone(), busy: false }
     }

@@ -1,4 +1,4 @@
-//! The engine with real worker threads, and outlets that the tests hold in their hands.
+//! The engine with real worker threads, and sink that the tests hold in their hands.
 
 use super::*;
 use berth_cluster::decode::Decoder;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A lane whose binds wait until the test answers them.
+/// An effect sink whose binds wait until the test answers them.
 #[derive(Clone)]
 struct Hand {
     deliver: Deliver,

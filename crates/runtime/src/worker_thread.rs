@@ -27,49 +27,49 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const HEALTHY_AFTER: Duration = Duration::from_mins(10);
 
 /// A worker's life: runs it until it is stopped, and again after each panic.
-pub(super) fn supervise(shared: &Arc<Shared>, post: &Arc<WorkerHandle>) {
+pub(super) fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let desk = shared.open_desk(post);
+        let in_flight = shared.begin(handle);
         let began = Instant::now();
-        let mut seat = WorkerThread::new(shared.clone(), post.clone(), desk.clone());
-        let ended = catch_unwind(AssertUnwindSafe(|| seat.run()));
-        let abandoned = seat.undispatched();
-        drop(seat);
-        shared.close_desk(&desk, &abandoned);
+        let mut thread = WorkerThread::new(shared.clone(), handle.clone(), in_flight.clone());
+        let ended = catch_unwind(AssertUnwindSafe(|| thread.run()));
+        let abandoned = thread.undispatched();
+        drop(thread);
+        shared.end(&in_flight, &abandoned);
         let Err(panic) = ended else {
-            post.set_state(WorkerState::Stopped);
+            handle.set_state(WorkerState::Stopped);
             return;
         };
         let message = panic_message(&*panic);
         if shared.ledger.is_broken() {
-            shared.die(format!("worker of profile {} panicked while it wrote the ledger: {message}", post.name));
+            shared.die(format!("worker of profile {} panicked while it wrote the ledger: {message}", handle.name));
             return;
         }
         if began.elapsed() > HEALTHY_AFTER {
             pause = FIRST_PAUSE;
         }
-        tracing::error!(profile = %post.name, message, pause_s = pause.as_secs(), "worker panicked");
+        tracing::error!(profile = %handle.name, message, pause_s = pause.as_secs(), "worker panicked");
         let again_at = shared.clock.now() + pause;
-        post.set_state(WorkerState::Failed { message, again_at });
-        if wait_or_stop(post, shared.clock.instant(again_at)) {
-            post.set_state(WorkerState::Stopped);
+        handle.set_state(WorkerState::Failed { message, again_at });
+        if wait_or_stop(handle, shared.clock.instant(again_at)) {
+            handle.set_state(WorkerState::Stopped);
             return;
         }
         shared.tell_served_now();
         pause = (pause * 2).min(LONGEST_PAUSE);
-        post.count_restart();
-        post.set_state(WorkerState::Running);
+        handle.count_restart();
+        handle.set_state(WorkerState::Running);
     }
 }
 
 /// Waits until `until`, or for an order: says whether it was to stop. A new profile is tried at once.
-fn wait_or_stop(post: &WorkerHandle, until: Instant) -> bool {
+fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
     while Instant::now() < until {
-        match post.mailbox.take(Some(until)).order {
+        match handle.mailbox.take(Some(until)).order {
             Some(Order::Stop) => return true,
             Some(Order::Swap(profile)) => {
-                post.set_profile(profile);
+                handle.set_profile(profile);
                 return false;
             }
             None => {}
@@ -95,8 +95,8 @@ pub(super) struct Undone {
 /// One incarnation of a worker.
 struct WorkerThread {
     shared: Arc<Shared>,
-    post: Arc<WorkerHandle>,
-    desk: Arc<InFlight>,
+    handle: Arc<WorkerHandle>,
+    in_flight: Arc<InFlight>,
     worker: Worker,
     share: Share,
     inputs: Vec<Input>,
@@ -105,11 +105,11 @@ struct WorkerThread {
 }
 
 impl WorkerThread {
-    fn new(shared: Arc<Shared>, post: Arc<WorkerHandle>, desk: Arc<InFlight>) -> Self {
-        let mut worker = Worker::new(post.profile(), shared.seed(&post.name));
+    fn new(shared: Arc<Shared>, handle: Arc<WorkerHandle>, in_flight: Arc<InFlight>) -> Self {
+        let mut worker = Worker::new(handle.profile(), shared.seed(&handle.name));
         worker.set_unix_us_at_zero(shared.clock.unix_us_at_zero());
         let share = shared.shares.join();
-        Self { shared, post, desk, worker, share, inputs: Vec::new(), effects: Vec::new(), published: None }
+        Self { shared, handle, in_flight, worker, share, inputs: Vec::new(), effects: Vec::new(), published: None }
     }
 
     /// What a step has brought into force that did not end, so that nobody carries it out.
@@ -118,11 +118,11 @@ impl WorkerThread {
         for effect in &self.effects {
             match effect {
                 Effect::Bind(BindRequest { attempt, pod, .. }) => {
-                    self.desk.never_opened(*attempt);
+                    self.in_flight.never_opened(*attempt);
                     undone.assumed.push(pod.uid.clone());
                 }
                 Effect::Evict(EvictRequest { attempt, victims, .. }) => {
-                    self.desk.never_opened(*attempt);
+                    self.in_flight.never_opened(*attempt);
                     undone.victims.extend(victims.iter().map(|victim| victim.uid.clone()));
                 }
                 _ => {}
@@ -135,14 +135,14 @@ impl WorkerThread {
     fn run(&mut self) {
         let mut until = Some(Instant::now());
         loop {
-            let Mail { inputs, order } = self.post.mailbox.take(until);
+            let Mail { inputs, order } = self.handle.mailbox.take(until);
             self.inputs.extend(inputs);
             match order {
                 Some(Order::Stop) => return,
                 Some(Order::Swap(profile)) => {
-                    let revoked = self.shared.revoke(&self.desk);
+                    let revoked = self.shared.revoke(&self.in_flight);
                     self.inputs.extend(revoked.into_iter().map(|attempt| Input::BindRevoked { attempt }));
-                    self.post.set_profile(profile.clone());
+                    self.handle.set_profile(profile.clone());
                     self.shared.tell_served_now();
                     self.worker.swap(self.shared.clock.now(), profile);
                 }
@@ -161,8 +161,8 @@ impl WorkerThread {
             // What this step gave up may be what others wait for.
             self.shared.wake_all();
         }
-        let unacknowledged = self.desk.unacknowledged();
-        self.post.set_unacknowledged(unacknowledged);
+        let unacknowledged = self.in_flight.unacknowledged();
+        self.handle.set_unacknowledged(unacknowledged);
         self.share.set_busy(unacknowledged > 0 || matches!(next, Next::Now));
         let publish_at = self.publish();
         match next {
@@ -177,26 +177,26 @@ impl WorkerThread {
 
     /// How many unacknowledged binds this worker may have: twice its share, and what only waits for its namespace.
     fn window(&self) -> usize {
-        let outlets = &self.shared.outlets;
-        2 * outlets.share(self.shared.shares.busy()) + self.desk.held(|namespace| outlets.holds(namespace))
+        let sink = &self.shared.sink;
+        2 * sink.share(self.shared.shares.busy()) + self.in_flight.held(|namespace| sink.holds(namespace))
     }
 
     /// Hands over the effects in order; what was handed over is gone from the list even if the next one panics.
     fn dispatch(&mut self) {
         self.effects.reverse();
         while let Some(effect) = self.effects.last().cloned() {
-            let (profile, sink) = (&self.post.name, &self.shared.outlets);
+            let (profile, sink) = (&self.handle.name, &self.shared.sink);
             match effect {
                 Effect::Bind(request) => {
-                    self.desk.opened(&request);
-                    sink.bind(self.desk.id, profile, request);
+                    self.in_flight.opened(&request);
+                    sink.bind(self.in_flight.id, profile, request);
                 }
-                Effect::AskExtender(request) => sink.ask(self.desk.id, profile, request),
-                Effect::BindVolumes(request) => sink.write_volumes(self.desk.id, request),
+                Effect::AskExtender(request) => sink.ask(self.in_flight.id, profile, request),
+                Effect::BindVolumes(request) => sink.write_volumes(self.in_flight.id, request),
                 Effect::Nominate(request) => sink.nominate(request),
                 Effect::Evict(request) => {
-                    self.desk.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());
-                    sink.evict(self.desk.id, request);
+                    self.in_flight.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());
+                    sink.evict(self.in_flight.id, request);
                 }
                 Effect::Refuse(refusal) => sink.refuse(profile, refusal),
             }
@@ -211,7 +211,7 @@ impl WorkerThread {
             return Some(due);
         }
         let snapshot = self.shared.ledger.read(|ledger| self.worker.snapshot(ledger));
-        self.post.publish(snapshot);
+        self.handle.publish(snapshot);
         self.published = Some(now);
         None
     }

@@ -95,7 +95,7 @@ impl Rounds {
     pub(super) fn note(&mut self, change: &Change) {
         match change {
             Change::Freed { .. } | Change::Regrouped { .. } => self.stirred = true,
-            // It may be promised nothing any more.
+            // Its nomination may have ended.
             Change::PodPending { pod, .. } => self.stirred |= self.gated.contains(&pod.uid),
             Change::PodDeleted { pod } | Change::BoundElsewhere { pod, .. } => {
                 self.stirred = true;
@@ -192,7 +192,7 @@ impl Worker {
             Err(consultation) => return Ok((PostFilter::Ask(consultation), version)),
         };
         let said = match outcome {
-            // The promise was ended meanwhile, and its victims go all the same: no more go there.
+            // The nomination ended meanwhile and its victims terminate all the same: no more are evicted there.
             Outcome::Evict(_) if open == Some(true) => Ok(PostFilter::Not(WAITS.into(), NominatedNode::Keep)),
             Outcome::NotHelpful(why) if open.is_some() => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
             Outcome::Evict(plan) => self.evict(now, plan, no_fit, lost_to, left, ledger),
@@ -316,8 +316,8 @@ impl Worker {
 
     /// Asks for the evictions, and gates the pod until they are under way.
     pub(super) fn ask_to_evict(&mut self, preemptor: Arc<Pod>, evicting: Evicting, effects: &mut Vec<Effect>) {
-        let Evicting { node, victims, taken_back, lower_priority: lesser } = evicting;
-        if victims.is_empty() && taken_back.is_empty() && lesser.is_empty() {
+        let Evicting { node, victims, taken_back, lower_priority } = evicting;
+        if victims.is_empty() && taken_back.is_empty() && lower_priority.is_empty() {
             return;
         }
         let attempt = self.next_attempt();
@@ -327,14 +327,7 @@ impl Worker {
             self.rounds.open.insert(attempt, preemptor.uid.clone());
             self.rounds.asked.insert(attempt, victims.iter().map(|victim| victim.uid.clone()).collect());
         }
-        effects.push(Effect::Evict(EvictRequest {
-            attempt,
-            preemptor,
-            node,
-            victims,
-            taken_back,
-            lower_priority: lesser,
-        }));
+        effects.push(Effect::Evict(EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority }));
     }
 
     /// The evictions of an attempt ended.
@@ -457,7 +450,7 @@ pub(super) fn limits<'a>(
     Limits { own_schedulers: ledger.own_schedulers(), budget_left: left, evicting, ..Limits::at(now_unix_us) }
 }
 
-/// The pod is promised no node any more: who may be placed there learns that at once. To the pod itself, which fitted nowhere
+/// The pod's nomination ended: pods that may be placed there are woken at once. To the pod itself, which fitted nowhere
 /// at `version`, it is no news: returns the version after it, if nothing else came between.
 fn end_nomination(pod: &Pod, version: u64, ledger: &impl LedgerAccess) -> u64 {
     if pod.nominated_node.is_none() {

@@ -1,4 +1,4 @@
-//! What preemption counts on: whoever waits for victims wakes when they go, and a promise holds room exactly as long as it is one.
+//! What preemption counts on: whoever waits for victims wakes when they go, and a nomination keeps capacity exactly as long as it lasts.
 //!
 //! The victims go by the test's hand, so that nothing here depends on who asked for that. The numbers are of upstream's
 //! issues; see the classes in `reliability-anchors` §3.4.
@@ -135,7 +135,7 @@ fn high(pod: Pod) -> Pod {
     Pod { priority: 10, ..pod }
 }
 
-fn promised(pod: Pod, node: &str) -> Pod {
+fn nominated(pod: Pod, node: &str) -> Pod {
     Pod { nominated_node: Some(node.into()), ..pod }
 }
 
@@ -343,7 +343,7 @@ fn freed_room_is_kept_for_the_pod_that_it_was_promised_to() {
     }
 }
 
-/// Every way in which a promise may end.
+/// Every way in which a nomination may end.
 type End = (&'static str, fn(&Bench));
 
 fn ends() -> Vec<End> {
@@ -368,15 +368,15 @@ fn ends() -> Vec<End> {
     ]
 }
 
-/// The class of 85677, 91750, 102339 and 106780: when a promise ends, however, whoever it kept out is told and nothing is left.
+/// The class of 85677, 91750, 102339 and 106780: when a nomination ends in any way, the pods that it kept out are woken and nothing is left.
 #[test]
 fn a_promise_that_ends_in_any_way_lets_the_others_in() {
     for scheduler in ["test", "foreign"] {
         for (how, end) in ends() {
             let mut bench = Bench::new(&["a", "b"]);
-            // It waits by itself, so that only its promise counts.
+            // It waits by itself, so that only its nomination counts.
             let gated = Pod { gates: vec!["later".into()], scheduler_name: scheduler.into(), ..cpu("p", 800) };
-            bench.pod(promised(high(gated), "a"));
+            bench.pod(nominated(high(gated), "a"));
             let mut q = asking(800);
             q.0.node_selector = labels("kubernetes.io/hostname=a");
             bench.pod(Pod { scheduler_name: "other".into(), ..q.named("q") });
@@ -391,7 +391,7 @@ fn a_promise_that_ends_in_any_way_lets_the_others_in() {
     }
 }
 
-/// Legacy counts look at promised pods too.
+/// Legacy counts look at nominated pods too.
 #[test]
 fn a_promise_that_ends_wakes_pods_that_a_count_of_disks_refused() {
     let mut profile = CompiledProfile::default_preset("test");
@@ -400,7 +400,7 @@ fn a_promise_that_ends_wakes_pods_that_a_count_of_disks_refused() {
     profile.legacy.max_ebs = 1;
     let mut bench = Bench::with(profile, &["a"]);
     let gated = Pod { gates: vec!["later".into()], ..mounting("p", vec![ebs("x")]) };
-    bench.pod(promised(high(gated), "a"));
+    bench.pod(nominated(high(gated), "a"));
     bench.pod(Pod { scheduler_name: "other".into(), ..mounting("q", vec![ebs("y")]) });
     bench.settle_all();
     assert_eq!(bench.rejectors("q"), ["MaxEBSVolumeCount"]);
@@ -409,7 +409,7 @@ fn a_promise_that_ends_wakes_pods_that_a_count_of_disks_refused() {
     assert_eq!(bench.place("q"), "a");
 }
 
-/// Two nodes full of lesser pods, and one that is promised the first.
+/// Two nodes full of lower-priority pods, and a pod nominated to the first.
 fn promised_a_full_node() -> Bench {
     let mut bench = Bench::new(&["a", "b"]);
     for name in ["a", "b"] {

@@ -172,7 +172,7 @@ fn whoever_waits_when_all_is_quiet_fits_nowhere() {
     assert!(refused > 10_000, "many wait: {refused}");
 }
 
-/// A pod that was promised node a is placed on b by someone else: what it kept others from is free.
+/// A pod nominated to node a is placed on b by someone else: the capacity that it kept from others is free.
 #[test]
 fn a_promise_that_a_commit_elsewhere_ends_is_told() {
     let ledger = RefCell::new(Ledger::new());

@@ -51,6 +51,7 @@ impl Reply {
         )
     }
 
+    #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self

@@ -226,13 +226,10 @@ impl Shared {
             self.counters.count(ConditionResult::Dropped);
             return None;
         }
-        let error = match self.link.send(&call).await {
-            Ok(_) => {
-                self.counters.count(ConditionResult::Written);
-                self.forget(&refusal.pod, &nomination);
-                return None;
-            }
-            Err(error) => error,
+        let Err(error) = self.link.send(&call).await else {
+            self.counters.count(ConditionResult::Written);
+            self.forget(&refusal.pod, &nomination);
+            return None;
         };
         let is_conflict = error.code == Some(409);
         let pause = match error.meaning {

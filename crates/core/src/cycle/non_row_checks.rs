@@ -31,7 +31,7 @@ pub(super) fn prepare<'t>(
     Ok(NonRowChecks { cx, resolved, named, nominated: nominated(cx.ledger, pod), relations })
 }
 
-impl<'t> NonRowChecks<'t> {
+impl NonRowChecks<'_> {
     /// Whether every row's own verdict stands.
     pub(super) fn is_empty(&self) -> bool {
         self.nominated.is_empty() && self.relations.is_empty()

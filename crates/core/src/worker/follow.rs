@@ -114,7 +114,7 @@ impl Worker {
             }
             // Others' pods are most of what a worker reads: they cost no lookup.
             Change::PodDeleted { pod } if self.profile().serves(&pod.scheduler_name) => {
-                drop(self.queue.remove(&pod.uid))
+                drop(self.queue.remove(&pod.uid));
             }
             Change::BoundElsewhere { pod, node } if self.profile().serves(&pod.scheduler_name) => {
                 self.queue.remove(&pod.uid);

@@ -64,7 +64,7 @@ impl Bench {
             for effect in effects {
                 match effect {
                     Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
-                        self.binds.push((worker, attempt, pod, node))
+                        self.binds.push((worker, attempt, pod, node));
                     }
                     Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
                         self.writes.push((worker, attempt, node, writes));

@@ -39,6 +39,9 @@ struct Bench {
     binds: Vec<(usize, AttemptId, Arc<Pod>, Str)>,
     refusals: Vec<(String, RefusalReason, String)>,
     now: u64,
+    /// Whether outcomes reach their worker only after its next step: the ledger has them before.
+    late: bool,
+    on_the_way: Vec<(usize, Input)>,
 }
 
 impl Bench {
@@ -52,6 +55,8 @@ impl Bench {
             binds: Vec::new(),
             refusals: Vec::new(),
             now: 0,
+            late: false,
+            on_the_way: Vec::new(),
         }
     }
 
@@ -80,11 +85,15 @@ impl Bench {
                 other => panic!("no pod here has volumes, victims or extenders: {other:?}"),
             }
         }
+        let (arrived, still) = self.on_the_way.drain(..).partition(|(to, _)| *to == worker);
+        self.on_the_way = still;
+        let arrived: Vec<(usize, Input)> = arrived;
+        self.inputs[worker].extend(arrived.into_iter().map(|(_, input)| input));
         next
     }
 
     fn settle(&mut self, worker: usize) {
-        while self.step(worker) == Next::Now {}
+        while self.step(worker) == Next::Now || !self.inputs[worker].is_empty() {}
     }
 
     fn end(&mut self, at: usize, outcome: BindOutcome) {
@@ -97,7 +106,11 @@ impl Bench {
 
     fn tell(&mut self, worker: usize, input: Input) {
         self.workers[worker].delivered(&input, &mut self.ledger.borrow_mut());
-        self.inputs[worker].push(input);
+        if self.late {
+            self.on_the_way.push((worker, input));
+        } else {
+            self.inputs[worker].push(input);
+        }
     }
 
     fn counts(&self, worker: usize) -> crate::queue::Counts {
@@ -499,6 +512,7 @@ proptest! {
                 Op::Bind(at, how) => if !bench.binds.is_empty() {
                     let at = usize::from(at) % bench.binds.len();
                     let exists = bench.ledger.borrow().pod(&bench.binds[at].2.uid).is_some();
+                    bench.late = at % 2 == 1;
                     bench.end(at, if exists { outcome(how) } else { BindOutcome::PodGone });
                 },
                 Op::Node(id, cpu) => bench.node(&node(&format!("n{id}"), i64::from(cpu), GIB, 10)),

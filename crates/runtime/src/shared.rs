@@ -82,7 +82,9 @@ impl Shared {
         self.tell_served(&self.lock());
     }
 
+    /// Wakes every worker; whatever capacity came back before this is known to all then.
     pub(super) fn wake_all(&self) {
+        self.ledger.take_freed();
         for running in self.lock().values() {
             running.handle.mailbox.wake();
         }

@@ -29,7 +29,11 @@ impl Findings {
 
     pub(super) fn hold_if(&mut self, condition: bool, feature: impl FnOnce() -> Feature) {
         if condition {
-            self.holds.push(feature());
+            self.hold(feature());
         }
+    }
+
+    pub(super) fn hold(&mut self, feature: Feature) {
+        self.holds.push(feature);
     }
 }

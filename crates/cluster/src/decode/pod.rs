@@ -24,13 +24,13 @@ pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts
     let usage = Usage { ports: ports.clone(), ..amounts.usage(decoder) };
     let mut shape = visible(decoder, metadata, &namespace);
     // A pending pod that lists too much is not decoded further: it is held, and costs no more than its name.
-    let held_for_size = !bound && !size::is_within_limits(spec, &mut findings);
-    if held_for_size {
+    let is_read = bound || size::is_within_limits(spec, &mut findings);
+    if is_read {
+        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
+    }
+    if !is_read {
         shape.holds = findings.finish();
-    } else if bound {
-        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
-    } else {
-        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
+    } else if !bound {
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = ports;

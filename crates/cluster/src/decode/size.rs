@@ -74,7 +74,7 @@ impl Lists<'_> {
     fn check(&mut self, field: &str, count: usize, limit: usize) {
         if count > limit {
             self.within = false;
-            self.findings.hold_if(true, || Feature::TooLarge { field: field.into(), count, limit });
+            self.findings.hold(Feature::TooLarge { field: field.into(), count, limit });
         }
     }
 }

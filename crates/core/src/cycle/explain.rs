@@ -3,10 +3,10 @@ use super::diagnosis::{Diagnosis, Tally, reasons, refused_before_filter};
 use super::hold::hold_reason;
 use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
-use crate::model::{Pod, PodShape, Str};
+use crate::model::{Pod, Str};
 use crate::plugins::{
-    Cause, Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Verdict, default_normalize, gated_text,
-    node_affinity, reverse_normalize, taint_toleration,
+    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, gated_text, node_affinity,
+    reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
                 plugin,
                 code: verdict.code(),
                 reasons: reasons(*verdict, &pod.shape, missing.as_ref()),
-                lacking: lacking(*verdict, &pod.shape),
+                lacking: verdict.lacking_resources(&pod.shape),
             }
         };
         answers.push((cx.ledger.nodes().name(*node).clone(), answer));
@@ -105,20 +105,6 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
     let count = nodes.len() as u32;
     let diagnosis = (feasible.is_empty() && count > 0).then(|| tally.diagnose(&pod.shape, count, missing));
     Ok(Judgement { feasible: feasible.len(), diagnosis, nodes: answers })
-}
-
-/// The resources that the node lacks, in the order of the reasons.
-fn lacking(verdict: Verdict, shape: &PodShape) -> Vec<Str> {
-    let scalar = |bit: u32| shape.requests.scalars.get((bit - Verdict::SCALARS) as usize).map(|(name, _)| name.clone());
-    let name = |bit| match bit {
-        Verdict::PODS => "pods".into(),
-        Verdict::CPU => "cpu".into(),
-        Verdict::MEMORY => "memory".into(),
-        Verdict::STORAGE => "ephemeral-storage".into(),
-        bit => scalar(bit).unwrap_or_else(|| "unknown".into()),
-    };
-    let bits = if verdict.cause() == Cause::Resources { verdict.bits() } else { 0 };
-    (0..u64::BITS).filter(|bit| bits & (1 << bit) != 0).map(name).collect()
 }
 
 /// Every node's answer where PreFilter refused the pod.

@@ -1,8 +1,8 @@
-//! How requests that were sent change the ledger when they end. The runtime applies this when an outcome is delivered, before
+//! How binds that were sent change the ledger when they end. The runtime applies this when an outcome is delivered, before
 //! the worker hears of it: a worker that has ended by then leaves nothing behind.
 
 use super::{Ledger, PodState};
-use crate::io::{BindOutcome, EvictionOutcome};
+use crate::io::BindOutcome;
 use crate::model::{Pod, Str};
 
 impl Ledger {
@@ -14,13 +14,6 @@ impl Ledger {
             BindOutcome::PodGone => self.delete_pod(uid),
             BindOutcome::BoundElsewhere { node } => self.count_elsewhere(uid, node),
             BindOutcome::Refused { .. } => self.give_up(uid),
-        }
-    }
-
-    /// The evictions of a preemption ended: who was not asked to go is nobody's victim any more.
-    pub fn eviction_ended(&mut self, outcome: &EvictionOutcome) {
-        if let EvictionOutcome::Failed { left, .. } = outcome {
-            self.release(left);
         }
     }
 

@@ -1,4 +1,4 @@
-use crate::model::{Cause, PodShape};
+use crate::model::{Cause, PodShape, Str};
 
 /// The framework's status code of a refusal, by upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,18 +81,33 @@ impl Verdict {
             cause => vec![cause.text().to_owned()],
         }
     }
+
+    /// The resources that the node lacks where NodeResourcesFit refused it, in the order of the reasons; `pods` for pod
+    /// slots. Otherwise empty.
+    pub fn lacking_resources(self, shape: &PodShape) -> Vec<Str> {
+        let bits = if self.cause == Cause::Resources { self.bits } else { 0 };
+        let set = (0..u64::BITS).filter(|bit| bits & (1 << bit) != 0);
+        set.map(|bit| resource_name(bit, shape).into()).collect()
+    }
 }
 
-/// Upstream's text for the lacking resource that `bit` of a verdict stands for.
-pub(crate) fn lacking_text(bit: u32, shape: &PodShape) -> String {
-    let name = match bit {
-        Verdict::PODS => return "Too many pods".to_owned(),
+/// The resource that `bit` of a verdict stands for.
+fn resource_name(bit: u32, shape: &PodShape) -> &str {
+    match bit {
+        Verdict::PODS => "pods",
         Verdict::CPU => "cpu",
         Verdict::MEMORY => "memory",
         Verdict::STORAGE => "ephemeral-storage",
         bit => (shape.requests.scalars.get((bit - Verdict::SCALARS) as usize)).map_or("unknown", |(name, _)| name),
-    };
-    format!("Insufficient {name}")
+    }
+}
+
+/// Upstream's text for the lacking resource that `bit` of a verdict stands for.
+pub(crate) fn lacking_text(bit: u32, shape: &PodShape) -> String {
+    match bit {
+        Verdict::PODS => "Too many pods".to_owned(),
+        bit => format!("Insufficient {}", resource_name(bit, shape)),
+    }
 }
 
 /// Upstream's texts of VolumeBinding, in the order in which they are given; a verdict's bits index them.

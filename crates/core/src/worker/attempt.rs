@@ -6,7 +6,7 @@ use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalR
 use crate::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
 use crate::limits::COMMIT_RETRIES;
 use crate::model::{Pod, Str, Time};
-use crate::queue::Ticket;
+use crate::queue::{Parked, Ticket};
 use std::sync::Arc;
 
 /// Upstream's text for a cluster (or a node selector) without nodes.
@@ -194,13 +194,21 @@ impl Worker {
 
     /// Ends an attempt without an outcome: the pod as the ledger has it now stands where it stood, if it is still there.
     pub(super) fn give_back(&mut self, ticket: Ticket, ledger: &impl LedgerAccess) {
-        let current = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
-            Some(PodState::Pending(pod)) if !pod.deleting => Some((pod.clone(), self.parked(ledger, pod, None))),
-            _ => None,
-        });
-        match current {
+        match self.pending_now(&ticket, ledger) {
             Some((pod, parked)) => self.queue.requeue(ticket, pod, parked),
             None => self.queue.done(ticket),
         }
+    }
+
+    /// The ticket's pod as the ledger has it now, and what parks it; `None` if it is not to be placed any more.
+    pub(super) fn pending_now(
+        &self,
+        ticket: &Ticket,
+        ledger: &impl LedgerAccess,
+    ) -> Option<(Arc<Pod>, Option<Parked>)> {
+        ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
+            Some(PodState::Pending(pod)) if !pod.deleting => Some((pod.clone(), self.parked(ledger, pod, None))),
+            _ => None,
+        })
     }
 }

@@ -1,6 +1,6 @@
 use super::Worker;
 use crate::io::{AttemptId, BindOutcome, Effect, Input, Refusal};
-use crate::ledger::{LedgerAccess, PodState};
+use crate::ledger::LedgerAccess;
 use crate::model::Time;
 use crate::queue::Ticket;
 use std::sync::Arc;
@@ -80,10 +80,7 @@ impl Worker {
     /// out was not taken up.
     pub(super) fn bind_failed(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess) {
         self.totals.errors += 1;
-        let current = ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
-            Some(PodState::Pending(pod)) if self.keeps(pod) => Some((pod.clone(), self.parked(ledger, pod, None))),
-            _ => None,
-        });
+        let current = self.pending_now(&ticket, ledger).filter(|(pod, _)| self.keeps(pod));
         let Some((pod, parked)) = current else { return self.queue.done(ticket) };
         let changed = !Arc::ptr_eq(&ticket.pod().shape, &pod.shape);
         self.queue.failed(ticket, now);

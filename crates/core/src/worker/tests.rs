@@ -1,5 +1,5 @@
 use super::*;
-use crate::io::{BindOutcome, BindRequest, Refusal, RefusalReason};
+use crate::io::{BindOutcome, BindRequest, EvictionOutcome, Refusal, RefusalReason};
 use crate::ledger::PodState;
 use crate::model::{AffinityTerm, LabelSelector, Labels, NamespaceScope, Node, Pod, Requirement};
 use crate::model::{RequirementOperator, Taint, TaintEffect};
@@ -25,8 +25,11 @@ impl Worker {
                     ledger.release(victims);
                 }
             }
-            Input::EvictionEnded { outcome, .. } => ledger.eviction_ended(outcome),
-            Input::VolumesWritten { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered => {}
+            Input::EvictionEnded { outcome: EvictionOutcome::Failed { left, .. }, .. } => ledger.release(left),
+            Input::EvictionEnded { .. }
+            | Input::VolumesWritten { .. }
+            | Input::ExtenderAnswered { .. }
+            | Input::ExtenderRecovered => {}
         }
     }
 }

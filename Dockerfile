@@ -4,8 +4,8 @@
 
 # The compiler pinned in rust-toolchain.toml, on Alpine: its own target is musl, so the binary is static and needs no libc.
 FROM rust:1.95.0-alpine AS build
-# ring compiles C and assembly.
-RUN apk add --no-cache gcc musl-dev make
+# ring compiles C and assembly. The authorities are for the image below.
+RUN apk add --no-cache ca-certificates gcc musl-dev make
 WORKDIR /src
 # rust-toolchain.toml stays out: it asks for clippy and rustfmt, which a build does not need.
 COPY Cargo.toml Cargo.lock ./
@@ -19,9 +19,11 @@ RUN cargo build --locked --release --package berth --bin berth \
 
 FROM scratch
 COPY --from=build /berth /berth
+# Without them an extender with a public certificate could not be verified, only skipped.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY LICENSE /LICENSE
 # Numeric, or the kubelet cannot tell that it is not root. The chart sets the same.
 USER 65532:65532
-EXPOSE 8080
+EXPOSE 8080 8081
 ENTRYPOINT ["/berth"]
 CMD ["operator"]

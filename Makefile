@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test conformance lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test hostile conformance lint fmt demo upstream bench bench-e2e crds clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -24,6 +24,9 @@ test: prerequisites ## run all tests, those on a real control plane included
 conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed; SEED=… repeats a run
 	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
 	  cargo test --locked --test conformance -- --nocapture every_answer_is_upstreams
+
+hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
+	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --locked --test e2e -- --nocapture a_neighbour_does_not_feel
 
 lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo fmt --all --check

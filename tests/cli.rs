@@ -426,3 +426,99 @@ fn pods_whose_scheduler_nobody_serves_are_listed_with_the_name_they_may_mean() {
     let file = folder.file("alone.json", &list(&[of("a", "batch")]));
     assert_eq!(berth(&["orphans", "-f", &file]).status.code(), Some(2));
 }
+
+/// Names as no API server accepts them, but a file may have them.
+#[test]
+fn names_reach_the_terminal_as_text() {
+    let folder = Folder::new("escapes");
+    let evil = "\u{1b}]52;c;eA==\u{7}\r\nerror: all is lost\u{9b}2J";
+    let named = |mut object: Value, scheduler: &str| {
+        object["metadata"]["name"] = format!("p{evil}").into();
+        object["metadata"]["namespace"] = format!("n{evil}").into();
+        object["metadata"]["labels"] = json!({"app": evil});
+        object["spec"]["schedulerName"] = scheduler.into();
+        object["spec"]["nodeSelector"] = json!({(format!("k{evil}")): evil});
+        object
+    };
+    let mut tainted = node(&format!("node{evil}"));
+    tainted["spec"] =
+        json!({"unschedulable": true, "taints": [{"key": format!("t{evil}"), "value": evil, "effect": "NoSchedule"}]});
+    let other = json!({"apiVersion": "v1", "kind": format!("Kind{evil}"), "metadata": {"name": "x"}});
+    let items = [tainted, node("a"), named(pod("p", "64"), &format!("s{evil}")), other];
+    let file = folder.file(&format!("all{evil}.json").replace('/', "_"), &list(&items));
+    let node_name = format!("node{evil}");
+    for (command, more) in [
+        ("simulate", vec![]),
+        ("explain", vec![]),
+        ("explain", vec!["--scores"]),
+        ("explain", vec!["--node", &node_name]),
+        ("explain", vec!["--pod", "no/such"]),
+        ("explain", vec!["--node", "none"]),
+        ("orphans", vec![]),
+        ("convert", vec![]),
+    ] {
+        let output = berth(&[&[command, "-f", &file], &more[..]].concat());
+        for text in [stdout(&output), stderr(&output)] {
+            let bad = text.chars().find(|c| c.is_control() && *c != '\n');
+            assert_eq!(bad, None, "{command} {more:?}: {text:?}");
+            assert!(!text.lines().any(|line| line == "error: all is lost"), "{command} {more:?}: {text}");
+        }
+        assert!(stdout(&output).contains("\\u{1b}]52") || stderr(&output).contains("\\u{1b}]52"), "{command} {more:?}");
+    }
+}
+
+#[test]
+fn a_printed_command_is_one_command() {
+    let folder = Folder::new("quoted");
+    let file = folder.file("all $(id);'x'.json", &list(&[node("a"), pod("huge", "64")]));
+    let said = stdout(&berth(&["simulate", "-f", &file]));
+    let command =
+        said.lines().find_map(|line| line.strip_prefix("hint: `")).unwrap().split("` says why").next().unwrap();
+    let program = env!("CARGO_BIN_EXE_berth");
+    let typed = command.replacen("berth", &format!("'{program}'"), 1);
+    let output = Command::new("sh").args(["-c", &typed]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
+    assert!(stdout(&output).contains("Insufficient cpu"), "{command}");
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let folder = Folder::new("irregular");
+    folder.file("good.json", &list(&[node("a"), pod("p", "1")]));
+    let fifo = folder.0.join("fifo.yaml");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let path = folder.0.to_str().unwrap();
+    // Opening it would wait for a writer that never comes.
+    let refused = |path: &str| {
+        let output = berth(&["simulate", "-f", path]);
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        assert!(stderr(&output).contains("neither a file nor a folder"), "{}", stderr(&output));
+    };
+    refused(path);
+    refused(fifo.to_str().unwrap());
+    std::fs::remove_file(&fifo).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.0.join("zero.yaml")).unwrap();
+    refused(path);
+    std::fs::remove_file(folder.0.join("zero.yaml")).unwrap();
+    // Folders that link to each other are entered once each: there are 2^30 ways through these.
+    for level in 0..30 {
+        let here = folder.0.join(format!("level-{level}"));
+        std::fs::create_dir_all(&here).unwrap();
+        for link in ["left", "right", "top"] {
+            let to = if link == "top" { "..".to_owned() } else { format!("../level-{}", level + 1) };
+            std::os::unix::fs::symlink(to, here.join(link)).unwrap();
+        }
+    }
+    let output = berth(&["simulate", "-f", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("1 pending pod: 1 placed"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_pipe_of_the_shell_is_read() {
+    let folder = Folder::new("pipe");
+    let file = folder.file("all.json", &list(&[node("a"), pod("p", "1")]));
+    let typed = format!("'{}' simulate -f <(cat '{file}')", env!("CARGO_BIN_EXE_berth"));
+    let output = Command::new("bash").args(["-c", &typed]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}

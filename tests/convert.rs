@@ -249,12 +249,12 @@ fn a_policy_that_is_not_there_is_named() {
             "apiVersion: componentconfig/v1alpha1\nkind: KubeSchedulerConfiguration\nalgorithmSource: {{policy: {source}}}\n"
         )
     };
-    let file = folder.file("deep/config.yaml", &of("{file: {path: ../policy.cfg}}"));
+    let file = folder.file("deep/config.yaml", &of("{file: {path: below/policy.cfg}}"));
     let output = berth(&["convert", "-f", &file]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains("algorithmSource.policy.file.path: ") && said.contains("deep/../policy.cfg"), "{said}");
-    folder.file("policy.cfg", r#"{"predicates": []}"#);
+    assert!(said.contains("algorithmSource.policy.file.path: ") && said.contains("deep/below/policy.cfg"), "{said}");
+    folder.file("deep/below/policy.cfg", r#"{"predicates": []}"#);
     assert_eq!(berth(&["convert", "-f", &file]).status.code(), Some(0));
     let file = folder.file("map.yaml", &of("{configMap: {namespace: kube-system, name: policy}}"));
     let output = berth(&["convert", "-f", &file]);
@@ -271,6 +271,58 @@ fn a_policy_that_is_not_there_is_named() {
     let map = folder.file("policy.yaml", &config_map("policy", "other.cfg", "{}"));
     let said = text(&berth(&["convert", "-f", &file, "-f", &map]).stderr);
     assert!(said.contains("no key policy.cfg"), "{said}");
+}
+
+#[test]
+fn a_configuration_names_no_policy_outside_of_its_folder() {
+    let folder = Folder::new("outside");
+    let secret = folder.file("secret.cfg", r#"{"password": "x"}"#);
+    folder.file("in/near.cfg", r#"{"predicates": []}"#);
+    let config = |path: &str| {
+        let text = json!({"apiVersion": "componentconfig/v1alpha1", "kind": "KubeSchedulerConfiguration",
+            "algorithmSource": {"policy": {"file": {"path": path}}}});
+        berth(&["convert", "-f", &folder.file("in/config.yaml", &text.to_string())])
+    };
+    let linked = |name: &str, to: &Path| std::os::unix::fs::symlink(to, folder.0.join("in").join(name)).unwrap();
+    linked("there.cfg", Path::new(&secret));
+    linked("nowhere.cfg", &folder.0.join("nothing"));
+    linked("up", &folder.0);
+    let paths =
+        ["../secret.cfg", "../nothing", &secret, "/nothing", "there.cfg", "nowhere.cfg", "up/secret.cfg", "up/nothing"];
+    for path in paths {
+        let output = config(path);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{path}: {said}");
+        assert!(
+            said.contains(&format!("names the Policy {path}, which is outside of the configuration's own folder")),
+            "{said}"
+        );
+        assert!(!said.contains("password"), "{said}");
+    }
+    linked("beside.cfg", Path::new("near.cfg"));
+    let absolute = folder.0.join("in/near.cfg");
+    for path in ["near.cfg", "./near.cfg", "beside.cfg", absolute.to_str().unwrap()] {
+        let output = config(path);
+        assert_eq!(output.status.code(), Some(0), "{path}: {}", text(&output.stderr));
+    }
+}
+
+/// The key of a ConfigMap, as a repository's file may have it: no API server would take it.
+#[test]
+fn a_key_with_line_breaks_adds_no_document() {
+    let folder = Folder::new("key");
+    let key =
+        "x\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: pwn}\n---\n#";
+    let configuration = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                         profiles: [{schedulerName: a}]\n";
+    for to in ["scheduler-profiles", "kube-scheduler-configuration"] {
+        let file = folder.file("map.json", &config_map("s", key, configuration));
+        let output = berth(&["convert", "-f", &file, "--to", to]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let documents = documents(&output);
+        assert_eq!(documents.len(), 1, "{}", text(&output.stdout));
+        assert!(!text(&output.stdout).contains("\nkind: ClusterRoleBinding"), "{}", text(&output.stdout));
+    }
 }
 
 fn config_map(name: &str, key: &str, text: &str) -> String {

@@ -9,7 +9,7 @@ use crate::workloads::{PLAIN, Workload};
 use crate::{Prepared, decode};
 use berth_core::io::{
     AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest,
-    Input, NominateRequest, Refusal, VolumeRequest, WorkerId,
+    Input, NominateRequest, Paused, Refusal, VolumeRequest, WorkerId,
 };
 use berth_core::limits::EXTENDER_QUESTIONS;
 use berth_core::model::{Pod, Str};
@@ -92,8 +92,11 @@ impl EffectSink for Sink {
     fn share(&self, _: usize) -> usize {
         BACKLOG
     }
-    fn holds(&self, _: &str) -> bool {
-        false
+    fn paused(&self) -> Paused {
+        Paused::None
+    }
+    fn revoke_paused(&self, _: WorkerId) -> Vec<AttemptId> {
+        Vec::new()
     }
     fn bound(&self, _: Arc<Pod>, _: Str) {}
     fn refuse(&self, _: &Str, _: Refusal) {}

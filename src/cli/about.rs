@@ -6,7 +6,6 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use std::collections::BTreeMap;
 
-/// Arguments of `berth crd`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CrdArgs {
     /// The form of the answer; text is YAML.
@@ -26,7 +25,6 @@ pub(super) fn crd(args: &CrdArgs) -> anyhow::Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// Arguments of `berth version`.
 #[derive(Debug, clap::Args)]
 pub(super) struct VersionArgs {
     /// The form of the answer.
@@ -37,14 +35,11 @@ pub(super) struct VersionArgs {
 pub(super) fn version(args: &VersionArgs) -> anyhow::Result<Answer> {
     let version = env!("CARGO_PKG_VERSION");
     let served = format!("{}/{}", berth_api::GROUP, berth_api::VERSION);
-    match args.output {
-        Format::Text => output::print(|out| writeln!(out, "berth {version} ({served})"))?,
-        Format::Json => output::print_json(&BTreeMap::from([("api", served.as_str()), ("version", version)]))?,
-    }
+    let json = BTreeMap::from([("api", served.as_str()), ("version", version)]);
+    output::answer(args.output, &json, |out| writeln!(out, "berth {version} ({served})"))?;
     Ok(Answer::Done)
 }
 
-/// Arguments of `berth completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For bash: source <(berth completion bash)")]
 pub(super) struct CompletionArgs {

@@ -1,23 +1,23 @@
 //! Extenders called by a command: with the operator's own client, under the operator's own rules.
 
 use super::inputs::{Calls, NODES};
-use anyhow::Context;
 use axum::Router;
 use axum::http::{StatusCode, Uri, header};
 use berth_cluster::lease::Gate;
+use berth_cluster::recheck::Unchanged;
 use berth_core::io::{
     AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, ExtenderRequest, Input, WorkerId,
 };
 use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_extender::address::AddressPolicy;
-use berth_extender::{CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth};
+use berth_extender::{
+    BOUND_WITHIN, CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth,
+};
 use berth_simulate::Extenders;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::{runtime::Runtime, sync::mpsc};
 
 /// Hosts that extenders may be on. The operator takes the same.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,6 @@ impl CallArgs {
     }
 }
 
-/// Calls the extenders of some profiles.
 pub(super) struct Caller {
     runtime: Runtime,
     clients: ExtenderClients,
@@ -64,10 +63,7 @@ impl Caller {
     pub(super) fn new(args: &CallArgs, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Self> {
         let allow = &args.allow;
         let policy = AddressPolicy::new(&allow.extender_allow_host, &allow.extender_allow_http)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("no event loop for calls: raise the process's limit of open files")?;
+        let runtime = super::event_loop("calls")?;
         let (deliver, answers) = mpsc::unbounded_channel();
         let store = Arc::new(ObjectStore::default());
         let clients = {
@@ -79,6 +75,8 @@ impl Caller {
                 key_of: keys(calls),
                 // Nothing is bound, so nobody needs to lead.
                 gate: Gate::new(),
+                recheck: Arc::new(Unchanged),
+                bound_within: BOUND_WITHIN,
                 // A caller that has ended waits for no answer.
                 deliver: Arc::new(move |_, input| drop(deliver.send(input))),
                 notify: Arc::new(|_| {}),
@@ -153,9 +151,8 @@ fn keys(calls: &Calls) -> KeyOf {
 
 /// A client that reads pods and nodes from the manifests, as if they were in an API server: extenders' clients need one.
 fn inputs_as_api_server(calls: &Calls) -> kube::Client {
-    let objects: BTreeMap<String, String> =
-        calls.objects().map(|(path, object)| (path.to_owned(), object.to_string())).collect();
-    let objects = Arc::new(objects);
+    let objects = calls.objects().map(|(path, object)| (path.to_owned(), object.to_string()));
+    let objects: Arc<BTreeMap<String, String>> = Arc::new(objects.collect());
     let answer = move |uri: Uri| {
         let found = objects.get(uri.path()).cloned();
         let (code, body) = found.map_or_else(|| not_found(uri.path()), |body| (StatusCode::OK, body));

@@ -16,14 +16,15 @@ mod orphans;
 mod output;
 mod program;
 mod simulate;
-mod units;
 
 pub use convert::{converted, converted_back};
 pub use inputs::{Calls, InputError, Inputs, inputs_from};
 
+use anyhow::Context;
 use clap::{FromArgMatches, Parser, Subcommand};
 use program::Program;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The command line as it was typed.
 #[derive(Debug, Parser)]
@@ -78,7 +79,8 @@ pub fn parse() -> Result<Cli, ExitCode> {
 fn complete() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let lines = complete::suggestions(&Program::Completer.command(), &words);
-    match output::print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}"))) {
+    // As bytes: a tab parts a word from its description.
+    match output::print(|out| lines.iter().try_for_each(|line| out.write_all(format!("{line}\n").as_bytes()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -103,6 +105,18 @@ pub fn run(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// An event loop on this thread for `what`.
+fn event_loop(what: &str) -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.with_context(|| format!("no event loop for {what}: raise the process's limit of open files"))
+}
+
+/// Now, in microseconds of Unix time; 0 for a clock before 1970.
+fn now_unix_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The answer of a command that ended without an error.

@@ -1,13 +1,11 @@
 //! `berth operator`: the controller and its workers.
 
-use super::Answer;
-use super::calling::AllowArgs;
+use super::{Answer, calling::AllowArgs};
 use crate::operator::{self, Options, OwnPod};
 use anyhow::Context;
 use berth_cluster::lease::Identity;
-use berth_telemetry::{LogFormat, init_logs};
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use berth_telemetry::{LogFormat, init_logs, raise_open_files};
+use std::{net::SocketAddr, path::PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -18,9 +16,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", env = "BERTH_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
 
-    /// Where /livez, /readyz and /metrics are served; port 0 is any free one, which the log names.
+    /// Where /livez, /readyz and /metrics are served; port 0 is any free one, which the log names. [::] takes IPv4 too.
     #[arg(long, value_name = "ADDRESS", env = "BERTH_HTTP_ADDRESS", default_value = "127.0.0.1:8080")]
     http_address: SocketAddr,
+
+    /// Where /livez and /readyz are served besides: no client of the other address can keep a probe from its answer.
+    #[arg(long, value_name = "ADDRESS", env = "BERTH_PROBE_ADDRESS")]
+    probe_address: Option<SocketAddr>,
+
+    /// Serve /metrics only to bearer tokens whose owner may get /metrics, as the API server says (TokenReview and
+    /// SubjectAccessReview).
+    #[arg(long, value_name = "BOOL", env = "BERTH_METRICS_AUTHORIZATION", default_value_t = false,
+        action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    metrics_authorization: bool,
 
     /// The namespace of the Lease. All installations of a cluster must agree on it: it keeps two from working at once.
     #[arg(long, value_name = "NAMESPACE", env = "BERTH_LEASE_NAMESPACE", default_value = "kube-system")]
@@ -81,6 +89,7 @@ fn rate(text: &str) -> Result<f64, String> {
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
     let options = options(args);
+    tracing::debug!(limit = raise_open_files(), "open files");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -106,6 +115,8 @@ fn options(args: Args) -> Options {
     Options {
         kubeconfig: args.kubeconfig,
         http_address: args.http_address,
+        probe_address: args.probe_address,
+        metrics_authorization: args.metrics_authorization,
         state_namespace: args.state_namespace.or(own_namespace).unwrap_or_else(|| args.lease_namespace.clone()),
         lease_namespace: args.lease_namespace,
         serve_default_scheduler: args.serve_default_scheduler,
@@ -173,6 +184,10 @@ mod tests {
         assert_eq!((options.identity.name(), &*options.state_namespace), ("berth-0", "berth"));
         assert_eq!((&*options.lease_namespace, options.bind_qps, options.events), ("kube-system", None, true));
         assert_eq!(options.http_address.to_string(), "127.0.0.1:8080");
+        assert_eq!((options.probe_address, options.metrics_authorization), (None, false));
+        let options = parse(&["--probe-address=[::]:8081", "--metrics-authorization"]).unwrap();
+        assert_eq!(options.probe_address.unwrap().to_string(), "[::]:8081");
+        assert!(options.metrics_authorization);
         let options =
             parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
         assert_eq!((options.events, options.bind_qps, options.bind_concurrency), (false, Some(200.0), 8));
@@ -180,9 +195,14 @@ mod tests {
 
     #[test]
     fn bad_values_are_refused() {
-        for bad in
-            ["--bind-qps=-1", "--bind-qps=NaN", "--bind-concurrency=0", "--http-address=here", "--log-format=xml"]
-        {
+        for bad in [
+            "--bind-qps=-1",
+            "--bind-qps=NaN",
+            "--bind-concurrency=0",
+            "--http-address=here",
+            "--probe-address=8081",
+            "--log-format=xml",
+        ] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }
     }

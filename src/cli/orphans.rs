@@ -1,14 +1,14 @@
 //! `berth orphans`: pods that wait for a scheduler which nobody serves, and the name that they may mean.
 
 use super::live::{self, Loaded, SourceArgs};
-use super::output::{self, Align, Format, Table};
-use super::{Answer, units};
+use super::output::Align::{Left, Right};
+use super::output::{self, Format, Table};
+use super::{Answer, now_unix_us};
 use crate::operator::{self, Orphans};
 use berth_api::DEFAULT_SCHEDULER_NAME;
 use berth_core::model::{Pod, Str};
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -44,18 +44,12 @@ struct Row {
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let loaded = live::load(&args.source)?;
     output::notes(&loaded.inputs.notes);
-    let now = units::now_unix_us();
+    let now = now_unix_us();
     let rows: Vec<Row> = found(&loaded, now).iter().map(|orphans| row(orphans, now)).collect();
-    match args.output {
-        Format::Json => output::print_json(&rows)?,
-        Format::Text if rows.is_empty() => {
-            output::print(|out| writeln!(out, "no pod waits for a scheduler that is not there"))?;
-        }
-        Format::Text => {
-            let table = table(&rows);
-            output::print(|out| table.write(out))?;
-        }
-    }
+    output::answer(args.output, &rows, |out| match &*rows {
+        [] => writeln!(out, "no pod waits for a scheduler that is not there"),
+        rows => table(rows).write(out),
+    })?;
     Ok(if rows.is_empty() { Answer::Done } else { Answer::No })
 }
 
@@ -88,10 +82,8 @@ fn row(orphans: &Orphans, now_unix_us: i64) -> Row {
 }
 
 fn table(rows: &[Row]) -> Table {
-    let left = ["SCHEDULER", "NEAREST"].map(|name| (name.to_owned(), Align::Left));
-    let right = ["PODS", "OLDEST"].map(|name| (name.to_owned(), Align::Right));
-    let example = ("EXAMPLE".to_owned(), Align::Left);
-    let mut table = Table::new(0, left.into_iter().chain(right).chain([example]));
+    let columns = [("SCHEDULER", Left), ("NEAREST", Left), ("PODS", Right), ("OLDEST", Right), ("EXAMPLE", Left)];
+    let mut table = Table::new(0, columns);
     for row in rows {
         table.row([
             row.scheduler_name.clone(),

@@ -2,8 +2,7 @@
 
 use super::Cli;
 use clap::{Command, CommandFactory};
-use std::ffi::OsStr;
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 /// What the program was started as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

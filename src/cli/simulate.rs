@@ -1,14 +1,16 @@
 //! `berth simulate`: where pending pods would land, and with two profiles, what the second would change.
 
+use super::Answer;
 use super::calling::{CallArgs, Caller};
 use super::inputs::{self, Calls, InputArgs, Pair};
-use super::output::{self, Align, Format, Table, counted, some_of};
-use super::{Answer, units};
-use berth_core::ledger::NodeTable;
-use berth_core::profile::CompiledProfile;
+use super::output::Align::{Left, Right};
+use super::output::{self, Format, Table, counted, some_of};
+use berth_convert::shell_word;
+use berth_core::{ledger::NodeTable, profile::CompiledProfile};
 use berth_simulate::{self as simulate, Cluster, Comparison, Fate, Outcome, PodReport, Side};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,6 @@ const NAMES_PER_LINE: usize = 4;
 /// Rows of a list before the rest is only counted.
 const ROWS: usize = 20;
 
-/// Arguments of `berth simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "With --profile given twice, the same pods are placed once by each, and what differs is told.
 
@@ -46,10 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let started = Instant::now();
     let outcome = place(args, &inputs.cluster, &inputs.profiles, &inputs.calls)?;
     let took = started.elapsed();
-    match args.output {
-        Format::Json => output::print_json(&outcome.report)?,
-        Format::Text => output::print(|out| write_text(out, &outcome, args, took))?,
-    }
+    output::answer(args.output, &outcome.report, |out| write_text(out, &outcome, args, took))?;
     Ok(if outcome.report.summary.unschedulable > 0 { Answer::No } else { Answer::Done })
 }
 
@@ -60,10 +58,7 @@ fn compare_two(args: &Args) -> anyhow::Result<Answer> {
     let first = outcome(0)?;
     let second = outcome(1)?;
     let comparison = simulate::compare(names, &first.report, &second.report);
-    match args.output {
-        Format::Json => output::print_json(&comparison)?,
-        Format::Text => output::print(|out| write_comparison(out, &comparison))?,
-    }
+    output::answer(args.output, &comparison, |out| write_comparison(out, &comparison))?;
     Ok(if comparison.no_longer_fit.is_empty() { Answer::Done } else { Answer::No })
 }
 
@@ -86,11 +81,13 @@ fn write_text(out: &mut dyn Write, outcome: &Outcome, args: &Args, took: Duratio
     write_victims(out, &outcome.report.pods)?;
     write_unplaced(out, &outcome.report.pods)?;
     if let Some(hint) = hint(outcome, args) {
-        writeln!(out, "\nhint: {hint}")?;
+        writeln!(out)?;
+        writeln!(out, "hint: {hint}")?;
     }
     let attempts = outcome.report.summary.attempts;
     let millis = took.as_secs_f64() * 1e3;
-    writeln!(out, "\n{} in {millis:.1} ms, seed {}", counted(attempts as usize, "attempt"), args.seed)
+    writeln!(out)?;
+    writeln!(out, "{} in {millis:.1} ms, seed {}", counted(attempts as usize, "attempt"), args.seed)
 }
 
 /// How many pods met which fate.
@@ -135,14 +132,8 @@ fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io
     if placed.is_empty() {
         return Ok(());
     }
-    let columns = [
-        ("NODE", Align::Left),
-        ("PODS", Align::Right),
-        ("CPU", Align::Right),
-        ("MEMORY", Align::Right),
-        ("PLACED HERE", Align::Left),
-    ];
-    let mut table = Table::new(0, columns.map(|(name, align)| (name.to_owned(), align)));
+    let columns = [("NODE", Left), ("PODS", Right), ("CPU", Right), ("MEMORY", Right), ("PLACED HERE", Left)];
+    let mut table = Table::new(0, columns);
     for (name, pods) in placed {
         let Some(node) = nodes.find(name) else { continue };
         let (allocatable, used) = nodes.amounts(node);
@@ -150,8 +141,8 @@ fn write_nodes(out: &mut dyn Write, pods: &[PodReport], nodes: &NodeTable) -> io
         table.row([
             name.to_owned(),
             nodes.pod_count(node).to_string(),
-            share(used.milli_cpu, allocatable.milli_cpu, units::cpu),
-            share(used.memory, allocatable.memory, units::bytes),
+            share(used.milli_cpu, allocatable.milli_cpu, output::cpu),
+            share(used.memory, allocatable.memory, output::bytes),
             some_of(&pods, NAMES_PER_LINE),
         ]);
     }
@@ -165,8 +156,7 @@ fn write_victims(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
     if preemptors.is_empty() {
         return Ok(());
     }
-    let columns = ["POD", "PREEMPTS ON", "VICTIMS"].map(|name| (name.to_owned(), Align::Left));
-    let mut table = Table::new(0, columns);
+    let mut table = Table::of_text(0, ["POD", "PREEMPTS ON", "VICTIMS"]);
     for pod in preemptors {
         let node = pod.nominated_node.as_deref().unwrap_or("-");
         table.row([pod.key().to_string(), node.to_owned(), some_of(&pod.victims, NAMES_PER_LINE)]);
@@ -185,7 +175,9 @@ fn write_unplaced(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
         groups.entry((pod.fate, reason, profile, message)).or_default().push(pod.key().to_string());
     }
     for ((_, reason, profile, message), pods) in groups {
-        writeln!(out, "\n{reason} ({profile}): {}\n  {message}", some_of(&pods, NAMES_PER_LINE))?;
+        writeln!(out)?;
+        writeln!(out, "{reason} ({profile}): {}", some_of(&pods, NAMES_PER_LINE))?;
+        writeln!(out, "  {message}")?;
     }
     Ok(())
 }
@@ -199,33 +191,35 @@ fn hint(outcome: &Outcome, args: &Args) -> Option<String> {
     }
     let pod = outcome.report.pods.iter().find(|p| p.fate == Fate::Unschedulable)?;
     let mut command = vec!["berth explain".to_owned()];
-    command.extend(args.inputs.filename.iter().map(|path| format!("-f {}", path.display())));
-    command.extend(args.inputs.profile.iter().map(|path| format!("--profile {}", path.display())));
-    command.push(format!("--pod {}", pod.key()));
+    let path = |flag: &str, path: &Path| format!("{flag} {}", shell_word(&path.to_string_lossy()));
+    command.extend(args.inputs.filename.iter().map(|file| path("-f", file)));
+    command.extend(args.inputs.profile.iter().map(|file| path("--profile", file)));
+    command.push(format!("--pod {}", shell_word(&pod.key().to_string())));
     Some(format!("`{}` says why, node by node", command.join(" ")))
 }
 
 /// What two runs have in common, and how they differ.
 fn write_comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
-    let columns = ["PROFILE", "PLACED", "WITHOUT A NODE", "NODES USED", "EVICTED"];
-    let columns = columns.into_iter().enumerate();
-    let columns = columns.map(|(i, name)| (name.to_owned(), if i == 0 { Align::Left } else { Align::Right }));
-    let mut table = Table::new(0, columns);
+    let numbers = ["PLACED", "WITHOUT A NODE", "NODES USED", "EVICTED"].map(|name| (name, Right));
+    let mut table = Table::new(0, [("PROFILE", Left)].into_iter().chain(numbers));
     for Side { profile, summary } in [&comparison.first, &comparison.second] {
         let numbers = [summary.scheduled, summary.unschedulable, summary.nodes_used, summary.preempted];
         table.row(std::iter::once(profile.clone()).chain(numbers.map(|n| n.to_string())));
     }
     table.write(out)?;
-    writeln!(out, "\n{} on the same node", counted(comparison.same, "pod"))?;
+    writeln!(out)?;
+    writeln!(out, "{} on the same node", counted(comparison.same, "pod"))?;
     let moved =
         comparison.moved.iter().map(|m| [format!("{}/{}", m.namespace, m.name), m.from.to_string(), m.to.to_string()]);
     write_list(out, "on another node", comparison.moved.len(), ["POD", "FROM", "TO"], moved)?;
-    let lost = &comparison.no_longer_fit;
-    let rows = lost.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
-    write_list(out, "without a node now", lost.len(), ["POD", "WAS ON", "WHY"], rows)?;
-    let won = &comparison.fit_now;
-    let rows = won.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
-    write_list(out, "placed now", won.len(), ["POD", "NODE", "WHY NOT BEFORE"], rows)
+    for (what, columns, pods) in [
+        ("without a node now", ["POD", "WAS ON", "WHY"], &comparison.no_longer_fit),
+        ("placed now", ["POD", "NODE", "WHY NOT BEFORE"], &comparison.fit_now),
+    ] {
+        let rows = pods.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
+        write_list(out, what, pods.len(), columns, rows)?;
+    }
+    Ok(())
 }
 
 fn write_list(
@@ -238,8 +232,9 @@ fn write_list(
     if count == 0 {
         return Ok(());
     }
-    writeln!(out, "\n{} {what}:", counted(count, "pod"))?;
-    let mut table = Table::new(2, columns.map(|name| (name.to_owned(), Align::Left)));
+    writeln!(out)?;
+    writeln!(out, "{} {what}:", counted(count, "pod"))?;
+    let mut table = Table::of_text(2, columns);
     rows.take(ROWS).for_each(|row| table.row(row));
     table.write(out)?;
     if count > ROWS { writeln!(out, "  and {} more", count - ROWS) } else { Ok(()) }

@@ -1,13 +1,41 @@
-//! Events about profiles: a profile was deleted and pods still name it; an extender's circuit opened or closed.
+//! Events: a profile was deleted and pods still name it; an extender's circuit opened or closed; pods are orphaned.
 
 use super::context::Context;
 use super::observed_spec::ObservedSpec;
+use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
+use super::printable::{NAME, printable};
+use berth_api::DEFAULT_SCHEDULER_NAME;
 use berth_cluster::events::{Event, EventType, ObjectRef};
-use berth_core::model::Str;
+use berth_core::model::{Pod, Str};
 use berth_extender::{Change, Notice};
+use k8s_openapi::jiff::Timestamp;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// Pods that get an event of their own: enough to be found, too few to be a storm.
 const PODS: usize = 100;
+
+/// How often pending pods are looked over.
+const ORPHANS_EVERY: Duration = Duration::from_secs(15);
+
+/// Pods that get an event in one look: enough to be found, too few to be a storm.
+const REPORTED_AT_ONCE: usize = 50;
+
+/// A pod gets an event this often at most.
+const REPORTED_EVERY: Duration = Duration::from_hours(1);
+
+/// Reported pods that are remembered; beyond, none is reported before the oldest of them are due again.
+const REMEMBERED: usize = 4096;
+
+/// Those of them of one namespace: the pods of one tenant leave room for reports on those of others.
+const REMEMBERED_OF_NAMESPACE: usize = 256;
+
+/// Orphaned pods that one look takes in. They are copied under the ledger's read lock, and nobody acts on the sixth decimal of
+/// their number.
+const LOOKED_AT: usize = 20_000;
 
 /// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more.
 pub(super) fn profile_deleted(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
@@ -16,7 +44,7 @@ pub(super) fn profile_deleted(cx: &Context, deleted: &ObservedSpec, names: &[Str
     if pods.is_empty() {
         return;
     }
-    let object = ObjectRef::profile(&deleted.name, &deleted.uid, "");
+    let object = ObjectRef::profile(&deleted.name, &deleted.uid);
     let note = format!(
         "{} pending {} still name{} {}: they wait until a SchedulerProfile serves that name again",
         pods.len(),
@@ -24,20 +52,35 @@ pub(super) fn profile_deleted(cx: &Context, deleted: &ObservedSpec, names: &[Str
         if pods.len() == 1 { "s" } else { "" },
         names.join(", ")
     );
-    cx.events.send(Event::of_operator(object, EventType::Warning, "PodsLeftPending", "Deleting", note));
+    cx.warn(object, "PodsLeftPending", "Deleting", note);
     for pod in pods.iter().take(PODS) {
         let object = ObjectRef::pod(&pod.key.namespace, &pod.key.name, &pod.uid);
         let note = format!(
             "SchedulerProfile {} was deleted: nobody serves schedulerName {}, so the pod stays pending",
             deleted.name, pod.scheduler_name
         );
-        cx.events.send(Event::of_operator(object, EventType::Warning, "SchedulerProfileDeleted", "Scheduling", note));
+        cx.warn(object, "SchedulerProfileDeleted", "Scheduling", note);
     }
+}
+
+/// Reports on two profiles that one asks for a scheduler name which the other serves.
+pub(super) fn name_in_conflict(cx: &Context, asker: &ObservedSpec, owner: &ObservedSpec, name: &str) {
+    let event = |on: &ObservedSpec, note: String| {
+        cx.warn(ObjectRef::profile(&on.name, &on.uid), "SchedulerNameConflict", "Claiming", note);
+    };
+    let (by, of) = (&asker.name, &owner.name);
+    event(
+        asker,
+        format!(
+            "SchedulerProfile {of} serves scheduler name {name} and keeps it: choose another name, or remove it there"
+        ),
+    );
+    event(owner, format!("SchedulerProfile {by} asks for scheduler name {name}, which this profile serves and keeps"));
 }
 
 /// Reports on a profile that the circuit of one of its extenders opened or closed.
 pub(super) fn circuit_changed(cx: &Context, notice: &Notice, uid: &str) {
-    let object = ObjectRef::profile(&notice.profile, uid, "");
+    let object = ObjectRef::profile(&notice.profile, uid);
     let (kind, reason, text) = match notice.change {
         Change::Opened => {
             let why = notice.error.as_ref().map_or_else(String::new, |error| format!(": {}", error.message));
@@ -53,5 +96,107 @@ pub(super) fn circuit_changed(cx: &Context, notice: &Notice, uid: &str) {
             (EventType::Normal, "ExtenderCircuitClosed", text)
         }
     };
-    cx.events.send(Event::of_operator(object, kind, reason, "Asking", text));
+    cx.writers.events.send(Event::of_operator(object, kind, reason, "Asking", text));
+}
+
+/// Looks over the pending pods until `stop`.
+pub(super) async fn orphans(cx: Context, stop: CancellationToken) {
+    let mut reported = Reported::default();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(ORPHANS_EVERY) => {}
+        }
+        // Comparisons of names take long enough to keep other tasks of an async thread waiting.
+        let of_look = cx.clone();
+        let found = match tokio::task::spawn_blocking(move || look(&of_look)).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::error!(%error, "pods that nobody serves not looked over");
+                continue;
+            }
+        };
+        for (orphans, pod) in reported.due(&found, Instant::now()) {
+            let object = ObjectRef::pod(&pod.key.namespace, &pod.key.name, &pod.uid);
+            let scheduler_name = printable(&pod.scheduler_name, NAME);
+            tracing::info!(pod = %pod.key, scheduler_name, "pod names a scheduler that nobody serves");
+            cx.warn(object, "NoSuchScheduler", "Scheduling", advice(orphans));
+        }
+        cx.board.lock().orphans = found.into();
+    }
+}
+
+fn look(cx: &Context) -> Vec<Orphans> {
+    let (served, now) = (served(cx), Timestamp::now().as_microsecond());
+    let others = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
+    let left = Cell::new(LOOKED_AT);
+    let is_taken = |pod: &Pod| {
+        let taken = left.get() > 0 && is_orphaned(pod, &served, now);
+        left.set(left.get() - usize::from(taken));
+        taken
+    };
+    let pending = cx.engine.read(|ledger| ledger.pending_pods(is_taken));
+    find(&pending, &served, &others, now)
+}
+
+/// Every scheduler name that a running worker serves.
+fn served(cx: &Context) -> BTreeSet<Str> {
+    cx.engine.workers().values().flat_map(|view| view.profile.scheduler_names.iter().cloned()).collect()
+}
+
+/// The pods that got an event lately: their uids, with the namespace and the time.
+#[derive(Debug, Default)]
+struct Reported(BTreeMap<Str, (Str, Instant)>);
+
+impl Reported {
+    /// The pods that are to get an event now; namespaces take turns.
+    fn due<'a>(&mut self, found: &'a [Orphans], now: Instant) -> Vec<(&'a Orphans, &'a Arc<Pod>)> {
+        self.0.retain(|_, (_, at)| now.duration_since(*at) < REPORTED_EVERY);
+        let mut of_namespace: BTreeMap<Str, usize> = BTreeMap::new();
+        for (namespace, _) in self.0.values() {
+            *of_namespace.entry(namespace.clone()).or_default() += 1;
+        }
+        let all = found.iter().flat_map(|orphans| orphans.pods.iter().map(move |pod| (orphans, pod)));
+        let news = all.filter(|(_, pod)| !self.0.contains_key(&pod.uid));
+        let news = news.filter(|(_, pod)| {
+            let count = of_namespace.entry(pod.key.namespace.clone()).or_default();
+            *count += 1;
+            *count <= REMEMBERED_OF_NAMESPACE
+        });
+        let most = REPORTED_AT_ONCE.min(REMEMBERED.saturating_sub(self.0.len()));
+        let due = in_turns(news.collect(), |(_, pod)| pod.key.namespace.clone(), 0, most);
+        self.0.extend(due.iter().map(|(_, pod)| (pod.uid.clone(), (pod.key.namespace.clone(), now))));
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::testing::{pod, shape};
+
+    #[test]
+    fn pods_of_one_namespace_do_not_keep_others_from_being_reported() {
+        let named = |namespace: &str, i: usize| {
+            let mut pod = pod(&format!("p{i}"), shape());
+            pod.key.namespace = namespace.into();
+            pod.uid = format!("{namespace}-{i}").into();
+            Arc::new(pod)
+        };
+        let orphans = |name: &str, pods| Orphans { scheduler_name: name.into(), nearest: None, pods };
+        let attacker = orphans("a", (0..5_000).map(|i| named("attacker", i)).collect());
+        let tenant = orphans("b", vec![named("tenant", 0)]);
+        let (mut reported, now) = (Reported::default(), Instant::now());
+        let found = [attacker, tenant];
+        let first = reported.due(&found, now);
+        assert_eq!(first.len(), REPORTED_AT_ONCE);
+        assert!(first.iter().any(|(_, pod)| &*pod.uid == "tenant-0"));
+        for _ in 0..100 {
+            reported.due(&found, now);
+        }
+        assert_eq!(reported.0.len(), REMEMBERED_OF_NAMESPACE + 1);
+        let late = [orphans("c", vec![named("late", 0)])];
+        assert_eq!(reported.due(&late, now).len(), 1);
+        assert_eq!(reported.due(&late, now + REPORTED_EVERY).len(), 1, "an hour later again");
+    }
 }

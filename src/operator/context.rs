@@ -1,19 +1,13 @@
 //! What the operator's parts share.
 
-use super::denials::Denials;
-use super::orphans::Orphans;
-use super::watches::Fed;
-use super::writer::WriteCounters;
+use super::tasks::{Beat, Tasks};
+use super::{denials::Denials, orphans::Orphans, status_writer::WriteCounters, watches::Fed, writers::Writers};
 use berth_api::SchedulerProfileStatus;
-use berth_cluster::bind::Binder;
 use berth_cluster::client::Clients;
-use berth_cluster::events::EventSink;
-use berth_cluster::evict::Evictor;
+use berth_cluster::events::{Event, EventType, ObjectRef};
 use berth_cluster::lease::LeaseState;
-use berth_cluster::prebind::PreBinder;
-use berth_cluster::refusal::RefusalWriter;
 use berth_core::model::Str;
-use berth_extender::{ExtenderClients, ObjectStore};
+use berth_extender::ObjectStore;
 use berth_runtime::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,17 +17,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Context {
     pub(super) clients: Clients,
     pub(super) engine: Engine,
-    pub(super) extender_clients: ExtenderClients,
+    pub(super) writers: Writers,
     /// Whole objects for extenders.
     pub(super) store: Arc<ObjectStore>,
-    pub(super) binder: Binder,
-    pub(super) prebind: PreBinder,
-    pub(super) evict: Evictor,
-    pub(super) refusals: RefusalWriter,
-    pub(super) events: EventSink,
     pub(super) denials: Denials,
     pub(super) writes: Arc<WriteCounters>,
     pub(super) board: Board,
+    pub(super) tasks: Tasks,
+    /// Of the task that looks after the profiles.
+    pub(super) beat: Beat,
+}
+
+impl Context {
+    /// Writes a warning about `object`.
+    pub(super) fn warn(&self, object: ObjectRef, reason: &'static str, action: &'static str, note: String) {
+        self.writers.events.send(Event::of_operator(object, EventType::Warning, reason, action, note));
+    }
 }
 
 /// What others read of the operator's state: metrics, mostly. Cheap to clone; all clones are one.
@@ -43,7 +42,6 @@ pub(super) struct Board(Arc<Mutex<Posted>>);
 /// The contents of the [`Board`].
 #[derive(Default)]
 pub(super) struct Posted {
-    /// Where leadership stands.
     pub(super) lease: Option<LeaseState>,
     /// Fields that the installed definition lacks.
     pub(super) crd_lacks: Vec<String>,
@@ -51,7 +49,6 @@ pub(super) struct Posted {
     pub(super) watches: Vec<Arc<Fed>>,
     /// Pods that nobody looks at, as of the last look.
     pub(super) orphans: Arc<[Orphans]>,
-    /// The newest status of each profile.
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }
 

@@ -1,7 +1,6 @@
 //! Requests that the API server has lately forbidden.
 
-use berth_cluster::client::Fault;
-use berth_cluster::watch::KINDS;
+use berth_cluster::{client::Fault, watch::KINDS};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ const REMEMBERED: Duration = Duration::from_secs(90);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Permission {
     pub(super) verb: &'static str,
-    /// As RBAC rules name it.
+    /// As messages and RBAC rules name it: `resource.group/subresource`, the last two if there are any.
     pub(super) resource: &'static str,
 }
 
@@ -42,18 +41,23 @@ pub(super) struct Denials(Arc<Mutex<BTreeMap<Permission, Instant>>>);
 
 impl Denials {
     /// Notes a refusal; true if the permission did not count as missing.
-    pub(super) fn note(&self, permission: Permission, now: Instant) -> bool {
+    fn note(&self, permission: Permission, now: Instant) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.insert(permission, now);
         before.is_none_or(|before| now.duration_since(before) >= REMEMBERED)
     }
 
-    /// Notes a fault if it is a refusal, and logs it if the permission did not count as missing.
+    /// Notes a refusal, and logs it if the permission did not count as missing.
+    pub(super) fn note_refused(&self, permission: Permission) {
+        if self.note(permission, Instant::now()) {
+            tracing::warn!(verb = permission.verb, resource = permission.resource, "permission missing");
+        }
+    }
+
+    /// Notes a fault if it is a refusal.
     pub(super) fn note_fault(&self, fault: &Fault) {
-        if let Fault::Forbidden { verb, resource, .. } = *fault
-            && self.note(Permission { verb, resource }, Instant::now())
-        {
-            tracing::warn!(verb, resource, "permission missing");
+        if let Fault::Forbidden { verb, resource, .. } = *fault {
+            self.note_refused(Permission { verb, resource });
         }
     }
 

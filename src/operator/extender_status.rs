@@ -6,12 +6,16 @@ use berth_api::{CircuitState, ExtenderFailure, ExtenderState, ExtenderStatus};
 use berth_core::io::ExtenderErrorKind;
 use berth_extender::{Circuit, ExtenderHealth, SettingsError, Verb, VerbHealth};
 use berth_telemetry::HistogramSnapshot;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 /// The condition `ResolvedRefs`.
 pub(super) fn resolved(facts: &ExtenderFacts) -> (ResolvedRefs, String) {
-    let Some(problem) = &facts.problem else {
+    let not_permitted = |problem: &&SettingsError| matches!(problem, SettingsError::NotPermitted { .. });
+    let refused: Vec<String> = facts.problems.iter().filter(not_permitted).map(ToString::to_string).collect();
+    if !refused.is_empty() {
+        return (ResolvedRefs::SecretNotPermitted, refused.join("; "));
+    }
+    let Some(problem) = facts.problems.first() else {
         return if facts.refers {
             (ResolvedRefs::ResolvedRefs, "everything that the spec refers to is there".to_owned())
         } else {
@@ -21,12 +25,15 @@ pub(super) fn resolved(facts: &ExtenderFacts) -> (ResolvedRefs, String) {
     let reason = match problem {
         SettingsError::NotFound { kind: "ConfigMap", .. } => ResolvedRefs::ConfigMapNotFound,
         SettingsError::NotFound { .. } => ResolvedRefs::SecretNotFound,
+        SettingsError::NotPermitted { .. } => ResolvedRefs::SecretNotPermitted,
         SettingsError::KeyMissing { .. } => ResolvedRefs::KeyMissing,
         SettingsError::Certificate { .. } | SettingsError::Url { .. } | SettingsError::Endpoint { .. } => {
             ResolvedRefs::InvalidCertificate
         }
     };
-    (reason, problem.to_string())
+    let one = facts.health.iter().find(|one| *one.name == *problem.extender());
+    let text = one.filter(|one| one.uses_last_good).and_then(|one| Some(one.unusable.as_ref()?.message.to_string()));
+    (reason, text.unwrap_or_else(|| problem.to_string()))
 }
 
 /// The condition `ExtendersHealthy`: the gravest cause first.
@@ -69,7 +76,7 @@ const fn reason_of(kind: ExtenderErrorKind) -> ExtendersHealthy {
         ExtenderErrorKind::Connection => ExtendersHealthy::Unreachable,
         ExtenderErrorKind::Tls => ExtendersHealthy::TLSFailure,
         ExtenderErrorKind::Unauthorized => ExtendersHealthy::Unauthorized,
-        ExtenderErrorKind::Status | ExtenderErrorKind::InvalidReply | ExtenderErrorKind::Said => {
+        ExtenderErrorKind::Status | ExtenderErrorKind::InvalidReply | ExtenderErrorKind::Reported => {
             ExtendersHealthy::InvalidResponse
         }
         ExtenderErrorKind::Refused => ExtendersHealthy::AddressRefused,
@@ -98,7 +105,10 @@ fn status(one: &ExtenderHealth) -> ExtenderStatus {
         name: one.name.to_string(),
         state: Some(state),
         circuit: Some(if circuit == Circuit::Closed { CircuitState::Closed } else { CircuitState::Open }),
-        p99: verbs().filter_map(|health| p99(&health.latency)).max_by(f64::total_cmp).map(milliseconds),
+        p99: verbs()
+            .filter_map(|health| p99(&health.latency))
+            .max_by(f64::total_cmp)
+            .map(|s| format!("{:.0}ms", s * 1000.0)),
         consecutive_failures: failures.into(),
         last_error: errors.max_by_key(|(_, error)| error.at).map(|(verb, error)| ExtenderFailure {
             time: Timestamp::try_from(error.at).ok().map(Time),
@@ -109,19 +119,13 @@ fn status(one: &ExtenderHealth) -> ExtenderStatus {
     }
 }
 
-/// The value of `status.extenders[].lastError.reason`.
+/// The value of `status.extenders[].lastError.reason`: finer than the condition's.
 const fn reason_name(kind: ExtenderErrorKind) -> &'static str {
     match kind {
-        ExtenderErrorKind::Timeout => "Timeout",
-        ExtenderErrorKind::Connection => "Unreachable",
-        ExtenderErrorKind::Tls => "TLSFailure",
-        ExtenderErrorKind::Unauthorized => "Unauthorized",
         ExtenderErrorKind::Status => "BadStatus",
-        ExtenderErrorKind::InvalidReply => "InvalidResponse",
-        ExtenderErrorKind::Refused => "AddressRefused",
-        ExtenderErrorKind::CircuitOpen => "CircuitOpen",
         ExtenderErrorKind::Busy => "Busy",
-        ExtenderErrorKind::Said => "Refused",
+        ExtenderErrorKind::Reported => "Refused",
+        other => reason_of(other).as_str(),
     }
 }
 
@@ -136,15 +140,10 @@ fn p99(latency: &HistogramSnapshot) -> Option<f64> {
     bucket.map(|(bound, _)| *bound).filter(|bound| latency.count > 0 && *bound < f64::MAX)
 }
 
-fn milliseconds(seconds: f64) -> String {
-    format!("{:.0}ms", seconds * 1000.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::io::ExtenderError;
-    use berth_core::model::PodKey;
+    use berth_core::{io::ExtenderError, model::PodKey};
     use berth_extender::LastError;
     use berth_telemetry::Histogram;
     use std::collections::BTreeMap;
@@ -171,8 +170,8 @@ mod tests {
             verbs: [(Verb::Filter, health)].into(),
             in_flight: 0,
             waiting: 0,
-            unsettled_binds: 0,
             unusable: None,
+            uses_last_good: false,
         };
         ExtenderFacts { health: vec![one], ..ExtenderFacts::default() }
     }
@@ -213,8 +212,28 @@ mod tests {
             kind: "ConfigMap",
             name: "gpu-ca".to_owned(),
         };
-        let (reason, text) = resolved(&ExtenderFacts { problem: Some(problem), refers: true, ..Default::default() });
+        let mut facts = ExtenderFacts { problems: vec![problem], refers: true, ..Default::default() };
+        let (reason, text) = resolved(&facts);
         assert_eq!(reason, ResolvedRefs::ConfigMapNotFound);
         assert!(text.contains("ConfigMap gpu-ca"), "{text}");
+        // What is used meanwhile is said where the missing object is: deleting a Secret does not revoke it.
+        let message = "ConfigMap gpu-ca is gone; until then what was read before goes on being used";
+        let unusable = Some(ExtenderError { kind: ExtenderErrorKind::Refused, message: message.into() });
+        facts.health =
+            vec![ExtenderHealth { name: "gpu".into(), unusable, uses_last_good: true, ..Default::default() }];
+        assert_eq!(resolved(&facts), (ResolvedRefs::ConfigMapNotFound, message.to_owned()));
+    }
+
+    #[test]
+    fn every_secret_that_is_not_permitted_is_named() {
+        let problem = |extender: &str, why: &str| SettingsError::NotPermitted {
+            extender: extender.to_owned(),
+            why: why.to_owned(),
+        };
+        let missing = SettingsError::Endpoint { extender: "first".to_owned() };
+        let problems = vec![missing, problem("a", "Secret x: annotate it"), problem("b", "Secret y: annotate it")];
+        let (reason, text) = resolved(&ExtenderFacts { problems, refers: true, ..Default::default() });
+        assert_eq!(reason, ResolvedRefs::SecretNotPermitted);
+        assert_eq!(text, "extender a: Secret x: annotate it; extender b: Secret y: annotate it");
     }
 }

@@ -3,15 +3,12 @@
 use super::context::Context;
 use super::observed_spec::ServedSpec;
 use super::refs::{Reference, References};
-use berth_api as api;
 use berth_core::ledger::Ledger;
 use berth_core::model::{PodKey, Str};
-use berth_core::profile::CompiledProfile;
 use berth_extender::{Credentials, ExtenderHealth, KeyOf, ObjectStore, Settings, SettingsError, references};
 use berth_runtime::Engine;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, api::ListParams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -24,6 +21,7 @@ const PAGE: u32 = 500;
 
 type Resolved = Vec<Result<Settings, SettingsError>>;
 
+#[derive(Default)]
 pub(super) struct Extenders {
     references: References,
     /// The version of the references that was resolved last.
@@ -42,22 +40,15 @@ pub(super) struct ExtenderFacts {
     pub(super) health: Vec<ExtenderHealth>,
     /// Whether their specs refer to any object.
     pub(super) refers: bool,
-    /// The first extender that cannot be set up.
-    pub(super) problem: Option<SettingsError>,
+    /// Why extenders cannot be set up, at most one problem each.
+    pub(super) problems: Vec<SettingsError>,
     /// An extender, and a pod behind it that waits for this profile.
     pub(super) dependency: Option<(String, PodKey)>,
 }
 
 impl Extenders {
     pub(super) fn new(references: References) -> Self {
-        Self {
-            references,
-            resolved_at: 0,
-            by_profile: BTreeMap::new(),
-            dependencies: BTreeMap::new(),
-            looked_at: None,
-            sends_nodes: false,
-        }
+        Self { references, ..Self::default() }
     }
 
     /// Whether an object that an extender refers to has changed since it was resolved.
@@ -70,18 +61,19 @@ impl Extenders {
         self.resolved_at = self.references.version();
         let mut wanted: BTreeMap<Str, Resolved> = BTreeMap::new();
         let mut named = BTreeSet::new();
+        let lookup = |kind, name: &str| self.references.data(kind, name);
         for (name, served) in profiles.filter(|(_, served)| !served.extenders.is_empty()) {
             let all = served.extenders.iter().flat_map(references);
             named.extend(all.map(|(kind, object)| Reference::new(kind, object)));
-            wanted.insert(name.clone(), self.resolve(&served.extenders, &served.compiled));
+            wanted.insert(name.clone(), Settings::compile_all(&served.extenders, &served.compiled, &lookup));
         }
         self.references.name(named);
         for removed in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
-            cx.extender_clients.remove(removed);
+            cx.writers.extender_clients.remove(removed);
         }
         for (name, resolved) in &wanted {
             if self.by_profile.get(name) != Some(resolved) {
-                cx.extender_clients.configure(name, resolved.clone());
+                cx.writers.extender_clients.configure(name, resolved.clone());
             }
         }
         self.by_profile = wanted;
@@ -90,11 +82,6 @@ impl Extenders {
             tokio::spawn(fill(cx.clients.rest.clone(), cx.store.clone()));
         }
         self.sends_nodes = sends_nodes;
-    }
-
-    fn resolve(&self, specs: &[api::Extender], compiled: &CompiledProfile) -> Resolved {
-        let lookup = |kind, name: &str| self.references.data(kind, name);
-        Settings::compile_all(specs, compiled, &lookup)
     }
 
     /// Looks for pods behind an extender that wait for the extender's own profile; does nothing most of the time.
@@ -107,24 +94,39 @@ impl Extenders {
         if self.looked_at.is_some_and(|last| now.duration_since(last) < DEPENDENCY_EVERY) {
             return;
         }
-        self.looked_at = Some(now);
-        self.dependencies = profiles
+        let mut profiles = profiles
             .filter(|(_, served)| served.extenders.iter().any(|spec| spec.endpoint.service.is_some()))
-            .filter_map(|(name, served)| Some((name.clone(), cx.engine.read(|ledger| dependency(ledger, served))?)))
-            .collect();
+            .peekable();
+        if profiles.peek().is_none() {
+            self.dependencies.clear();
+            return;
+        }
+        // Who looks after the profiles never waits for the ledger: a worker that hangs may have it, and is to be reported.
+        let found = cx.engine.try_read(|ledger| {
+            profiles.filter_map(|(name, served)| Some((name.clone(), dependency(ledger, served)?))).collect()
+        });
+        if let Some(found) = found {
+            self.looked_at = Some(now);
+            self.dependencies = found;
+        }
     }
 
     pub(super) fn facts(&self, cx: &Context, profile: &Str) -> ExtenderFacts {
         let Some(resolved) = self.by_profile.get(profile) else { return ExtenderFacts::default() };
-        let mut health = cx.extender_clients.health(profile);
+        let mut health = cx.writers.extender_clients.health(profile);
         let place = |name: &str| resolved.iter().position(|one| extender_name(one) == name).unwrap_or(usize::MAX);
         health.sort_by_key(|one| place(&one.name));
         let refers = resolved.iter().flatten().any(|settings| settings.credentials != Credentials::default());
-        let problem = resolved.iter().find_map(|one| one.as_ref().err()).filter(|_| self.references.are_read());
+        let problems: Vec<SettingsError> = resolved
+            .iter()
+            .filter_map(|one| one.as_ref().err())
+            .filter(|_| self.references.are_read())
+            .cloned()
+            .collect();
         ExtenderFacts {
             health,
-            refers: refers || problem.is_some(),
-            problem: problem.cloned(),
+            refers: refers || !problems.is_empty(),
+            problems,
             dependency: self.dependencies.get(profile).cloned(),
         }
     }

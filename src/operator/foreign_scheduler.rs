@@ -57,8 +57,7 @@ impl ForeignScheduler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::model::Time;
-    use berth_core::testing;
+    use berth_core::{model::Time, testing};
     use std::sync::Arc;
 
     fn seen(count: u64) -> ForeignBind {

@@ -1,10 +1,14 @@
-//! What is checked now and then: permissions, and whether the installed custom resource definition is the present one.
+//! What is checked at the start, now and then, and after a refusal: what the API server lets us do, and whether the installed
+//! custom resource definition is the present one.
 
 use super::context::Context;
-use super::permissions;
+use super::denials::{Denials, Permission};
 use berth_api::{crd_json, missing_fields};
 use berth_cluster::served_crd::{ServedCrdError, served_crd};
-use kube::Client;
+use berth_cluster::watch::KINDS;
+use futures::StreamExt;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +46,7 @@ pub(super) async fn run(cx: Context, state_namespace: String, evidence: Arc<Noti
             () = refused_reads(&cx) => {}
             () = tokio::time::sleep(pause) => {}
         }
-        permissions::review(&cx.clients.rest, &state_namespace, &cx.denials).await;
+        review(&cx.clients.rest, &state_namespace, &cx.denials).await;
         match lacking(&cx.clients.rest).await {
             Ok(lacks) => cx.board.lock().crd_lacks = lacks,
             Err(error) => tracing::warn!(%error, "custom resource definition not compared"),
@@ -58,5 +62,88 @@ async fn refused_reads(cx: &Context) {
     let before = errors(cx);
     while errors(cx) == before {
         tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+const fn need(verb: &'static str, resource: &'static str) -> Permission {
+    Permission { verb, resource }
+}
+
+const PROFILES: &str = "schedulerprofiles.scheduling.berth.dev";
+
+/// Needed in the namespace of what outlives a restart; all else is needed in the whole cluster.
+const REVISIONS: &str = "controllerrevisions.apps";
+
+/// All but reading the kinds that are watched.
+const NEEDS: [Permission; 14] = [
+    need("create", "pods/binding"),
+    need("list", PROFILES),
+    need("watch", PROFILES),
+    need("patch", "schedulerprofiles.scheduling.berth.dev/status"),
+    need("patch", "pods/status"),
+    need("get", "pods"),
+    need("delete", "pods"),
+    need("patch", "persistentvolumes"),
+    need("get", "persistentvolumes"),
+    need("patch", "persistentvolumeclaims"),
+    need("get", "persistentvolumeclaims"),
+    need("create", "events.events.k8s.io"),
+    need("list", REVISIONS),
+    need("create", REVISIONS),
+];
+
+/// Reviews under way at once: a start must not wait for each in turn.
+const ASKED_AT_ONCE: usize = 8;
+
+/// Asks for each permission and notes in `denials` what is missing and what is there. An unanswered question changes
+/// nothing. Returns the missing essential ones.
+pub(super) async fn review(client: &Client, state_namespace: &str, denials: &Denials) -> Vec<Permission> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let mut needs: Vec<Permission> = NEEDS.into();
+    for kind in KINDS {
+        needs.extend(["list", "watch"].map(|verb| need(verb, kind.resource)));
+    }
+    let api = &api;
+    let asked =
+        futures::stream::iter(needs).map(|need| async move { (need, allowed(api, need, state_namespace).await) });
+    let mut answers = asked.buffered(ASKED_AT_ONCE);
+    let mut missing = Vec::new();
+    while let Some((permission, allowed)) = answers.next().await {
+        match allowed {
+            Some(true) => denials.clear(permission),
+            Some(false) => {
+                denials.note_refused(permission);
+                if permission.is_essential() {
+                    missing.push(permission);
+                }
+            }
+            None => {}
+        }
+    }
+    missing
+}
+
+async fn allowed(api: &Api<SelfSubjectAccessReview>, need: Permission, state_namespace: &str) -> Option<bool> {
+    let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
+    let (whole, subresource) = need.resource.split_once('/').unwrap_or((need.resource, ""));
+    let (resource, group) = whole.split_once('.').unwrap_or((whole, ""));
+    let attributes = ResourceAttributes {
+        group: text(group),
+        namespace: (need.resource == REVISIONS).then(|| state_namespace.to_owned()),
+        resource: text(resource),
+        subresource: text(subresource),
+        verb: text(need.verb),
+        ..ResourceAttributes::default()
+    };
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() },
+        ..Default::default()
+    };
+    match api.create(&PostParams::default(), &review).await {
+        Ok(answer) => Some(answer.status?.allowed),
+        Err(error) => {
+            tracing::debug!(%error, verb = need.verb, resource = need.resource, "permission not known");
+            None
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! What a scrape is told: read at that moment from the engine, the extender_clients and the board.
+//! What a scrape reads, at that moment, from the engine, the writers and the board.
 
 use super::context::Context;
+use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
 use berth_cluster::lease::LeaseState;
 use berth_cluster::write::{Counted, Counters};
@@ -9,8 +10,7 @@ use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
 use berth_telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 /// The exposition of everything that `cx` knows.
 pub(super) fn exposition(cx: Context) -> Exposition {
@@ -19,7 +19,7 @@ pub(super) fn exposition(cx: Context) -> Exposition {
         board(&cx, samples);
         for (name, view) in cx.engine.workers() {
             worker(&name, &view, samples);
-            for one in cx.extender_clients.health(&name) {
+            for one in cx.writers.extender_clients.health(&name) {
                 extender(&name, &one, samples);
             }
         }
@@ -29,27 +29,41 @@ pub(super) fn exposition(cx: Context) -> Exposition {
 fn process(cx: &Context, samples: &mut Samples) {
     samples.gauge(Metric::BuildInfo, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     let writes = &cx.writes;
-    for (result, counter) in [("written", &writes.written), ("conflict", &writes.overtaken), ("failed", &writes.failed)]
-    {
+    for (result, counter) in [
+        ("written", &writes.written),
+        ("reduced", &writes.reduced),
+        ("conflict", &writes.overtaken),
+        ("failed", &writes.failed),
+    ] {
         samples.counter(Metric::StatusWrites, &[("result", result)], counter.load(Ordering::Relaxed));
     }
-    results(Metric::BindRequests, cx.binder.counters(), samples);
-    results(Metric::ConditionWrites, cx.refusals.counters(), samples);
-    for (resource, counters) in cx.prebind.counters() {
+    for (task, restarts) in cx.tasks.restarts() {
+        samples.counter(Metric::TaskRestarts, &[("task", task)], restarts);
+    }
+    results(Metric::BindRequests, cx.writers.binder.counters(), samples);
+    results(Metric::ConditionWrites, cx.writers.refusals.counters(), samples);
+    for (resource, counters) in cx.writers.pre_binder.counters() {
         for (result, count) in counters.all() {
             samples.counter(Metric::PreBindWrites, &[("resource", resource), ("result", result)], count);
         }
     }
-    results(Metric::Evictions, cx.evict.counters(), samples);
-    for (metric, pending) in [(Metric::PreBindPods, cx.prebind.pending()), (Metric::EvictionRounds, cx.evict.pending())]
+    results(Metric::Evictions, cx.writers.evictor.counters(), samples);
+    for (metric, pending) in
+        [(Metric::PreBindPods, cx.writers.pre_binder.pending()), (Metric::EvictionRounds, cx.writers.evictor.pending())]
     {
         samples.gauge(metric, &[("state", "queued")], pending.queued as f64);
         samples.gauge(metric, &[("state", "in_flight")], pending.in_flight as f64);
     }
-    let events = cx.events.counters();
+    for (access, holds) in cx.engine.lock_holds() {
+        samples.histogram(Metric::LedgerLock, &[("access", access)], holds);
+    }
+    let events = cx.writers.events.counters();
     let lost = events.of(EventResult::Dropped) + events.of(EventResult::Failed);
-    samples.counter(Metric::Events, &[("result", "written")], events.of(EventResult::Written));
-    samples.counter(Metric::Events, &[("result", "dropped")], lost);
+    for (result, count) in
+        [("written", events.of(EventResult::Written)), ("counted", events.of(EventResult::Counted)), ("dropped", lost)]
+    {
+        samples.counter(Metric::Events, &[("result", result)], count);
+    }
 }
 
 fn results<R: Counted>(metric: Metric, counters: &Counters<R>, samples: &mut Samples) {
@@ -63,7 +77,7 @@ fn board(cx: &Context, samples: &mut Samples) {
     let leads = board.lease == Some(LeaseState::Leading);
     samples.gauge(Metric::Leader, &[], f64::from(u8::from(leads)));
     if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {
-        samples.gauge(Metric::AnotherInstallation, &[("holder", holder)], 1.0);
+        samples.gauge(Metric::AnotherInstallation, &[("holder", &printable(holder, NAME))], 1.0);
     }
     let orphans: usize = board.orphans.iter().map(|orphans| orphans.pods.len()).sum();
     samples.gauge(Metric::OrphanPods, &[], orphans as f64);
@@ -113,6 +127,7 @@ fn extender(profile: &str, one: &ExtenderHealth, samples: &mut Samples) {
 fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     let profile = ("profile", name);
     samples.counter(Metric::WorkerRestarts, &[profile], view.restarts);
+    samples.gauge(Metric::QuarantinedPods, &[profile], view.quarantined as f64);
     samples.gauge(Metric::UnacknowledgedBinds, &[profile], view.unacknowledged as f64);
     for ended in Ended::ALL {
         samples.counter(Metric::BindOutcomes, &[profile, ("outcome", ended.label())], view.binds.ended(ended));
@@ -158,9 +173,9 @@ fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: 
     samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
     samples.counter(Metric::FailedRounds, &[profile], totals.failed);
     samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);
-    let bounds = (0..totals.rounds.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::MAX]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(totals.rounds).collect();
-    let count = totals.rounds.iter().sum();
+    let bounds = (0..totals.by_victims.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(totals.by_victims).collect();
+    let count = totals.by_victims.iter().sum();
     let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };
     samples.histogram(Metric::PreemptionVictims, &[profile], victims);
 }

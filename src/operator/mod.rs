@@ -1,12 +1,12 @@
 //! The operator: from SchedulerProfiles to workers, from workers to status, and who leads.
 //!
 //! ```text
-//!  process       connect → permissions, definition → Lease → caches → reconcile … → drain → release
+//!  process       connect → housekeeping → Lease → caches → reconcile … → drain → release
 //!  reconciler    one task: profiles ─▶ verdict ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
-//!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status, numbers, next_write (when
-//!                a status is written), foreign_scheduler (whether another scheduler serves the name), denials
-//!  edges         watches (the kinds, in one table), wiring (effects), writer (status), orphans and announce (events),
-//!                permissions, metrics, health
+//!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status,
+//!                foreign_scheduler (whether another scheduler serves the name), orphans, denials
+//!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
+//!                reviews (who may read them), housekeeping (permissions, the installed definition)
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
@@ -16,31 +16,30 @@ mod announce;
 mod claims;
 mod context;
 mod denials;
-mod error;
 mod extender_status;
 mod extenders;
 mod foreign_scheduler;
-mod health;
 mod housekeeping;
 mod metrics;
-mod next_write;
-mod numbers;
 mod observed_spec;
 mod options;
 mod orphans;
-mod permissions;
+mod printable;
 mod process;
 mod reconciler;
+#[cfg(test)]
+mod reconciler_tests;
 mod refs;
+mod reviews;
 mod served_profile;
 mod status;
 #[cfg(test)]
 mod status_tests;
+mod status_writer;
+mod tasks;
 mod watches;
-mod wiring;
-mod writer;
+mod writers;
 
-pub use error::OperatorError;
 pub use options::{Options, OwnPod};
 pub use orphans::{Orphans, advice, find as orphans};
-pub use process::run;
+pub use process::{OperatorError, run};

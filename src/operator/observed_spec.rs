@@ -1,11 +1,10 @@
 //! A profile as the API server has it, and whether its spec, or an older one, can serve.
 
-use super::claims::Claim;
-use berth_api::conditions::Accepted;
-use berth_api::{Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus};
+use berth_api::{
+    Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus, conditions::Accepted,
+};
 use berth_cluster::revisions::Revision;
-use berth_core::model::Str;
-use berth_core::profile::CompiledProfile;
+use berth_core::{model::Str, profile::CompiledProfile};
 use berth_profile::{CompileError, compile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
@@ -81,8 +80,8 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Compiles the present spec, and the last good one where that is needed.
-    pub(super) fn of(observed: &ObservedSpec, last_good: Option<&Revision>) -> Self {
+    /// Compiles the present spec; the last good one serves if it does not compile.
+    pub(super) fn of(observed: &ObservedSpec, last_good: Option<&ServedSpec>) -> Self {
         let compiled = match &observed.spec {
             Ok(spec) => compile(&observed.name, spec).map(|compiled| (compiled, spec)),
             Err(error) => Err(unreadable(error)),
@@ -98,22 +97,14 @@ impl Verdict {
                 };
                 Self { refused: None, served: Some(served) }
             }
-            Err(error) => Self {
-                refused: Some(error),
-                served: last_good.and_then(|r| revive(&observed.name, &r.spec, r.generation)),
-            },
+            Err(error) => Self { refused: Some(error), served: last_good.cloned() },
         }
     }
+}
 
-    /// The scheduler names that the profile asks for; nothing while it is being deleted.
-    pub(super) fn claim(&self, observed: &ObservedSpec) -> Option<Claim> {
-        let served = self.served.as_ref().filter(|_| !observed.deleting)?;
-        Some(Claim {
-            profile: observed.name.clone(),
-            created_unix_s: observed.created_unix_s,
-            names: served.compiled.scheduler_names.clone(),
-        })
-    }
+/// The last good spec as it was kept.
+pub(super) fn revived(revision: &Revision) -> Option<ServedSpec> {
+    revive(&revision.profile, &revision.spec, revision.generation)
 }
 
 /// `None` for a kept spec that this version cannot read or compile: the profile's conditions report the present spec only.
@@ -148,9 +139,10 @@ mod tests {
         let bad = observed(json!({"nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}}));
         let verdict = Verdict::of(&bad, None);
         assert_eq!(verdict.refused.as_ref().unwrap().reason, Accepted::InvalidSelector);
-        assert_eq!((verdict.served.clone(), verdict.claim(&bad)), (None, None));
+        assert_eq!(verdict.served, None);
         let served = revive("a", &json!({"preset": "BinPack", "schedulerNames": ["x"]}), 2).unwrap();
         assert_eq!((served.preset, served.generation, served.last_good), (Preset::BinPack, 2, true));
+        assert_eq!(Verdict::of(&bad, Some(&served)).served, Some(served));
         assert_eq!(revive("a", &json!({"preset": "FromTheFuture"}), 2), None);
     }
 
@@ -160,15 +152,6 @@ mod tests {
         let error = Verdict::of(&bad, None).refused.unwrap();
         assert!(error.to_string().contains("FromTheFuture"), "{error}");
         assert_eq!(error.field, "spec");
-    }
-
-    #[test]
-    fn a_deleted_profile_claims_nothing() {
-        let mut good = observed(json!({}));
-        let verdict = Verdict::of(&good, None);
-        assert_eq!(verdict.claim(&good).unwrap().names, ["a".into()]);
-        good.deleting = true;
-        assert_eq!(verdict.claim(&good), None);
     }
 
     #[test]

@@ -1,23 +1,22 @@
 use berth_cluster::lease::Identity;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
-/// How the operator was started.
+/// How the operator was started; the options of `berth operator` say what each value does.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The kubeconfig; without one, `KUBECONFIG`, the usual place, then the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// For `/livez`, `/readyz` and `/metrics`; port 0 takes any free one.
+    /// `/livez`, `/readyz` and `/metrics`.
     pub http_address: SocketAddr,
+    /// `/livez` and `/readyz` once more.
+    pub probe_address: Option<SocketAddr>,
+    /// Whether the API server is asked who may read `/metrics`.
+    pub metrics_authorization: bool,
     /// One for all installations of a cluster.
     pub lease_namespace: String,
     /// The namespace of what outlives a restart: last good specs. Secrets and ConfigMaps of extenders are read from it.
     pub state_namespace: String,
-    /// Whether a profile may serve `default-scheduler`.
     pub serve_default_scheduler: bool,
-    /// Hosts that extenders may have, beside Services.
     pub extender_allow_host: Vec<String>,
-    /// Hosts for which plain http is allowed.
     pub extender_allow_http: Vec<String>,
     /// Binds in flight at once; at least 1.
     pub bind_concurrency: usize,

@@ -1,37 +1,29 @@
 //! Orphaned pods: pods that name a scheduler which nobody serves. They are found with the name they may have meant, and
-//! reported: an event on each, a number for alerts, a line in the status of the profile they may have meant.
+//! reported: an event on each, a number for alerts, a line in the status of the profile they may have meant. Pure.
 //!
 //! No scheduler can find them alone: each looks only at pods of its own name. Here one process knows every profile, and a
 //! scheduler that it does not know gives itself away by writing `PodScheduled` into its pods.
 
-use super::context::Context;
-use berth_api::{DEFAULT_SCHEDULER_NAME, MisnamedPods};
-use berth_cluster::events::{Event, EventType, ObjectRef};
+use super::printable::{NAME, printable};
+use berth_api::MisnamedPods;
 use berth_core::model::{Pod, PodKey, Str};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
+use std::time::Duration;
 
 /// How long a pod may wait before its scheduler touches it.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// How often pending pods are looked over.
-const EVERY: Duration = Duration::from_secs(15);
-
-/// Pods that get an event in one look: enough to be found, too few to be a storm.
-const REPORTED_AT_ONCE: usize = 50;
-
-/// A pod gets an event this often at most.
-const REPORTED_EVERY: Duration = Duration::from_hours(1);
-
-/// Reported pods that are remembered; beyond, none is reported before the oldest of them are due again.
-const REMEMBERED: usize = 4096;
-
 /// Names that one profile's status lists.
 const LISTED: usize = 8;
+
+/// Names that are compared with the served ones in one look. Whoever creates pods chooses the names and how many there are:
+/// namespaces take turns, so that the names of one are no reason that those of another go without advice.
+const COMPARED: usize = 64;
+
+/// While there are more names than one look compares, each look begins with another namespace.
+const TURN_US: i64 = 15_000_000;
 
 /// Pods that name one scheduler which nobody serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,47 +39,86 @@ impl Orphans {
     pub fn oldest(&self) -> Option<&PodKey> {
         self.pods.first().map(|pod| &pod.key)
     }
+
+    /// That of the oldest pod: whose owners the name is charged to.
+    fn namespace(&self) -> Str {
+        self.pods.first().map(|pod| pod.key.namespace.clone()).unwrap_or_default()
+    }
 }
 
-/// The orphaned pods among `pending`, by the scheduler that they name, sorted by that name. O(pending).
-///
-/// A pod is orphaned if it has no gates, its schedulerName is not in `served`, and its scheduler has not touched it for a
-/// minute. `others` are names that another scheduler may serve: pods may mean them, too.
-pub fn find(pending: &[Arc<Pod>], served: &BTreeSet<Str>, others: &BTreeSet<Str>, now_unix_us: i64) -> Vec<Orphans> {
+/// Whether a pending pod is orphaned: it has no gates, its schedulerName is not in `served`, and its scheduler has not touched
+/// it for a minute.
+pub(super) fn is_orphaned(pod: &Pod, served: &BTreeSet<Str>, now_unix_us: i64) -> bool {
     let silent_since = now_unix_us.saturating_sub(i64::try_from(SILENCE.as_micros()).unwrap_or(i64::MAX));
-    let is_orphaned = |pod: &&Arc<Pod>| {
-        !served.contains(&pod.scheduler_name)
-            && pod.gates.is_empty()
-            && !pod.deleting
-            && pod.scheduled.is_none()
-            && pod.nominated_node.is_none()
-            && pod.created_unix_us <= silent_since
-    };
+    pod.gates.is_empty()
+        && !pod.deleting
+        && pod.scheduled.is_none()
+        && pod.nominated_node.is_none()
+        && pod.created_unix_us <= silent_since
+        && !served.contains(&pod.scheduler_name)
+}
+
+/// The orphaned pods among `pending`, by the scheduler that they name, sorted by that name. O(pending · log), and a bounded
+/// number of comparisons of names. `others` are names that another scheduler may serve: pods may mean them, too.
+pub fn find(pending: &[Arc<Pod>], served: &BTreeSet<Str>, others: &BTreeSet<Str>, now_unix_us: i64) -> Vec<Orphans> {
     let mut by_name: BTreeMap<&Str, Vec<Arc<Pod>>> = BTreeMap::new();
-    for pod in pending.iter().filter(is_orphaned) {
+    for pod in pending.iter().filter(|pod| is_orphaned(pod, served, now_unix_us)) {
         by_name.entry(&pod.scheduler_name).or_default().push(pod.clone());
     }
-    let known = || served.iter().chain(others);
-    let one = |(name, mut pods): (&Str, Vec<Arc<Pod>>)| {
+    let group = |(name, mut pods): (&Str, Vec<Arc<Pod>>)| {
         pods.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));
-        Orphans { scheduler_name: name.clone(), nearest: nearest(name, known().filter(|k| *k != name)).cloned(), pods }
+        Orphans { scheduler_name: name.clone(), nearest: None, pods }
     };
-    by_name.into_iter().map(one).collect()
+    let mut found: Vec<Orphans> = by_name.into_iter().map(group).collect();
+    let turn = usize::try_from(now_unix_us / TURN_US).unwrap_or(0);
+    for orphans in in_turns(found.iter_mut().collect(), |orphans| orphans.namespace(), turn, COMPARED) {
+        let name = orphans.scheduler_name.clone();
+        orphans.nearest = nearest(&name, served.iter().chain(others).filter(|known| **known != name)).cloned();
+    }
+    found
+}
+
+/// At most `most` of `all`: namespaces take turns, beginning with the one at place `turn`; each keeps its order.
+pub(super) fn in_turns<T>(all: Vec<T>, namespace: impl Fn(&T) -> Str, turn: usize, most: usize) -> Vec<T> {
+    let mut queues: BTreeMap<Str, VecDeque<T>> = BTreeMap::new();
+    for one in all {
+        queues.entry(namespace(&one)).or_default().push_back(one);
+    }
+    let mut queues: Vec<VecDeque<T>> = queues.into_values().collect();
+    let first = turn % queues.len().max(1);
+    queues.rotate_left(first);
+    let mut taken = Vec::new();
+    while taken.len() < most && !queues.is_empty() {
+        taken.extend(queues.iter_mut().filter_map(VecDeque::pop_front).take(most - taken.len()));
+        queues.retain(|queue| !queue.is_empty());
+    }
+    taken
 }
 
 /// The name most similar to `name`, if one is within a few typos of it, or one of the two is the beginning of the other.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a Str>) -> Option<&'a Str> {
+    if name.len() > NAME {
+        // Longer than any name that could be served; and the comparison takes the product of both lengths.
+        return None;
+    }
+    let (lower, length) = (name.to_lowercase(), name.chars().count());
+    let allowed = 1 + name.len() / 6;
     let close = |known: &&'a Str| {
-        let typos = strsim::damerau_levenshtein(&name.to_lowercase(), known);
+        let missing = known.chars().count().abs_diff(length);
         let begins = name.len() >= 3 && known.len() >= 3 && (known.starts_with(name) || name.starts_with(&***known));
-        (typos <= 1 + name.len() / 6 || begins).then_some(typos)
+        // So many typos there are at least, and no more if one begins with the other.
+        if missing > allowed || begins {
+            return begins.then_some(missing);
+        }
+        let typos = strsim::damerau_levenshtein(&lower, known);
+        (typos <= allowed).then_some(typos)
     };
     known.filter_map(|known| Some((close(&known)?, known))).min().map(|(_, known)| known)
 }
 
 /// The text of a pod's event, and of `berth orphans`.
 pub fn advice(orphans: &Orphans) -> String {
-    let name = &orphans.scheduler_name;
+    let name = printable(&orphans.scheduler_name, NAME);
     match &orphans.nearest {
         Some(nearest) => format!("no scheduler serves schedulerName {name}: did you mean {nearest}?"),
         None => format!(
@@ -96,54 +127,12 @@ pub fn advice(orphans: &Orphans) -> String {
     }
 }
 
-/// Looks over the pending pods until `stop`.
-pub(super) async fn run(cx: Context, stop: CancellationToken) {
-    let mut reported: BTreeMap<Str, Instant> = BTreeMap::new();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
-        let served = served(&cx);
-        let others = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
-        let pending = cx.engine.read(|ledger| ledger.pending_pods(|pod| !served.contains(&pod.scheduler_name)));
-        let found = find(&pending, &served, &others, Timestamp::now().as_microsecond());
-        report(&cx, &found, &mut reported, Instant::now());
-        cx.board.lock().orphans = found.into();
-    }
-}
-
-/// Every scheduler name that a running worker serves.
-fn served(cx: &Context) -> BTreeSet<Str> {
-    cx.engine.workers().values().flat_map(|view| view.profile.scheduler_names.iter().cloned()).collect()
-}
-
-fn report(cx: &Context, found: &[Orphans], reported: &mut BTreeMap<Str, Instant>, now: Instant) {
-    reported.retain(|_, at| now.duration_since(*at) < REPORTED_EVERY);
-    let mut left = REPORTED_AT_ONCE;
-    for orphans in found {
-        for pod in &orphans.pods {
-            if left == 0 || reported.len() >= REMEMBERED {
-                return;
-            }
-            if reported.contains_key(&pod.uid) {
-                continue;
-            }
-            reported.insert(pod.uid.clone(), now);
-            left -= 1;
-            let object = ObjectRef::pod(&pod.key.namespace, &pod.key.name, &pod.uid);
-            let note = advice(orphans);
-            tracing::info!(pod = %pod.key, scheduler_name = &*pod.scheduler_name, "pod names a scheduler that nobody serves");
-            cx.events.send(Event::of_operator(object, EventType::Warning, "NoSuchScheduler", "Scheduling", note));
-        }
-    }
-}
-
 /// The orphaned pods that may mean one of `names`, as the status of the profile that serves them lists them.
 pub(super) fn misnamed(found: &[Orphans], names: &[Str]) -> Vec<MisnamedPods> {
     let meant = found.iter().filter(|orphans| orphans.nearest.as_ref().is_some_and(|near| names.contains(near)));
-    let listed = meant.take(LISTED).map(|orphans| MisnamedPods {
-        scheduler_name: orphans.scheduler_name.to_string(),
+    let listed = in_turns(meant.collect(), |orphans| orphans.namespace(), 0, LISTED);
+    let listed = listed.into_iter().map(|orphans| MisnamedPods {
+        scheduler_name: printable(&orphans.scheduler_name, NAME),
         pods: i64::try_from(orphans.pods.len()).unwrap_or(i64::MAX),
         example: orphans.oldest().map(ToString::to_string).unwrap_or_default(),
         oldest_pending_since: orphans
@@ -211,6 +200,52 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((&*found[0].oldest().unwrap().name, found[0].pods.len()), ("a", 2));
         assert!(advice(&found[1]).contains("schedulerName y"), "{}", advice(&found[1]));
+    }
+
+    #[test]
+    fn names_of_a_megabyte_cost_nothing_and_mean_nobody() {
+        let name = |i: usize| format!("batch-binpack{}", i.to_string().repeat(1 << 20));
+        let pods = (0..10).map(|i| named(&format!("p{i}"), &name(i), 100)).collect();
+        let began = std::time::Instant::now();
+        let found = found(pods);
+        // An edit distance of one of them takes seconds.
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(found.len() == 10 && found.iter().all(|(_, _, nearest)| nearest.is_none()));
+    }
+
+    #[test]
+    fn namespaces_take_turns_with_names_that_are_compared() {
+        let in_namespace = |namespace: &str, pod_name: &str, scheduler: &str| {
+            let mut pod = named(pod_name, scheduler, 100);
+            pod.key.namespace = namespace.into();
+            pod
+        };
+        let mut pods: Vec<Pod> =
+            (0..1_000).map(|i| in_namespace("attacker", &format!("p{i}"), &format!("a{i:04}-binpack"))).collect();
+        pods.push(in_namespace("tenant", "p", "batch-binpak"));
+        let found = found(pods);
+        let meant: Vec<_> = found.iter().filter(|(_, _, nearest)| nearest.is_some()).collect();
+        assert_eq!((found.len(), meant.len()), (1_001, 1));
+        assert_eq!(meant[0].0, "batch-binpak");
+    }
+
+    #[test]
+    fn what_is_taken_in_turns_begins_elsewhere_each_time() {
+        let all = || vec!["a1", "a2", "a3", "b1", "c1"];
+        let taken = |turn, most| in_turns(all(), |one| one[..1].into(), turn, most);
+        assert_eq!(taken(0, 10), ["a1", "b1", "c1", "a2", "a3"]);
+        assert_eq!(taken(1, 4), ["b1", "c1", "a1", "a2"]);
+        assert_eq!(taken(5, 1), ["c1"]);
+        assert_eq!(in_turns(Vec::<&str>::new(), |_| "a".into(), 3, 1), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn what_a_status_and_an_event_say_is_one_line_that_fits() {
+        let long = format!("batch\n\u{1b}[2J{}", "a".repeat(300));
+        let listed = misnamed(&[orphans(&long, Some("batch"))], &["batch".into()]);
+        let (name, text) = (&listed[0].scheduler_name, advice(&orphans(&long, None)));
+        assert!(name.chars().count() <= 253 && name.starts_with("batch\\n\\u{1b}[2Jaaa"), "{name}");
+        assert!(text.len() < 500 && !text.contains('\n') && text.contains("or give the pod another"), "{text}");
     }
 
     fn orphans(name: &str, nearest: Option<&str>) -> Orphans {

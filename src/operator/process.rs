@@ -2,25 +2,27 @@
 
 use super::context::{Board, Context};
 use super::denials::Denials;
-use super::error::OperatorError;
 use super::options::Options;
-use super::reconciler::{Reconciler, Setup};
+use super::reconciler::Reconciler;
 use super::refs::References;
-use super::wiring::{Wiring, watch_for_denials};
-use super::{extenders, health, housekeeping, metrics, orphans, permissions, watches};
-use berth_cluster::bind::{self, Binder, Deliver};
-use berth_cluster::client::{Clients, connect};
-use berth_cluster::events::{Event, EventSink, EventType, ObjectRef};
-use berth_cluster::evict::{self, Evictor};
+use super::tasks::{Beat, Tasks, panic_text};
+use super::watches::Fed;
+use super::writers::{Known, Writers, watch_for_denials};
+use super::{announce, extenders, housekeeping, metrics, reviews, watches};
+use berth_cluster::bind::Deliver;
+use berth_cluster::client::{Clients, ConnectError, Fault, connect};
+use berth_cluster::events::ObjectRef;
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
-use berth_cluster::prebind::{self, Nominated, PreBinder};
-use berth_cluster::refusal::RefusalWriter;
+use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
-use berth_extender::address::AddressPolicy;
-use berth_extender::api_server_addresses;
+use berth_cluster::served_crd::ServedCrdError;
+use berth_extender::address::{AddressPolicy, ApiServers, RuleError};
 use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
+use berth_extender::{follow_api_servers, read_api_servers};
 use berth_runtime::Engine;
-use berth_telemetry::{Check, Endpoints, Health, serve};
+use berth_telemetry::{Addresses, Check, Endpoints, Health, ServeError, serve};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
@@ -29,11 +31,40 @@ use tokio_util::sync::CancellationToken;
 /// Longest wait for sent binds at the end; more than one bind's time limit.
 const LAND_WITHIN: Duration = Duration::from_millis(4_500);
 
+/// A step of a worker, or a round of the task that looks after the profiles, that takes longer makes `/livez` fail. Both take
+/// milliseconds: what takes minutes hangs, and nothing but a restart helps. Long enough for somebody to read the status first.
+const DEAD_AFTER: Duration = Duration::from_mins(5);
+
 /// Longest wait for the last statuses.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
 
 /// Longest wait for the last events.
 const EVENTS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why the operator ended. Each text names the object and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Crd(#[from] ServedCrdError),
+    #[error("the API server forbids what the operator needs: {0}")]
+    Forbidden(Box<str>),
+    /// The Lease or last good specs cannot be read or written.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// An option about extenders has a value that is not a host.
+    #[error(transparent)]
+    Extender(#[from] RuleError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Another process may lead by now.
+    #[error("leadership lost: {0}; a restart waits for the Lease again")]
+    LeaseLost(String),
+    /// The state of the process may be wrong.
+    #[error("{0}; a restart reads everything anew")]
+    Dead(String),
+}
 
 /// Runs the operator until `stop`, or until it cannot go on.
 pub async fn run(options: Options, stop: CancellationToken) -> Result<(), OperatorError> {
@@ -47,39 +78,65 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
         tracing::warn!(lacks = lacks.join(", "), "installed custom resource definition is older than this operator");
     }
     let denials = Denials::default();
-    let missing = permissions::review(&clients.rest, &options.state_namespace, &denials).await;
+    let missing = housekeeping::review(&clients.rest, &options.state_namespace, &denials).await;
     if let Some(permission) = missing.into_iter().next() {
-        return Err(OperatorError::forbidden(permission));
+        return Err(OperatorError::Forbidden(permission.to_string().into()));
     }
     let gate = Gate::new();
     let evidence = Arc::new(Notify::new());
+    let api_servers = ApiServers::default();
     let policy = AddressPolicy::new(&options.extender_allow_host, &options.extender_allow_http)?
-        .with_api_servers(api_server_addresses(&clients.writes, &clients.server).await);
+        .with_api_servers(api_servers.clone());
+    read_api_servers(&api_servers, &clients.writes, &clients.server).await;
+    let following = stop.child_token();
+    let _ends_with_us = following.clone().drop_guard();
+    tokio::spawn(follow_api_servers(api_servers, clients.writes.clone(), clients.server.clone(), following));
     let (notify, notices) = mpsc::unbounded_channel();
     let cx = assemble(&options, clients, denials, &gate, &evidence, policy, notify);
     cx.board.lock().crd_lacks = lacks;
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
-    let endpoints = Endpoints { health: health.clone(), metrics: metrics::exposition(cx.clone()) };
-    let ended = CancellationToken::new();
-    let (address, server) = serve(options.http_address, endpoints, ended.clone().cancelled_owned()).await?;
-    tracing::info!(%address, "serving /livez, /readyz and /metrics");
+    health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
+    let endpoints = Endpoints {
+        health: health.clone(),
+        metrics: metrics::exposition(cx.clone()),
+        authorizer: options.metrics_authorization.then(|| reviews::authorizer(cx.clients.rest.clone())),
+    };
+    let addresses = Addresses { pages: options.http_address, probes: options.probe_address };
+    let (bound, server) = serve(addresses, endpoints)?;
+    tracing::info!(address = %bound.pages, "serving /livez, /readyz and /metrics");
+    if let Some(address) = bound.probes {
+        tracing::info!(%address, "serving /livez and /readyz");
+    }
     let server = tokio::spawn(server);
 
-    let lease = elect(cx.clients.writes.clone(), lease_options(&options), gate.clone());
+    let (namespace, identity) = (options.lease_namespace.clone(), options.identity.clone());
+    let of_lease = LeaseOptions { namespace, identity, timing: Timing::default() };
+    let lease = elect(cx.clients.lease.clone(), of_lease, gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
-    lease.release().await;
-    ended.cancel();
+    match cx.writers.may_land() {
+        0 => lease.release().await,
+        requests => {
+            tracing::warn!(
+                requests,
+                "lease not given back: requests may still land; the next process waits until it expires"
+            );
+            lease.keep();
+        }
+    }
     server.abort();
     tracing::info!("ended");
     result
 }
 
-fn lease_options(options: &Options) -> LeaseOptions {
-    LeaseOptions {
-        namespace: options.lease_namespace.clone(),
-        identity: options.identity.clone(),
-        timing: Timing::default(),
+/// Says what hangs. It runs beside what it watches, and shares no lock with a worker that has the ledger.
+fn watchdog(engine: Engine, beat: Beat) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+    move || {
+        let late = || {
+            beat.overdue(DEAD_AFTER)
+                .map(|silence| format!("profiles have not been looked after for {} s", silence.as_secs()))
+        };
+        engine.stuck(DEAD_AFTER).or_else(late)
     }
 }
 
@@ -94,7 +151,7 @@ fn deliver_once_set(engine: Arc<OnceLock<Deliver>>) -> Deliver {
 }
 
 /// Puts the parts together. Nothing is sent before the gate opens.
-fn assemble(
+pub(super) fn assemble(
     options: &Options,
     clients: Clients,
     denials: Denials,
@@ -103,67 +160,40 @@ fn assemble(
     policy: AddressPolicy,
     notify: mpsc::UnboundedSender<Notice>,
 ) -> Context {
-    let bind_options =
-        bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
-    let engines: Arc<OnceLock<Deliver>> = Arc::default();
-    let deliver = watch_for_denials(deliver_once_set(engines.clone()), evidence.clone());
-    let nominated = Nominated::default();
-    let prebind = PreBinder::new(
-        clients.writes.clone(),
-        prebind::Options::default(),
-        gate.clone(),
-        nominated.clone(),
-        deliver.clone(),
-    );
+    let to_engine: Arc<OnceLock<Deliver>> = Arc::default();
+    let deliver = watch_for_denials(deliver_once_set(to_engine.clone()), evidence.clone());
     let store = Arc::<ObjectStore>::default();
     let ledgers: Arc<OnceLock<Engine>> = Arc::default();
+    let recheck: Arc<dyn Recheck> = Arc::new(Known(ledgers.clone()));
     let extender_clients = ExtenderClients::new(extender::Options {
         policy,
         kube: clients.writes.clone(),
         store: store.clone(),
         key_of: extenders::key_of(ledgers.clone()),
         gate: gate.clone(),
+        recheck: recheck.clone(),
+        bound_within: extender::BOUND_WITHIN,
         deliver: deliver.clone(),
         // Who would hear it has ended.
         notify: Arc::new(move |notice| drop(notify.send(notice))),
     });
-    let binder = Binder::new(clients.bind.clone(), bind_options, gate.clone(), deliver.clone());
-    let refusals = RefusalWriter::new(clients.writes.clone(), gate.clone(), nominated.clone());
-    let events = EventSink::new(clients.events.clone(), options.identity.name(), binder.load());
-    let pod_events = options.events.then(|| events.clone());
-    let evict =
-        Evictor::new(clients.writes.clone(), evict::Options::default(), gate.clone(), pod_events.clone(), deliver);
-    let wiring = Wiring {
-        paused: binder.paused(),
-        binder: binder.clone(),
-        extender_clients: extender_clients.clone(),
-        prebind: prebind.clone(),
-        evict: evict.clone(),
-        nominated,
-        refusals: refusals.clone(),
-        events: pod_events,
-    };
+    let writers = Writers::new(options, &clients, gate, &recheck, extender_clients, deliver);
     let engine = Engine::new(|deliver| {
         // Set once, right here.
-        let _ = engines.set(deliver);
-        wiring
+        let _ = to_engine.set(deliver);
+        writers.clone()
     });
-    let writes = Arc::default();
     let _ = ledgers.set(engine.clone());
-    let board = Board::default();
     Context {
         clients,
         engine,
-        extender_clients,
+        writers,
         store,
-        binder,
-        prebind,
-        evict,
-        refusals,
-        events,
         denials,
-        writes,
-        board,
+        writes: Arc::default(),
+        board: Board::default(),
+        tasks: Tasks::default(),
+        beat: Beat::default(),
     }
 }
 
@@ -186,27 +216,18 @@ async fn lead(
     }
     health.pass(Check::Leadership);
     tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
-    let taken_over = Instant::now();
-    let revisions = match Revisions::load(cx.clients.rest.clone(), &options.state_namespace).await {
-        Ok(revisions) => revisions,
-        Err(fault) => return Err(fault.into()),
-    };
+    let foreign_from = Instant::now() + Timing::default().duration;
+    let revisions = Revisions::load(cx.clients.rest.clone(), &options.state_namespace).await?;
     let work = CancellationToken::new();
     let warm = start_watches(cx, gate, health, &work);
-    tokio::spawn(orphans::run(cx.clone(), work.clone()));
-    tokio::spawn(housekeeping::run(cx.clone(), options.state_namespace.clone(), evidence, work.clone()));
-    let setup = Setup {
-        serve_default: options.serve_default_scheduler,
-        identity: options.identity.clone(),
-        foreign_from: taken_over + Timing::default().duration,
-    };
     let references = References::default();
-    let (client, namespace) = (cx.clients.rest.clone(), options.state_namespace.clone());
-    tokio::spawn(references.clone().run(client, namespace, cx.denials.clone(), work.clone()));
-    let mut reconciler = Reconciler::new(cx.clone(), setup, revisions, references, notices);
+    start_tasks(options, cx, &references, evidence, &work);
+    let mut reconciler = Reconciler::new(cx.clone(), options, foreign_from, revisions, references, notices);
     let mut dead = cx.engine.dead();
     let result = tokio::select! {
-        () = reconciler.run(warm, health, &work) => Ok(()),
+        ended = AssertUnwindSafe(reconciler.run(warm, health, &work)).catch_unwind() => ended.map_err(|panic| {
+            OperatorError::Dead(format!("the task that looks after the profiles ended: {}", panic_text(&*panic)))
+        }),
         () = stop.cancelled() => Ok(()),
         reason = lost(&mut state, cx) => Err(OperatorError::LeaseLost(reason)),
         reason = dead.wait_for(Option::is_some) => Err(OperatorError::Dead(
@@ -214,9 +235,14 @@ async fn lead(
         )),
     };
     health.fail(Check::Process, "ending");
+    cx.beat.end();
     if result.is_err() {
         // Nothing of ours may be sent any more, and a successor finds everything in the cluster.
         gate.shut();
+        if matches!(result, Err(OperatorError::Dead(_))) {
+            // We hold the Lease still, and what was sent may land.
+            cx.writers.land(LAND_WITHIN).await;
+        }
         work.cancel();
         return result;
     }
@@ -225,67 +251,96 @@ async fn lead(
     result
 }
 
+/// Wakes the workers when a pause of binds begins, changes or ends: they give back what it covers and take up what it does not.
+async fn follow_pauses(cx: Context, ended: CancellationToken) {
+    let mut paused = cx.writers.binder.paused();
+    // A pause may have ended before this task was started again.
+    cx.engine.wake_all();
+    while let Some(Ok(())) = ended.run_until_cancelled(paused.changed()).await {
+        cx.engine.wake_all();
+    }
+}
+
+/// Starts what runs beside the reconciler until `work` ends.
+fn start_tasks(
+    options: &Options,
+    cx: &Context,
+    references: &References,
+    evidence: Arc<Notify>,
+    work: &CancellationToken,
+) {
+    let namespace = &options.state_namespace;
+    let (of_task, stop) = (cx.clone(), work.clone());
+    cx.tasks.spawn("pauses", work.clone(), move || follow_pauses(of_task.clone(), stop.clone()));
+    let (of_task, stop) = (cx.clone(), work.clone());
+    cx.tasks.spawn("orphans", work.clone(), move || announce::orphans(of_task.clone(), stop.clone()));
+    let (of_task, state_namespace, stop) = (cx.clone(), namespace.clone(), work.clone());
+    cx.tasks.spawn("housekeeping", work.clone(), move || {
+        housekeeping::run(of_task.clone(), state_namespace.clone(), evidence.clone(), stop.clone())
+    });
+    let (references, of_task) = (references.clone(), cx.clone());
+    let (state_namespace, stop) = (namespace.clone(), work.clone());
+    cx.tasks.spawn("references", work.clone(), move || {
+        let (client, denials) = (of_task.clients.rest.clone(), of_task.denials.clone());
+        references.clone().run(client, state_namespace.clone(), denials, stop.clone())
+    });
+}
+
 /// Unsent binds back, sent ones awaited, events and statuses written. Leadership lasts meanwhile.
 async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
-    let (left, before, asked, evictions) = tokio::join!(
-        cx.binder.shutdown(LAND_WITHIN),
-        cx.prebind.shutdown(LAND_WITHIN),
-        cx.extender_clients.shutdown(LAND_WITHIN),
-        cx.evict.shutdown(LAND_WITHIN)
-    );
-    if asked.unsettled > 0 {
-        tracing::warn!(binds = asked.unsettled, "binds of extenders whose outcome the next process will find");
-    }
-    if evictions.unsettled > 0 {
-        tracing::warn!(rounds = evictions.unsettled, "evictions cut off: the next process decides anew");
-    }
-    if before.unsettled > 0 {
-        tracing::warn!(pods = before.unsettled, "writes to volumes cut off: the next process finds them as they are");
-    }
-    if left.unsettled > 0 {
-        tracing::warn!(binds = left.unsettled, "sent binds whose outcome the next process will find");
-    }
-    cx.refusals.clear();
-    tokio::join!(cx.events.flush(EVENTS_WITHIN), reconciler.say_farewell(&last, FAREWELL_WITHIN));
+    cx.writers.land(LAND_WITHIN).await;
+    cx.writers.refusals.clear();
+    tokio::join!(cx.writers.events.flush(EVENTS_WITHIN), reconciler.say_farewell(&last, FAREWELL_WITHIN));
 }
 
 /// Starts the watches; opens the gate once each kind was read whole, and says so.
 fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
-    let watches = watches::start(&cx.clients, &cx.engine, &observers(&cx.store), work);
+    let watches = watches::start(&cx.clients, &cx.engine, &observers(&cx.store), &cx.tasks, work);
     cx.board.lock().watches.clone_from(&watches);
     let (warm, warmed) = watch::channel(false);
-    let (gate, health, work) = (gate.clone(), health.clone(), work.clone());
-    tokio::spawn(async move {
-        let began = Instant::now();
-        health.fail(Check::Caches, health::unread(&watches).unwrap_or_default());
-        for fed in &watches {
-            let mut synced = fed.synced.clone();
-            tokio::select! {
-                () = work.cancelled() => return,
-                _ = synced.wait_for(|synced| *synced) => {}
-            }
-            if let Some(unread) = health::unread(&watches) {
-                health.fail(Check::Caches, unread);
-            }
-        }
-        gate.admit();
-        tracing::info!(kinds = watches.len(), seconds = began.elapsed().as_secs_f64(), "cluster read");
-        warm.send_replace(true);
-        loop {
-            match health::stale(&watches) {
-                Some(stale) => health.fail(Check::Caches, stale),
-                None => health.pass(Check::Caches),
-            }
-            tokio::select! {
-                () = work.cancelled() => return,
-                () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            }
-        }
+    let (gate, health, stop) = (gate.clone(), health.clone(), work.clone());
+    cx.tasks.spawn("caches", work.clone(), move || {
+        follow_watches(watches.clone(), gate.clone(), health.clone(), warm.clone(), stop.clone())
     });
     warmed
+}
+
+/// Opens the gate once each kind was read whole; afterwards says which watch is behind.
+async fn follow_watches(
+    watches: Vec<Arc<Fed>>,
+    gate: Gate,
+    health: Health,
+    warm: watch::Sender<bool>,
+    work: CancellationToken,
+) {
+    let began = Instant::now();
+    health.fail(Check::Caches, watches::unread(&watches).unwrap_or_default());
+    for fed in &watches {
+        let mut synced = fed.synced.clone();
+        tokio::select! {
+            () = work.cancelled() => return,
+            _ = synced.wait_for(|synced| *synced) => {}
+        }
+        if let Some(unread) = watches::unread(&watches) {
+            health.fail(Check::Caches, unread);
+        }
+    }
+    gate.admit();
+    tracing::info!(kinds = watches.len(), seconds = began.elapsed().as_secs_f64(), "cluster read");
+    warm.send_replace(true);
+    loop {
+        match watches::stale(&watches) {
+            Some(stale) => health.fail(Check::Caches, stale),
+            None => health.pass(Check::Caches),
+        }
+        tokio::select! {
+            () = work.cancelled() => return,
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+        }
+    }
 }
 
 /// Follows the Lease until we lead.
@@ -329,7 +384,7 @@ fn another_installation(options: &Options, cx: &Context, health: &Health, lease:
     health.fail(Check::Leadership, text.clone());
     if let Some(pod) = &options.pod {
         let object = ObjectRef::pod(&pod.namespace, &pod.name, &pod.uid);
-        cx.events.send(Event::of_operator(object, EventType::Warning, "AnotherInstallation", "Leading", text));
+        cx.warn(object, "AnotherInstallation", "Leading", text);
     }
 }
 

@@ -1,18 +1,20 @@
 //! From profiles to workers, and from workers to status: one task, one state, no locks.
 
 use super::announce;
-use super::claims::{Grant, grant};
+use super::claims::{Grant, Incumbents, grant};
 use super::context::Context;
 use super::extenders::Extenders;
-use super::observed_spec::{ObservedSpec, ServedSpec, Verdict};
+use super::observed_spec::{ObservedSpec, Verdict, revived};
+use super::options::Options;
 use super::refs::References;
-use super::served_profile::{Around, ServedProfile, abandoned_names};
-use super::writer::{self, Written};
+use super::served_profile::{ServedProfile, abandoned_names, first_incumbents, served};
+use super::status::Around;
+use super::status_writer::{self, Written};
 use berth_api::SchedulerProfile;
 use berth_cluster::client::Fault;
 use berth_cluster::foreign::ForeignBinds;
 use berth_cluster::lease::Identity;
-use berth_cluster::revisions::{Revision, Revisions};
+use berth_cluster::revisions::Revisions;
 use berth_core::model::{PodKey, Str};
 use berth_extender::Notice;
 use berth_runtime::WorkerView;
@@ -23,8 +25,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// How often workers are looked at: conditions follow within this time.
@@ -41,20 +42,21 @@ const WRITE_PAUSE: Duration = Duration::from_secs(5);
 
 type Guarded = DeserializeGuard<SchedulerProfile>;
 
-pub(super) struct Setup {
-    pub(super) serve_default: bool,
-    pub(super) identity: Identity,
-    /// Before then a foreign bind may still be our predecessor's.
-    pub(super) foreign_from: Instant,
-}
-
 /// The state of the reconciling task.
 pub(super) struct Reconciler {
     cx: Context,
-    setup: Setup,
+    /// Whether a profile may serve `default-scheduler`.
+    serve_default: bool,
+    identity: Identity,
+    /// Before then a foreign bind may still be our predecessor's.
+    foreign_from: Instant,
     revisions: Revisions,
     profiles: BTreeMap<Str, ServedProfile>,
     grants: BTreeMap<Str, Grant>,
+    /// Who serves each name; `None` before the profiles are read for the first time.
+    incumbents: Option<Incumbents>,
+    /// The workers that could not be started, and why.
+    unstarted: BTreeMap<Str, String>,
     /// The names that a whole read under way has shown so far.
     sweep: Option<BTreeSet<Str>>,
     /// Whether all profiles were read: before that, an older profile that claims the same name may be missing.
@@ -62,7 +64,7 @@ pub(super) struct Reconciler {
     warming: Option<String>,
     writes: JoinSet<(Str, String, Written)>,
     binders: Arc<ForeignBinds>,
-    found: (mpsc::UnboundedSender<Found>, mpsc::UnboundedReceiver<Found>),
+    lookups: JoinSet<Option<Found>>,
     save_after: Instant,
     extenders: Extenders,
     notices: mpsc::UnboundedReceiver<Notice>,
@@ -72,27 +74,32 @@ pub(super) struct Reconciler {
 type Found = (Str, PodKey, Str);
 
 impl Reconciler {
-    /// `revisions` has the last good specs.
+    /// `revisions` has the last good specs. Foreign binds are reported from `foreign_from` on.
     pub(super) fn new(
         cx: Context,
-        setup: Setup,
+        options: &Options,
+        foreign_from: Instant,
         revisions: Revisions,
         references: References,
         notices: mpsc::UnboundedReceiver<Notice>,
     ) -> Self {
-        let binders = Arc::new(ForeignBinds::new(cx.clients.rest.clone(), setup.identity.name()));
+        let binders = Arc::new(ForeignBinds::new(cx.clients.rest.clone(), options.identity.name()));
         Self {
             cx,
-            setup,
+            serve_default: options.serve_default_scheduler,
+            identity: options.identity.clone(),
+            foreign_from,
             revisions,
             profiles: BTreeMap::new(),
             grants: BTreeMap::new(),
+            incumbents: None,
+            unstarted: BTreeMap::new(),
             sweep: None,
             listed: false,
             warming: Some("pods and nodes are being read".to_owned()),
             writes: JoinSet::new(),
             binders,
-            found: mpsc::unbounded_channel(),
+            lookups: JoinSet::new(),
             save_after: Instant::now(),
             extenders: Extenders::new(references),
             notices,
@@ -114,14 +121,14 @@ impl Reconciler {
                 () = stop.cancelled() => return,
                 Some(event) = stream.next() => self.take(event),
                 Some(done) = self.writes.join_next(), if !self.writes.is_empty() => self.end_write(done),
-                Some((profile, pod, by)) = self.found.1.recv() => self.identify(&profile, &pod, by),
-                Some(notice) = self.notices.recv() => self.report(&notice),
-                _ = warm.wait_for(|warm| *warm), if self.warming.is_some() => {
-                    self.warming = None;
-                    self.reconcile();
-                }
-                _ = tick.tick() => {}
+                Some(Ok(Some(found))) = self.lookups.join_next(), if !self.lookups.is_empty() => self.identify(found),
+                Some(notice) = self.notices.recv() => if let Some(profile) = self.profiles.get(&notice.profile) {
+                    announce::circuit_changed(&self.cx, &notice, &profile.observed.uid);
+                },
+                _ = warm.wait_for(|warm| *warm), if self.warming.is_some() => self.warm(),
+                _ = tick.tick() => self.start_again(),
             }
+            self.cx.beat.beat();
             if self.listed {
                 health.pass(berth_telemetry::Check::Profiles);
                 self.save_good().await;
@@ -131,16 +138,21 @@ impl Reconciler {
         }
     }
 
-    fn take(&mut self, event: Result<watcher::Event<Guarded>, watcher::Error>) {
+    /// Pods and nodes have been read: workers may start.
+    pub(super) fn warm(&mut self) {
+        self.warming = None;
+        self.reconcile();
+    }
+
+    pub(super) fn take(&mut self, event: Result<watcher::Event<Guarded>, watcher::Error>) {
         match event {
             Ok(watcher::Event::Init) => self.sweep = Some(BTreeSet::new()),
             Ok(watcher::Event::InitApply(object)) => self.see(object),
             Ok(watcher::Event::InitDone) => {
                 if let Some(seen) = self.sweep.take() {
-                    let deleted: Vec<Str> =
-                        self.profiles.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-                    for name in &deleted {
-                        self.remove(name);
+                    let deleted = self.profiles.keys().filter(|name| !seen.contains(*name));
+                    for name in deleted.cloned().collect::<Vec<Str>>() {
+                        self.remove(&name);
                     }
                 }
                 self.listed = true;
@@ -177,16 +189,12 @@ impl Reconciler {
             if same_spec {
                 return;
             }
-            let last_good = self.revisions.newest(&profile.observed.name, &profile.observed.uid);
-            profile.verdict = Verdict::of(&profile.observed, last_good);
-            profile.unsaved = profile.verdict.refused.is_none();
-            log(profile, "profile changed");
+            profile.verdict = Verdict::of(&profile.observed, profile.good.as_ref());
+            profile.unsaved = false;
             return;
         }
-        let verdict = Verdict::of(&observed, self.revisions.newest(&observed.name, &observed.uid));
-        let profile = ServedProfile::new(observed, verdict);
-        log(&profile, "profile found");
-        self.profiles.insert(profile.observed.name.clone(), profile);
+        let good = self.revisions.newest(&observed.name, &observed.uid).and_then(revived);
+        self.profiles.insert(observed.name.clone(), ServedProfile::new(observed, good));
     }
 
     fn remove(&mut self, name: &str) {
@@ -194,7 +202,13 @@ impl Reconciler {
         self.cx.board.lock().profiles.remove(name);
         self.reconcile();
         let served: Vec<Str> = self.grants.values().flat_map(Grant::served).collect();
-        announce::profile_deleted(&self.cx, &deleted.observed, &abandoned_names(&deleted.verdict, &served));
+        announce::profile_deleted(&self.cx, &deleted.observed, &abandoned_names(&deleted, &served));
+    }
+
+    fn identify(&mut self, (profile, pod, by): Found) {
+        if let Some(profile) = self.profiles.get_mut(&profile) {
+            profile.foreign.identify(&pod, by);
+        }
     }
 
     /// Brings names and workers in line with the profiles.
@@ -202,13 +216,13 @@ impl Reconciler {
         if !self.listed {
             return;
         }
-        self.extenders.configure(&self.cx, served(&self.profiles));
-        let claims = self.profiles.values().filter_map(|profile| profile.verdict.claim(&profile.observed)).collect();
-        self.grants = grant(claims, self.setup.serve_default);
+        self.grant();
+        self.extenders.configure(&self.cx, served(&self.profiles, &self.grants));
         if self.warming.is_some() {
             return;
         }
-        let none = Grant::Names(Vec::new());
+        let none = Grant::NOTHING;
+        let unstarted = std::mem::take(&mut self.unstarted);
         let running = self.cx.engine.workers();
         for name in running.keys() {
             let wanted = self.profiles.get(name).and_then(|e| e.wanted(self.grants.get(name).unwrap_or(&none)));
@@ -220,15 +234,52 @@ impl Reconciler {
         }
         for (name, profile) in &self.profiles {
             let Some(wanted) = profile.wanted(self.grants.get(name).unwrap_or(&none)) else { continue };
+            let generation = profile.observed.generation;
             match running.get(name) {
-                None => tracing::info!(profile = &**name, generation = profile.observed.generation, "worker starts"),
-                Some(view) if view.profile != wanted => {
-                    tracing::info!(profile = &**name, generation = profile.observed.generation, "worker swaps");
-                }
+                None if unstarted.contains_key(name) => {}
+                None => tracing::info!(profile = &**name, generation, "worker starts"),
+                Some(view) if view.profile != wanted => tracing::info!(profile = &**name, generation, "worker swaps"),
                 Some(_) => {}
             }
             if let Err(error) = self.cx.engine.run(wanted) {
-                tracing::error!(profile = &**name, %error, "worker not started");
+                let error = error.to_string();
+                if unstarted.get(name) != Some(&error) {
+                    tracing::error!(profile = &**name, error, "worker not started; it is tried again");
+                }
+                self.unstarted.insert(name.clone(), error);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn note_unstarted(&mut self, profile: &str, error: &str) {
+        self.unstarted.insert(profile.into(), error.to_owned());
+    }
+
+    /// Tries again to start workers for which there was no thread.
+    pub(super) fn start_again(&mut self) {
+        if !self.unstarted.is_empty() {
+            self.reconcile();
+        }
+    }
+
+    /// Grants names to profiles, and says what changed by that.
+    fn grant(&mut self) {
+        let incumbents = self.incumbents.take().unwrap_or_else(|| first_incumbents(&self.profiles));
+        let claims = self.profiles.values().filter_map(ServedProfile::claim).collect();
+        self.grants = grant(claims, &incumbents, self.serve_default);
+        let served = |(profile, grant): (&Str, &Grant)| {
+            grant.served().into_iter().map(|name| (name, profile.clone())).collect::<Vec<_>>()
+        };
+        self.incumbents = Some(self.grants.iter().flat_map(served).collect());
+        let (none, mut conflicts) = (Grant::NOTHING, Vec::new());
+        for (name, profile) in &mut self.profiles {
+            let new = profile.take_grant(self.grants.get(name).unwrap_or(&none));
+            conflicts.extend(new.into_iter().map(|(scheduler_name, owner)| (name.clone(), scheduler_name, owner)));
+        }
+        for (asker, scheduler_name, owner) in conflicts {
+            if let (Some(asker), Some(owner)) = (self.profiles.get(&asker), self.profiles.get(&owner)) {
+                announce::name_in_conflict(&self.cx, &asker.observed, &owner.observed, &scheduler_name);
             }
         }
     }
@@ -236,82 +287,71 @@ impl Reconciler {
     /// Sets up extenders again whose references changed, and looks for extenders whose pods wait for their own profile.
     fn tend_extenders(&mut self) {
         if self.extenders.are_stale() {
-            self.extenders.configure(&self.cx, served(&self.profiles));
+            self.extenders.configure(&self.cx, served(&self.profiles, &self.grants));
         }
-        self.extenders.look_for_dependencies(&self.cx, served(&self.profiles), Instant::now());
-    }
-
-    fn report(&self, notice: &Notice) {
-        if let Some(profile) = self.profiles.get(&notice.profile) {
-            announce::circuit_changed(&self.cx, notice, &profile.observed.uid);
-        }
+        self.extenders.look_for_dependencies(&self.cx, served(&self.profiles, &self.grants), Instant::now());
     }
 
     /// Saves good specs that are not saved yet, and drops those of deleted profiles. Failures are retried after a pause.
-    async fn save_good(&mut self) {
+    pub(super) async fn save_good(&mut self) {
         if Instant::now() < self.save_after {
             return;
         }
-        if let Some(trouble) = self.drop_specs_of_deleted().await {
-            tracing::warn!(error = trouble, "spec of a deleted profile not dropped");
+        let deleted = self.drop_specs_of_deleted().await.inspect_err(|error| {
+            tracing::warn!(error = error.as_str(), "spec of a deleted profile not dropped");
+        });
+        if deleted.is_err() || !self.save_unsaved().await {
             self.save_after = Instant::now() + SAVE_PAUSE;
-            return;
-        }
-        for profile in self.profiles.values_mut().filter(|profile| profile.unsaved) {
-            let Ok(spec) = &profile.observed.spec else { continue };
-            let Ok(spec) = serde_json::to_value(spec) else { continue };
-            let save =
-                self.revisions.save(&profile.observed.name, &profile.observed.uid, profile.observed.generation, &spec);
-            match tokio::time::timeout(SAVE_TIMEOUT, save).await {
-                Ok(Ok(_)) => profile.unsaved = false,
-                Ok(Err(fault)) => {
-                    tracing::warn!(profile = &*profile.observed.name, error = %fault, "last good spec not kept");
-                    self.cx.denials.note_fault(&fault);
-                    self.save_after = Instant::now() + SAVE_PAUSE;
-                    return;
-                }
-                Err(_) => {
-                    tracing::warn!(profile = &*profile.observed.name, "last good spec not kept in time");
-                    self.save_after = Instant::now() + SAVE_PAUSE;
-                    return;
-                }
-            }
         }
     }
 
-    /// Drops saved specs of deleted profiles, also of those deleted while nobody led. Returns the error that stopped it.
-    async fn drop_specs_of_deleted(&mut self) -> Option<String> {
-        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|profile| profile.observed.uid == uid);
-        let deleted: Vec<String> = self
-            .revisions
-            .profiles()
-            .filter(|(name, uid)| !lives(name, uid))
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        for name in deleted {
-            match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.delete(&name)).await {
-                Ok(Ok(())) => {}
+    /// Returns whether all went well.
+    async fn save_unsaved(&mut self) -> bool {
+        for profile in self.profiles.values_mut().filter(|profile| profile.unsaved) {
+            let ObservedSpec { name, uid, generation, spec: Ok(spec), .. } = &profile.observed else { continue };
+            let Ok(spec) = serde_json::to_value(spec) else { continue };
+            match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.save(name, uid, *generation, &spec)).await {
+                Ok(Ok(_)) => profile.unsaved = false,
                 Ok(Err(fault)) => {
+                    tracing::warn!(profile = &**name, error = %fault, "last good spec not kept");
                     self.cx.denials.note_fault(&fault);
-                    return Some(fault.to_string());
+                    return false;
                 }
-                Err(_) => return Some(format!("{name}: no answer in time")),
+                Err(_) => {
+                    tracing::warn!(profile = &**name, "last good spec not kept in time");
+                    return false;
+                }
             }
         }
-        None
+        true
+    }
+
+    /// Drops saved specs of deleted profiles, also of those deleted while nobody led.
+    async fn drop_specs_of_deleted(&mut self) -> Result<(), String> {
+        let lives = |name: &str, uid: &str| self.profiles.get(name).is_some_and(|profile| profile.observed.uid == uid);
+        let deleted = self.revisions.profiles().filter(|(name, uid)| !lives(name, uid));
+        let deleted: Vec<String> = deleted.map(|(name, _)| name.to_owned()).collect();
+        for name in deleted {
+            let dropped = tokio::time::timeout(SAVE_TIMEOUT, self.revisions.delete(&name)).await;
+            dropped.map_err(|_| format!("{name}: no answer in time"))?.map_err(|fault| {
+                self.cx.denials.note_fault(&fault);
+                fault.to_string()
+            })?;
+        }
+        Ok(())
     }
 
     /// Looks at every worker and writes each status that is due. `last` is set when the process ends, and has the workers as
     /// they were.
-    fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
+    pub(super) fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
         let now = Instant::now();
         let denied = self.cx.denials.present(now);
         let (crd_lacks, stale, orphans) = {
             let board = self.cx.board.lock();
-            (board.crd_lacks.clone(), super::health::stale(&board.watches), board.orphans.clone())
+            (board.crd_lacks.clone(), super::watches::stale(&board.watches), board.orphans.clone())
         };
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
-        let holder = self.setup.identity.to_string();
+        let holder = self.identity.to_string();
         let around = Around {
             clock: self.cx.engine.clock(),
             holder: &holder,
@@ -319,25 +359,24 @@ impl Reconciler {
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),
             orphans: &orphans,
+            unstarted: &self.unstarted,
             warming: self.warming.as_deref(),
             ended: last.is_some(),
         };
-        let none = Grant::Names(Vec::new());
+        let none = Grant::NOTHING;
         for (name, profile) in &mut self.profiles {
             let view = workers.get(name);
             let foreign = view.and_then(|view| view.snapshot.as_ref()?.foreign.clone());
             if let Some(seen) = foreign
-                && profile.foreign.note(&seen, now, self.setup.foreign_from)
+                && profile.foreign.note(&seen, now, self.foreign_from)
             {
-                let (binders, found, name) = (self.binders.clone(), self.found.0.clone(), name.clone());
-                tokio::spawn(async move {
-                    if let Some(binder) = binders.who(&seen.pod).await {
-                        // The reconciler may have ended meanwhile.
-                        let _ = found.send((name, seen.pod.key.clone(), binder.to_string().into()));
-                    }
+                let (binders, name) = (self.binders.clone(), name.clone());
+                self.lookups.spawn(async move {
+                    let binder = binders.who(&seen.pod).await?;
+                    Some((name, seen.pod.key.clone(), binder.to_string().into()))
                 });
             }
-            let kept = self.revisions.newest(name, &profile.observed.uid).map(Revision::name);
+            let kept = self.revisions.newest(name, &profile.observed.uid).map(|revision| &*revision.name);
             let extenders = self.extenders.facts(&self.cx, name);
             let grant = self.grants.get(name).unwrap_or(&none);
             let status = profile.status(grant, view, &around, kept, &extenders, now);
@@ -349,7 +388,7 @@ impl Reconciler {
             let (client, name, observed) = (self.cx.clients.rest.clone(), name.clone(), &profile.observed);
             let (uid, version) = (observed.uid.clone(), observed.resource_version.clone());
             self.writes.spawn(async move {
-                let written = writer::write(client, name.clone(), uid.clone(), version, status).await;
+                let written = status_writer::write(client, name.clone(), uid.clone(), version, status).await;
                 (name, uid, written)
             });
         }
@@ -364,6 +403,11 @@ impl Reconciler {
                 profile.next_write.end();
                 profile.observed.advance_to(version);
             }
+            Written::Reduced(version, why) => {
+                tracing::warn!(profile = &*name, why, "status refused, and written without its lists");
+                profile.next_write.end();
+                profile.observed.advance_to(version);
+            }
             // The watch brings the newer object; a moment later the status is written with that one's resourceVersion.
             Written::Overtaken => profile.next_write.retry(Instant::now() + TICK),
             Written::Deleted => profile.next_write.end(),
@@ -372,12 +416,6 @@ impl Reconciler {
                 self.cx.denials.note_fault(&fault);
                 profile.next_write.retry(Instant::now() + WRITE_PAUSE);
             }
-        }
-    }
-
-    fn identify(&mut self, profile: &str, pod: &PodKey, by: Str) {
-        if let Some(profile) = self.profiles.get_mut(profile) {
-            profile.foreign.identify(pod, by);
         }
     }
 
@@ -397,22 +435,6 @@ impl Reconciler {
         };
         if tokio::time::timeout(limit, writes).await.is_err() {
             tracing::warn!("not every status was written before the end");
-        }
-    }
-}
-
-/// The specs that serve, by profile.
-fn served(profiles: &BTreeMap<Str, ServedProfile>) -> impl Iterator<Item = (&Str, &ServedSpec)> {
-    profiles.iter().filter_map(|(name, profile)| Some((name, profile.verdict.served.as_ref()?)))
-}
-
-fn log(profile: &ServedProfile, what: &'static str) {
-    let (name, generation) = (&*profile.observed.name, profile.observed.generation);
-    match &profile.verdict.refused {
-        None => tracing::info!(profile = name, generation, "{what}: spec accepted"),
-        Some(error) => {
-            let serving = profile.verdict.served.as_ref().map(|served| served.generation);
-            tracing::warn!(profile = name, generation, %error, serving, "{what}: spec refused");
         }
     }
 }

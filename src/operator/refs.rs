@@ -120,11 +120,11 @@ async fn read(client: &Client, namespace: &str, one: &Reference) -> Result<Optio
     if one.kind == BundleKind::Secret {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let found = secrets.get_opt(&one.name).await.map_err(|e| Fault::of("get", "secrets", &e))?;
-        return Ok(found.map(|secret| Contents::new(secret.data, None)));
+        return Ok(found.map(Contents::of_secret));
     }
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let found = maps.get_opt(&one.name).await.map_err(|e| Fault::of("get", "configmaps", &e))?;
-    Ok(found.map(|map| Contents::new(map.binary_data, map.data)))
+    Ok(found.map(Contents::of_config_map))
 }
 
 #[cfg(test)]
@@ -137,7 +137,8 @@ mod tests {
 
     #[allow(clippy::unnecessary_wraps, reason = "an object may not be there")]
     fn data(text: &str) -> Option<Contents> {
-        Some(Contents::new(None, Some([("key".to_owned(), text.to_owned())].into())))
+        let secret = serde_json::json!({"metadata": {}, "stringData": {"key": text}});
+        Some(Contents::of_secret(serde_json::from_value(secret).unwrap()))
     }
 
     #[test]
@@ -156,6 +157,16 @@ mod tests {
         assert_eq!(references.version(), version);
         references.found(one("b"), data("y"));
         assert!(references.version() > version);
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let references = References::default();
+        references.name([one("a")].into());
+        references.found(one("a"), data("hush"));
+        let shown = format!("{references:?}");
+        assert!(shown.contains("\"key\""), "{shown}");
+        assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
     }
 
     #[test]

@@ -1,27 +1,59 @@
-//! One profile, as the reconciler keeps it.
+//! One profile from its spec to its status: the spec that serves, the names that it gets, and what became of the last write.
 
-use super::claims::Grant;
-use super::denials::Permission;
+use super::claims::{Claim, Grant, Incumbents, NameState};
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::ForeignScheduler;
-use super::next_write::NextWrite;
-use super::numbers::numbers;
-use super::observed_spec::{ObservedSpec, Verdict};
-use super::orphans::{Orphans, misnamed};
-use super::status::{Facts, WorkerFacts, status};
+use super::observed_spec::{ObservedSpec, ServedSpec, Verdict};
+use super::status::{Around, Facts, WorkerFacts, numbers, refusal, status};
+use super::status_writer::NextWrite;
 use berth_api::SchedulerProfileStatus;
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
-use berth_runtime::{Clock, WorkerState, WorkerView};
+use berth_runtime::{WorkerState, WorkerView};
 use k8s_openapi::jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// What the reconciler keeps of one profile.
+/// A worker that has been in one step for so long hangs: a step takes milliseconds.
+pub(super) const HUNG_AFTER: Duration = Duration::from_secs(30);
+
+/// The specs that serve, by profile.
+pub(super) fn served<'a>(
+    profiles: &'a BTreeMap<Str, ServedProfile>,
+    grants: &'a BTreeMap<Str, Grant>,
+) -> impl Iterator<Item = (&'a Str, &'a ServedSpec)> {
+    let serving = |profile: &'a ServedProfile, name| match grants.get(name) {
+        Some(grant) => profile.serving(grant),
+        None => profile.verdict.served.as_ref(),
+    };
+    profiles.iter().filter_map(move |(name, profile)| Some((name, serving(profile, name)?)))
+}
+
+/// Who served each name before this process: the last good specs tell. Where two ask for one name, the older profile.
+pub(super) fn first_incumbents(profiles: &BTreeMap<Str, ServedProfile>) -> Incumbents {
+    let mut by_age: Vec<&ServedProfile> = profiles.values().collect();
+    by_age.sort_by_key(|profile| (profile.observed.created_unix_s, &profile.observed.name));
+    let mut incumbents = Incumbents::new();
+    for profile in by_age {
+        for name in profile.good.iter().flat_map(|good| &good.compiled.scheduler_names) {
+            incumbents.entry(name.clone()).or_insert_with(|| profile.observed.name.clone());
+        }
+    }
+    incumbents
+}
+
+/// One profile, as the reconciler keeps it.
 #[derive(Debug)]
 pub(super) struct ServedProfile {
     pub(super) observed: ObservedSpec,
     pub(super) verdict: Verdict,
+    /// The last spec that was accepted with all its names.
+    pub(super) good: Option<ServedSpec>,
+    /// What was logged last: the generation, and why it was refused.
+    logged: Option<(i64, Option<String>)>,
+    /// The names in conflict, each with the profile that serves it.
+    conflicts: Vec<(Str, Str)>,
     pub(super) foreign: ForeignScheduler,
     /// Whether the present spec is good and was not yet kept as the last good one.
     pub(super) unsaved: bool,
@@ -29,14 +61,74 @@ pub(super) struct ServedProfile {
 }
 
 impl ServedProfile {
-    pub(super) fn new(observed: ObservedSpec, verdict: Verdict) -> Self {
-        let unsaved = verdict.refused.is_none();
-        Self { observed, verdict, foreign: ForeignScheduler::default(), unsaved, next_write: NextWrite::default() }
+    /// A profile whose last `good` spec is known from before, if there is one.
+    pub(super) fn new(observed: ObservedSpec, good: Option<ServedSpec>) -> Self {
+        Self {
+            verdict: Verdict::of(&observed, good.as_ref()),
+            observed,
+            good,
+            logged: None,
+            conflicts: Vec::new(),
+            foreign: ForeignScheduler::default(),
+            unsaved: false,
+            next_write: NextWrite::default(),
+        }
+    }
+
+    /// The scheduler names that the profile asks for; nothing while it is being deleted.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let served = self.verdict.served.as_ref().filter(|_| !self.observed.deleting)?;
+        let earlier = self.good.as_ref().filter(|good| good.generation != served.generation);
+        Some(Claim {
+            profile: self.observed.name.clone(),
+            created_unix_s: self.observed.created_unix_s,
+            names: served.compiled.scheduler_names.clone(),
+            last_good: earlier.map(|good| good.compiled.scheduler_names.clone()),
+        })
+    }
+
+    /// The spec that serves under this grant.
+    pub(super) fn serving(&self, grant: &Grant) -> Option<&ServedSpec> {
+        if matches!(grant, Grant::LastGood { .. }) { self.good.as_ref() } else { self.verdict.served.as_ref() }
+    }
+
+    /// Takes note of the names that the profile gets: a spec that gets all of its names is the last good one from now on. Logs
+    /// what is new, and returns the new conflicts: the name, and the profile that serves it.
+    pub(super) fn take_grant(&mut self, grant: &Grant) -> Vec<(Str, Str)> {
+        let generation = self.observed.generation;
+        if self.verdict.refused.is_none() && grant.is_full() {
+            let served = self.verdict.served.as_ref();
+            if self.good.as_ref().is_none_or(|good| good.generation != generation) {
+                self.good = served.map(|served| ServedSpec { last_good: true, ..served.clone() });
+                self.unsaved = true;
+            }
+        }
+        let refused = refusal(self.verdict.refused.as_ref(), grant).map(|(_, text)| text);
+        let outcome = Some((generation, refused));
+        if self.logged != outcome {
+            let name = &*self.observed.name;
+            match outcome.as_ref().and_then(|(_, refused)| refused.as_ref()) {
+                None => tracing::info!(profile = name, generation, "profile read: spec accepted"),
+                Some(error) => {
+                    let serving = self.serving(grant).filter(|_| !grant.served().is_empty());
+                    let serving = serving.map(|serving| serving.generation);
+                    tracing::warn!(profile = name, generation, error, serving, "profile read: spec refused");
+                }
+            }
+            self.logged = outcome;
+        }
+        let conflict = |(name, state): &(Str, NameState)| match state {
+            NameState::Conflict(owner) => Some((name.clone(), owner.clone())),
+            _ => None,
+        };
+        let conflicts: Vec<(Str, Str)> = grant.refused().filter_map(conflict).collect();
+        let before = std::mem::replace(&mut self.conflicts, conflicts.clone());
+        conflicts.into_iter().filter(|one| !before.contains(one)).collect()
     }
 
     /// The profile for its worker; `None` if it is to have no worker.
     pub(super) fn wanted(&self, grant: &Grant) -> Option<Arc<CompiledProfile>> {
-        let served = self.verdict.served.as_ref().filter(|_| !self.observed.deleting)?;
+        let served = self.serving(grant).filter(|_| !self.observed.deleting)?;
         let names = grant.served();
         (!names.is_empty()).then(|| Arc::new(CompiledProfile { scheduler_names: names, ..served.compiled.clone() }))
     }
@@ -51,7 +143,7 @@ impl ServedProfile {
         extenders: &ExtenderFacts,
         now: Instant,
     ) -> SchedulerProfileStatus {
-        let served = self.verdict.served.as_ref().filter(|_| !grant.served().is_empty());
+        let served = self.serving(grant).filter(|_| !grant.served().is_empty());
         let numbers = view.and_then(|view| {
             let snapshot = view.snapshot.as_ref()?;
             Some(numbers(snapshot, view.profile.sampling, around.clock.on_wall(view.started_at)))
@@ -60,17 +152,13 @@ impl ServedProfile {
             generation: self.observed.generation,
             deleting: self.observed.deleting,
             refused: self.verdict.refused.as_ref(),
+            around: *around,
             grant,
             serving: served,
-            worker: worker(view, around),
-            holder: around.holder,
+            worker: worker(&self.observed.name, view, around),
             numbers: numbers.as_ref(),
-            denied: around.denied,
-            crd_lacks: around.crd_lacks,
             foreign: self.foreign.reported(now),
-            stale: around.stale,
             extenders,
-            misnamed: &misnamed(around.orphans, &grant.served()),
             last_good_revision: kept,
         };
         let before = self.next_write.written().or(self.observed.status.as_ref());
@@ -78,12 +166,23 @@ impl ServedProfile {
     }
 }
 
-fn worker(view: Option<&WorkerView>, around: &Around<'_>) -> WorkerFacts {
+fn worker(profile: &str, view: Option<&WorkerView>, around: &Around<'_>) -> WorkerFacts {
     if around.ended {
         return WorkerFacts::Ended;
     }
     if let Some(warming) = around.warming {
         return WorkerFacts::Warming(warming.to_owned());
+    }
+    if let Some(error) = around.unstarted.get(profile).filter(|_| view.is_none()) {
+        return WorkerFacts::NotStarted(error.clone());
+    }
+    let hung = |view: &WorkerView| {
+        view.busy_since
+            .filter(|since| around.clock.now().since(*since) > HUNG_AFTER)
+            .map(|since| around.clock.on_wall(since))
+    };
+    if let Some((since, view)) = view.and_then(|view| Some((hung(view)?, view))) {
+        return WorkerFacts::Hung { since, started_at: around.clock.on_wall(view.started_at) };
     }
     match view.map(|view| (&view.state, view)) {
         None | Some((WorkerState::Stopped, _)) => WorkerFacts::Pending,
@@ -94,24 +193,9 @@ fn worker(view: Option<&WorkerView>, around: &Around<'_>) -> WorkerFacts {
     }
 }
 
-/// What the statuses of all profiles depend on, at one moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Around<'a> {
-    pub(super) clock: Clock,
-    pub(super) holder: &'a str,
-    pub(super) denied: &'a [Permission],
-    pub(super) crd_lacks: &'a [String],
-    /// The watch that is behind, if one is.
-    pub(super) stale: Option<&'a str>,
-    pub(super) orphans: &'a [Orphans],
-    /// What is still being read.
-    pub(super) warming: Option<&'a str>,
-    /// Whether the process is about to end.
-    pub(super) ended: bool,
-}
-
 /// The scheduler names of a deleted profile that no other profile serves.
-pub(super) fn abandoned_names(deleted: &Verdict, served_by_others: &[Str]) -> Vec<Str> {
-    let names = deleted.served.iter().flat_map(|served| served.compiled.scheduler_names.iter());
-    names.filter(|name| !served_by_others.contains(name)).cloned().collect()
+pub(super) fn abandoned_names(deleted: &ServedProfile, served_by_others: &[Str]) -> Vec<Str> {
+    let specs = deleted.verdict.served.iter().chain(&deleted.good);
+    let names: BTreeSet<&Str> = specs.flat_map(|served| &served.compiled.scheduler_names).collect();
+    names.into_iter().filter(|name| !served_by_others.contains(name)).cloned().collect()
 }

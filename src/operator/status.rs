@@ -5,14 +5,18 @@ use super::denials::Permission;
 use super::extender_status;
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::Sighting;
-use super::numbers::Numbers;
 use super::observed_spec::ServedSpec;
+use super::orphans::{Orphans, misnamed};
+use super::printable::{NAME, printable};
 use berth_api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
 use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
-use berth_core::profile::{CompiledProfile, Mode};
+use berth_core::model::Str;
+use berth_core::profile::{CompiledProfile, Mode, Sampling};
+use berth_core::worker::{Storm, WorkerSnapshot};
 use berth_profile::CompileError;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
-use k8s_openapi::jiff::Timestamp;
+use berth_runtime::Clock;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time as WallTime, jiff::Timestamp};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WorkerFacts {
@@ -23,6 +27,13 @@ pub(super) enum WorkerFacts {
     Running(Timestamp),
     /// It panicked with this message and is started again.
     Failed(String),
+    /// There was no thread for it; it is tried again.
+    NotStarted(String),
+    /// It has been in one step since then: it hangs.
+    Hung {
+        since: Timestamp,
+        started_at: Timestamp,
+    },
     /// The process ends: nobody leads.
     Ended,
 }
@@ -30,6 +41,7 @@ pub(super) enum WorkerFacts {
 /// Everything that one profile's status depends on.
 #[derive(Debug, Clone)]
 pub(super) struct Facts<'a> {
+    pub(super) around: Around<'a>,
     pub(super) generation: i64,
     pub(super) deleting: bool,
     /// Why the present spec was refused.
@@ -37,17 +49,28 @@ pub(super) struct Facts<'a> {
     pub(super) grant: &'a Grant,
     pub(super) serving: Option<&'a ServedSpec>,
     pub(super) worker: WorkerFacts,
-    pub(super) holder: &'a str,
     pub(super) numbers: Option<&'a Numbers>,
+    pub(super) foreign: Option<&'a Sighting>,
+    pub(super) extenders: &'a ExtenderFacts,
+    pub(super) last_good_revision: Option<&'a str>,
+}
+
+/// What the statuses of all profiles depend on, at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) clock: Clock,
+    pub(super) holder: &'a str,
     pub(super) denied: &'a [Permission],
     pub(super) crd_lacks: &'a [String],
-    pub(super) foreign: Option<&'a Sighting>,
     /// The watch that is behind, if one is.
     pub(super) stale: Option<&'a str>,
-    pub(super) extenders: &'a ExtenderFacts,
-    /// Pods that may mean this profile and name another.
-    pub(super) misnamed: &'a [api::MisnamedPods],
-    pub(super) last_good_revision: Option<&'a str>,
+    pub(super) orphans: &'a [Orphans],
+    /// The profiles whose worker could not be started, and why.
+    pub(super) unstarted: &'a BTreeMap<Str, String>,
+    /// What is still being read.
+    pub(super) warming: Option<&'a str>,
+    /// Whether the process is about to end.
+    pub(super) ended: bool,
 }
 
 /// The status for these facts. Conditions that did not change keep their times from `before`.
@@ -63,7 +86,7 @@ pub(super) fn status(
     let healthy = healthy(facts);
     let generation = facts.generation;
     let settled = !matches!(facts.worker, WorkerFacts::Pending | WorkerFacts::Warming(_)) || facts.serving.is_none();
-    let stalled = facts.refused.is_some();
+    let stalled = accepted.0 != Accepted::Accepted;
     set_condition(&mut conditions, ready.0, &ready.1, generation, now);
     set_condition(&mut conditions, accepted.0, &accepted.1, generation, now);
     let resolved = extender_status::resolved(facts.extenders);
@@ -89,41 +112,40 @@ pub(super) fn status(
         top_reasons: numbers.map(|n| n.top_reasons.clone()).unwrap_or_default(),
         totals: numbers.map(|n| n.totals.clone()),
         extenders: extender_status::statuses(facts.extenders),
-        misnamed_pods: facts.misnamed.to_vec(),
+        misnamed_pods: misnamed(facts.around.orphans, &facts.grant.served()),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }
 }
 
 fn accepted(facts: &Facts<'_>) -> (Accepted, String) {
-    if let Some(error) = facts.refused {
-        return (error.reason, error.to_string());
+    refusal(facts.refused, facts.grant).unwrap_or_else(|| (Accepted::Accepted, "the spec is valid".to_owned()))
+}
+
+/// Why the present spec is not in force as it is, if so: it does not compile, or does not get all of its names.
+pub(super) fn refusal(refused: Option<&CompileError>, grant: &Grant) -> Option<(Accepted, String)> {
+    if let Some(error) = refused {
+        return Some((error.reason, error.to_string()));
     }
-    let names = match facts.grant {
-        Grant::TooMany => {
-            let text = "more profiles exist than one operator serves, and this is one of the youngest: delete profiles";
-            return (Accepted::TooManyProfiles, text.to_owned());
-        }
-        Grant::Names(names) => names,
-    };
-    for (name, state) in names {
-        match state {
-            NameState::Conflict(owner) => {
-                let text = format!(
-                    "spec.schedulerNames: {name:?} is served by the older SchedulerProfile {owner}: choose another name, or remove it there"
-                );
-                return (Accepted::SchedulerNameConflict, text);
-            }
-            NameState::Reserved => {
-                let text = format!(
-                    "spec.schedulerNames: {name:?} belongs to kube-scheduler: choose another name, or start the operator with --serve-default-scheduler in a cluster that runs no kube-scheduler"
-                );
-                return (Accepted::ReservedSchedulerName, text);
-            }
-            NameState::Serving => {}
-        }
+    if *grant == Grant::TooMany {
+        let text = "more profiles exist than one operator serves, and this is one of the youngest: delete profiles";
+        return Some((Accepted::TooManyProfiles, text.to_owned()));
     }
-    (Accepted::Accepted, "the spec is valid".to_owned())
+    grant.refused().find_map(|(name, state)| match state {
+        NameState::Conflict(owner) => {
+            let text = format!(
+                "spec.schedulerNames: {name:?} is served by SchedulerProfile {owner}, which keeps it: choose another name, or remove it there"
+            );
+            Some((Accepted::SchedulerNameConflict, text))
+        }
+        NameState::Reserved => {
+            let text = format!(
+                "spec.schedulerNames: {name:?} belongs to kube-scheduler: choose another name, or start the operator with --serve-default-scheduler in a cluster that runs no kube-scheduler"
+            );
+            Some((Accepted::ReservedSchedulerName, text))
+        }
+        NameState::Serving => None,
+    })
 }
 
 fn programmed(facts: &Facts<'_>) -> (Programmed, String) {
@@ -134,16 +156,25 @@ fn programmed(facts: &Facts<'_>) -> (Programmed, String) {
     if facts.deleting {
         return (Programmed::Draining, "the profile is being deleted".to_owned());
     }
-    if let Some(permission) = facts.denied.first() {
+    if let Some(permission) = facts.around.denied.first() {
         return (Programmed::PermissionDenied, permission.to_string());
     }
     match (&facts.worker, facts.serving) {
         (_, None) => pending("no worker runs for this profile"),
         (WorkerFacts::Failed(message), _) => (Programmed::WorkerFailed, failed(message)),
+        (WorkerFacts::NotStarted(error), _) => {
+            (Programmed::WorkerFailed, format!("the worker is not started, which is tried again: {error}"))
+        }
+        (WorkerFacts::Hung { since, .. }, _) => {
+            let text = format!("the worker has been in one step since {since}, and places no pod: it hangs");
+            (Programmed::WorkerHung, text)
+        }
         (WorkerFacts::Warming(what), _) => (Programmed::WarmingCache, what.clone()),
         (WorkerFacts::Pending, _) => pending("the worker is about to start"),
         (_, Some(serving)) if serving.last_good => pending("the worker runs with the last good spec"),
-        (_, Some(_)) if !facts.crd_lacks.is_empty() => (Programmed::CRDOutdated, outdated(facts.crd_lacks)),
+        (_, Some(_)) if !facts.around.crd_lacks.is_empty() => {
+            (Programmed::CRDOutdated, outdated(facts.around.crd_lacks))
+        }
         (_, Some(_)) => (Programmed::Programmed, "a worker runs with this spec".to_owned()),
     }
 }
@@ -167,7 +198,7 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
         return (Ready::Deleting, "the profile is being deleted; its pods stay pending".to_owned());
     }
     let Some(serving) = facts.serving else { return (Ready::NotAccepted, accepted.1.clone()) };
-    let essential = facts.denied.first().is_some_and(|permission| permission.is_essential());
+    let essential = facts.around.denied.first().is_some_and(|permission| permission.is_essential());
     match &facts.worker {
         WorkerFacts::Running(_) if !essential => {}
         _ => return (Ready::WorkerNotRunning, programmed.1.clone()),
@@ -193,14 +224,14 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
         return (SchedulingHealthy::NotServing, "no worker schedules".to_owned());
     };
     if let Some(foreign) = facts.foreign {
-        let by = foreign.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+        let by = foreign.by.as_ref().map_or_else(String::new, |by| format!(" by {}", printable(by, NAME)));
         let text = format!(
             "pod {} was bound to node {}{by}, not by this operator: let only one scheduler serve a name",
             foreign.pod, foreign.node
         );
         return (SchedulingHealthy::AnotherSchedulerServes, text);
     }
-    if let Some(stale) = facts.stale {
+    if let Some(stale) = facts.around.stale {
         return (SchedulingHealthy::StaleCache, stale.to_owned());
     }
     if numbers.nodes.matched == 0 {
@@ -235,8 +266,7 @@ fn mode(profile: &CompiledProfile) -> api::Mode {
 }
 
 fn names(grant: &Grant) -> Vec<SchedulerNameStatus> {
-    let Grant::Names(names) = grant else { return Vec::new() };
-    let one = |(name, state): &(berth_core::model::Str, NameState)| SchedulerNameStatus {
+    let one = |(name, state): &(Str, NameState)| SchedulerNameStatus {
         name: name.to_string(),
         state: Some(match state {
             NameState::Serving => SchedulerNameState::Serving,
@@ -244,7 +274,7 @@ fn names(grant: &Grant) -> Vec<SchedulerNameStatus> {
             NameState::Reserved => SchedulerNameState::Reserved,
         }),
     };
-    names.iter().map(one).collect()
+    grant.names().take(NAMES).map(one).collect()
 }
 
 fn effective(serving: &ServedSpec, numbers: Option<&Numbers>) -> api::EffectiveProfile {
@@ -263,10 +293,131 @@ fn worker(facts: &Facts<'_>) -> WorkerStatus {
         _ if facts.serving.is_none() => (State::Pending, None),
         WorkerFacts::Pending | WorkerFacts::Ended => (State::Pending, None),
         WorkerFacts::Warming(_) => (State::Warming, None),
-        WorkerFacts::Failed(_) => (State::Failed, None),
+        WorkerFacts::Failed(_) | WorkerFacts::NotStarted(_) => (State::Failed, None),
+        WorkerFacts::Hung { started_at, .. } => (State::Running, Some(WallTime(*started_at))),
         WorkerFacts::Running(since) if paused => (State::Paused, Some(WallTime(*since))),
         WorkerFacts::Running(since) => (State::Running, Some(WallTime(*since))),
     };
     let runs = started_at.is_some();
-    WorkerStatus { state: Some(state), holder: runs.then(|| facts.holder.to_owned()), started_at }
+    WorkerStatus { state: Some(state), holder: runs.then(|| facts.around.holder.to_owned()), started_at }
+}
+
+/// Unknown fields that a status lists at most, as its schema says.
+const LISTED: usize = 32;
+
+/// Scheduler names that a status lists at most, as its schema says.
+const NAMES: usize = 8;
+
+/// A worker's numbers, as the status carries them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Numbers {
+    pub(super) nodes: api::NodeCounts,
+    pub(super) pods: api::PodCounts,
+    pub(super) top_reasons: Vec<api::TopReason>,
+    pub(super) totals: api::Totals,
+    pub(super) unknown_fields: Vec<String>,
+    /// The share of matched nodes at which a search for feasible ones ends.
+    pub(super) percentage: i32,
+    /// The message about pods for which evictions were stopped.
+    pub(super) storm: Option<String>,
+}
+
+/// The numbers of a worker that has counted since `since`.
+pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Timestamp) -> Numbers {
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let total = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let (c, t) = (&snapshot.counts, &snapshot.totals);
+    let waiting = c.active + c.backoff + c.unschedulable + c.gated + c.held;
+    let oldest = snapshot.oldest_pending_unix_us.and_then(|us| Timestamp::from_second(us / 1_000_000).ok());
+    Numbers {
+        nodes: api::NodeCounts {
+            matched: count(snapshot.nodes_matched),
+            schedulable: count(snapshot.nodes_schedulable),
+        },
+        pods: api::PodCounts {
+            active: count(c.active),
+            backoff: count(c.backoff),
+            unschedulable: count(c.unschedulable),
+            gated: count(c.gated),
+            held: count(c.held),
+            in_flight: count(snapshot.in_flight),
+            pending: count(waiting + snapshot.in_flight),
+            oldest_pending_since: oldest.map(WallTime),
+        },
+        top_reasons: snapshot
+            .top_reasons
+            .iter()
+            .map(|r| api::TopReason { plugin: r.plugin.to_owned(), reason: r.reason.clone(), pods: count(r.pods) })
+            .collect(),
+        totals: api::Totals {
+            scheduled: total(t.scheduled),
+            failed_attempts: total(t.unschedulable + t.errors),
+            preemption_victims: total(t.preemption.victims),
+            bind_conflicts: total(t.conflicts),
+            since: Some(WallTime(since)),
+        },
+        unknown_fields: snapshot.unknown_fields.iter().take(LISTED).map(ToString::to_string).collect(),
+        percentage: percentage(sampling, snapshot.nodes_matched),
+        storm: snapshot.storm.as_ref().map(storm_text),
+    }
+}
+
+fn storm_text(storm: &Storm) -> String {
+    let Storm { pod, node, preemptions, victims, pods, .. } = storm;
+    let taken_by = printable(&storm.taken_by, NAME);
+    let others = match pods - 1 {
+        0 => String::new(),
+        1 => "; so it went with 1 pod more".to_owned(),
+        more => format!("; so it went with {more} pods more"),
+    };
+    format!(
+        "{victims} pods were evicted for pod {pod} in {preemptions} rounds, and scheduler {taken_by} took the room on node {node} each time: \
+         no more are for a while; let one scheduler serve these nodes, or give its pods a lower claim to them{others}"
+    )
+}
+
+/// The share of `nodes` at which the search for feasible ones ends.
+fn percentage(sampling: Sampling, nodes: usize) -> i32 {
+    if nodes == 0 {
+        return i32::from(sampling.percentage);
+    }
+    i32::try_from(sampling.feasible_to_find(nodes) * 100 / nodes).map_or(100, |percent| percent.min(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::{model::PodKey, queue::Counts, worker::Totals};
+
+    #[test]
+    fn a_snapshot_becomes_numbers_of_the_status() {
+        let snapshot = WorkerSnapshot {
+            counts: Counts { active: 1, backoff: 2, unschedulable: 3, gated: 4, held: 5 },
+            in_flight: 6,
+            oldest_pending_unix_us: Some(7_900_000),
+            totals: Totals { scheduled: 8, unschedulable: 9, errors: 10, conflicts: 11, ..Totals::default() },
+            storm: Some(Storm {
+                pod: PodKey { namespace: "ns".into(), name: "p".into() },
+                node: "n1".into(),
+                preemptions: 2,
+                victims: 6,
+                taken_by: "other".into(),
+                pods: 3,
+            }),
+            nodes_matched: 5_000,
+            nodes_schedulable: 4_999,
+            unknown_fields: (0..40).map(|i| i.to_string().into()).collect(),
+            ..WorkerSnapshot::default()
+        };
+        let since = Timestamp::from_second(1).unwrap();
+        let numbers = numbers(&snapshot, Sampling { percentage: 0, min_feasible: 100 }, since);
+        assert_eq!((numbers.pods.pending, numbers.pods.in_flight, numbers.totals.failed_attempts), (21, 6, 19));
+        assert_eq!(numbers.pods.oldest_pending_since, Some(WallTime(Timestamp::from_second(7).unwrap())));
+        assert_eq!((numbers.percentage, numbers.unknown_fields.len()), (10, 32));
+        let storm = numbers.storm.unwrap();
+        assert!(storm.starts_with("6 pods were evicted for pod ns/p in 2 rounds, and scheduler other took"), "{storm}");
+        assert!(storm.ends_with("; so it went with 2 pods more"), "{storm}");
+        assert_eq!(percentage(Sampling { percentage: 0, min_feasible: 100 }, 50), 100);
+        assert_eq!(percentage(Sampling { percentage: 30, min_feasible: 100 }, 0), 30);
+    }
 }

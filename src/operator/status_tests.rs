@@ -2,18 +2,24 @@ use super::claims::{Grant, NameState};
 use super::denials::Permission;
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::Sighting;
-use super::numbers::Numbers;
 use super::observed_spec::ServedSpec;
-use super::status::{Facts, WorkerFacts, status};
+use super::status::{Around, Facts, Numbers, WorkerFacts, status};
 use berth_api as api;
-use berth_api::conditions::{ConditionType, find_condition};
+use berth_api::SchedulerProfileStatus;
+use berth_api::conditions::ConditionType;
+use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_profile::CompileError;
-use k8s_openapi::jiff::Timestamp;
+use berth_runtime::Clock;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use std::collections::BTreeMap;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
+
+/// No profile lacks its worker.
+static STARTED: BTreeMap<Str, String> = BTreeMap::new();
 
 /// A profile that serves, with one pod waiting for its turn.
 struct Scene {
@@ -21,8 +27,7 @@ struct Scene {
     error: CompileError,
     grant: Grant,
     numbers: Numbers,
-    denied: Vec<Permission>,
-    lacks: Vec<String>,
+    clock: Clock,
     foreign: Sighting,
     extenders: ExtenderFacts,
 }
@@ -45,8 +50,7 @@ impl Scene {
                 percentage: 50,
                 ..Default::default()
             },
-            denied: Vec::new(),
-            lacks: Vec::new(),
+            clock: Clock::start(),
             extenders: ExtenderFacts::default(),
             foreign: Sighting {
                 pod: berth_core::model::PodKey { namespace: "ns".into(), name: "p".into() },
@@ -56,32 +60,46 @@ impl Scene {
         }
     }
 
+    fn around(&self) -> Around<'_> {
+        Around {
+            clock: self.clock,
+            holder: "berth-0",
+            denied: &[],
+            crd_lacks: &[],
+            stale: None,
+            orphans: &[],
+            unstarted: &STARTED,
+            warming: None,
+            ended: false,
+        }
+    }
+
     fn facts(&self) -> Facts<'_> {
         Facts {
+            around: self.around(),
             generation: 7,
             deleting: false,
             refused: None,
             grant: &self.grant,
             serving: Some(&self.served),
             worker: WorkerFacts::Running(at(5)),
-            holder: "berth-0",
             numbers: Some(&self.numbers),
-            denied: &self.denied,
-            crd_lacks: &self.lacks,
             foreign: None,
-            stale: None,
-            misnamed: &[],
             extenders: &self.extenders,
             last_good_revision: None,
         }
     }
 }
 
+fn find_condition(status: &SchedulerProfileStatus, kind: ConditionType) -> &Condition {
+    status.conditions.iter().find(|condition| condition.type_ == kind.as_str()).unwrap()
+}
+
 /// `Type=Status/Reason` of the named conditions.
 fn reasons(facts: &Facts<'_>, kinds: &[ConditionType]) -> Vec<String> {
     let status = status(facts, None, at(10));
     let one = |kind: &ConditionType| {
-        let c = find_condition(&status.conditions, *kind).unwrap();
+        let c = find_condition(&status, *kind);
         format!("{}={}/{}", c.type_, c.status, c.reason)
     };
     kinds.iter().map(one).collect()
@@ -89,7 +107,7 @@ fn reasons(facts: &Facts<'_>, kinds: &[ConditionType]) -> Vec<String> {
 
 fn message(facts: &Facts<'_>, kind: ConditionType) -> String {
     let status = status(facts, None, at(10));
-    find_condition(&status.conditions, kind).unwrap().message.clone()
+    find_condition(&status, kind).message.clone()
 }
 
 use ConditionType as T;
@@ -159,17 +177,17 @@ fn each_state_has_its_reasons_in_ready_and_programmed() {
         ),
         (
             "events forbidden",
-            Facts { denied: &events, ..base() },
+            Facts { around: Around { denied: &events, ..scene.around() }, ..base() },
             ["Ready=True/Serving", "Programmed=False/PermissionDenied"],
         ),
         (
             "binds forbidden",
-            Facts { denied: &binds, ..base() },
+            Facts { around: Around { denied: &binds, ..scene.around() }, ..base() },
             ["Ready=False/WorkerNotRunning", "Programmed=False/PermissionDenied"],
         ),
         (
             "old definition",
-            Facts { crd_lacks: &lacks, ..base() },
+            Facts { around: Around { crd_lacks: &lacks, ..scene.around() }, ..base() },
             ["Ready=True/Serving", "Programmed=False/CRDOutdated"],
         ),
         ("deleting", Facts { deleting: true, ..base() }, ["Ready=False/Deleting", "Programmed=False/Draining"]),
@@ -182,8 +200,30 @@ fn each_state_has_its_reasons_in_ready_and_programmed() {
     for (name, facts, want) in rows {
         assert_eq!(reasons(&facts, &[T::Ready, T::Programmed]), want, "{name}");
     }
-    assert!(message(&Facts { crd_lacks: &lacks, ..base() }, T::Programmed).contains("spec.nodes"));
-    assert!(message(&Facts { denied: &binds, ..base() }, T::Ready).contains("`create` on `pods/binding`"));
+    assert!(
+        message(&Facts { around: Around { crd_lacks: &lacks, ..scene.around() }, ..base() }, T::Programmed)
+            .contains("spec.nodes")
+    );
+    assert!(
+        message(&Facts { around: Around { denied: &binds, ..scene.around() }, ..base() }, T::Ready)
+            .contains("`create` on `pods/binding`")
+    );
+}
+
+#[test]
+fn a_worker_without_a_thread_and_one_that_hangs_place_no_pods() {
+    let scene = Scene::new();
+    let rows = [
+        (WorkerFacts::NotStarted("no thread".into()), "WorkerFailed", "no thread"),
+        (WorkerFacts::Hung { since: at(7), started_at: at(5) }, "WorkerHung", "since 1970-01-01T00:00:07Z"),
+    ];
+    for (worker, reason, text) in rows {
+        let facts = Facts { worker, ..scene.facts() };
+        let want = ["Ready=False/WorkerNotRunning".to_owned(), format!("Programmed=False/{reason}")];
+        assert_eq!(reasons(&facts, &[T::Ready, T::Programmed]), want);
+        assert!(message(&facts, T::Ready).contains(text), "{}", message(&facts, T::Ready));
+        assert_eq!(reasons(&facts, &[T::SchedulingHealthy]), ["SchedulingHealthy=Unknown/NotServing"]);
+    }
 }
 
 #[test]
@@ -202,20 +242,20 @@ fn accepted_names_the_field_and_the_conflicting_profile() {
         (
             Facts { grant: &conflict, ..scene.facts() },
             "Accepted=False/SchedulerNameConflict",
-            "older SchedulerProfile old",
-            "Stalled=False/Settled",
+            "SchedulerProfile old, which keeps it",
+            "Stalled=True/InvalidSpec",
         ),
         (
             Facts { grant: &reserved, ..scene.facts() },
             "Accepted=False/ReservedSchedulerName",
             "--serve-default-scheduler",
-            "Stalled=False/Settled",
+            "Stalled=True/InvalidSpec",
         ),
         (
             Facts { grant: &Grant::TooMany, ..scene.facts() },
             "Accepted=False/TooManyProfiles",
             "delete profiles",
-            "Stalled=False/Settled",
+            "Stalled=True/InvalidSpec",
         ),
     ];
     for (facts, accepted, word, stalled) in rows {
@@ -241,7 +281,7 @@ fn scheduling_health_reports_the_gravest_cause() {
     );
     let text = message(&foreign, T::SchedulingHealthy);
     assert!(text.contains("ns/p") && text.contains("n1 by kube-scheduler"), "{text}");
-    let stale = Facts { stale: Some("pods: silent for 200 s"), ..scene.facts() };
+    let stale = Facts { around: Around { stale: Some("pods: silent for 200 s"), ..scene.around() }, ..scene.facts() };
     assert_eq!(reasons(&stale, &[T::SchedulingHealthy]), ["SchedulingHealthy=False/StaleCache"]);
     scene.numbers.pods = api::PodCounts { unschedulable: 12, pending: 12, ..Default::default() };
     scene.numbers.top_reasons =

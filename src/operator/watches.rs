@@ -1,14 +1,19 @@
-//! Starts the watches, and brings what they send into the ledger.
+//! Starts the watches, brings what they send into the ledger, and names those that keep the process from being ready.
 
+use super::tasks::Tasks;
 use berth_cluster::client::Clients;
 use berth_cluster::watch::{self, Feed, KindVisitor, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats};
 use berth_runtime::Engine;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;
 
 /// Objects of a whole read that are applied under one lock: enough to make the lock cheap, few enough not to hold it long.
 const BATCH: usize = 256;
+
+/// A watch counts as behind after this silence. It is longer than the time between two bookmarks of an API server, and
+/// than the watch's own timeout, so that an ordinary reconnect is not reported.
+const STALE_AFTER: Duration = Duration::from_secs(160);
 
 /// A watch that feeds the ledger.
 pub(super) struct Fed {
@@ -22,18 +27,21 @@ struct Start<'a> {
     clients: &'a Clients,
     engine: &'a Engine,
     observers: &'a RawObservers,
+    tasks: &'a Tasks,
     cancel: &'a CancellationToken,
     fed: Vec<Arc<Fed>>,
 }
 
-/// Starts all the watches, side by side; each feeds the ledger until `cancel`.
+/// Starts all the watches, side by side; each feeds the ledger until `cancel`. One that panics is started again, and reads its
+/// kind anew.
 pub(super) fn start(
     clients: &Clients,
     engine: &Engine,
     observers: &RawObservers,
+    tasks: &Tasks,
     cancel: &CancellationToken,
 ) -> Vec<Arc<Fed>> {
-    let mut start = Start { clients, engine, observers, cancel, fed: Vec::new() };
+    let mut start = Start { clients, engine, observers, tasks, cancel, fed: Vec::new() };
     watch::visit_kinds(&mut start);
     start.fed
 }
@@ -42,23 +50,41 @@ impl KindVisitor for Start<'_> {
     fn visit<K: Tracked>(&mut self) {
         let stats = Arc::new(WatchStats::default());
         let (sender, synced) = channel::channel(false);
-        let engine = self.engine.clone();
-        let mut feed = Feed::<K>::default();
-        let mut batch = Vec::new();
-        let sink = move |event: WatchEvent<K::Object>| {
-            let may_wait = matches!(event, WatchEvent::Item(_));
-            let is_whole = matches!(event, WatchEvent::Synced);
-            batch.push(event);
-            if !may_wait || batch.len() >= BATCH {
-                engine.apply(|ledger| batch.drain(..).for_each(|event| feed.apply(event, ledger)));
-            }
-            if is_whole {
-                sender.send_replace(true);
-            }
-        };
-        let client = self.clients.watch.clone();
-        let (options, observer) = (WatchOptions::default(), K::observer(self.observers));
-        tokio::spawn(watch::run::<K>(client, options, stats.clone(), self.cancel.clone(), sink, observer));
+        let (client, counted, cancel) = (self.clients.watch.clone(), stats.clone(), self.cancel.clone());
+        let (engine, observer) = (self.engine.clone(), K::observer(self.observers));
+        self.tasks.spawn(K::PLURAL, self.cancel.clone(), move || {
+            let (engine, sender) = (engine.clone(), sender.clone());
+            let mut feed = Feed::<K>::default();
+            let mut batch = Vec::new();
+            let sink = move |event: WatchEvent<K::Object>| {
+                let may_wait = matches!(event, WatchEvent::Item(_));
+                let is_whole = matches!(event, WatchEvent::Synced);
+                batch.push(event);
+                if !may_wait || batch.len() >= BATCH {
+                    engine.apply(|ledger| batch.drain(..).for_each(|event| feed.apply(event, ledger)));
+                }
+                if is_whole {
+                    sender.send_replace(true);
+                }
+            };
+            let options = WatchOptions::default();
+            watch::run::<K>(client.clone(), options, counted.clone(), cancel.clone(), sink, observer.clone())
+        });
         self.fed.push(Arc::new(Fed { plural: K::PLURAL, stats, synced }));
     }
+}
+
+/// The first watch that is behind, and for how long.
+pub(super) fn stale(watches: &[Arc<Fed>]) -> Option<String> {
+    // A kind that the cluster does without has no watch that could fall behind.
+    watches.iter().filter(|fed| fed.stats.absence().is_none()).find_map(|fed| {
+        let age = fed.stats.age_of_last_frame()?;
+        (age > STALE_AFTER).then(|| format!("the watch of {} has been silent for {} s", fed.plural, age.as_secs()))
+    })
+}
+
+/// The kinds that were not yet read whole.
+pub(super) fn unread(watches: &[Arc<Fed>]) -> Option<String> {
+    let missing: Vec<&str> = watches.iter().filter(|fed| !*fed.synced.borrow()).map(|fed| fed.plural).collect();
+    (!missing.is_empty()).then(|| format!("{} not read yet", missing.join(", ")))
 }

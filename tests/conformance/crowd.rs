@@ -186,6 +186,9 @@ fn copy(draw: &mut Draw, world: &World, crowd: &Crowd, node: &str, objects: &mut
         let name = format!("{}-{node}", pod["metadata"]["name"].as_str().unwrap_or_default());
         pod["metadata"]["uid"] = json!(format!("pod-{name}"));
         pod["metadata"]["name"] = json!(name);
+        if is_mirror(pod) {
+            pod["metadata"]["ownerReferences"] = owned_by(node);
+        }
         pod["spec"]["nodeName"] = json!(node);
         // The claim of an ephemeral volume is named after the pod that it was made for.
         if let Some(volumes) = pod["spec"]["volumes"].as_array_mut() {
@@ -210,7 +213,7 @@ fn change(draw: &mut Draw, crowd: &Crowd, pod: &mut Value) {
 }
 
 /// What a placed pod has in a crowd: a start, mostly, and an end in sight, at times one that preemption has brought about.
-pub fn placed(draw: &mut Draw, metadata: &mut Value, status: &mut Map<String, Value>) {
+pub fn placed(draw: &mut Draw, node: &str, metadata: &mut Value, status: &mut Map<String, Value>) {
     if draw.percent(80) {
         status.insert("startTime".into(), json!(draw.pick(&STARTS)));
     }
@@ -226,7 +229,12 @@ pub fn placed(draw: &mut Draw, metadata: &mut Value, status: &mut Map<String, Va
     }
     if draw.percent(3) {
         metadata["annotations"] = json!({"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.source": "file"});
+        metadata["ownerReferences"] = owned_by(node);
     }
+}
+
+fn owned_by(node: &str) -> Value {
+    json!([{"apiVersion": "v1", "kind": "Node", "name": node, "uid": format!("node-{node}"), "controller": true}])
 }
 
 fn disrupted(draw: &mut Draw) -> Value {

@@ -52,7 +52,7 @@ pub fn draw_pod(draw: &mut Draw, world: &mut World, name: &str, place: &Place, o
             spec.insert("nodeName".into(), json!(node));
             placed(draw, &mut metadata, &mut status);
             if world.crowd.is_some() {
-                crowd::placed(draw, &mut metadata, &mut status);
+                crowd::placed(draw, node, &mut metadata, &mut status);
             }
         }
         Place::Pending => waiting(draw, world, &labels, &mut spec, &mut status),

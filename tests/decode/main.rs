@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod limits;
+mod workloads;
 
-use berth_cluster::decode::{Decoder, Object, decode_namespace, decode_node, decode_pod};
+use berth_cluster::decode::{Decoder, Object};
 use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
-use berth_core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator, WorkloadKind};
+use berth_core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator};
 use serde_json::{Value, json};
 
 const MIB: i64 = 1024 * 1024;
@@ -16,7 +17,7 @@ fn pod_with(metadata: Value, spec: Value, status: Value) -> Pod {
     for (key, value) in metadata.as_object().unwrap() {
         object["metadata"][key] = value.clone();
     }
-    decode_pod(&SlimPod::read(object.to_string().as_bytes())).unwrap()
+    Decoder::small().pod(&SlimPod::read(object.to_string().as_bytes())).unwrap()
 }
 
 fn pod(spec: Value) -> Pod {
@@ -25,7 +26,7 @@ fn pod(spec: Value) -> Pod {
 
 fn error(spec: Value) -> String {
     let object = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": spec}).to_string();
-    decode_pod(&SlimPod::read(object.as_bytes())).unwrap_err().to_string()
+    Decoder::small().pod(&SlimPod::read(object.as_bytes())).unwrap_err().to_string()
 }
 
 fn asks(cpu: &str, memory: &str) -> Value {
@@ -164,7 +165,7 @@ fn bad_amounts_name_object_field_and_fix() {
             .contains("spec.containers[0].ports[0].hostPort: 70000 is no port")
     );
     assert!(error(json!({"containers": 7})).starts_with("pod n/a: spec.containers: invalid type: integer `7`"));
-    let nameless = decode_pod(&SlimPod::read(b"{}")).unwrap_err().to_string();
+    let nameless = Decoder::small().pod(&SlimPod::read(b"{}")).unwrap_err().to_string();
     assert_eq!(nameless, "pod ?: metadata.name: is missing: give the object a name");
 }
 
@@ -204,7 +205,7 @@ fn tolerations_and_values_from_the_future() {
     let never = TolerationOperator::Never;
     assert_eq!(operators, [TolerationOperator::Exists, TolerationOperator::Equal, never, never, never]);
     assert_eq!(pod.shape.tolerations[1].effect, Some(TaintEffect::NoExecute));
-    let holds: Vec<String> = pod.shape.holds.iter().map(ToString::to_string).collect();
+    let holds: Vec<String> = pod.shape.held_by.iter().map(ToString::to_string).collect();
     assert_eq!(
         holds,
         ["an unknown value (spec.tolerations.effect=NoThinking)", "an unknown value (spec.tolerations.operator=Near)"]
@@ -238,7 +239,7 @@ fn node_affinity_terms_that_upstream_cannot_parse_are_broken() {
         let term = &pod.shape.required_affinity.as_ref().unwrap().terms[0];
         assert_eq!(term.broken, broken, "{expression}");
         let unknown = expression["operator"] == "Near";
-        assert_eq!(pod.shape.holds.len(), usize::from(unknown), "{expression}");
+        assert_eq!(pod.shape.held_by.len(), usize::from(unknown), "{expression}");
     }
 }
 
@@ -260,8 +261,10 @@ fn preferred_terms_without_weight_or_content_count_as_preferences_that_match_not
     let pod = pod(json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 0, "preference": term}, {"weight": 5, "preference": {}}, {"weight": 7, "preference": term},
     ]}}}));
-    let labels =
-        Decoder::new().node(&SlimNode::read(br#"{"metadata": {"name": "n", "labels": {"a": "b"}}}"#)).unwrap().labels;
+    let labels = Decoder::default()
+        .node(&SlimNode::read(br#"{"metadata": {"name": "n", "labels": {"a": "b"}}}"#))
+        .unwrap()
+        .labels;
     let matches = pod.shape.preferred_affinity.iter().map(|p| p.term.matches("n", &labels));
     assert_eq!(matches.collect::<Vec<_>>(), [false, false, true]);
 }
@@ -307,7 +310,7 @@ fn pod_affinity_of_all_kinds_is_read_of_pending_and_bound_pods() {
         assert_eq!(shape.anti_affinity.iter().map(label).collect::<Vec<_>>(), ["away", "more"]);
         let preferred: Vec<_> = shape.preferred_pods.iter().map(|t| (t.weight, label(&t.term))).collect();
         assert_eq!(preferred, [(7, "to".to_owned()), (-7, "away".to_owned())]);
-        assert!(shape.holds.is_empty());
+        assert!(shape.held_by.is_empty());
     }
 }
 
@@ -332,12 +335,12 @@ fn a_list_of_terms_with_a_selector_that_does_not_parse_is_empty_and_holds_a_pend
             assert_eq!((pod.shape.anti_affinity.len(), pod.shape.preferred_pods.len()), (0, 1), "{requirement}");
         }
         let hold = Feature::UnknownValue(format!("spec.affinity.podAntiAffinity.required={what}").into());
-        assert_eq!((&pending.shape.holds[..], bound.shape.holds.len()), (&[hold][..], 0), "{requirement}");
+        assert_eq!((&pending.shape.held_by[..], bound.shape.held_by.len()), (&[hold][..], 0), "{requirement}");
     }
     let namespaces = json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": "z", "namespaceSelector": {"matchLabels": {"a": "-"}}}}]}});
     let hold = Feature::UnknownValue("spec.affinity.podAffinity.preferred=a=-".into());
-    assert_eq!(pod(json!({"affinity": namespaces})).shape.holds, [hold]);
+    assert_eq!(pod(json!({"affinity": namespaces})).shape.held_by, [hold]);
 }
 
 #[test]
@@ -356,10 +359,10 @@ fn features_that_hold() {
             too_large("spec.containers[].resources.requests (extended resources)", 41, 40),
         ),
     ] {
-        assert_eq!(pod(spec.clone()).shape.holds, [hold], "{spec}");
+        assert_eq!(pod(spec.clone()).shape.held_by, [hold], "{spec}");
     }
     for harmless in ["emptyDir", "configMap", "csi", "hostPath", "nfs", "projected"] {
-        assert!(pod(volume(harmless)).shape.holds.is_empty(), "{harmless}");
+        assert!(pod(volume(harmless)).shape.held_by.is_empty(), "{harmless}");
     }
 }
 
@@ -390,12 +393,12 @@ fn of_a_bound_pod_only_what_others_must_know_is_kept() {
                       "volumes": [{"persistentVolumeClaim": {}}]});
     let pod = pod_with(json!({"labels": {"a": "b"}}), spec, json!({"phase": "Failed"}));
     assert_eq!((pod.usage.requests.milli_cpu, pod.shape.labels.len(), pod.finished), (1000, 1, true));
-    assert!(pod.shape.requests.is_empty() && pod.shape.holds.is_empty() && pod.shape.tolerations.is_empty());
+    assert!(pod.shape.requests.is_empty() && pod.shape.held_by.is_empty() && pod.shape.tolerations.is_empty());
 }
 
 #[test]
 fn equal_values_are_stored_once() {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::default();
     let read = |name: &str| {
         json!({"metadata": {"name": name, "labels": {"a": "b"}}, "spec": {"nodeName": "x", "containers": [asks("1", "1")]}}).to_string()
     };
@@ -412,7 +415,7 @@ fn nodes_and_namespaces() {
         "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoExecute"}, {"key": "f", "effect": "NoThinking"}]},
         "status": {"allocatable": {"cpu": "3920m", "memory": "1Ki", "pods": "110", "example.com/x": "2", "ephemeral-storage": "-5"},
                    "images": [{"names": ["i:1", "i@sha256:0"], "sizeBytes": 5}, {"names": null}]}});
-    let node = decode_node(&SlimNode::read(node.to_string().as_bytes())).unwrap();
+    let node = Decoder::small().node(&SlimNode::read(node.to_string().as_bytes())).unwrap();
     assert_eq!((node.allocatable.milli_cpu, node.allocatable.memory, node.allocatable_pods), (3920, 1024, 110));
     assert_eq!((node.allocatable.scalar("example.com/x"), node.allocatable.ephemeral_storage), (Some(2), 0));
     assert_eq!(
@@ -421,12 +424,13 @@ fn nodes_and_namespaces() {
     );
     assert_eq!((node.unschedulable, node.images[0].names.len(), node.images[0].size_bytes), (true, 2, 5));
 
-    let bare = decode_node(&SlimNode::read(br#"{"metadata":{"name":"n"}}"#)).unwrap();
+    let bare = Decoder::small().node(&SlimNode::read(br#"{"metadata":{"name":"n"}}"#)).unwrap();
     assert_eq!((bare.allocatable.is_empty(), bare.allocatable_pods), (true, 0));
-    let bad = decode_node(&SlimNode::read(br#"{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"four"}}}"#));
+    let bad =
+        Decoder::small().node(&SlimNode::read(br#"{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"four"}}}"#));
     assert!(bad.unwrap_err().to_string().starts_with("node n: status.allocatable[cpu]: \"four\" is not a quantity"));
 
-    let namespace = decode_namespace(&SlimNamespace::read(
+    let namespace = Decoder::small().namespace(&SlimNamespace::read(
         br#"{"metadata":{"name":"n","labels":{"a":"b"}},"spec":{"finalizers":["kubernetes"]}}"#,
     ));
     assert_eq!(namespace.unwrap().labels.len(), 1);
@@ -443,7 +447,7 @@ fn unknown_fields_of_a_pending_pod_are_kept_sorted() {
     let json = br#"{"metadata":{"name":"a"},"spec":{"zeta":1,"alpha":1}}"#;
     let mut slim = SlimPod::read(json);
     slim.unknown = unknown::unknown_fields(json, &known::POD);
-    let pod = decode_pod(&slim).unwrap();
+    let pod = Decoder::small().pod(&slim).unwrap();
     assert_eq!(pod.unknown_fields.iter().map(|f| &**f).collect::<Vec<_>>(), ["spec.alpha", "spec.zeta"]);
 }
 
@@ -456,7 +460,7 @@ fn manifests_get_the_defaults_of_the_api_server() {
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "s"}},
         {"apiVersion": "apps/v1", "kind": "Deployment"}, {"apiVersion": "v1", "kind": "List"}, 7,
     ]});
-    let read = from_manifest(&mut Decoder::new(), &manifest);
+    let read = from_manifest(&mut Decoder::default(), &manifest);
     let Ok(Object::Pod(pod)) = &read[0] else { panic!("{:?}", read[0]) };
     assert_eq!((pod.key.to_string(), &*pod.scheduler_name), ("default/a".to_owned(), "default-scheduler"));
     assert_eq!(
@@ -472,7 +476,7 @@ fn manifests_get_the_defaults_of_the_api_server() {
     assert!(read[4].is_err() && read[5].is_err());
 
     let typed = json!({"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "n"}}]});
-    assert!(matches!(from_manifest(&mut Decoder::new(), &typed)[..], [Ok(Object::Node(_))]));
+    assert!(matches!(from_manifest(&mut Decoder::default(), &typed)[..], [Ok(Object::Node(_))]));
 }
 
 #[test]
@@ -486,7 +490,7 @@ fn spread_constraints_with_their_defaults() {
             json!({"topologySpreadConstraints": [whole]}),
             json!({}),
         );
-        assert!(pod.shape.holds.is_empty(), "{:?}", pod.shape.holds);
+        assert!(pod.shape.held_by.is_empty(), "{:?}", pod.shape.held_by);
         pod.shape.spread[0].clone()
     };
     let plain = constraint(json!({}));
@@ -544,7 +548,7 @@ fn spread_constraints_that_hold_the_pod() {
         let mut whole = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"});
         whole.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
         let held = Feature::UnknownValue(format!("spec.topologySpreadConstraints.{held}").into());
-        assert_eq!(pod(json!({"topologySpreadConstraints": [whole]})).shape.holds, [held], "{given}");
+        assert_eq!(pod(json!({"topologySpreadConstraints": [whole]})).shape.held_by, [held], "{given}");
     }
 }
 
@@ -560,40 +564,4 @@ fn the_owner_that_controls_a_pod() {
     assert_eq!(found, ("apps/v1", "ReplicaSet", "own", "1"));
     assert!(controller(Value::Null, json!({})).is_none());
     assert!(controller(owners, json!({"nodeName": "x"})).is_none(), "of a bound pod it says nothing");
-}
-
-#[test]
-fn services_and_controllers() {
-    let decode = |object: Value| from_manifest(&mut Decoder::small(), &object).remove(0);
-    let meta = json!({"name": "a", "namespace": "n"});
-    let service =
-        |spec: Value| match decode(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})) {
-            Ok(Object::Service(service)) => service,
-            other => panic!("{other:?}"),
-        };
-    let selected = service(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));
-    assert_eq!((&*selected.namespace, &*selected.name), ("n", "a"));
-    assert_eq!(selected.selector.unwrap().get("app").map(|v| &**v), Some("web"));
-    assert_eq!((service(json!({})).selector, service(json!({"selector": null})).selector), (None, None));
-    let workload = |version: &str, kind: &str, selector: Value| {
-        let object = json!({"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"selector": selector, "replicas": 3}});
-        match decode(object) {
-            Ok(Object::Workload(workload)) => (workload.kind, workload.selector.map(|s| s.requirements.len())),
-            other => panic!("{other:?}"),
-        }
-    };
-    let terms = json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "v", "operator": "Exists"}]});
-    assert_eq!(workload("apps/v1", "ReplicaSet", terms.clone()), (WorkloadKind::ReplicaSet, Some(2)));
-    assert_eq!(workload("apps/v1", "StatefulSet", terms), (WorkloadKind::StatefulSet, Some(2)));
-    assert_eq!(workload("apps/v1", "StatefulSet", Value::Null), (WorkloadKind::StatefulSet, None));
-    let broken = json!({"matchExpressions": [{"key": "v", "operator": "Near"}]});
-    assert_eq!(workload("apps/v1", "ReplicaSet", broken), (WorkloadKind::ReplicaSet, None), "it selects nothing");
-    let labels = json!({"app": "web", "tier": "front"});
-    assert_eq!(workload("v1", "ReplicationController", labels), (WorkloadKind::ReplicationController, Some(2)));
-    let bad =
-        decode(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": {"app": 7}}}));
-    assert_eq!(
-        bad.unwrap_err().to_string(),
-        "service n/a: spec.selector.app: invalid type: integer `7`, expected a string"
-    );
 }

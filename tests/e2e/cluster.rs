@@ -18,11 +18,14 @@ pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_berth"))
 }
 
+/// A namespace whose pods the shared operator's account may not touch.
+pub(crate) const PROTECTED: &str = "protected-by-policy";
+
 /// Installs the chart as a user does and waits until profiles can be made.
-pub(crate) fn install_chart(plane: &ControlPlane) {
+pub(crate) fn install_chart(plane: &ControlPlane, more: &[&str]) {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
     let args = ["install", "berth", chart.to_str().unwrap(), "--namespace", HOME, "--create-namespace"];
-    plane.helm(&args).unwrap();
+    plane.helm(&[&args, more].concat()).unwrap();
     let crd = "crd/schedulerprofiles.scheduling.berth.dev";
     plane.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"]).unwrap();
 }
@@ -30,7 +33,7 @@ pub(crate) fn install_chart(plane: &ControlPlane) {
 /// A control plane of one's own with the chart installed; no operator runs.
 pub(crate) fn own_plane(apiserver_args: Vec<String>) -> ControlPlane {
     let plane = ControlPlane::start(&Options { apiserver_args, ..Options::default() }).unwrap();
-    install_chart(&plane);
+    install_chart(&plane, &[]);
     plane
 }
 
@@ -68,11 +71,13 @@ pub(crate) struct Shared {
     pub(crate) plane: ControlPlane,
 }
 
-/// The shared one; the first caller starts it.
+/// The shared one; the first caller starts it. Its admission policies let through only what the operator is meant to write.
 pub(crate) fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| {
-        let plane = own_plane(Vec::new());
+        let plane = ControlPlane::start(&Options::default()).unwrap();
+        let protected = format!("admissionPolicy.enabled=true,admissionPolicy.protectedNamespaces={{{PROTECTED}}}");
+        install_chart(&plane, &["--set", &protected]);
         let operator =
             serving(&plane, "berth-shared", &["--extender-allow-http=127.0.0.1", "--extender-allow-host=127.0.0.1"]);
         Shared { operator, plane }

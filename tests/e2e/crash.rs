@@ -13,15 +13,18 @@ use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
 
 const PODS: usize = 5_000;
 const NODES: usize = 200;
-const KILLS: usize = 10;
+/// Each kill costs the 5 s that a container restarted in its pod waits for requests of the one before it, and interrupts up to 64
+/// binds at another stage of the work: the first while pods are still created, the last when more than half of the nodes are full.
+const KILLS: usize = 5;
 /// Milli-CPU of a node: 30 pods, 6,000 in all.
 const ROOM: u64 = 3_000;
 /// Longest run: minutes where the machine is shared.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// The classes of `reliability-anchors` §3.1 (pod lost), §3.3 (bind that succeeded unknown to its sender) and F8.
+/// A kill may lose a pod, or leave a bind that succeeded without an answer to its sender: the next process must neither bind that
+/// pod again nor give its capacity to another one.
 #[test]
-fn ten_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_no_node() {
+fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_no_node() {
     let audit = Audit::new("crash");
     let plane = own_plane(audit.flags());
     namespace(&plane, "crash");
@@ -37,7 +40,8 @@ fn ten_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_no
             plane.create_objects(&pod_path("crash", ""), PODS, 16, |i| pod("crash", &format!("p{i}"), "crash", "100m"))
         });
         for kill in 1..=KILLS {
-            let reached = kill * PODS / (KILLS + 1);
+            // The last kill leaves so many pods that it cannot come too late.
+            let reached = kill * PODS / (KILLS + 2);
             plane
                 .wait_for(&format!("{reached} pods bound"), LIMIT, || {
                     assert!(operator.process.ended().unwrap().is_none(), "{}", operator.process.log_tail(30));
@@ -45,6 +49,7 @@ fn ten_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_no
                 })
                 .unwrap_or_else(|error| panic!("{error}\n{}", operator.process.log_tail(30)));
             operator.process.kill().unwrap();
+            assert!(recorder.bound() < PODS, "kill {kill} came when all was done");
             operator = start(&plane, "berth-0", &[]);
         }
         made.join().unwrap().unwrap();

@@ -225,8 +225,25 @@ fn tls_with_an_authority_a_client_certificate_and_a_token_that_are_named_by_refe
     let pair = json!({"tls.crt": certificates.text("client.crt"), "tls.key": certificates.text("client.key")});
     secret("ext-tls-client", "kubernetes.io/tls", pair);
     secret("ext-tls-token", "Opaque", json!({"token": "s3cret"}));
+    let both = || {
+        let (_, message) = world.reason("ResolvedRefs", "SecretNotPermitted");
+        Ok(Some(message).filter(|message| message.contains("ext-tls-client") && message.contains("ext-tls-token")))
+    };
+    let message = world.plane.wait_for("both Secrets to be named", SOON, both).unwrap();
+    // As a user does it: the commands in the condition.
+    for command in message.split("; ").filter_map(|part| part.split_once("kubectl ")) {
+        world.plane.kubectl_ok(&command.1.split(' ').collect::<Vec<_>>()).unwrap();
+    }
     world.reason("ResolvedRefs", "ResolvedRefs");
     world.bound("a");
     world.reason("ExtendersHealthy", "AllHealthy");
     assert!(world.plane.api.get(&pod_path("ext-tls", "a")).unwrap()["spec"]["nodeName"].is_string());
+    // Withdrawn, it is used no more.
+    let token = format!("/api/v1/namespaces/{HOME}/secrets/ext-tls-token");
+    let withdrawn = json!({"metadata": {"annotations": {"scheduling.berth.dev/extender-profiles": "another"}}});
+    api.patch(&token, berth_lab::Patch::Merge, &withdrawn).unwrap();
+    let (_, message) = world.reason("ResolvedRefs", "SecretNotPermitted");
+    assert!(message.ends_with("scheduling.berth.dev/extender-profiles=another,ext-tls"), "{message}");
+    world.pod("b", "100m", |_| {});
+    assert!(world.held("b").contains("does not permit"), "{}", world.held("b"));
 }

@@ -14,6 +14,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod admission;
 mod asked;
 mod bad_input;
 mod cluster;
@@ -22,6 +23,7 @@ mod explain;
 mod extenders;
 mod foreign;
 mod history;
+mod hostile;
 mod last_good;
 mod leadership;
 mod metrics;

@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::SOON;
+use crate::cluster::{namespace, shared, start};
 use crate::world::World;
 
 /// Served only while there is something to tell: their tests are in `leadership`, `unbound` and `extenders`.
-const ONLY_SOMETIMES: [&str; 6] = [
+const ONLY_SOMETIMES: [&str; 7] = [
     "schedulerprofile_another_installation",
     "schedulerprofile_resource_absent",
     "schedulerprofile_extender_requests_total",
     "schedulerprofile_extender_request_duration_seconds",
     "schedulerprofile_extender_circuit_open",
     "schedulerprofile_extender_calls",
+    "schedulerprofile_task_restarts_total",
 ];
 
 /// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.
@@ -80,8 +82,45 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
 
 #[test]
 fn a_working_operator_is_live_and_ready() {
-    let shared = crate::cluster::shared();
+    let shared = shared();
     assert_eq!(shared.operator.page("/livez").unwrap(), (200, "ok\n".to_owned()));
     assert_eq!(shared.operator.page("/readyz").unwrap(), (200, "ok\n".to_owned()));
     assert_eq!(shared.operator.page("/debug/pprof").unwrap().0, 404);
+}
+
+/// The API server says whose token it is and what its owner may get; probes need none. An operator that does not lead serves
+/// its pages too.
+#[test]
+fn only_who_may_get_metrics_reads_them() {
+    let plane = &shared().plane;
+    namespace(plane, "scraping");
+    for name in ["reader", "stranger"] {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        plane.api.post("/api/v1/namespaces/scraping/serviceaccounts", &account).unwrap();
+    }
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "scraping"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "berth-metrics-reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "scraping"}],
+    });
+    plane.api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).unwrap();
+    let operator = start(plane, "berth-scraped", &["--metrics-authorization=true"]);
+    let live = || Ok(operator.page("/livez").is_ok_and(|(status, _)| status == 200).then_some(()));
+    plane.wait_for("its pages", SOON, live).unwrap();
+
+    let token = |name: &str| plane.token_for("scraping", name).unwrap();
+    let read = || {
+        let (status, page) = operator.page_as("/metrics", Some(&token("reader")))?;
+        Ok((status == 200).then_some(page))
+    };
+    let page = plane.wait_for("metrics for an account that may get them", SOON, read).unwrap();
+    assert!(page.contains("schedulerprofile_build_info"), "{page}");
+    let (status, page) = operator.page_as("/metrics", Some(&token("stranger"))).unwrap();
+    assert_eq!(status, 403, "{page}");
+    assert!(page.contains("system:serviceaccount:scraping:stranger"), "{page}");
+    for token in [None, Some("made-up")] {
+        assert_eq!(operator.page_as("/metrics", token).unwrap().0, 401);
+    }
 }

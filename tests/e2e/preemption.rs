@@ -168,6 +168,9 @@ fn a_pod_that_its_kubelet_runs_is_no_victim_and_a_foreign_nominee_keeps_its_room
     let on = world.node_name("0");
     let mut mirror = pod("static", "mirror", "kubelet", "4");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "x"});
+    let uid = world.plane.api.get(&format!("/api/v1/nodes/{on}")).unwrap()["metadata"]["uid"].clone();
+    mirror["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Node", "name": on, "uid": uid, "controller": true}]);
     mirror["spec"]["nodeName"] = json!(on);
     mirror["spec"]["automountServiceAccountToken"] = json!(false);
     world.plane.api.post(&pod_path("static", ""), &mirror).unwrap();
@@ -199,9 +202,10 @@ fn a_foreign_scheduler_that_refills_what_was_freed_ends_it_after_two_rounds() {
             // Theirs are there before the victim is gone, as a scheduler that does not count terminating pods puts them.
             let class = class(world.plane, 10);
             let mut theirs = pod("storm", &format!("theirs-{round}-{i}"), "kube-scheduler-elsewhere", "1");
-            theirs["spec"]["nodeName"] = json!(world.node_name("0"));
             theirs["spec"]["priorityClassName"] = json!(class);
             world.plane.api.post(&pod_path("storm", ""), &theirs).unwrap();
+            let bound = objects::bind(&world.plane.api, "storm", &format!("theirs-{round}-{i}"), &world.node_name("0"));
+            assert!(bound.is_success(), "{bound:?}");
             world.delete(victim);
         }
     }

@@ -7,7 +7,7 @@ use berth_lab::Patch;
 use serde_json::{Value, json};
 
 use crate::SOON;
-use crate::objects::{PROFILES, condition, events, pod, pod_path, profile, wait_event, wait_reason};
+use crate::objects::{PROFILES, change_profile, condition, events, pod, pod_path, profile, wait_event, wait_reason};
 use crate::world::World;
 
 /// A label key that the schema lets through and that is no label key.
@@ -124,6 +124,32 @@ fn of_two_profiles_with_one_scheduler_name_the_older_serves_and_the_younger_take
     world.bound("second");
     // Nobody was left behind, so nobody is told.
     assert!(events(&world.plane.api, "claimed", "SchedulerProfileDeleted").is_empty());
+}
+
+#[test]
+fn an_edit_takes_no_name_from_the_profile_that_serves_it_and_leaves_its_own_names_served() {
+    let world = World::new("incumbent");
+    world.node("n", "4", |node| node);
+    world.profile("aa-taker", &json!({"schedulerNames": ["taker"]}));
+    next_second(&world);
+    world.profile("zz-holder", &json!({"schedulerNames": ["incumbent"]}));
+    for profile in ["aa-taker", "zz-holder"] {
+        assert_eq!(wait_reason(world.plane, profile, "Ready", "Serving").0, "True");
+    }
+    // One edit asks for another profile's name, the next for a reserved one, and both leave out the own.
+    for (name, reason) in [("incumbent", "SchedulerNameConflict"), ("default-scheduler", "ReservedSchedulerName")] {
+        change_profile(world.plane, "aa-taker", &json!({"schedulerNames": [name]}));
+        wait_reason(world.plane, "aa-taker", "Accepted", reason);
+        wait_reason(world.plane, "aa-taker", "Ready", "ServingLastGood");
+        assert_eq!(wait_reason(world.plane, "aa-taker", "Stalled", "InvalidSpec").0, "True");
+        assert_eq!(wait_reason(world.plane, "zz-holder", "Ready", "Serving").0, "True");
+        for scheduler in ["incumbent", "taker"] {
+            let pod_name = format!("{scheduler}-{}", name.split('-').next().unwrap_or(name));
+            let one = pod("incumbent", &pod_name, scheduler, "100m");
+            world.plane.api.post(&pod_path("incumbent", ""), &one).unwrap();
+            world.bound(&pod_name);
+        }
+    }
 }
 
 #[test]

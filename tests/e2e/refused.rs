@@ -59,7 +59,7 @@ fn what_the_api_server_refuses_is_named_with_verb_and_resource() {
         &["schedulerprofiles.scheduling.berth.dev", "not installed", "berth crd | kubectl apply"],
     );
 
-    install_chart(&plane);
+    install_chart(&plane, &[]);
     namespace(&plane, "refused");
     plane.create_nodes(1, |_| NodeSpec::new("n0", "zone-a", "8", "32Gi")).unwrap();
     nothing_starts_without_what_scheduling_needs(&plane);

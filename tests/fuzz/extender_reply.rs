@@ -3,11 +3,12 @@
 
 use crate::choices::Choices;
 use crate::mutate::mutate;
+use berth_api::NodePayload;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
 use berth_extender::Budget;
 use berth_extender::wire::{
-    BindVisitor, FilterReply, FilterVisitor, MESSAGE_BYTES, NodeForm, PreemptVisitor, PrioritizeVisitor, Scanner, Visit,
+    BindVisitor, FilterReply, FilterVisitor, MESSAGE_BYTES, PreemptVisitor, PrioritizeVisitor, Scanner, Visit,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const BUDGET: usize = 64 << 10;
 
 pub(crate) fn target(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
-    let (verb, form) = (choices.below(4), choices.pick(&[NodeForm::Names, NodeForm::Full]));
+    let (verb, form) = (choices.below(4), choices.pick(&[NodePayload::Names, NodePayload::Full]));
     let step = 1 + choices.below(40);
     let reply = match choices.below(8) {
         0 => choices.rest().to_vec(),
@@ -105,7 +106,7 @@ fn is_single(object: &Value, keys: &[&str]) -> bool {
     keys.iter().all(|key| count(key) <= 1)
 }
 
-fn filter(reply: &[u8], form: NodeForm, step: usize) {
+fn filter(reply: &[u8], form: NodePayload, step: usize) {
     let visit = |budget: &Budget| FilterVisitor::new(form, asked(), budget.reserve());
     let Some((read, value)) = both(reply, step, visit, FilterVisitor::into_reply) else { return };
     let FilterReply { survivors, failed, unresolvable, error, .. } = &read;
@@ -114,7 +115,7 @@ fn filter(reply: &[u8], form: NodeForm, step: usize) {
     assert!(failed.iter().chain(unresolvable).all(|(node, text)| known(node) && text.len() <= MESSAGE_BYTES));
     assert!(error.len() <= MESSAGE_BYTES);
     let Some(value) = value.filter(|v| is_single(v, &["NodeNames", "Nodes", "FailedNodes"])) else { return };
-    let names = member(&value, "NodeNames").and_then(Value::as_array).filter(|_| form == NodeForm::Names);
+    let names = member(&value, "NodeNames").and_then(Value::as_array).filter(|_| form == NodePayload::Names);
     if let Some(names) = names {
         let mut wanted: Vec<&str> = Vec::new();
         for name in names.iter().filter_map(Value::as_str).filter(|n| known(&Str::from(*n))) {

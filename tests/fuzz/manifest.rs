@@ -23,7 +23,7 @@ pub(crate) fn target(bytes: &[u8]) {
         text[at] = choices.byte();
         raw(&text);
     }
-    for read in from_manifest(&mut Decoder::new(), &manifest) {
+    for read in from_manifest(&mut Decoder::default(), &manifest) {
         match read {
             Ok(object) => live_with(object),
             Err(error) => named(&manifest, &error.to_string()),
@@ -33,7 +33,7 @@ pub(crate) fn target(bytes: &[u8]) {
 
 /// Reads bytes that may be no JSON at all.
 fn raw(bytes: &[u8]) {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::default();
     let _ = decoder.pod(&SlimPod::read(bytes));
     let _ = decoder.node(&SlimNode::read(bytes));
     let _ = unknown::unknown_fields(bytes, &known::POD);
@@ -124,7 +124,7 @@ fn cluster() -> (Ledger, Arc<Pod>) {
     ]});
     let mut ledger = Ledger::new();
     let mut good = None;
-    for object in from_manifest(&mut Decoder::new(), &list) {
+    for object in from_manifest(&mut Decoder::default(), &list) {
         match object.unwrap() {
             Object::Node(node) => ledger.apply_node(&node),
             Object::Pod(pod) => good = Some(Arc::new(*pod)),

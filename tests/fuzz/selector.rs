@@ -2,7 +2,7 @@
 
 use crate::choices::Choices;
 use berth_api::SchedulerProfileSpec;
-use berth_cluster::decode::decode_pod;
+use berth_cluster::decode::Decoder;
 use berth_cluster::slim::SlimPod;
 use berth_core::model::Labels;
 use berth_profile::compile;
@@ -26,7 +26,7 @@ fn of_a_pod(selector: &Value, odd: bool, sets: &[Labels]) {
     let term = json!({"labelSelector": selector, "topologyKey": "zone"});
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
     let pod = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x", "affinity": affinity}});
-    let decoded = decode_pod(&SlimPod::read(pod.to_string().as_bytes()));
+    let decoded = Decoder::small().pod(&SlimPod::read(pod.to_string().as_bytes()));
     if odd {
         return;
     }

@@ -1,5 +1,6 @@
 //! Node affinity with bounds, in the field names of a pod's `spec.affinity.nodeAffinity`.
 
+use crate::patterns::{DNS_NAME, LABEL_KEY, LABEL_VALUE, exists_takes_no_values, in_needs_values};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,31 +60,21 @@ pub struct NodeSelectorTerm {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)")
-        .message("values: operators In and NotIn need at least one value")
-        .field_path(".values"),
-    validation = Rule::new("!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0")
-        .message("values: operators Exists and DoesNotExist take no values: remove them, or use In or NotIn")
-        .field_path(".values"),
+    validation = in_needs_values(),
+    validation = exists_takes_no_values(),
     validation = Rule::new("!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1 && self.values[0].matches('^[0-9]{1,18}$'))")
         .message("values: operators Gt and Lt need exactly one value, a whole number of at most 18 digits")
         .field_path(".values")
 )]
 pub struct NodeSelectorRequirement {
     /// The label's key.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
     pub key: String,
     /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
     pub operator: NodeSelectorOperator,
     /// The values of In and NotIn, or the one whole number of Gt and Lt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        inner(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))
-    )]
+    #[schemars(length(max = 64), inner(length(max = 63), regex(pattern = LABEL_VALUE)))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub values: Vec<String>,
 }
@@ -123,10 +114,7 @@ pub struct FieldSelectorRequirement {
     /// In or NotIn.
     pub operator: NodeSelectorOperator,
     /// The node's name, exactly one.
-    #[schemars(
-        length(min = 1, max = 1),
-        inner(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))
-    )]
+    #[schemars(length(min = 1, max = 1), inner(length(min = 1, max = 253), regex(pattern = DNS_NAME)))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub values: Vec<String>,
 }

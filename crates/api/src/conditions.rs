@@ -34,72 +34,6 @@ impl Status {
     }
 }
 
-/// The types of conditions that a profile has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ConditionType {
-    /// The leader runs a worker for this generation, and it schedules.
-    Ready,
-    /// The spec is valid and nothing in the cluster stands against it.
-    Accepted,
-    /// Everything that the spec refers to was found.
-    ResolvedRefs,
-    /// A worker runs with this spec.
-    Programmed,
-    /// The extenders answer.
-    ExtendersHealthy,
-    /// Pods find nodes.
-    SchedulingHealthy,
-    /// The operator is about to put a spec in force (True is not the usual state).
-    Reconciling,
-    /// The operator cannot go on before the spec changes (True is not the usual state).
-    Stalled,
-}
-
-impl ConditionType {
-    /// Every type, in the order in which they are written.
-    pub const ALL: [Self; 8] = [
-        Self::Ready,
-        Self::Accepted,
-        Self::ResolvedRefs,
-        Self::Programmed,
-        Self::ExtendersHealthy,
-        Self::SchedulingHealthy,
-        Self::Reconciling,
-        Self::Stalled,
-    ];
-
-    /// The type as written in a condition.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "Ready",
-            Self::Accepted => "Accepted",
-            Self::ResolvedRefs => "ResolvedRefs",
-            Self::Programmed => "Programmed",
-            Self::ExtendersHealthy => "ExtendersHealthy",
-            Self::SchedulingHealthy => "SchedulingHealthy",
-            Self::Reconciling => "Reconciling",
-            Self::Stalled => "Stalled",
-        }
-    }
-
-    /// The reasons that a condition of this type can carry.
-    pub fn reasons(self) -> Vec<&'static str> {
-        fn names<R: Reason>(reasons: &[R]) -> Vec<&'static str> {
-            reasons.iter().map(Reason::as_str).collect()
-        }
-        match self {
-            Self::Ready => names(&Ready::ALL),
-            Self::Accepted => names(&Accepted::ALL),
-            Self::ResolvedRefs => names(&ResolvedRefs::ALL),
-            Self::Programmed => names(&Programmed::ALL),
-            Self::ExtendersHealthy => names(&ExtendersHealthy::ALL),
-            Self::SchedulingHealthy => names(&SchedulingHealthy::ALL),
-            Self::Reconciling => names(&Reconciling::ALL),
-            Self::Stalled => names(&Stalled::ALL),
-        }
-    }
-}
-
 impl fmt::Display for ConditionType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -118,46 +52,74 @@ pub trait Reason: Copy {
     fn status(&self) -> Status;
 }
 
-/// Defines the closed set of reasons of one condition type: `Variant => Status`.
-macro_rules! reasons {
-    ($(#[$doc:meta])* $name:ident [$count:literal] { $($(#[$variant_doc:meta])* $variant:ident => $status:ident,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)+
+/// Declares the types of conditions, in the order in which they are written, and the closed set of reasons of each:
+/// `Variant => Status`.
+macro_rules! conditions {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident => $status:ident,)+ })+) => {
+        /// The types of conditions that a profile has.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ConditionType {
+            $($(#[$doc])* $name,)+
         }
 
-        impl $name {
-            /// Every reason of this type.
-            pub const ALL: [Self; $count] = [$(Self::$variant,)+];
+        impl ConditionType {
+            /// Every type, in the order in which they are written.
+            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
 
-            /// The reason as written in a condition and in metric labels.
+            /// The type as written in a condition.
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => stringify!($variant),)+
+                    $(Self::$name => stringify!($name),)+
                 }
             }
-        }
 
-        impl Reason for $name {
-            const TYPE: ConditionType = ConditionType::$name;
-
-            fn as_str(&self) -> &'static str {
-                Self::as_str(*self)
-            }
-
-            fn status(&self) -> Status {
+            /// The reasons that a condition of this type can carry.
+            pub fn reasons(self) -> Vec<&'static str> {
                 match self {
-                    $(Self::$variant => Status::$status,)+
+                    $(Self::$name => $name::ALL.iter().map(|reason| reason.as_str()).collect(),)+
                 }
             }
         }
+
+        $(
+            #[doc = concat!("Reasons of the condition `", stringify!($name), "`.")]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            pub enum $name {
+                $($(#[$variant_doc])* $variant,)+
+            }
+
+            impl $name {
+                /// Every reason of this type.
+                pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
+
+                /// The reason as written in a condition and in metric labels.
+                pub const fn as_str(self) -> &'static str {
+                    match self {
+                        $(Self::$variant => stringify!($variant),)+
+                    }
+                }
+            }
+
+            impl Reason for $name {
+                const TYPE: ConditionType = ConditionType::$name;
+
+                fn as_str(&self) -> &'static str {
+                    Self::as_str(*self)
+                }
+
+                fn status(&self) -> Status {
+                    match self {
+                        $(Self::$variant => Status::$status,)+
+                    }
+                }
+            }
+        )+
     };
 }
 
-reasons! {
-    /// Reasons of the condition `Ready`.
-    Ready [8] {
+conditions! {
+    /// The leader runs a worker for this generation, and it schedules.
+    Ready {
         /// The worker of this generation schedules.
         Serving => True,
         /// `spec.mode` is Paused: pods stay queued.
@@ -175,14 +137,11 @@ reasons! {
         /// The operator has just seen the profile for the first time.
         Pending => Unknown,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `Accepted`.
-    Accepted [7] {
+    /// The spec is valid and nothing in the cluster stands against it.
+    Accepted {
         /// The spec is valid.
         Accepted => True,
-        /// An older profile serves the same scheduler name.
+        /// Another profile serves the same scheduler name.
         SchedulerNameConflict => False,
         /// `default-scheduler` is asked for, and the operator was not started to serve it.
         ReservedSchedulerName => False,
@@ -195,17 +154,16 @@ reasons! {
         /// The operator has just seen the profile for the first time.
         Pending => Unknown,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `ResolvedRefs`.
-    ResolvedRefs [7] {
+    /// Everything that the spec refers to was found.
+    ResolvedRefs {
         /// Everything that the spec refers to is there.
         ResolvedRefs => True,
         /// The spec refers to nothing.
         NoRefs => True,
         /// A Secret in the operator's namespace is not there.
         SecretNotFound => False,
+        /// A Secret does not permit this profile to use it, or is of a type that no extender may use.
+        SecretNotPermitted => False,
         /// A ConfigMap in the operator's namespace is not there.
         ConfigMapNotFound => False,
         /// A Secret or ConfigMap lacks the key.
@@ -215,11 +173,8 @@ reasons! {
         /// A Service is not there, or lacks the port.
         ServiceNotFound => False,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `Programmed`.
-    Programmed [8] {
+    /// A worker runs with this spec.
+    Programmed {
         /// A worker runs with this spec.
         Programmed => True,
         /// The spec is not yet given to a worker.
@@ -228,8 +183,10 @@ reasons! {
         WarmingCache => False,
         /// No process leads at present.
         AwaitingLeader => False,
-        /// The worker ended in error.
+        /// The worker ended in error, or could not be started.
         WorkerFailed => False,
+        /// The worker has been in one step for tens of seconds.
+        WorkerHung => False,
         /// The API server refuses the operator a request that it needs.
         PermissionDenied => False,
         /// The custom resource definition in the cluster lacks fields that this operator knows.
@@ -237,11 +194,8 @@ reasons! {
         /// The worker gives back what it has not sent, and ends.
         Draining => False,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `ExtendersHealthy`.
-    ExtendersHealthy [11] {
+    /// The extenders answer.
+    ExtendersHealthy {
         /// Every extender answers.
         AllHealthy => True,
         /// The profile has no extenders.
@@ -265,11 +219,8 @@ reasons! {
         /// The pods behind an extender wait for this very profile.
         SelfDependency => False,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `SchedulingHealthy`.
-    SchedulingHealthy [8] {
+    /// Pods find nodes.
+    SchedulingHealthy {
         /// Pods are placed as they come.
         KeepingUp => True,
         /// No pod waits.
@@ -287,21 +238,15 @@ reasons! {
         /// No worker schedules, so nothing can be said.
         NotServing => Unknown,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `Reconciling`; `True` is not the usual state.
-    Reconciling [2] {
+    /// The operator is about to put a spec in force (True is not the usual state).
+    Reconciling {
         /// A changed spec is being put in force.
         ApplyingRevision => True,
         /// Nothing is left to do.
         Settled => False,
     }
-}
-
-reasons! {
-    /// Reasons of the condition `Stalled`; `True` is not the usual state.
-    Stalled [2] {
+    /// The operator cannot go on before the spec changes (True is not the usual state).
+    Stalled {
         /// The spec was refused; nothing happens before it changes.
         InvalidSpec => True,
         /// Nothing stands in the way.
@@ -340,11 +285,6 @@ pub fn set_condition<R: Reason>(
     let place = conditions.iter().position(|condition| rank(&condition.type_) > rank(&wanted.type_));
     conditions.insert(place.unwrap_or(conditions.len()), wanted);
     true
-}
-
-/// The condition of type `kind`, where there is one.
-pub fn find_condition(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
-    conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
 fn rank(kind: &str) -> usize {
@@ -395,8 +335,6 @@ mod tests {
         set_condition(&mut conditions, Ready::Serving, "", 1, at(1));
         let types: Vec<_> = conditions.iter().map(|condition| condition.type_.as_str()).collect();
         assert_eq!(types, ["Ready", "Accepted", "Stalled", "example.com/Other"]);
-        assert!(find_condition(&conditions, ConditionType::Accepted).is_some());
-        assert!(find_condition(&conditions, ConditionType::Programmed).is_none());
     }
 
     #[test]

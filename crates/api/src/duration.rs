@@ -1,9 +1,6 @@
 //! Durations as Kubernetes users write them: `500ms`, `10s`, `1m30s`, `2h`.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
-use std::time;
+use std::{borrow::Cow, fmt, str::FromStr, time};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -36,12 +33,6 @@ impl Duration {
     /// The same span as the standard library's type.
     pub const fn get(self) -> time::Duration {
         self.0
-    }
-}
-
-impl From<Duration> for time::Duration {
-    fn from(duration: Duration) -> Self {
-        duration.0
     }
 }
 

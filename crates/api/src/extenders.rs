@@ -1,11 +1,14 @@
 //! HTTP servers that a profile asks in the middle of an attempt.
 
+use crate::patterns::{DATA_KEY, DNS_LABEL, DNS_NAME, EXTENDED_RESOURCE, VERB_PATH, between};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration::Duration;
-use super::selector::LabelSelector;
+use super::{duration::Duration, selector::LabelSelector};
+
+/// The annotation by which a Secret permits the extenders of profiles to use it: the profiles' names, parted by commas.
+pub const EXTENDER_PROFILES_ANNOTATION: &str = "scheduling.berth.dev/extender-profiles";
 
 /// An HTTP server that filters or scores nodes, changes victims or binds pods: a kube-scheduler extender (protocol v1).
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
@@ -16,11 +19,14 @@ use super::selector::LabelSelector;
         .field_path(".endpoint"),
     validation = Rule::new("!has(self.endpoint.url) || self.endpoint.url.startsWith('https://') || !(has(self.tls) || has(self.auth))")
         .message("tls, auth: a plain http:// URL takes neither: use https://, or remove them")
-        .field_path(".endpoint")
+        .field_path(".endpoint"),
+    validation = Rule::new("!has(self.auth) || !has(self.tls) || self.tls.mode != 'InsecureSkipVerify'")
+        .message("auth: with tls.mode InsecureSkipVerify anybody may answer and be told the token: name the authority in tls.caBundleRef, or remove auth")
+        .field_path(".auth")
 )]
 pub struct Extender {
     /// Its name in status, metrics and events; of one label's form.
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
     /// Where it is.
     pub endpoint: ExtenderEndpoint,
@@ -81,7 +87,7 @@ pub struct ExtenderService {
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// The Service's namespace.
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
     /// The Service's port.
     #[serde(default = "https_port")]
@@ -131,14 +137,10 @@ pub struct ExtenderVerbs {
 /// A call whose failure fails the attempt, unless it is to be ignored.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("duration(self.timeout) >= duration('50ms') && duration(self.timeout) <= duration('60s')")
-        .message("timeout: must be between 50ms and 60s, such as 2s")
-        .field_path(".timeout")
-)]
+#[x_kube(validation = between("timeout", "50ms", "60s", "2s"))]
 pub struct FilterVerb {
     /// Appended to the endpoint's path.
-    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[^?#\s]+$"))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = VERB_PATH))]
     pub path: String,
     /// Longest time for the whole call; 50ms to 60s.
     #[serde(default = "default_timeout")]
@@ -152,14 +154,10 @@ pub struct FilterVerb {
 /// A call whose failure is ignored, unless it is to fail the attempt.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("duration(self.timeout) >= duration('50ms') && duration(self.timeout) <= duration('60s')")
-        .message("timeout: must be between 50ms and 60s, such as 500ms")
-        .field_path(".timeout")
-)]
+#[x_kube(validation = between("timeout", "50ms", "60s", "500ms"))]
 pub struct PrioritizeVerb {
     /// Appended to the endpoint's path.
-    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[^?#\s]+$"))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = VERB_PATH))]
     pub path: String,
     /// Longest time for the whole call; 50ms to 60s.
     #[serde(default = "default_timeout")]
@@ -172,14 +170,10 @@ pub struct PrioritizeVerb {
 /// The call that binds. Never ignored: an outcome that is not known is read back.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("duration(self.timeout) >= duration('50ms') && duration(self.timeout) <= duration('60s')")
-        .message("timeout: must be between 50ms and 60s, such as 10s")
-        .field_path(".timeout")
-)]
+#[x_kube(validation = between("timeout", "50ms", "60s", "10s"))]
 pub struct BindVerb {
     /// Appended to the endpoint's path.
-    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[^?#\s]+$"))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = VERB_PATH))]
     pub path: String,
     /// Longest time for the whole call; 50ms to 60s.
     #[serde(default = "default_timeout")]
@@ -211,12 +205,9 @@ pub enum NodePayload {
 #[serde(rename_all = "camelCase")]
 pub struct ManagedResource {
     /// Its name, such as example.com/gpu.
-    #[schemars(
-        length(min = 3, max = 317),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 3, max = 317), regex(pattern = EXTENDED_RESOURCE))]
     pub name: String,
-    /// Keep: NodeResourcesFit checks it as well. Skip: it is left to the extender.
+    /// Keep: NodeResourcesFit checks it as well. Skip: it is left to the extender, which needs the verb filter for it.
     #[serde(default)]
     pub fit_check: FitCheck,
 }
@@ -231,7 +222,8 @@ pub enum FitCheck {
     Skip,
 }
 
-/// How a connection to an extender is secured. Secrets and ConfigMaps are those of the operator's namespace.
+/// How a connection to an extender is secured. Secrets and ConfigMaps are those of the operator's namespace; a Secret must name
+/// the profile in its annotation `scheduling.berth.dev/extender-profiles`.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtenderTls {
@@ -268,11 +260,11 @@ pub struct CaBundleRef {
     #[serde(default)]
     pub kind: BundleKind,
     /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
     /// The key.
     #[serde(default = "ca_key")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
 }
 
@@ -291,7 +283,7 @@ pub enum BundleKind {
 #[serde(rename_all = "camelCase")]
 pub struct SecretRef {
     /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
 }
 
@@ -300,10 +292,10 @@ pub struct SecretRef {
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeyRef {
     /// The Secret's name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
     /// The key.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
 }
 
@@ -318,11 +310,7 @@ pub struct ExtenderAuth {
 /// When an extender is left alone: after five failures in a row from at least two pods.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("duration(self.openFor) >= duration('1s') && duration(self.openFor) <= duration('10m')")
-        .message("openFor: must be between 1s and 10m, such as 5s")
-        .field_path(".openFor")
-)]
+#[x_kube(validation = between("openFor", "1s", "10m", "5s"))]
 pub struct CircuitBreaker {
     /// How often one call is let through to see whether it answers again; 1s to 10m.
     #[serde(default = "default_open_for")]

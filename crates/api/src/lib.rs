@@ -21,6 +21,7 @@ mod affinity;
 mod args;
 mod duration;
 mod extenders;
+mod patterns;
 mod plugins;
 mod preemption;
 mod schema;
@@ -29,34 +30,17 @@ mod settings;
 mod spec;
 mod status;
 
-pub use affinity::{
-    AddedAffinity, FieldSelectorRequirement, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement,
-    NodeSelectorTerm, PreferredNodeSelectorTerm,
-};
-pub use args::{
-    BalancedAllocationArgs, CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, DynamicResourcesArgs,
-    InterPodAffinityArgs, LabelPreference, MaxVolumeCounts, NodeAffinityArgs, NodeInclusionPolicy,
-    NodeResourcesFitArgs, PluginArgs, PodTopologySpreadArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType,
-    SelectorMatching, SelectorSpreadArgs, ShapePoint, SpreadConstraint, SpreadDefaulting, SpreadWorkloads,
-    VolumeBindingArgs, WhenUnsatisfiable,
-};
+pub use affinity::*;
+pub use args::*;
 pub use duration::{Duration, DurationError};
-pub use extenders::{
-    BindVerb, BundleKind, CaBundleRef, CircuitBreaker, Extender, ExtenderAuth, ExtenderEndpoint, ExtenderService,
-    ExtenderTls, ExtenderVerbs, FailurePolicy, FilterVerb, FitCheck, ManagedResource, NodePayload, PrioritizeVerb,
-    Scheme, SecretKeyRef, SecretRef, TlsMode,
-};
-pub use plugins::{FilterConfig, FilterName, PluginState, ScoreConfig, ScoreName};
-pub use preemption::{BudgetPolicy, CandidateNodes, Preemption, PreemptionPolicy, VictimScope};
+pub use extenders::*;
+pub use plugins::*;
+pub use preemption::*;
 pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, unknown_fields};
-pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
-pub use settings::{AllowUnsafe, Mode, NamespaceAccess, Namespaces, Nodes, Preset, Queue, UnknownFields};
-pub use spec::{SchedulerProfile, SchedulerProfileSpec};
-pub use status::{
-    CircuitState, EffectiveProfile, ExtenderFailure, ExtenderState, ExtenderStatus, MisnamedPods, NodeCounts,
-    PodCounts, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, TopReason, Totals, WorkerState,
-    WorkerStatus,
-};
+pub use selector::*;
+pub use settings::*;
+pub use spec::*;
+pub use status::*;
 
 /// API group of every kind that Berth defines.
 pub const GROUP: &str = "scheduling.berth.dev";

@@ -1,5 +1,6 @@
 //! Which pods may be evicted to make room, and how many.
 
+use crate::patterns::{DNS_LABEL, between};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,7 @@ use super::duration::Duration;
 /// What happens when a pod fits nowhere and pods of lower priority stand in its way. The defaults are kube-scheduler's.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("duration(self.minVictimRuntime) >= duration('0s') && duration(self.minVictimRuntime) <= duration('168h')")
-        .message("minVictimRuntime: must be between 0s and 168h, such as 10m")
-        .field_path(".minVictimRuntime")
-)]
+#[x_kube(validation = between("minVictimRuntime", "0s", "168h", "10m"))]
 pub struct Preemption {
     /// LowerPriority: pods of lower priority are evicted where that makes room. Never: nothing is evicted for pods of this
     /// profile. A pod's own `preemptionPolicy: Never` holds in either case.
@@ -43,10 +40,7 @@ pub struct Preemption {
     pub candidate_nodes: CandidateNodes,
     /// Namespaces whose pods are never victims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        inner(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))
-    )]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub protected_namespaces: Vec<String>,
 }

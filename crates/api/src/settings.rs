@@ -1,13 +1,13 @@
 //! Settings of a profile that are not about single plugins: mode, preset, nodes, namespaces, queue.
 
+use crate::patterns::{DNS_LABEL, between, label_keys, label_map};
 use std::collections::BTreeMap;
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration::Duration;
-use super::selector::{LabelSelector, label_map};
+use super::{duration::Duration, selector::LabelSelector};
 
 /// Whether a profile's worker schedules.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,19 +104,13 @@ pub struct Namespaces {
     pub access: NamespaceAccess,
     /// Names of allowed namespaces, with access Restricted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(min = 1, max = 64),
-        inner(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))
-    )]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub names: Vec<String>,
     /// Labels that an allowed namespace has, all of them, with access Restricted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "label_map", extend("minProperties" = 1))]
-    #[x_kube(
-        validation = Rule::new("self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))")
-            .message("matchLabels: a key is not a valid label key: write [prefix/]name, such as example.com/team")
-    )]
+    #[x_kube(validation = label_keys("example.com/team"))]
     pub match_labels: BTreeMap<String, String>,
 }
 
@@ -133,9 +127,7 @@ pub struct Namespaces {
     validation = Rule::new("duration(self.maxBackoff) <= duration('1h')")
         .message("maxBackoff: must be at most 1h")
         .field_path(".maxBackoff"),
-    validation = Rule::new("duration(self.maxUnschedulableDuration) >= duration('30s') && duration(self.maxUnschedulableDuration) <= duration('24h')")
-        .message("maxUnschedulableDuration: must be between 30s and 24h, such as 5m")
-        .field_path(".maxUnschedulableDuration")
+    validation = between("maxUnschedulableDuration", "30s", "24h", "5m")
 )]
 pub struct Queue {
     /// Wait before the second try of a pod; doubles with each further one.

@@ -115,11 +115,16 @@ use super::status::SchedulerProfileStatus;
         "!has(self.scores) || !self.scores.exists(s, s.state == 'Enabled' && s.name == 'LabelPreference') || (has(self.pluginArgs) && has(self.pluginArgs.labelPreference) && self.pluginArgs.labelPreference.size() > 0)"
     )
     .message("scores: LabelPreference looks for the labels in pluginArgs.labelPreference: add some, or remove the entry")
-    .field_path(".scores")
+    .field_path(".scores"),
+    validation = Rule::new(
+        "self.allowUnsafe == 'Acknowledged' || !has(self.extenders) || !self.extenders.exists(e, !has(e.verbs.filter) && has(e.managedResources) && e.managedResources.exists(r, r.fitCheck == 'Skip'))"
+    )
+    .message("extenders: fitCheck: Skip leaves a resource to an extender that has no verb filter, so that nobody checks it: add verbs.filter, or set spec.allowUnsafe: Acknowledged")
+    .field_path(".extenders")
 )]
 pub struct SchedulerProfileSpec {
     /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.
-    /// Where two profiles list one name, the older profile serves it and the younger says so in its conditions.
+    /// Who serves a name keeps it: a profile that lists a name of another one says so in its conditions.
     /// `default-scheduler` is served only if the operator was started with `--serve-default-scheduler`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -137,7 +142,8 @@ pub struct SchedulerProfileSpec {
     pub mode: Mode,
 
     /// Acknowledged: settings that can place pods where they cannot run are accepted (disabling NodeName,
-    /// NodeUnschedulable or NodeResourcesFit, ignoring resources). None: they are refused.
+    /// NodeUnschedulable or NodeResourcesFit, ignoring resources, leaving them to an extender that does not filter).
+    /// None: they are refused.
     #[serde(default)]
     pub allow_unsafe: AllowUnsafe,
 

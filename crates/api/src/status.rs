@@ -3,8 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use super::join_lines;
 use super::settings::{Mode, Preset};
@@ -65,7 +64,7 @@ pub struct SchedulerProfileStatus {
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub misnamed_pods: Vec<MisnamedPods>,
-    /// Name of the ControllerRevision, in the operator's namespace, that holds the last spec that compiled. It serves
+    /// Name of the ControllerRevision, in the operator's namespace, that holds the last spec that was accepted. It serves
     /// while Accepted is False.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_good_revision: Option<String>,
@@ -78,7 +77,7 @@ pub struct SchedulerNameStatus {
     /// The scheduler name.
     #[schemars(required, length(max = 253))]
     pub name: String,
-    /// Serving: pods with this name are scheduled by this profile. Conflict: an older profile serves it. Reserved: the
+    /// Serving: pods with this name are scheduled by this profile. Conflict: another profile serves it. Reserved: the
     /// operator was not started to serve it.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<SchedulerNameState>,
@@ -89,7 +88,7 @@ pub struct SchedulerNameStatus {
 pub enum SchedulerNameState {
     /// This profile schedules the pods with this name.
     Serving,
-    /// An older profile serves the name.
+    /// Another profile serves the name.
     Conflict,
     /// `default-scheduler`, and the operator runs without `--serve-default-scheduler`.
     Reserved,

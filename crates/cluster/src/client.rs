@@ -105,10 +105,12 @@ pub struct Clients {
     pub bind: Client,
     /// Events only. No retries: the sink decides.
     pub events: Client,
-    /// Pod status and the Lease. No retries: a late write must not be repeated blindly.
+    /// Pod status. No retries: a late write must not be repeated blindly.
     pub writes: Client,
     /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on.
     pub rest: Client,
+    /// For the Lease, whose thread builds its client itself. No retries: the elector decides.
+    pub lease: Config,
     pub server: String,
     /// The API server's version, such as `v1.36.3`.
     pub version: String,
@@ -124,11 +126,7 @@ impl std::fmt::Debug for Clients {
 ///
 /// With `kubeconfig` that file is used; without, `KUBECONFIG`, `~/.kube/config`, then the pod's service account.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ConnectError> {
-    connect_with(configure(kubeconfig).await?).await
-}
-
-async fn configure(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
-    configure_for(kubeconfig, None).await
+    connect_with(configure_for(kubeconfig, None).await?).await
 }
 
 /// Reads the configuration as [`connect`] does, and takes its `context` instead of the current one, if one is given.
@@ -161,8 +159,7 @@ fn named_by_environment() -> Option<PathBuf> {
 /// Builds one client, for reading only, and asks the API server for its version. Returns the client and the server's address.
 pub async fn reader(mut config: Config) -> Result<(Client, String), ConnectError> {
     let server = prepare(&mut config);
-    let client = Client::try_from(config)
-        .map_err(|source| ConnectError::Client { server: server.clone(), source: Box::new(source) })?;
+    let client = build(config, &server)?;
     probe(&client, &server).await?;
     Ok((client, server))
 }
@@ -174,21 +171,27 @@ fn prepare(config: &mut Config) -> String {
     config.cluster_url.to_string().trim_end_matches('/').to_owned()
 }
 
+fn build(config: Config, server: &str) -> Result<Client, ConnectError> {
+    Client::try_from(config)
+        .map_err(|source| ConnectError::Client { server: server.to_owned(), source: Box::new(source) })
+}
+
 /// Builds the clients for a configuration that is there already, and asks the API server for its version.
 pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
     let server = prepare(&mut config);
-    let build = |retry: bool| {
+    let with_retry = |retry: bool| {
         let mut config = config.clone();
         config.default_retry = retry;
-        Client::try_from(config)
-            .map_err(|source| ConnectError::Client { server: server.clone(), source: Box::new(source) })
+        config
     };
+    let client = |retry: bool| build(with_retry(retry), &server);
     let mut clients = Clients {
-        watch: build(true)?,
-        bind: build(false)?,
-        events: build(false)?,
-        writes: build(false)?,
-        rest: build(true)?,
+        watch: client(true)?,
+        bind: client(false)?,
+        events: client(false)?,
+        writes: client(false)?,
+        rest: client(true)?,
+        lease: with_retry(false),
         server: server.clone(),
         version: String::new(),
     };

@@ -10,6 +10,7 @@
 //!  prebind/    what must be written before a bind: volumes, nominations
 //!  evict/      the victims of preemption
 //!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
+//!  recheck     what is asked of the ledger right before a request is sent
 //!  refusal/    PodScheduled=False
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
@@ -37,6 +38,7 @@ pub mod lease;
 pub mod manifest;
 pub mod prebind;
 mod queue;
+pub mod recheck;
 pub mod refusal;
 pub mod revisions;
 pub mod send;

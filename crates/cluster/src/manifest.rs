@@ -4,7 +4,7 @@ use crate::decode::{DecodeError, Decoder};
 use crate::watch::{KINDS, Kind};
 use berth_core::ledger::Object;
 use berth_core::model::{BindingMode, Quantity};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,15 +108,18 @@ fn put_quality(pod: &mut Value) {
     if has_class || names_any_amount(&pod["spec"]) {
         return;
     }
-    if let Some(pod) = pod.as_object_mut() {
-        let status = pod.entry("status").or_insert(Value::Null);
-        if status.is_null() {
-            *status = Value::Object(serde_json::Map::new());
-        }
-        if let Some(status) = status.as_object_mut() {
-            status.insert("qosClass".to_owned(), "BestEffort".into());
-        }
+    if let Some(status) = object_at(pod, "status") {
+        status.insert("qosClass".to_owned(), "BestEffort".into());
     }
+}
+
+/// The object in a field, put there where there is none.
+fn object_at<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Map<String, Value>> {
+    let object = value.as_object_mut()?.entry(field).or_insert(Value::Null);
+    if object.is_null() {
+        *object = Value::Object(Map::new());
+    }
+    object.as_object_mut()
 }
 
 /// Whether the pod level (or, where it sets nothing, some container) requests or limits cpu or memory.
@@ -134,15 +137,18 @@ fn names_any_amount(spec: &Value) -> bool {
 }
 
 fn is_positive(amount: &Value) -> bool {
+    quantity(amount).is_some_and(|amount| amount > Quantity::ZERO)
+}
+
+fn quantity(amount: &Value) -> Option<Quantity> {
     let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-    Quantity::parse(&text).is_ok_and(|amount| amount > Quantity::ZERO)
+    Quantity::parse(&text).ok()
 }
 
 /// An API server keeps no amount finer than a thousandth, and rounds each up. After `SetDefaults_ResourceList`.
 fn round_up(amounts: Option<&mut Value>) {
     for amount in amounts.and_then(Value::as_object_mut).into_iter().flat_map(|amounts| amounts.values_mut()) {
-        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-        let Ok(exact) = Quantity::parse(&text) else { continue };
+        let Some(exact) = quantity(amount) else { continue };
         // What does not fit into thousandths is too large to have any left over.
         if exact < Quantity::from_milli(exact.milli()) {
             *amount = Value::from(format!("{}m", exact.milli()));
@@ -152,12 +158,7 @@ fn round_up(amounts: Option<&mut Value>) {
 
 fn requests_from_limits(resources: &mut Value) {
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
-    let Some(resources) = resources.as_object_mut() else { return };
-    let requests = resources.entry("requests").or_insert_with(|| Value::Object(serde_json::Map::new()));
-    if requests.is_null() {
-        *requests = Value::Object(serde_json::Map::new());
-    }
-    if let Some(requests) = requests.as_object_mut() {
+    if let Some(requests) = object_at(resources, "requests") {
         for (name, amount) in limits {
             requests.entry(name).or_insert(amount);
         }

@@ -1,47 +1,93 @@
-//! A queue of jobs for the API server, and the tasks that work on it while this process leads.
+//! Jobs of workers for the API server: queued by turns, taken back, and done by a few tasks while this process leads.
 
 use super::bind::{Leftover, WorkerId};
 use super::lease::Gate;
-use super::write::lock;
-use berth_core::io::AttemptId;
+use super::write::{
+    Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock, wait_until,
+};
+use berth_core::io::{AttemptId, Deliver, Input};
 use berth_core::model::Str;
-use std::collections::VecDeque;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
-pub(super) trait Job: Send + 'static {
+/// Far more than workers have under way before their binds or preemptions; half of it for one namespace.
+const LIMITS: Limits = Limits { queued: 8_192, queued_per_namespace: 4_096, per_free_slot: 1 };
+
+pub trait Job: Send + 'static {
+    /// What the jobs of one queue share.
+    type Kit: Send + Sync + 'static;
+
     /// Who waits for its outcome. A job without an owner only prepares for the next job of its pod, and is taken back with
     /// that one.
     fn owner(&self) -> Option<(WorkerId, AttemptId)>;
 
+    /// Stands for the profile, which takes turns with others.
+    fn scheduler(&self) -> &Str;
+
+    /// The namespace that its requests go to, which takes turns with others.
+    fn namespace(&self) -> &str;
+
     /// The uid of a pod whose jobs are done one after the other; `None` where jobs are independent.
     fn pod(&self) -> Option<&Str>;
+
+    /// What its owner is told if it comes to nothing.
+    fn failed(&self, why: &str) -> Option<Input>;
+
+    /// Does it; returns what its owner is told.
+    fn run(self, kit: &Self::Kit, progress: &dyn Progress) -> impl Future<Output = Option<Input>> + Send;
 }
 
-/// The queue with its tasks, which end when it is dropped.
-pub(super) struct Queue<J> {
-    shared: Arc<Shared<J>>,
-    /// Aborted when this is dropped.
-    _tasks: JoinSet<()>,
+/// A job in the queue.
+struct Queued<J>(J);
+
+impl<J: Job> Tenant for Queued<J> {
+    fn scheduler(&self) -> &Str {
+        self.0.scheduler()
+    }
+
+    fn namespace(&self) -> &str {
+        self.0.namespace()
+    }
 }
 
-struct Shared<J> {
+/// Submits jobs and takes them back. Cheap to clone; all clones are one. Its tasks end when the last clone is dropped.
+pub struct Writer<J: Job>(Arc<Pool<Queue<J>>>);
+
+struct Queue<J: Job> {
+    kit: J::Kit,
     gate: Gate,
+    deliver: Deliver,
+    slots: usize,
     state: Mutex<State<J>>,
     wake: Notify,
     landed: Notify,
-    end: CancellationToken,
 }
 
-struct State<J> {
-    waiting: VecDeque<J>,
-    /// Jobs under way, by pod.
-    busy: Vec<Option<Str>>,
+struct State<J: Job> {
+    turns: Turns<Queued<J>>,
+    /// The pods of jobs under way.
+    busy: Vec<Str>,
     closed: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Jobs under way at once, at least 1: half of what binds may take, since most jobs are a step before a bind. Jobs whose
+    /// requests fail are not among them.
+    pub concurrency: usize,
+    /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
+    pub timeout: Duration,
+    /// For one request whose outcome is not known, or for which the API server asks for patience.
+    pub patience: Patience,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let patience = Patience { tries: 6, pause: Duration::from_millis(250), longest: Duration::from_secs(10) };
+        Self { concurrency: 32, timeout: Duration::from_secs(4), patience }
+    }
 }
 
 /// How many jobs a queue has now.
@@ -51,137 +97,179 @@ pub struct Pending {
     pub in_flight: usize,
 }
 
-impl<J: Job> Queue<J> {
-    /// Starts `tasks` tasks, at least one, on the current tokio runtime; each does one job after the other with `run`.
-    pub(super) fn start<F, R>(gate: Gate, tasks: usize, run: F) -> Self
-    where
-        F: Fn(J) -> R + Clone + Send + 'static,
-        R: Future<Output = ()> + Send + 'static,
-    {
-        let state = State { waiting: VecDeque::new(), busy: Vec::new(), closed: false };
-        let shared = Arc::new(Shared {
-            gate,
-            state: Mutex::new(state),
-            wake: Notify::new(),
-            landed: Notify::new(),
-            end: CancellationToken::new(),
-        });
-        let tasks = (0..tasks.max(1)).map(|_| shared.clone().work(run.clone())).collect();
-        Self { shared, _tasks: tasks }
+impl<J: Job> Clone for Writer<J> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
+}
 
-    /// Queues a job; false after a shutdown, when it is dropped.
-    pub(super) fn submit(&self, job: J) -> bool {
-        {
-            let mut state = self.shared.lock();
-            if state.closed {
-                return false;
-            }
-            state.waiting.push_back(job);
-        }
-        self.shared.wake.notify_one();
-        true
-    }
-
-    /// Takes back all of a worker's jobs that have not begun.
-    pub(super) fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
-        self.shared.lock().revoke(worker)
-    }
-
-    pub(super) fn pending(&self) -> Pending {
-        let state = self.shared.lock();
-        Pending { queued: state.waiting.len(), in_flight: state.busy.len() }
-    }
-
-    /// Begins nothing more, waits for what was begun for at most `limit`, then cuts it off.
-    pub(super) async fn shutdown(&self, limit: Duration) -> Leftover {
-        let shared = &self.shared;
-        let unsent = {
-            let mut state = shared.lock();
-            state.closed = true;
-            state.waiting.drain(..).filter_map(|job| job.owner()).collect()
-        };
-        let landed = async {
+impl<J: Job> Writer<J> {
+    /// Starts on the current tokio runtime, with `slots` jobs at once, at least one.
+    pub(super) fn start(kit: J::Kit, gate: Gate, slots: usize, deliver: Deliver) -> Self {
+        let mut changes = gate.changes();
+        let state = Mutex::new(State { turns: Turns::new(LIMITS), busy: Vec::new(), closed: false });
+        let (wake, landed) = (Notify::new(), Notify::new());
+        let pool = Pool::start(Queue { kit, gate, deliver, slots: slots.max(1), state, wake, landed });
+        pool.spawn(|queue| async move {
             loop {
-                let next = shared.landed.notified();
-                if shared.lock().busy.is_empty() {
-                    break;
-                }
-                next.await;
+                changes.next().await;
+                queue.wake.notify_one();
             }
+        });
+        Self(Arc::new(pool))
+    }
+
+    pub(super) fn kit(&self) -> &J::Kit {
+        &self.0.kit
+    }
+
+    /// Queues a job; its outcome is delivered. Never blocks. After a shutdown it is taken back at once.
+    pub(super) fn queue(&self, job: J) {
+        let queue = &self.0;
+        let lost = {
+            let mut state = queue.lock();
+            if state.closed {
+                drop(state);
+                if let Some((worker, attempt)) = job.owner() {
+                    (queue.deliver)(worker, Input::BindRevoked { attempt });
+                }
+                return;
+            }
+            state.turns.push(Queued(job))
         };
+        if let Some(Queued(lost)) = lost {
+            tracing::warn!(namespace = lost.namespace(), "too many writes wait: one is given up");
+            if let (Some((worker, _)), Some(input)) =
+                (lost.owner(), lost.failed("too many writes of its namespace wait"))
+            {
+                (queue.deliver)(worker, input);
+            }
+        }
+        queue.wake.notify_one();
+    }
+
+    /// Takes back all of a worker's jobs that have not begun. Nothing is delivered for them: the caller reports it.
+    pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
+        self.0.lock().revoke(worker)
+    }
+
+    pub fn pending(&self) -> Pending {
+        let state = self.0.lock();
+        Pending { queued: state.turns.queued(), in_flight: state.turns.under_way() }
+    }
+
+    /// Begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller requeues
+    /// [`Leftover::unsent`]. Leadership must last until this returns.
+    pub async fn shutdown(&self, limit: Duration) -> Leftover {
+        let queue = &self.0;
+        let unsent = {
+            let mut state = queue.lock();
+            state.closed = true;
+            state.turns.extract(|_| true).iter().filter_map(|job| job.0.owner()).collect()
+        };
+        let landed = wait_until(&queue.landed, || queue.lock().turns.under_way() == 0);
         // What is not done within the limit is cut off.
         let _in_time = tokio::time::timeout(limit, landed).await;
-        shared.end.cancel();
-        let unsettled = shared.lock().busy.len();
-        Leftover { unsent, unsettled }
+        let unsettled = queue.lock().turns.under_way();
+        queue.abort();
+        Leftover { unsent, unsettled, may_land: unsettled }
     }
 }
 
 impl<J: Job> State<J> {
-    /// Takes the first job whose pod has none under way.
-    fn take(&mut self) -> Option<J> {
-        if self.closed {
-            return None;
-        }
-        let free = |job: &J| job.pod().is_none_or(|pod| !self.busy.iter().flatten().any(|busy| busy == pod));
-        let first = self.waiting.iter().position(free)?;
-        let job = self.waiting.remove(first)?;
-        self.busy.push(job.pod().cloned());
-        Some(job)
-    }
-
     fn revoke(&mut self, worker: WorkerId) -> Vec<AttemptId> {
-        let (mut taken, mut pods) = (Vec::new(), Vec::new());
-        self.waiting.retain(|job| match job.owner() {
-            Some((of, attempt)) if of == worker => {
-                taken.push(attempt);
-                pods.extend(job.pod().cloned());
-                false
-            }
-            _ => true,
-        });
+        let theirs = self.turns.extract(|job| job.0.owner().is_some_and(|(of, _)| of == worker));
+        let pods: Vec<&Str> = theirs.iter().filter_map(|job| job.0.pod()).collect();
         if !pods.is_empty() {
-            self.waiting.retain(|job| job.owner().is_some() || job.pod().is_none_or(|pod| !pods.contains(pod)));
+            self.turns.extract(|job| job.0.owner().is_none() && job.0.pod().is_some_and(|pod| pods.contains(&pod)));
         }
+        let mut taken: Vec<AttemptId> = theirs.iter().filter_map(|job| job.0.owner()).map(|(_, id)| id).collect();
+        taken.sort_unstable();
         taken
-    }
-
-    fn land(&mut self, pod: Option<&Str>) {
-        if let Some(place) = self.busy.iter().position(|busy| busy.as_ref() == pod) {
-            self.busy.swap_remove(place);
-        }
     }
 }
 
-impl<J: Job> Shared<J> {
+impl<J: Job> Queue<J> {
     fn lock(&self) -> MutexGuard<'_, State<J>> {
         lock(&self.state)
     }
+}
 
-    async fn work<R: Future<Output = ()> + Send>(self: Arc<Self>, run: impl Fn(J) -> R + Send) {
-        let mut gate = self.gate.changes();
-        loop {
-            let open = self.gate.is_open();
-            let job = if open { self.lock().take() } else { None };
-            let Some(job) = job else {
-                tokio::select! {
-                    () = self.end.cancelled() => return,
-                    () = self.wake.notified() => {}
-                    () = gate.next(), if !open => {}
-                }
-                continue;
-            };
-            // Wakes a second task while there is more: each job gave one wake-up, and a busy pod delays its next job.
-            self.wake.notify_one();
-            let pod = job.pod().cloned();
-            tokio::select! {
-                () = self.end.cancelled() => return,
-                () = run(job) => {}
-            }
-            self.lock().land(pod.as_ref());
-            self.landed.notify_waiters();
-            self.wake.notify_one();
+/// What is left of a job under way.
+struct Begun {
+    slot: Mutex<Slot>,
+    pod: Option<Str>,
+    owner: Option<WorkerId>,
+    /// What the owner is told if the job's task panics.
+    failed: Option<Input>,
+}
+
+/// Notes how a job's requests go.
+struct Noted<'a, J: Job> {
+    queue: &'a Queue<J>,
+    slot: &'a Mutex<Slot>,
+}
+
+impl<J: Job> Progress for Noted<'_, J> {
+    fn answered(&self, namespace: &str) {
+        self.queue.lock().turns.answered(namespace);
+        self.queue.wake.notify_one();
+    }
+
+    fn failed(&self, namespace: &str, error: &WriteError) {
+        let mut state = self.queue.lock();
+        state.turns.failed(namespace, error, Instant::now());
+        // A refusal comes as fast as any answer.
+        if !matches!(error.meaning, Meaning::Refused | Meaning::ReadBack) {
+            state.turns.slow_down(&mut lock(self.slot), self.queue.slots);
         }
+        drop(state);
+        self.queue.wake.notify_one();
+    }
+}
+
+impl<J: Job> Jobs for Queue<J> {
+    type Job = J;
+    type Receipt = Begun;
+    type Outcome = Option<Input>;
+
+    fn wake(&self) -> &Notify {
+        &self.wake
+    }
+
+    fn take(&self) -> Result<(J, Begun), Option<Instant>> {
+        if !self.gate.is_open() {
+            return Err(None);
+        }
+        let mut state = self.lock();
+        if state.closed {
+            return Err(None);
+        }
+        let State { turns, busy, .. } = &mut *state;
+        let is_free = |job: &Queued<J>| job.0.pod().is_none_or(|pod| !busy.contains(pod));
+        let (Queued(job), slot) = turns.next(Instant::now(), self.slots, is_free)?;
+        let pod = job.pod().cloned();
+        busy.extend(pod.clone());
+        let (owner, failed) = (job.owner().map(|(worker, _)| worker), job.failed("an error in this process"));
+        Ok((job, Begun { slot: Mutex::new(slot), pod, owner, failed }))
+    }
+
+    async fn run(&self, job: J, begun: &Begun) -> Option<Input> {
+        job.run(&self.kit, &Noted { queue: self, slot: &begun.slot }).await
+    }
+
+    fn ended(&self, begun: Begun, outcome: Option<Option<Input>>) {
+        if let (Some(worker), Some(input)) = (begun.owner, outcome.unwrap_or(begun.failed)) {
+            (self.deliver)(worker, input);
+        }
+        {
+            let mut state = self.lock();
+            state.turns.ended(&lock(&begun.slot));
+            let busy = begun.pod.and_then(|pod| state.busy.iter().position(|busy| *busy == pod));
+            if let Some(place) = busy {
+                state.busy.swap_remove(place);
+            }
+        }
+        self.landed.notify_waiters();
     }
 }

@@ -13,7 +13,6 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 
 /// The label that says which profile a revision is of: its name, or a hash of it where that is no label value.
 pub const PROFILE_LABEL: &str = "scheduling.berth.dev/profile";
@@ -38,14 +37,8 @@ pub struct Revision {
     /// The generation at which it was good.
     pub generation: i64,
     pub spec: Value,
-    name: String,
-}
-
-impl Revision {
     /// The name of the ControllerRevision that holds it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    pub name: String,
 }
 
 /// Reads and writes revisions. Remembers what is kept, so that an unchanged spec costs no request.
@@ -60,9 +53,8 @@ impl Revisions {
     pub async fn load(client: Client, namespace: &str) -> Result<Self, Fault> {
         let api: Api<ControllerRevision> = Api::namespaced(client, namespace);
         let all = api.list(&ListParams::default().labels(PROFILE_LABEL)).await;
-        let all = all.map_err(|e| Fault::of("list", RESOURCE, &e))?;
+        let mut objects = all.map_err(|e| Fault::of("list", RESOURCE, &e))?.items;
         let mut kept: BTreeMap<String, Vec<Revision>> = BTreeMap::new();
-        let mut objects = all.items;
         objects.sort_by_key(|o| (o.metadata.creation_timestamp.as_ref().map(|t| t.0), o.revision));
         for revision in objects.into_iter().filter_map(read) {
             kept.entry(revision.profile.clone()).or_default().push(revision);
@@ -173,26 +165,10 @@ fn name_of(profile: &str, uid: &str, generation: i64, spec: &Value) -> String {
     format!("sprof-{kept}-{hash:016x}")
 }
 
-/// Stable between builds: the name must be found again by the next version.
+/// FNV-1a, stable between builds: the name must be found again by the next version.
 fn hash(parts: &[&str]) -> u64 {
-    /// FNV-1a.
-    struct Fnv(u64);
-    impl Hasher for Fnv {
-        fn finish(&self) -> u64 {
-            self.0
-        }
-        fn write(&mut self, bytes: &[u8]) {
-            for byte in bytes {
-                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        }
-    }
-    let mut fnv = Fnv(0xcbf2_9ce4_8422_2325);
-    for part in parts {
-        fnv.write(part.as_bytes());
-        fnv.write(&[0]);
-    }
-    fnv.finish()
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -1,13 +1,34 @@
 //! What the tests of the edge share: a scripted server, gates, inboxes.
 
-use crate::bind::{Deliver, WorkerId};
+use crate::bind::{BindRequest, Deliver, WorkerId};
 use crate::lease::Gate;
+use crate::recheck::{Recheck, Victim};
 use berth_core::io::Input;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use berth_core::testing::{pending_pod as pod, refused_pod};
 pub(crate) use berth_testing::{Asked, Reply, Scripted, until};
+
+/// What the ledger knows: nothing has changed, unless a test says so.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    pub(crate) node_deleted: AtomicBool,
+    /// Victims, by uid, for which nobody waits or that are gone.
+    pub(crate) victims: Mutex<BTreeMap<String, Victim>>,
+}
+
+impl Recheck for Cluster {
+    fn is_same_node(&self, _: &BindRequest) -> bool {
+        !self.node_deleted.load(Ordering::Relaxed)
+    }
+
+    fn victim(&self, uid: &str) -> Victim {
+        self.victims.lock().unwrap().get(uid).copied().unwrap_or(Victim::Awaited)
+    }
+}
 
 /// What a writer delivered.
 pub(crate) type Inputs = Arc<Mutex<Vec<(WorkerId, Input)>>>;

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
+use serde_json::Value;
+use std::error::Error;
 use std::io;
 use std::time::Duration;
 
@@ -28,9 +30,9 @@ impl Answer {
             message: String,
         }
         match serde_json::from_slice::<Status>(&self.body) {
-            Ok(status) if !status.message.is_empty() => cut(&status.message, MESSAGE_BYTES),
+            Ok(status) if !status.message.is_empty() => plain(&status.message, MESSAGE_BYTES),
             _ if self.body.is_empty() => format!("HTTP status {}", self.code),
-            _ => cut(String::from_utf8_lossy(&self.body).trim(), MESSAGE_BYTES),
+            _ => plain(String::from_utf8_lossy(&self.body).trim(), MESSAGE_BYTES),
         }
     }
 }
@@ -38,9 +40,30 @@ impl Answer {
 /// Bytes kept of a foreign message: enough to read, too few to fill a queue.
 const MESSAGE_BYTES: usize = 1_024;
 
-/// The longest start of `text` that has at most `bytes` bytes.
-pub fn cut(text: &str, bytes: usize) -> String {
-    text[..text.floor_char_boundary(bytes)].to_owned()
+/// The start of `text` in at most `bytes` bytes, on one line and without characters that a terminal obeys: parts of messages are
+/// written by tenants and their webhooks.
+pub fn plain(text: &str, bytes: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(bytes));
+    for c in text.chars() {
+        let before = out.len();
+        if is_obeyed(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+        if out.len() > bytes {
+            out.truncate(before);
+            break;
+        }
+    }
+    out
+}
+
+/// Whether a terminal, or a reader of lines or of YAML, does something else with a character than to show it: control characters,
+/// line separators, byte order marks, invisible characters, and marks that turn the direction of writing.
+pub const fn is_obeyed(c: char) -> bool {
+    matches!(c, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Why there is no answer.
@@ -70,16 +93,15 @@ impl Call {
     }
 
     pub fn post(uri: String, body: Vec<u8>) -> Self {
-        Self { method: Method::POST, uri, content_type: "application/json", body: body.into() }
+        Self { method: Method::POST, body: body.into(), ..Self::get(uri) }
     }
 
-    pub fn patch(uri: String, content_type: &'static str, body: Vec<u8>) -> Self {
-        Self { method: Method::PATCH, uri, content_type, body: body.into() }
+    pub fn patch(uri: String, content_type: &'static str, patch: &Value) -> Self {
+        Self { method: Method::PATCH, uri, content_type, body: patch.to_string().into() }
     }
 
-    /// `body` holds `DeleteOptions`.
-    pub fn delete(uri: String, body: Vec<u8>) -> Self {
-        Self { method: Method::DELETE, uri, content_type: "application/json", body: body.into() }
+    pub fn delete(uri: String, options: &Value) -> Self {
+        Self { method: Method::DELETE, body: options.to_string().into(), ..Self::get(uri) }
     }
 
     /// Sends it and reads the whole answer, so that the connection can be used again.
@@ -111,22 +133,34 @@ impl Call {
 }
 
 fn classify(error: &kube::Error) -> NoAnswer {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(e) = cause {
-        if let Some(io) = e.downcast_ref::<io::Error>()
-            && matches!(
-                io.kind(),
-                io::ErrorKind::ConnectionRefused | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable
-            )
-        {
-            return NoAnswer::NotSent(io.to_string());
-        }
-        cause = e.source();
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    let unreached = |io: &&io::Error| matches!(io.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable);
+    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| (*cause).source());
+    match causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).find(unreached) {
+        Some(io) => NoAnswer::NotSent(io.to_string()),
+        None => NoAnswer::Lost(root_cause(error)),
     }
-    NoAnswer::Lost(root_cause(error))
 }
 
-pub fn push_json(out: &mut Vec<u8>, text: &str) {
-    // Writing a string to a Vec cannot fail.
-    let _ = serde_json::to_writer(out, text);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_message_is_one_short_line_that_no_terminal_obeys() {
+        for (text, want) in [
+            ("0/3 nodes are available: 100% é.", "0/3 nodes are available: 100% é."),
+            ("a\nb\r\tc", "a\\nb\\r\\tc"),
+            ("\u{1b}]52;c;eA==\u{7}", "\\u{1b}]52;c;eA==\\u{7}"),
+            ("x\u{202e}y\u{2028}z\u{85}", "x\\u{202e}y\\u{2028}z\\u{85}"),
+        ] {
+            assert_eq!(plain(text, 100), want);
+        }
+        assert_eq!(plain("ééé", 5), "éé", "cut between characters");
+        assert_eq!(plain("ab\nc", 3), "ab", "and not within an escape");
+        assert_eq!(plain(&"x".repeat(1 << 20), 10).len(), 10);
+        let body = format!(r#"{{"message": "denied:\nline {}"}}"#, "x".repeat(5_000)).into();
+        let message = Answer { code: 403, retry_after: None, body }.message();
+        assert!(message.starts_with("denied:\\nline xx") && message.len() == MESSAGE_BYTES, "{message}");
+    }
 }

@@ -63,7 +63,7 @@ pub enum ExtenderErrorKind {
     /// Too many calls wait already.
     Busy,
     /// It answered with an error of its own, which concerns this pod only.
-    Said,
+    Reported,
 }
 
 /// Why a call gave no answer.

@@ -22,18 +22,36 @@ pub enum BindOutcome {
     /// The pod is gone, or another pod has its name: nothing is left to do.
     PodGone,
     /// The pod is on another node: the watch tells the rest.
-    BoundElsewhere {
-        /// That node.
-        node: Str,
-    },
+    BoundElsewhere { node: Str },
     /// The API server refused this pod (403, 422 …): it is tried again after backoff.
     Refused {
-        /// The API server's HTTP status; `None` where an extender refused the pod.
+        /// The API server's HTTP status; `None` where an extender refused the pod, or the node is gone.
         code: Option<u16>,
         message: String,
     },
     /// The outcome is not known; the binder repeats the same bind until it is. Sent once, after the first timeout.
     Unknown,
+}
+
+/// Pods for which no bind is sent at present, since too many binds are of unknown outcome: they are not decided either.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Paused {
+    #[default]
+    None,
+    /// Pods of these namespaces, sorted: one namespace's hanging webhook must not stop a profile.
+    Namespaces(Arc<[Str]>),
+    /// Every pod: binds fail wherever they are tried.
+    All,
+}
+
+impl Paused {
+    pub fn covers(&self, namespace: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Namespaces(names) => names.binary_search_by(|n| (**n).cmp(namespace)).is_ok(),
+            Self::All => true,
+        }
+    }
 }
 
 /// How the writes to a pod's volumes and claims ended.
@@ -43,7 +61,8 @@ pub enum VolumesOutcome {
     Written,
     /// One was refused, or its outcome stayed unknown: the rest was left. What was written stands.
     Failed {
-        /// What the API server said.
+        /// The API server's HTTP status; `None` where it did not refuse.
+        code: Option<u16>,
         message: String,
     },
 }
@@ -51,13 +70,14 @@ pub enum VolumesOutcome {
 /// How the eviction of a pod's victims ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvictionOutcome {
-    /// Every victim is gone, going, or another pod by now.
+    /// Every victim is deleted, terminating, or another pod by now.
     Done,
     /// One was refused, or its outcome stayed unknown: the last victim was left, if it was not that.
     Failed {
-        /// What the API server said.
+        /// The API server's HTTP status; `None` where it did not refuse.
+        code: Option<u16>,
         message: String,
-        /// The uids of the victims that are not known to be going.
+        /// The uids of the victims that are not known to be terminating.
         left: Vec<Str>,
     },
 }
@@ -66,41 +86,22 @@ pub enum EvictionOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A bind ended, or is known to be of unknown outcome.
-    BindEnded {
-        /// The attempt that asked for it.
-        attempt: AttemptId,
-        /// How it ended.
-        outcome: BindOutcome,
-    },
+    BindEnded { attempt: AttemptId, outcome: BindOutcome },
     /// A bind, writes to volumes, or an eviction were taken back before they were sent.
-    BindRevoked {
-        /// The attempt that asked for it.
-        attempt: AttemptId,
-    },
+    BindRevoked { attempt: AttemptId },
     /// The writes to a pod's volumes and claims ended.
-    VolumesWritten {
-        /// The attempt that asked for them.
-        attempt: AttemptId,
-        /// How they ended.
-        outcome: VolumesOutcome,
-    },
+    VolumesWritten { attempt: AttemptId, outcome: VolumesOutcome },
     /// The eviction of a pod's victims ended.
-    EvictionEnded {
-        /// The attempt that asked for it.
-        attempt: AttemptId,
-        /// How it ended.
-        outcome: EvictionOutcome,
-    },
+    EvictionEnded { attempt: AttemptId, outcome: EvictionOutcome },
     /// An extender answered, or did not.
     ExtenderAnswered {
-        /// The attempt that asked.
         attempt: AttemptId,
         /// The extender's name in the profile.
         extender: Str,
         /// What it answered, or why not.
         answer: Result<ExtenderReply, ExtenderError>,
     },
-    /// An extender that was left alone answers again: pods that it failed may be tried.
+    /// An extender whose circuit was open answers again: pods that it failed may be tried.
     ExtenderRecovered,
 }
 
@@ -114,7 +115,6 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// The condition's reason.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unschedulable => "Unschedulable",
@@ -130,7 +130,6 @@ pub enum RefusalText {
     Diagnosis(Arc<Diagnosis>),
     /// No node fits, and what preemption says to that.
     NotPreempting(Arc<Diagnosis>, Str),
-    /// Said as it is.
     Plain(Arc<str>),
 }
 
@@ -161,7 +160,7 @@ pub enum NominatedNode {
     Keep,
     /// Nothing came of it: it is cleared.
     Clear,
-    /// Room is being made there.
+    /// Victims are evicted there.
     Set(Str),
 }
 
@@ -176,12 +175,12 @@ pub type Deliver = Arc<dyn Fn(WorkerId, Input) + Send + Sync>;
 /// A bind, with the pod's uid as precondition.
 #[derive(Debug, Clone)]
 pub struct BindRequest {
-    /// The attempt that asks.
     pub attempt: AttemptId,
-    /// The pod.
     pub pod: Arc<Pod>,
-    /// The node's name.
     pub node: Str,
+    /// The version of the ledger at which the node was added that was judged: a node made anew under the same name has
+    /// another. See [`Ledger::is_same_node`](crate::ledger::Ledger::is_same_node).
+    pub epoch: u64,
     /// The name of the profile's extender that binds it; `None` is Berth itself.
     pub extender: Option<Str>,
 }
@@ -193,11 +192,9 @@ pub struct BindRequest {
 /// precondition.
 #[derive(Debug, Clone)]
 pub struct EvictRequest {
-    /// The attempt that asks.
     pub attempt: AttemptId,
     /// The pod that needs their capacity.
     pub preemptor: Arc<Pod>,
-    /// The node's name.
     pub node: Str,
     /// The victims that are to be deleted, most important first; those that are terminating already are not among them.
     pub victims: Vec<Arc<PlacedPod>>,
@@ -210,13 +207,10 @@ pub struct EvictRequest {
 /// A question to one of the profile's extenders.
 #[derive(Debug, Clone)]
 pub struct ExtenderRequest {
-    /// The attempt that asks.
     pub attempt: AttemptId,
     /// The extender's name in the profile.
     pub extender: Str,
-    /// The pod.
     pub pod: Arc<Pod>,
-    /// What is asked.
     pub question: ExtenderQuestion,
 }
 
@@ -226,9 +220,7 @@ pub struct ExtenderRequest {
 /// set is already there counts as written; any other conflict is a failure.
 #[derive(Debug, Clone)]
 pub struct VolumeRequest {
-    /// The attempt that asks.
     pub attempt: AttemptId,
-    /// The pod.
     pub pod: Arc<Pod>,
     /// The node's name: the value of `volume.kubernetes.io/selected-node`.
     pub node: Str,
@@ -239,7 +231,6 @@ pub struct VolumeRequest {
 /// `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it.
 #[derive(Debug, Clone)]
 pub struct NominateRequest {
-    /// The pod.
     pub pod: Arc<Pod>,
     /// The node's name; `None` clears the field.
     pub node: Option<Str>,
@@ -248,9 +239,7 @@ pub struct NominateRequest {
 /// What a pod's owner is told: `PodScheduled=False` on change, and a `FailedScheduling` event.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The pod.
     pub pod: Arc<Pod>,
-    /// The condition's reason.
     pub reason: RefusalReason,
     /// The condition's message and the event's note.
     pub text: RefusalText,

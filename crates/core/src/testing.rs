@@ -25,7 +25,7 @@ pub fn shape() -> PodShape {
         controller: None,
         required_features: Vec::new(),
         best_effort: false,
-        holds: Vec::new(),
+        held_by: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::quantity::{PODS, amount, free};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Labels, Node, Pod, Taint, TaintEffect};
+use berth_core::model::{Node, Pod, Taint, TaintEffect};
 use berth_simulate::Cluster;
 use std::collections::BTreeMap;
 
@@ -39,18 +39,13 @@ pub fn detail(
     match (plugin, lacking) {
         (_, Some(resource)) if resource != PODS => short(ledger, pod, resource, nodes),
         ("TaintToleration", _) => taints(cluster, pod, nodes),
-        ("NodeAffinity", _) if !pod.shape.node_selector.is_empty() => Detail::Selector(pairs(&pod.shape.node_selector)),
+        ("NodeAffinity", _) if !pod.shape.node_selector.is_empty() => {
+            let pairs = pod.shape.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
+            Detail::Selector(pairs.collect())
+        }
         ("NodePorts", _) => Detail::Ports(pod.shape.host_ports.iter().map(|p| p.port).collect()),
-        _ => names(nodes),
+        _ => Detail::Nodes(nodes.iter().map(|name| (*name).to_owned()).collect()),
     }
-}
-
-fn names(nodes: &[&str]) -> Detail {
-    Detail::Nodes(nodes.iter().map(|n| (*n).to_owned()).collect())
-}
-
-fn pairs(labels: &Labels) -> Vec<String> {
-    labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 fn short(ledger: &Ledger, pod: &Pod, resource: &str, nodes: &[&str]) -> Detail {

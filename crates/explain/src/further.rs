@@ -2,17 +2,14 @@
 
 use super::changes::{Change, changes};
 use super::next::Next;
-use super::quantity::lacking;
 use super::report::{FilterReport, NodeReport, PodReport, PreemptionReport, Report, Why};
 use berth_core::cycle;
 use berth_core::model::{Pod, PodKey, PodShape, Str};
-use berth_core::plugins::Plugin;
 use berth_core::preemption::{self, Limits};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::{Cluster, serving};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Different pods for which one report searches changes, since each search may cost hundreds of looks at the cluster; pods of
 /// equal shape count once.
@@ -26,10 +23,8 @@ type Alike = (Str, Arc<PodShape>, i32, Option<Str>);
 pub fn add_preemption(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], now_unix_us: i64) {
     let own: Vec<Str> = profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect();
     let limits = Limits { own_schedulers: &own, ..Limits::at(now_unix_us) };
-    let pods = by_key(cluster);
     let ledger = cluster.ledger();
-    for report in report.pods.iter_mut().filter(|report| report.fits_nowhere()) {
-        let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
+    for (report, pod, profile) in judged(report, cluster, profiles, PodReport::fits_nowhere) {
         let prospect = preemption::explain(profile, &ledger, &Arc::new(pod.clone()), &limits);
         report.preemption = prospect.map(PreemptionReport::from);
     }
@@ -41,12 +36,10 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
     if !report.pods.iter().any(PodReport::fits_nowhere) {
         return 0;
     }
-    let pods = by_key(cluster);
     let mut ledger = cluster.ledger();
     let mut known: FxHashMap<Alike, Vec<Change>> = FxHashMap::default();
     let (mut searched, mut left_out) = (0, 0);
-    for report in report.pods.iter_mut().filter(|report| report.fits_nowhere()) {
-        let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
+    for (report, pod, profile) in judged(report, cluster, profiles, PodReport::fits_nowhere) {
         report.next = Some(Next::new(profile, pod, &rejectors(report)));
         let key = (profile.name.clone(), pod.shape.clone(), pod.priority, pod.nominated_node.clone());
         let alike = known.get(&key).filter(|_| pod.volumes.is_none());
@@ -71,45 +64,41 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
 
 /// Adds to each judged pod of `report` all that stands in its way on `node`, where the pod's profile places on it.
 pub fn add_why(report: &mut Report, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], node: &str) {
-    let pods = by_key(cluster);
     let ledger = cluster.ledger();
-    for report in report.pods.iter_mut().filter(|report| report.nodes.is_some()) {
-        let Some((pod, profile)) = served(&pods, profiles, report) else { continue };
+    for (report, pod, profile) in judged(report, cluster, profiles, |report| report.nodes.is_some()) {
         let obstacles = cycle::obstacles(profile, &ledger, pod);
         let Some((_, obstacles)) = obstacles.into_iter().find(|(id, _)| &**ledger.nodes().name(*id) == node) else {
             continue;
         };
-        let short = lacking(profile, &ledger, pod).remove(node).unwrap_or_default();
         let refusals = obstacles.into_iter().map(|obstacle| FilterReport {
             plugin: obstacle.plugin.name(),
             code: obstacle.code.as_str(),
             reasons: obstacle.reasons,
-            lacking: if obstacle.plugin == Plugin::NodeResourcesFit { short.clone() } else { Vec::new() },
+            lacking: obstacle.lacking,
         });
         report.why = Some(Why { node: node.into(), refusals: refusals.collect() });
     }
 }
 
-fn by_key(cluster: &Cluster) -> FxHashMap<&PodKey, &Pod> {
-    cluster.pending().into_iter().map(|pod| (&pod.key, pod)).collect()
-}
-
-/// The pod of a report and the profile that judged it.
-fn served<'a>(
-    pods: &FxHashMap<&'a PodKey, &'a Pod>,
+/// The `wanted` ones of the reports, each with its pod and the profile that judged it.
+fn judged<'a>(
+    report: &'a mut Report,
+    cluster: &'a Cluster,
     profiles: &'a [Arc<CompiledProfile>],
-    report: &PodReport,
-) -> Option<(&'a Pod, &'a Arc<CompiledProfile>)> {
-    let pod = *pods.get(&PodKey { namespace: report.namespace.clone(), name: report.name.clone() })?;
-    Some((pod, serving(profiles, pod)?))
+    wanted: fn(&PodReport) -> bool,
+) -> impl Iterator<Item = (&'a mut PodReport, &'a Pod, &'a Arc<CompiledProfile>)> {
+    let pods: FxHashMap<&PodKey, &Pod> = cluster.pending().into_iter().map(|pod| (&pod.key, pod)).collect();
+    report.pods.iter_mut().filter(move |report| wanted(report)).filter_map(move |report| {
+        let pod = *pods.get(&report.key())?;
+        Some((report, pod, serving(profiles, pod)?))
+    })
 }
 
 /// The plugins that refused the pod somewhere.
 fn rejectors(report: &PodReport) -> BTreeSet<&str> {
-    let nodes = report.nodes.iter().flatten();
-    let plugins = nodes.filter_map(|node| match node {
-        NodeReport::Refused { plugin, .. } => Some(*plugin),
-        NodeReport::Scored { .. } => None,
-    });
-    plugins.collect()
+    let plugin = |node: &NodeReport| match node {
+        NodeReport::Refused { refusal, .. } => Some(refusal.plugin),
+        NodeReport::Scored(_) => None,
+    };
+    report.nodes.iter().flatten().filter_map(plugin).collect()
 }

@@ -22,7 +22,7 @@ pub use changes::{Change, ChangeKind};
 pub use detail::{Detail, detail, hard_taints};
 pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;
-pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, Why};
+pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, ScoredNode, Why};
 
 use berth_core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use berth_core::model::{Pod, PodKey, Str};
@@ -53,42 +53,34 @@ pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wante
 }
 
 fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport {
-    let judgement = match explanation {
-        Explanation::Failed(text) => return PodReport::not_judged(pod, Some(profile.clone()), text.to_string()),
-        Explanation::Gated(reason) | Explanation::Held(reason) => {
-            return PodReport::not_judged(pod, Some(profile.clone()), reason);
-        }
+    let not_judged = |reason: String| PodReport::not_judged(pod, Some(profile.clone()), reason);
+    let Judgement { feasible, diagnosis, nodes } = match explanation {
+        Explanation::Failed(text) => return not_judged(text.to_string()),
+        Explanation::Gated(reason) | Explanation::Held(reason) => return not_judged(reason),
         Explanation::Judged(judgement) => judgement,
     };
-    let Judgement { feasible, diagnosis, nodes } = judgement;
     let message = match diagnosis {
         Some(diagnosis) => Some(diagnosis.to_string()),
         None if feasible == 0 => Some(NO_NODES.to_owned()),
         None => None,
     };
     PodReport {
-        namespace: pod.key.namespace.clone(),
-        name: pod.key.name.clone(),
-        profile: Some(profile.clone()),
         feasible,
         message,
-        preemption: None,
-        reason: None,
         nodes: Some(nodes.into_iter().map(|(name, answer)| of_node(name, answer)).collect()),
-        why: None,
-        changes: None,
-        next: None,
+        ..PodReport::of(pod, Some(profile.clone()))
     }
 }
 
 fn of_node(name: Str, answer: NodeAnswer) -> NodeReport {
     match answer {
         NodeAnswer::Refused { plugin, code, reasons, lacking } => {
-            NodeReport::Refused { name, plugin: plugin.name(), code: code.as_str(), reasons, lacking }
+            let refusal = FilterReport { plugin: plugin.name(), code: code.as_str(), reasons, lacking };
+            NodeReport::Refused { name, refusal }
         }
         NodeAnswer::Fits { scores, total } => {
             let scores = scores.into_iter().map(|s| (s.score.name(), s.weighted)).collect();
-            NodeReport::Scored { name, scores, total }
+            NodeReport::Scored(ScoredNode { name, scores, total })
         }
     }
 }

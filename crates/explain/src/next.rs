@@ -4,8 +4,7 @@ use berth_core::model::Pod;
 use berth_core::plugins::{Plugin, PluginSet, WakeEvent, wake_events};
 use berth_core::profile::{CompiledProfile, Mode, Preemption};
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// When a pod is tried next. Only the worker knows its place in the queue; these are the bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

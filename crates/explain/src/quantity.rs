@@ -1,12 +1,7 @@
 //! Amounts of resources by name: requested, free, lacking, and as manifests spell them.
 
-use berth_core::cycle::{self, Explanation, NodeAnswer};
 use berth_core::ledger::{Ledger, NodeId};
-use berth_core::model::{Pod, Requests, Str};
-use berth_core::plugins::{Plugin, PluginSet};
-use berth_core::profile::CompiledProfile;
-use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use berth_core::model::Requests;
 
 /// The resource name of pod slots, which no request of a pod can change.
 pub(crate) const PODS: &str = "pods";
@@ -35,21 +30,6 @@ pub(crate) fn set_amount(of: &mut Requests, name: &str, amount: i64) {
         "ephemeral-storage" => of.ephemeral_storage = amount,
         scalar => of.set_scalar(scalar.into(), amount),
     }
-}
-
-/// The resources that each node lacks for `pod`, by node name, in the order in which NodeResourcesFit checks them: asked as
-/// if it were the only filter. O(nodes).
-pub(crate) fn lacking(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> FxHashMap<Str, Vec<Str>> {
-    let filters = PluginSet::NONE.with(Plugin::NodeResourcesFit);
-    let alone = CompiledProfile { filters, scores: Vec::new(), ..profile.clone() };
-    let Explanation::Judged(judgement) = cycle::explain(&alone, ledger, &Arc::new(pod.clone())) else {
-        return FxHashMap::default();
-    };
-    let lacking = judgement.nodes.into_iter().filter_map(|(node, answer)| match answer {
-        NodeAnswer::Refused { lacking, .. } => Some((node, lacking)),
-        NodeAnswer::Fits { .. } => None,
-    });
-    lacking.collect()
 }
 
 /// `amount` of the resource `name` as a manifest spells it, exactly: `1500m`, `3Gi`, `3220000000`.
@@ -88,7 +68,10 @@ fn is_bytes(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_core::cycle::{self, Explanation, NodeAnswer};
+    use berth_core::profile::CompiledProfile;
     use berth_core::testing::{node, pod, shape_of};
+    use std::sync::Arc;
 
     #[test]
     fn each_reason_of_a_full_node_comes_with_its_resource() {

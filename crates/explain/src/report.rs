@@ -1,10 +1,8 @@
-use super::changes::Change;
-use super::next::Next;
+use super::{changes::Change, next::Next};
 use berth_core::model::{Pod, PodKey, Str};
 use berth_core::preemption::Prospect;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// Victims that one line names before it only counts.
 const NAMES_PER_LINE: usize = 5;
@@ -49,19 +47,29 @@ pub struct PodReport {
 
 impl PodReport {
     pub(super) fn not_judged(pod: &Pod, profile: Option<Str>, reason: String) -> Self {
+        Self { reason: Some(reason), ..Self::of(pod, profile) }
+    }
+
+    /// Without an answer yet.
+    pub(super) fn of(pod: &Pod, profile: Option<Str>) -> Self {
+        let PodKey { namespace, name } = pod.key.clone();
         Self {
-            namespace: pod.key.namespace.clone(),
-            name: pod.key.name.clone(),
+            namespace,
+            name,
             profile,
             feasible: 0,
             message: None,
             preemption: None,
-            reason: Some(reason),
+            reason: None,
             nodes: None,
             why: None,
             changes: None,
             next: None,
         }
+    }
+
+    pub fn key(&self) -> PodKey {
+        PodKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
     /// Whether it was judged and fits nowhere.
@@ -74,11 +82,11 @@ impl PodReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Why {
     pub node: Str,
-    /// Each filter that refuses, in their order; none where it fits.
+    /// Each filter that refuses, asked as if it were the only one, in their order; none where the node fits.
     pub refusals: Vec<FilterReport>,
 }
 
-/// The refusal of one filter, asked as if it were the only one.
+/// The refusal of one filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FilterReport {
     pub plugin: &'static str,
@@ -97,22 +105,19 @@ pub struct FilterReport {
 pub enum NodeReport {
     Refused {
         name: Str,
-        /// The first plugin that refused it.
-        plugin: &'static str,
-        /// `Unschedulable` or `UnschedulableAndUnresolvable`.
-        code: &'static str,
-        /// One or more.
-        reasons: Vec<String>,
-        /// Where NodeResourcesFit refuses: the resource of each reason, `pods` for pod slots. Otherwise empty.
-        #[serde(skip)]
-        lacking: Vec<Str>,
+        #[serde(flatten)]
+        refusal: FilterReport,
     },
-    Scored {
-        name: Str,
-        /// What each score adds to the total: normalised and weighted.
-        scores: BTreeMap<&'static str, i64>,
-        total: i64,
-    },
+    Scored(ScoredNode),
+}
+
+/// A node that fits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScoredNode {
+    pub name: Str,
+    /// What each score adds to the total: normalised and weighted.
+    pub scores: BTreeMap<&'static str, i64>,
+    pub total: i64,
 }
 
 /// What preemption would do for one pod.

@@ -1,19 +1,23 @@
 //! Binds by an extender. The outcome is the extender's answer, or is read from the pod; the rules are those of our own binds.
 //!
 //! While an earlier call of a bind may still land, only the pod shows how it ended: it is read back, and while it is there
-//! unbound, the same extender is called again with the same arguments.
+//! unbound, the same extender is called again with the same arguments. Success is believed when the watch shows it: a pod that is
+//! not bound some seconds later is tried again, and does not keep capacity for ever.
 
+use super::READ_TIMEOUT;
 use super::budget::Budget;
-use super::error::Failure;
+use super::error::{Failure, error};
 use super::extender::{Extender, VerbCall};
 use super::settings::Verb;
 use super::wire::{BindVisitor, bind_request};
 use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
+use berth_cluster::recheck::Recheck;
 use berth_cluster::write::Meaning;
 use berth_core::io::{BindOutcome, ExtenderErrorKind};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// First pause before the pod is read back; it doubles up to [`LONGEST_PAUSE`].
@@ -22,16 +26,21 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause: an extender that has recovered is called again within it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// Longest wait for the API server when the pod is read back.
-const READ_TIMEOUT: Duration = Duration::from_secs(4);
+/// First pause before the watch is asked for a bind that was answered with success; it doubles up to [`LONGEST_LOOK`].
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
+/// From then on a bind that the watch does not show is one of unknown outcome, and keeps no other bind of its profile waiting.
+const UNSEEN: Duration = Duration::from_secs(1);
+
+/// The state that a ticket begins with.
 const WAITING: u8 = 0;
 const SENT: u8 = 1;
 const REVOKED: u8 = 2;
 const DOUBTFUL: u8 = 3;
 
 /// Whether a bind was sent; it can be taken back until then.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ticket {
     state: AtomicU8,
     /// Evidence came another way, or the process ends: no outcome is delivered any more.
@@ -39,10 +48,6 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    pub(super) fn new(end: CancellationToken) -> Self {
-        Self { state: AtomicU8::new(WAITING), end }
-    }
-
     /// Takes the bind back; false if it was sent.
     pub(super) fn revoke(&self) -> bool {
         let was = self.state.compare_exchange(WAITING, REVOKED, Ordering::AcqRel, Ordering::Acquire);
@@ -72,6 +77,15 @@ impl Ticket {
         let _was = self.state.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
+    /// How a bind ended whose task panicked. One that was sent is believed: what is bound is not bound twice, and what is not
+    /// is seen at the next start.
+    pub(super) fn after_panic(&self) -> BindOutcome {
+        if self.is_sent() {
+            return BindOutcome::Bound;
+        }
+        BindOutcome::Refused { code: None, message: "an error in this process".to_owned() }
+    }
+
     /// Marks it as one that may be carried out at any time from now on.
     fn doubt(&self) {
         self.state.store(DOUBTFUL, Ordering::Release);
@@ -80,7 +94,7 @@ impl Ticket {
 
 /// What a failed call means for its bind, while no earlier call is of unknown outcome.
 fn meaning(failure: &Failure) -> Meaning {
-    let is_definite = failure.error.kind == ExtenderErrorKind::Said
+    let is_definite = failure.error.kind == ExtenderErrorKind::Reported
         // As for the API server: a client error is answered before anything is done, apart from a timeout.
         || failure.code.is_some_and(|code| (400..500).contains(&code) && code != 408);
     match failure.sent {
@@ -95,6 +109,9 @@ pub(super) struct Binder<'a> {
     pub(super) extender: &'a Extender,
     pub(super) kube: &'a kube::Client,
     pub(super) gate: &'a Gate,
+    pub(super) recheck: &'a dyn Recheck,
+    /// How long after the last call the pod must be bound.
+    pub(super) bound_within: Duration,
     pub(super) budget: &'a Budget,
     pub(super) request: &'a BindRequest,
     pub(super) ticket: &'a Ticket,
@@ -108,11 +125,15 @@ impl Binder<'_> {
     pub(super) async fn run(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let why = loop {
             self.wait_for_gate().await;
-            let Err(failure) = self.call().await else { return Some(BindOutcome::Bound) };
+            if !self.recheck.is_same_node(self.request) && !self.closing.is_cancelled() {
+                return (!self.ticket.is_revoked()).then(|| self.node_gone());
+            }
+            let Err(failure) = self.call().await else { return Some(self.confirm(unknown).await) };
             let message = failure.error.message.to_string();
             match meaning(&failure) {
                 Meaning::Unknown => break message,
                 Meaning::NotSent if self.ticket.is_revoked() || self.closing.is_cancelled() => return None,
+                Meaning::NotSent if !self.recheck.is_same_node(self.request) => return Some(self.node_gone()),
                 // Without leadership the bind waits for it.
                 Meaning::NotSent if !self.gate.is_open() => {}
                 _ => return Some(BindOutcome::Refused { code: None, message }),
@@ -121,9 +142,6 @@ impl Binder<'_> {
         self.ticket.doubt();
         let request = self.request;
         tracing::debug!(pod = %request.pod.key, node = %request.node, why, "bind outcome of the extender unknown");
-        let count = self.extender.unsettled();
-        count.fetch_add(1, Ordering::Relaxed);
-        let _fewer = Fewer(count);
         unknown();
         self.settle().await
     }
@@ -135,21 +153,70 @@ impl Binder<'_> {
         if let Err(full) = reservation.take(payload.own_bytes()) {
             return Err(Failure::unsent(ExtenderErrorKind::Busy, full.to_string()));
         }
-        let may_go = || !self.closing.is_cancelled() && self.gate.is_open() && self.ticket.send();
+        let may_go = || {
+            !self.closing.is_cancelled()
+                && self.gate.is_open()
+                && self.recheck.is_same_node(self.request)
+                && self.ticket.send()
+        };
         let ask = VerbCall { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };
         let finish = |visit: BindVisitor| match visit.into_reply() {
             message if message.is_empty() => Ok(()),
-            message => Err(super::error::error(ExtenderErrorKind::Said, message)),
+            message => Err(error(ExtenderErrorKind::Reported, message)),
         };
         let result = self.extender.call(ask, finish).await;
-        if matches!(&result, Err(failure) if !failure.sent && failure.error.kind != ExtenderErrorKind::Said) {
+        if matches!(&result, Err(failure) if !failure.sent && failure.error.kind != ExtenderErrorKind::Reported) {
             self.ticket.unsend();
         }
         result
     }
 
+    fn node_gone(&self) -> BindOutcome {
+        let node = &self.request.node;
+        let message = format!("node {node} was deleted, or replaced by another one of its name, after it was chosen");
+        BindOutcome::Refused { code: None, message }
+    }
+
+    /// The extender has answered that it bound the pod: waits until that shows.
+    async fn confirm(&self, unknown: impl FnOnce() + Send) -> BindOutcome {
+        let (answered, mut unknown) = (Instant::now(), Some(unknown));
+        let mut pause = FIRST_LOOK;
+        while !self.recheck.has_ended(self.request) {
+            if self.closing.is_cancelled() {
+                // Nothing is under way: the next process sees the pod as it is.
+                return BindOutcome::Bound;
+            }
+            if answered.elapsed() >= self.bound_within {
+                match read_back(self.kube, READ_TIMEOUT, self.request).await {
+                    Found::Settled(outcome) => return outcome,
+                    Found::Unbound => return self.lied(answered.elapsed()),
+                    Found::Unread => {}
+                }
+            }
+            if answered.elapsed() >= UNSEEN
+                && let Some(unknown) = unknown.take()
+            {
+                unknown();
+            }
+            let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
+            pause = (pause * 2).min(LONGEST_LOOK);
+        }
+        BindOutcome::Bound
+    }
+
+    fn lied(&self, after: Duration) -> BindOutcome {
+        let BindRequest { pod, node, extender, .. } = self.request;
+        let extender = extender.as_deref().unwrap_or_default();
+        tracing::warn!(pod = %pod.key, %node, extender, "an extender answered that it bound the pod, which is not bound");
+        let seconds = after.as_secs();
+        let message =
+            format!("extender {extender} answered that the pod is bound to {node}; {seconds} s later it is not bound");
+        BindOutcome::Refused { code: None, message }
+    }
+
     /// Brings a bind of unknown outcome to its end.
     async fn settle(&self) -> Option<BindOutcome> {
+        let mut called = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
             tokio::select! {
@@ -160,6 +227,12 @@ impl Binder<'_> {
             match read_back(self.kube, READ_TIMEOUT, self.request).await {
                 Found::Settled(outcome) => return Some(outcome),
                 Found::Unread => {}
+                Found::Unbound if !self.recheck.is_same_node(self.request) => {
+                    // A call without an answer may still be under way at the extender.
+                    if called.elapsed() >= self.bound_within {
+                        return Some(self.node_gone());
+                    }
+                }
                 Found::Unbound => {
                     self.wait_for_gate().await;
                     if self.closing.is_cancelled() {
@@ -169,6 +242,7 @@ impl Binder<'_> {
                     if self.call().await.is_ok() {
                         pause = FIRST_PAUSE;
                     }
+                    called = Instant::now();
                 }
             }
         }
@@ -182,13 +256,5 @@ impl Binder<'_> {
                 () = self.closing.cancelled() => {}
             }
         }
-    }
-}
-
-struct Fewer<'a>(&'a AtomicUsize);
-
-impl Drop for Fewer<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
 //! The bound on the memory of one profile's calls.
 
-use super::fault::Fault;
+use super::error::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

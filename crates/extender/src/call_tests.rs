@@ -2,8 +2,8 @@
 
 use super::settings::{Settings, Verb};
 use super::testing::{Act, Request, Rig, Server, settings};
-use super::wire::NodeForm;
 use super::{Change, Circuit};
+use berth_api::NodePayload;
 use berth_cluster::bind::WorkerId;
 use berth_core::io::{
     AttemptId, ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, ExtenderRequest, Input, NodeVictims,
@@ -104,7 +104,7 @@ async fn three_questions_share_one_connection() {
 async fn whole_nodes_are_sent_as_they_came_and_their_names_are_read_back() {
     let server = Server::start(|request| Act::Json(json!({"Nodes": request.body["Nodes"], "FailedNodes": null}))).await;
     let mut rig = Rig::new().await;
-    rig.configure(Settings { form: NodeForm::Full, ..settings(&server.url(), SOON) });
+    rig.configure(Settings { form: NodePayload::Full, ..settings(&server.url(), SOON) });
     assert!(rig.store.wants_pods() && rig.store.wants_nodes());
     for name in ["n0", "n1"] {
         let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "managedFields": [{}]}, "status": {"new": "x".repeat(3_000)}});
@@ -141,7 +141,7 @@ async fn objects_that_the_store_has_not_seen_are_fetched() {
         berth_testing::Reply::json(200, json!({"kind": "X", "metadata": {"name": name, "uid": uid}}))
     })
     .await;
-    rig.configure(Settings { form: NodeForm::Full, ..settings(&server.url(), SOON) });
+    rig.configure(Settings { form: NodePayload::Full, ..settings(&server.url(), SOON) });
     let reply = rig.ask("p", filter_of(1)).await.unwrap();
     assert!(matches!(reply, ExtenderReply::Filter { survivors: Some(nodes), .. } if nodes.len() == 1));
     let victims = ["uid-v1", "uid-gone", "uid-changed", "uid-v2"].map(Str::from).to_vec();
@@ -210,10 +210,10 @@ fn faults() -> Vec<(Act, ExtenderErrorKind, &'static str)> {
             ExtenderErrorKind::InvalidReply,
             "more than 16777216 bytes",
         ),
-        (Act::Json(json!({"Error": "no\nlicence"})), ExtenderErrorKind::Said, "no licence"),
+        (Act::Json(json!({"Error": "no\nlicence"})), ExtenderErrorKind::Reported, "no licence"),
         (
             Act::Json(json!({"NodeNames": ["n0", "other"]})),
-            ExtenderErrorKind::Said,
+            ExtenderErrorKind::Reported,
             "claims a filtered node \"other\" which is not found in the input node list",
         ),
     ]
@@ -231,7 +231,7 @@ async fn each_fault_has_its_kind_and_its_words() {
         assert!(flooded || got == kind && message.contains(words), "{act:?}: {got:?} {message}");
         assert!(!message.contains("oops") && !message.contains("body") && !message.contains('\n'), "{message}");
         let health = &rig.clients.health("prof")[0].verbs[&Verb::Filter];
-        let counted = u32::from(kind != ExtenderErrorKind::Said);
+        let counted = u32::from(kind != ExtenderErrorKind::Reported);
         assert_eq!(health.consecutive_failures, counted, "{act:?}");
         assert_eq!(health.last_error.as_ref().map_or(0, |_| 1), counted);
         assert_eq!(rig.clients.reserved_bytes("prof"), 0);
@@ -466,6 +466,32 @@ async fn a_question_to_an_extender_that_is_not_set_up_fails_with_the_cause() {
     rig.clients.configure("prof", vec![Err(missing)]);
     assert!(rig.fails("p", filter_of(1)).await.1.contains("Secret tok is not in the operator's namespace"));
     assert!(rig.clients.health("prof")[0].unusable.is_some());
+}
+
+#[tokio::test]
+async fn a_secret_that_is_gone_goes_on_being_used_and_one_that_is_withdrawn_does_not() {
+    let server = Server::start(|_| Act::Json(json!({"NodeNames": ["n0"]}))).await;
+    let mut rig = rig(&server, SOON).await;
+    let gone = super::SettingsError::NotFound {
+        extender: "ext".to_owned(),
+        field: "auth.bearerTokenRef",
+        kind: "Secret",
+        name: "tok".to_owned(),
+    };
+    rig.clients.configure("prof", vec![Err(gone)]);
+    rig.ask("p", filter_of(2)).await.unwrap();
+    let health = rig.clients.health("prof").remove(0);
+    assert!(health.uses_last_good);
+    let why = health.unusable.unwrap().message;
+    assert!(why.ends_with("; until then what was read before goes on being used"), "{why}");
+
+    let why = "Secret tok does not permit profile prof to use it".to_owned();
+    let withdrawn = super::SettingsError::NotPermitted { extender: "ext".to_owned(), why: why.clone() };
+    rig.clients.configure("prof", vec![Err(withdrawn)]);
+    let asked = server.asked().len();
+    assert!(rig.fails("p", filter_of(2)).await.1.contains(&why));
+    assert_eq!(server.asked().len(), asked);
+    assert!(!rig.clients.health("prof")[0].uses_last_good);
 }
 
 #[tokio::test]

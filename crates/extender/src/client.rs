@@ -1,13 +1,12 @@
 //! One call to an extender: POST a body, read the reply as a stream, within limits of time and size.
 
-use super::address::AddressPolicy;
 use super::connect::{Connection, Pool};
-use super::error::{Failure, broken, error};
-use super::resolve::{Lookup, Resolver};
-use super::settings::Endpoint;
-use super::settings::Settings;
+use super::error::{Failure, Fault, broken, error};
+use super::resolve::{Net, Resolver};
+use super::settings::{Settings, VerbSettings};
 use super::tls;
 use super::wire::{Payload, Scanner, Visit};
+use berth_api::Scheme;
 use berth_cluster::client::USER_AGENT;
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use bytes::Bytes;
@@ -17,7 +16,6 @@ use hyper::body::{Body, Incoming};
 use secrecy::ExposeSecret;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -27,21 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// A connection is used again if at most this many bytes follow the reply.
 const REST_BYTES: usize = 64 << 10;
 
-/// What connections need of the process.
-#[derive(Clone)]
-pub(super) struct Net {
-    pub(super) policy: Arc<AddressPolicy>,
-    pub(super) lookup: Lookup,
-    /// Reads the endpoints of Services.
-    pub(super) kube: kube::Client,
-}
-
 pub(super) struct Call<'a> {
-    /// The verb's path, without a slash before it.
-    pub(super) path: String,
+    pub(super) verb: &'a VerbSettings,
     pub(super) payload: Payload,
-    /// For the whole call.
-    pub(super) timeout: Duration,
     /// Bytes that the reply may have at most.
     pub(super) limit: u64,
     /// Whether the call may be sent twice without harm.
@@ -62,17 +48,15 @@ impl Client {
     /// The address is not allowed, or certificates or token cannot be used.
     pub(super) fn new(settings: &Settings, net: &Net) -> Result<Self, ExtenderError> {
         let refused = |why: String| error(ExtenderErrorKind::Refused, format!("extender {}: {why}", settings.name));
-        let endpoint = &settings.endpoint;
-        let allowed = match endpoint {
-            Endpoint::Url(url) => net.policy.check_url(url),
-            Endpoint::Service { .. } => net.policy.check_scheme(endpoint.scheme(), &endpoint.host()),
+        let url = &settings.endpoint.url;
+        let allowed = match settings.endpoint.service {
+            None => net.policy.check_url(url),
+            Some(_) => net.policy.check_scheme(url.scheme, &url.host),
         };
         allowed.map_err(|refusal| refused(refusal.to_string()))?;
-        let is_https = endpoint.scheme() == super::address::Scheme::Https;
-        let tls = if is_https {
-            Some(tls::prepare(settings).map_err(|e| error(ExtenderErrorKind::Tls, e.to_string()))?)
-        } else {
-            None
+        let tls = match url.scheme {
+            Scheme::Https => Some(tls::prepare(settings).map_err(|e| error(ExtenderErrorKind::Tls, e.to_string()))?),
+            Scheme::Http => None,
         };
         let header = |field: &str, text: &str| {
             HeaderValue::from_str(text).map_err(|_| refused(format!("{field} has bytes that a header cannot have")))
@@ -83,11 +67,11 @@ impl Client {
             value.set_sensitive(true);
             value
         });
-        let resolver = Resolver::new(endpoint.clone(), net.policy.clone(), net.lookup.clone(), net.kube.clone());
+        let resolver = Resolver::new(settings.endpoint.clone(), net.clone());
         Ok(Self {
             pool: Pool::new(resolver, tls, settings.concurrency),
-            path: endpoint.path().to_owned(),
-            host: header("endpoint", &endpoint.authority())?,
+            path: url.path.clone(),
+            host: header("endpoint", &url.authority())?,
             token,
         })
     }
@@ -95,16 +79,16 @@ impl Client {
     /// Makes a call and returns the visitor once it has seen the whole reply.
     pub(super) async fn call<V: Visit>(&self, call: &Call<'_>, visit: V) -> Result<V, Failure> {
         let sent = AtomicBool::new(false);
-        let run = tokio::time::timeout(call.timeout, self.run(call, visit, &sent));
+        let run = tokio::time::timeout(call.verb.timeout, self.run(call, visit, &sent));
         run.await.unwrap_or_else(|_| {
-            let why = format!("no answer within {} ms", call.timeout.as_millis());
+            let why = format!("no answer within {} ms", call.verb.timeout.as_millis());
             let sent = sent.load(Ordering::Relaxed);
             Err(Failure { error: error(ExtenderErrorKind::Timeout, why), sent, code: None })
         })
     }
 
     async fn run<V: Visit>(&self, call: &Call<'_>, visit: V, sent: &AtomicBool) -> Result<V, Failure> {
-        let mut connection = self.pool.take(false).await?;
+        let mut connection = self.pool.take().await?;
         loop {
             let request = self.request(call)?;
             if !(call.may_go)() {
@@ -120,7 +104,7 @@ impl Client {
             // A server may close an idle connection just when we use it: that says nothing about the extender.
             if connection.is_used && (call.is_question || !was_sent) {
                 sent.store(false, Ordering::Relaxed);
-                connection = self.pool.take(true).await?;
+                connection = self.pool.connect().await?;
                 continue;
             }
             let why = format!("the connection broke before an answer: {why}");
@@ -129,7 +113,7 @@ impl Client {
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Request<Payload>, Failure> {
-        let mut request = Request::post(format!("{}/{}", self.path, call.path))
+        let mut request = Request::post(format!("{}/{}", self.path, call.verb.path))
             .header(HOST, self.host.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json")
@@ -138,10 +122,8 @@ impl Client {
             request = request.header(AUTHORIZATION, token.clone());
         }
         request.body(call.payload.clone()).map_err(|e| {
-            Failure::unsent(
-                ExtenderErrorKind::Refused,
-                format!("path {}/{} cannot be asked for: {e}", self.path, call.path),
-            )
+            let why = format!("path {}/{} cannot be asked for: {e}", self.path, call.verb.path);
+            Failure::unsent(ExtenderErrorKind::Refused, why)
         })
     }
 
@@ -164,7 +146,7 @@ impl Client {
         if declared.is_some_and(|length| length > call.limit) {
             return Err(too_large());
         }
-        let invalid = |fault: super::fault::Fault| {
+        let invalid = |fault: Fault| {
             let kind = if fault.is_size() { ExtenderErrorKind::Busy } else { ExtenderErrorKind::InvalidReply };
             Failure::sent(kind, format!("the reply cannot be used: {fault}"))
         };

@@ -56,13 +56,11 @@ impl Pool {
         Self { resolver, tls, most, idle: Mutex::new(Vec::new()) }
     }
 
-    /// An idle connection, or a new one if there is none or `new` is set.
-    pub(super) async fn take(&self, new: bool) -> Result<Connection, Failure> {
-        if !new {
-            while let Some(mut connection) = self.pop() {
-                if connection.sender.ready().await.is_ok() {
-                    return Ok(connection);
-                }
+    /// An idle connection, or a new one if there is none.
+    pub(super) async fn take(&self) -> Result<Connection, Failure> {
+        while let Some(mut connection) = self.pop() {
+            if connection.sender.ready().await.is_ok() {
+                return Ok(connection);
             }
         }
         self.connect().await
@@ -84,7 +82,8 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
+    /// A new connection.
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let addresses = self.resolver.addresses().await?;
         let tried = &addresses[..addresses.len().min(ADDRESSES)];
         let mut failure = None;
@@ -102,7 +101,8 @@ impl Pool {
         }
         self.resolver.forget().await;
         let (kind, why) = failure.map_or((ExtenderErrorKind::Connection, String::new()), |e| broken(&e));
-        Err(Failure::unsent(kind, format!("no connection to {}: {why}", list(tried))))
+        let tried: Vec<String> = tried.iter().map(ToString::to_string).collect();
+        Err(Failure::unsent(kind, format!("no connection to {}: {why}", tried.join(", "))))
     }
 
     async fn connect_to(&self, address: SocketAddr) -> io::Result<Connection> {
@@ -116,10 +116,6 @@ impl Pool {
             }
         }
     }
-}
-
-fn list(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 async fn handshake<T: Read + Write + Send + Unpin + 'static>(io: T) -> io::Result<Connection> {

@@ -1,89 +1,57 @@
-//! From a Service and its EndpointSlices to the addresses that answer for it.
+//! Addresses of servers in the cluster, from Services and their EndpointSlices: those that answer for an extender's Service,
+//! and those of the API server, which no profile may name as an extender's.
 
-use serde::Deserialize;
+use super::READ_TIMEOUT;
+use super::address::{ApiServers, Host, Url};
+use berth_cluster::send::Call;
+use k8s_openapi::List;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct Service {
-    spec: ServiceSpec,
+/// A Service and at most `limit` of its EndpointSlices; all if that is 0.
+pub(super) async fn read_service(
+    kube: &kube::Client,
+    namespace: &str,
+    name: &str,
+    limit: u32,
+) -> (Result<Service, String>, Result<List<EndpointSlice>, String>) {
+    let selector = format!("kubernetes.io%2Fservice-name%3D{name}");
+    let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector={selector}");
+    tokio::join!(
+        get(kube, format!("/api/v1/namespaces/{namespace}/services/{name}")),
+        get(kube, format!("{slices}&limit={limit}"))
+    )
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-struct ServiceSpec {
-    ports: Option<Vec<ServicePort>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-struct ServicePort {
-    name: Option<String>,
-    port: u16,
-    protocol: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct SliceList {
-    items: Option<Vec<Slice>>,
-}
-
-impl SliceList {
-    /// Every address, ready or not.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let endpoints = self.items.iter().flatten().flat_map(|slice| slice.endpoints.iter().flatten());
-        endpoints.flat_map(|endpoint| &endpoint.addresses).filter_map(|address| address.parse().ok())
+async fn get<T: serde::de::DeserializeOwned>(kube: &kube::Client, path: String) -> Result<T, String> {
+    let answer = Call::get(path).send(kube, READ_TIMEOUT).await.map_err(|e| e.to_string())?;
+    if !answer.is_success() {
+        return Err(answer.message());
     }
+    serde_json::from_slice(&answer.body).map_err(|e| e.to_string())
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-struct Slice {
-    endpoints: Option<Vec<Endpoint>>,
-    ports: Option<Vec<SlicePort>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-struct Endpoint {
-    addresses: Vec<String>,
-    conditions: Option<Conditions>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-struct Conditions {
-    ready: Option<bool>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-struct SlicePort {
-    name: Option<String>,
-    port: Option<u16>,
-    protocol: Option<String>,
-}
-
-fn is_tcp(protocol: Option<&str>) -> bool {
-    protocol.is_none_or(|p| p == "TCP")
+fn endpoints(slice: &EndpointSlice) -> &[Endpoint] {
+    slice.endpoints.as_deref().unwrap_or_default()
 }
 
 /// The addresses of a Service's ready endpoints for one of its ports, sorted and without duplicates; `None` if the Service has no such TCP port.
 ///
 /// An endpoint without a `ready` condition is ready, as the API defines it. FQDN slices give no addresses.
-pub fn ready_addresses(service: &Service, slices: &SliceList, port: u16) -> Option<Vec<SocketAddr>> {
-    let ports = service.spec.ports.as_deref().unwrap_or_default();
-    let wanted = ports.iter().find(|p| p.port == port && is_tcp(p.protocol.as_deref()))?;
-    let wanted = wanted.name.as_deref().unwrap_or_default();
+pub(super) fn ready_addresses(service: &Service, slices: &List<EndpointSlice>, port: u16) -> Option<Vec<SocketAddr>> {
+    let is_tcp = |protocol: Option<&String>| protocol.is_none_or(|p| p == "TCP");
+    let is_wanted = |p: &&ServicePort| p.port == i32::from(port) && is_tcp(p.protocol.as_ref());
+    let wanted = service.spec.as_ref()?.ports.iter().flatten().find(is_wanted)?.name.as_deref().unwrap_or_default();
     let mut found = BTreeSet::new();
-    for slice in slices.items.as_deref().unwrap_or_default() {
-        let named = |p: &&SlicePort| p.name.as_deref().unwrap_or_default() == wanted && is_tcp(p.protocol.as_deref());
-        let Some(target) = slice.ports.as_deref().unwrap_or_default().iter().find(named).and_then(|p| p.port) else {
-            continue;
-        };
-        for endpoint in slice.endpoints.as_deref().unwrap_or_default() {
+    for slice in &slices.items {
+        let named = |p: &&EndpointPort| p.name.as_deref().unwrap_or_default() == wanted && is_tcp(p.protocol.as_ref());
+        let target = slice.ports.iter().flatten().find(named).and_then(|p| u16::try_from(p.port?).ok());
+        let Some(target) = target else { continue };
+        for endpoint in endpoints(slice) {
             let is_ready = endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true);
             // The addresses of one endpoint stand for the same server: the first is enough.
             let address = endpoint.addresses.first().and_then(|a| a.parse::<IpAddr>().ok());
@@ -93,9 +61,63 @@ pub fn ready_addresses(service: &Service, slices: &SliceList, port: u16) -> Opti
     Some(found.into_iter().collect())
 }
 
+/// Between two reads of the API server's addresses: a control plane rarely changes, and a new server takes longer to serve.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// The same while they are not known, and no extender is asked.
+const AGAIN_UNKNOWN: Duration = Duration::from_secs(5);
+
+/// Reads the addresses behind `server` (the URL we reach it by), and those of the Service `default/kubernetes` and of its endpoints
+/// into `servers`. If the Service cannot be read, what was known stays.
+pub async fn read_api_servers(servers: &ApiServers, kube: &kube::Client, server: &str) {
+    match api_server_addresses(kube, server).await {
+        Ok(addresses) => servers.set(addresses),
+        Err(error) => tracing::warn!(error, "addresses of the API server not read: no extender may have one of them"),
+    }
+}
+
+/// Does so again and again, until `stop`.
+pub async fn follow_api_servers(servers: ApiServers, kube: kube::Client, server: String, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause(&servers)) => read_api_servers(&servers, &kube, &server).await,
+        }
+    }
+}
+
+fn pause(servers: &ApiServers) -> Duration {
+    if servers.are_unknown() { AGAIN_UNKNOWN } else { AGAIN }
+}
+
+async fn api_server_addresses(kube: &kube::Client, server: &str) -> Result<BTreeSet<IpAddr>, String> {
+    // All slices: others in the namespace must not crowd out the API server's own.
+    let (service, slices) = read_service(kube, "default", "kubernetes", 0).await;
+    let (service, slices) = (service?, slices?);
+    let cluster_ips = service.spec.into_iter().filter_map(|spec| spec.cluster_ips).flatten();
+    let endpoints = slices.items.iter().flat_map(endpoints).flat_map(|endpoint| &endpoint.addresses).cloned();
+    let mut found: BTreeSet<IpAddr> =
+        cluster_ips.chain(endpoints).filter_map(|address| address.parse::<IpAddr>().ok()).collect();
+    match Url::parse(server).map(|url| (url.host, url.port)) {
+        Ok((Host::Address(address), _)) => drop(found.insert(address)),
+        Ok((Host::Name(name), port)) => {
+            let asked = tokio::time::timeout(READ_TIMEOUT, tokio::net::lookup_host((name.as_str(), port)));
+            if let Ok(Ok(addresses)) = asked.await {
+                found.extend(addresses.map(|a| a.ip()));
+            } else {
+                // We are connected to the server: the name may be one that only the client's resolver, or its proxy, knows.
+                tracing::debug!(%server, "addresses behind the name of the API server not found");
+            }
+        }
+        Err(error) => tracing::debug!(%server, %error, "URL of the API server not understood"),
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_testing::{Asked, Reply, Scripted};
     use serde_json::{Value, json};
 
     fn addresses(service: Value, slices: Value, port: u16) -> Option<Vec<String>> {
@@ -144,5 +166,43 @@ mod tests {
         assert_eq!(addresses(service(), json!({"items": []}), 53), None);
         assert_eq!(addresses(json!({"spec": {"type": "ExternalName"}}), json!({}), 443), None);
         assert_eq!(addresses(service(), json!({"items": null}), 443), Some(vec![]));
+    }
+
+    #[tokio::test]
+    async fn all_ways_to_the_api_server_are_known() {
+        let api = Scripted::start(|asked: Asked| async move {
+            if asked.path.ends_with("/services/kubernetes") {
+                Reply::json(200, json!({"spec": {"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1", "fd00::1"]}}))
+            } else {
+                assert!(asked.query.ends_with("%3Dkubernetes&limit=0"), "{}", asked.query);
+                let endpoints = json!([{"addresses": ["172.18.0.2"]}, {"addresses": ["172.18.0.3"], "conditions": {"ready": false}}]);
+                Reply::json(200, json!({"items": [{"ports": [{"name": "https", "port": 6443}], "endpoints": endpoints}]}))
+            }
+        })
+        .await;
+        let found = api_server_addresses(&api.client(), "https://192.168.1.1:6443").await.unwrap();
+        let want = ["10.96.0.1", "172.18.0.2", "172.18.0.3", "192.168.1.1", "fd00::1"];
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_leaves_what_was_known() {
+        let refused = Scripted::start(|asked: Asked| async move { Reply::status(403, &asked.path) }).await;
+        let servers = ApiServers::default();
+        read_api_servers(&servers, &refused.client(), "https://192.168.1.1:6443").await;
+        assert!(servers.are_unknown(), "a part of them would leave the others open");
+        let empty = Scripted::start(|_: Asked| async move { Reply::json(200, json!({"items": []})) }).await;
+        read_api_servers(&servers, &empty.client(), "junk").await;
+        assert!(!servers.are_unknown());
+        read_api_servers(&servers, &refused.client(), "junk").await;
+        assert!(!servers.are_unknown());
+    }
+
+    #[test]
+    fn they_are_read_each_minute_and_sooner_while_unknown() {
+        let servers = ApiServers::default();
+        assert_eq!(pause(&servers), Duration::from_secs(5));
+        servers.set([]);
+        assert_eq!(pause(&servers), Duration::from_secs(60));
     }
 }

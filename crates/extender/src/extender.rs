@@ -1,11 +1,13 @@
 //! One extender of one profile: its client behind a limit of concurrent calls and a breaker for each verb.
 
 use super::breaker::{Breaker, Change, Pass};
-use super::client::{Call, Client, Net};
+use super::client::{Call, Client};
 use super::error::Failure;
+use super::resolve::Net;
 use super::settings::{Settings, Verb, VerbSettings};
 use super::stats::{ExtenderHealth, VerbStats};
-use super::wire::{NodeForm, Payload, Visit, reply_limit};
+use super::wire::{Payload, Visit, reply_limit};
+use berth_api::NodePayload;
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
@@ -39,7 +41,6 @@ pub(super) struct Extender {
     verbs: BTreeMap<Verb, VerbState>,
     waiting: AtomicUsize,
     in_flight: AtomicUsize,
-    unsettled: AtomicUsize,
     on_change: OnChange,
 }
 
@@ -104,7 +105,6 @@ impl Extender {
             live: RwLock::new(Live::new(settings, net)),
             waiting: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
-            unsettled: AtomicUsize::new(0),
             on_change,
         }
     }
@@ -125,13 +125,8 @@ impl Extender {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn form(&self) -> NodeForm {
+    pub(super) fn form(&self) -> NodePayload {
         self.live().settings.form
-    }
-
-    /// The number of binds of unknown outcome.
-    pub(super) fn unsettled(&self) -> &AtomicUsize {
-        &self.unsettled
     }
 
     /// Makes a call and turns the reply into its result; an error of `finish` is one that the extender reported.
@@ -143,10 +138,7 @@ impl Extender {
         let live = self.live();
         let state = &self.verbs[&ask.verb];
         let result = self.guarded(&live, state, ask).await.and_then(|visit| finish(visit).map_err(Failure::from));
-        match &result {
-            Ok(_) => state.stats.answered(),
-            Err(failure) => state.stats.failed(&failure.error),
-        }
+        state.stats.ended(result.as_ref().err().map(|failure| &failure.error));
         result
     }
 
@@ -167,11 +159,10 @@ impl Extender {
         let _slot = self.slot(live, settings).await?;
         let pass = lock(&state.breaker).ask(ask.pod, Instant::now());
         let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.circuit_open(ask.verb))?) };
-        let limit = reply_limit(live.settings.form, ask.payload.len());
+        let limit = reply_limit(live.settings.form, ask.payload.bytes());
         let call = Call {
-            path: settings.path.clone(),
+            verb: settings,
             payload: ask.payload,
-            timeout: settings.timeout,
             limit,
             is_question: ask.verb != Verb::Bind,
             may_go: ask.may_go,
@@ -208,12 +199,12 @@ impl Extender {
     }
 
     fn report_to_breaker(&self, verb: Verb, state: &VerbState, pass: &Pass, failure: Option<&Failure>) {
-        use ExtenderErrorKind::{Busy, CircuitOpen, Refused, Said};
+        use ExtenderErrorKind::{Busy, CircuitOpen, Refused, Reported};
         let error = failure.map(|failure| &failure.error);
         let change = {
             let mut breaker = lock(&state.breaker);
             match error.map(|error| error.kind) {
-                None | Some(Said) => breaker.succeeded(pass),
+                None | Some(Reported) => breaker.succeeded(pass),
                 Some(Busy | CircuitOpen | Refused) => {
                     breaker.abandoned(pass);
                     None
@@ -244,8 +235,8 @@ impl Extender {
                 .collect(),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
-            unsettled_binds: self.unsettled.load(Ordering::Relaxed),
             unusable: live.client.as_ref().err().cloned(),
+            uses_last_good: false,
         }
     }
 }
@@ -253,7 +244,7 @@ impl Extender {
 /// Puts the call before the failure's message, as upstream does.
 fn named(mut failure: Failure, live: &Live, verb: &VerbSettings) -> Failure {
     let joint = if failure.code.is_some() { "," } else { ":" };
-    let (path, url, why) = (&verb.path, &live.settings.url, &failure.error.message);
+    let (path, url, why) = (&verb.path, &live.settings.endpoint.url, &failure.error.message);
     failure.error.message = format!("failed {path} with extender at URL {url}/{path}{joint} {why}").into();
     failure
 }

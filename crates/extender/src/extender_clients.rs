@@ -1,16 +1,74 @@
 //! The extenders of all profiles: set up by profile, asked by workers.
 
-use super::ask::{Common, Options};
+use super::address::AddressPolicy;
+use super::breaker::Change;
+use super::objects::{KeyOf, Objects};
 use super::profile_extenders::ProfileExtenders;
-use super::settings::{Settings, SettingsError};
+use super::resolve::{Net, system_lookup};
+use super::settings::{Settings, SettingsError, Verb};
 use super::stats::ExtenderHealth;
-use super::wire::NodeForm;
-use berth_cluster::bind::Leftover;
-use berth_core::io::{AttemptId, BindRequest, ExtenderRequest, WorkerId};
+use super::store::ObjectStore;
+use berth_api::NodePayload;
+use berth_cluster::bind::{Deliver, Leftover};
+use berth_cluster::lease::Gate;
+use berth_cluster::recheck::Recheck;
+use berth_core::io::{AttemptId, BindRequest, ExtenderError, ExtenderRequest, WorkerId};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// A breaker opened or closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub profile: Str,
+    pub extender: Str,
+    pub verb: Verb,
+    pub change: Change,
+    /// The failure that opened it.
+    pub error: Option<ExtenderError>,
+}
+
+/// Where notices go. Called from the tasks that make calls: it must not block.
+pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// Long enough for any watch that is not broken, short enough for the pod to be tried again soon.
+pub const BOUND_WITHIN: Duration = Duration::from_secs(10);
+
+/// What calls to extenders need of the process.
+pub struct Options {
+    /// Who may be connected to.
+    pub policy: AddressPolicy,
+    /// A client of the API server without retries: for Services, for objects not in the store, and to read pods back.
+    pub kube: kube::Client,
+    /// Pending pods and nodes in the form in which they are sent.
+    pub store: Arc<ObjectStore>,
+    /// Finds the key of a victim, of which questions give the uid alone.
+    pub key_of: KeyOf,
+    /// Whether binds may be sent.
+    pub gate: Gate,
+    /// Asked right before a bind is sent, and after it.
+    pub recheck: Arc<dyn Recheck>,
+    /// How long after the last call of a bind the pod must be bound; see [`BOUND_WITHIN`].
+    pub bound_within: Duration,
+    /// Where answers and outcomes go. It must not block.
+    pub deliver: Deliver,
+    pub notify: Notify,
+}
+
+/// What the extenders of all profiles share.
+pub(super) struct Common {
+    pub(super) net: Net,
+    pub(super) objects: Objects,
+    pub(super) gate: Gate,
+    pub(super) recheck: Arc<dyn Recheck>,
+    pub(super) bound_within: Duration,
+    pub(super) deliver: Deliver,
+    pub(super) notify: Notify,
+    /// Workers ask from threads of their own; calls run here.
+    pub(super) runtime: Handle,
+}
 
 /// The clients of all profiles' extenders. Cheap to clone; all clones share their state.
 #[derive(Clone)]
@@ -35,16 +93,15 @@ impl State {
     }
 }
 
-impl std::fmt::Debug for ExtenderClients {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ExtenderClients").field(&self.lock().profiles.keys().collect::<Vec<_>>()).finish()
-    }
-}
-
 impl ExtenderClients {
     /// Without profiles. Calls run on the tokio runtime on which this is called, from wherever they are asked for.
     pub fn new(options: Options) -> Self {
-        Self { common: Arc::new(Common::new(options)), state: Arc::default() }
+        let Options { policy, kube, store, key_of, gate, recheck, bound_within, deliver, notify } = options;
+        let net = Net { policy: Arc::new(policy), lookup: system_lookup(), kube: kube.clone() };
+        let objects = Objects { store, kube, key_of };
+        let runtime = Handle::current();
+        let common = Common { net, objects, gate, recheck, bound_within, deliver, notify, runtime };
+        Self { common: Arc::new(common), state: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -58,7 +115,7 @@ impl ExtenderClients {
         if state.closed {
             return;
         }
-        let full = extenders.iter().flatten().any(|settings| settings.form == NodeForm::Full);
+        let full = extenders.iter().flatten().any(|settings| settings.form == NodePayload::Full);
         state.wanted.insert(profile.into(), (!extenders.is_empty(), full));
         let configured = self.profile(&mut state, profile);
         self.tidy(&mut state);
@@ -147,6 +204,8 @@ impl ExtenderClients {
             let (unsent, unsettled) = profile.cut_off();
             left.unsent.extend(unsent);
             left.unsettled += unsettled;
+            // A call without an answer may take an extender as long as it likes.
+            left.may_land += unsettled;
         }
         left
     }

@@ -1,8 +1,10 @@
-//! Whole objects for extenders: pending pods, and nodes while some profile sends them whole, are kept as the watches bring
-//! them; victims are fetched when a question needs them.
+//! Whole objects for a question: pods and nodes from the store, and what it does not have, such as victims, from the API
+//! server.
 
+use super::READ_TIMEOUT;
 use super::budget::Reservation;
 use super::error::error;
+use super::store::ObjectStore;
 use super::wire::sent_form;
 use berth_cluster::send::Call;
 use berth_core::io::{ExtenderError, ExtenderErrorKind, NodeVictims};
@@ -10,11 +12,7 @@ use berth_core::model::{Pod, PodKey, Str};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
-
-const READ_TIMEOUT: Duration = Duration::from_secs(4);
+use std::sync::Arc;
 
 /// Objects fetched at once for one question.
 const FETCHES: usize = 8;
@@ -22,108 +20,6 @@ const FETCHES: usize = 8;
 /// Nodes that are fetched for one question because the store does not have them yet. If more are missing, the store is
 /// still being filled, and the question fails.
 const MISSING_NODES: usize = 16;
-
-/// Objects in the form in which they are sent. The watches fill it, with no more than what is wanted.
-#[derive(Debug, Default)]
-pub struct ObjectStore {
-    pods: RwLock<FxHashMap<Str, Bytes>>,
-    nodes: RwLock<FxHashMap<Str, Bytes>>,
-    wants_pods: AtomicBool,
-    wants_nodes: AtomicBool,
-}
-
-impl ObjectStore {
-    /// Whether pending pods are to be kept: some profile has an extender.
-    pub fn wants_pods(&self) -> bool {
-        self.wants_pods.load(Ordering::Relaxed)
-    }
-
-    /// Whether nodes are to be kept: some profile sends them whole.
-    pub fn wants_nodes(&self) -> bool {
-        self.wants_nodes.load(Ordering::Relaxed)
-    }
-
-    /// Sets what is kept; objects that are no longer wanted are dropped.
-    pub fn want(&self, pods: bool, nodes: bool) {
-        self.wants_pods.store(pods, Ordering::Relaxed);
-        self.wants_nodes.store(nodes, Ordering::Relaxed);
-        if !pods {
-            Self::change(&self.pods, |map| *map = FxHashMap::default());
-        }
-        if !nodes {
-            Self::change(&self.nodes, |map| *map = FxHashMap::default());
-        }
-    }
-
-    /// Keeps a pending pod, given as the API server's JSON.
-    pub fn put_pod(&self, uid: &str, raw: &[u8]) {
-        if self.wants_pods() {
-            Self::put(&self.pods, uid, raw);
-        }
-    }
-
-    /// The pod is bound or deleted.
-    pub fn forget_pod(&self, uid: &str) {
-        Self::change(&self.pods, |map| drop(map.remove(uid)));
-    }
-
-    /// Keeps a node, given as the API server's JSON.
-    pub fn put_node(&self, name: &str, raw: &[u8]) {
-        if self.wants_nodes() {
-            Self::put(&self.nodes, name, raw);
-        }
-    }
-
-    /// Keeps a node that was read beside the watch, unless the watch was faster.
-    pub fn put_missing_node(&self, name: &str, raw: &[u8]) {
-        if let (true, Ok(form)) = (self.wants_nodes(), sent_form(raw)) {
-            Self::change(&self.nodes, |map| _ = map.entry(name.into()).or_insert(form));
-        }
-    }
-
-    pub fn has_pod(&self, uid: &str) -> bool {
-        self.pods.read().unwrap_or_else(PoisonError::into_inner).contains_key(uid)
-    }
-
-    pub fn has_node(&self, name: &str) -> bool {
-        self.nodes.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
-    }
-
-    pub fn forget_node(&self, name: &str) {
-        Self::change(&self.nodes, |map| drop(map.remove(name)));
-    }
-
-    /// Drops all pods but those with these uids, after a whole read.
-    pub fn retain_pods(&self, keep: impl Fn(&str) -> bool) {
-        Self::change(&self.pods, |map| map.retain(|uid, _| keep(uid)));
-    }
-
-    /// Drops all nodes but those with these names, after a whole read.
-    pub fn retain_nodes(&self, keep: impl Fn(&str) -> bool) {
-        Self::change(&self.nodes, |map| map.retain(|name, _| keep(name)));
-    }
-
-    fn put(map: &RwLock<FxHashMap<Str, Bytes>>, key: &str, raw: &[u8]) {
-        // The form is made before the lock is taken: every reader may be waiting for it.
-        if let Ok(form) = sent_form(raw) {
-            Self::change(map, |map| drop(map.insert(key.into(), form)));
-        }
-    }
-
-    fn change(map: &RwLock<FxHashMap<Str, Bytes>>, f: impl FnOnce(&mut FxHashMap<Str, Bytes>)) {
-        f(&mut map.write().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn pod(&self, uid: &str) -> Option<Bytes> {
-        self.pods.read().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
-    }
-
-    /// In the order of the names.
-    fn nodes(&self, names: &[Str]) -> Vec<Option<Bytes>> {
-        let map = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        names.iter().map(|name| map.get(name).cloned()).collect()
-    }
-}
 
 /// Finds the key of a pod by its uid.
 pub type KeyOf = Arc<dyn Fn(&str) -> Option<PodKey> + Send + Sync>;
@@ -140,17 +36,24 @@ fn missing(what: &str, why: &str) -> ExtenderError {
     error(ExtenderErrorKind::Busy, format!("{what} could not be read for the extender: {why}"))
 }
 
+/// What was fetched, once its bytes are reserved.
+fn reserved(
+    what: &str,
+    fetched: Result<Option<Bytes>, String>,
+    reservation: &mut Reservation,
+) -> Result<Bytes, ExtenderError> {
+    let form = fetched.map_err(|why| missing(what, &why))?.ok_or_else(|| missing(what, "it is gone"))?;
+    reservation.take(form.len()).map_err(|e| missing(what, &e.to_string()))?;
+    Ok(form)
+}
+
 impl Objects {
     /// Fetched if the store does not have it.
     pub(super) async fn pod(&self, pod: &Pod, reservation: &mut Reservation) -> Result<Bytes, ExtenderError> {
         if let Some(form) = self.store.pod(&pod.uid) {
             return Ok(form);
         }
-        let what = || format!("pod {}", pod.key);
-        let form = self.fetch_pod(&pod.key, &pod.uid).await.map_err(|why| missing(&what(), &why))?;
-        let form = form.ok_or_else(|| missing(&what(), "it is gone"))?;
-        reservation.take(form.len()).map_err(|e| missing(&what(), &e.to_string()))?;
-        Ok(form)
+        reserved(&format!("pod {}", pod.key), self.fetch_pod(&pod.key, &pod.uid).await, reservation)
     }
 
     pub(super) async fn nodes(
@@ -165,16 +68,12 @@ impl Objects {
         }
         let mut forms = Vec::with_capacity(names.len());
         for (name, form) in names.iter().zip(found) {
-            let form = if let Some(form) = form {
+            forms.push(if let Some(form) = form {
                 form
             } else {
-                let what = format!("node {name}");
-                let form = self.fetch(format!("/api/v1/nodes/{name}")).await.map_err(|e| missing(&what, &e))?;
-                let form = form.ok_or_else(|| missing(&what, "it is gone"))?;
-                reservation.take(form.len()).map_err(|e| missing(&what, &e.to_string()))?;
-                form
-            };
-            forms.push(form);
+                let fetched = self.fetch(format!("/api/v1/nodes/{name}")).await;
+                reserved(&format!("node {name}"), fetched, reservation)?
+            });
         }
         Ok(forms)
     }
@@ -193,9 +92,8 @@ impl Objects {
             let form = self.fetch_pod(&key, uid).await.map_err(|why| missing(&format!("pod {key}"), &why))?;
             Ok::<_, ExtenderError>(form.map(|form| ((*uid).clone(), form)))
         });
-        let fetches: Vec<_> = fetches.collect();
+        let mut fetched = stream::iter(fetches.collect::<Vec<_>>()).buffer_unordered(FETCHES);
         let mut found: FxHashMap<Str, Bytes> = FxHashMap::default();
-        let mut fetched = stream::iter(fetches).buffer_unordered(FETCHES);
         while let Some(one) = fetched.try_next().await? {
             if let Some((uid, form)) = one {
                 reservation.take(form.len()).map_err(|e| missing("victims", &e.to_string()))?;

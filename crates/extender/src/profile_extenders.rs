@@ -1,11 +1,11 @@
 //! The extenders of one profile: its calls under way and its bound on memory. Nothing here is shared with another profile.
 
-use super::ask::{Common, Notice};
 use super::binder::{Binder, Ticket};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
 use super::extender::{Extender, OnChange};
+use super::extender_clients::{Common, Notice};
 use super::question;
 use super::settings::{Settings, SettingsError};
 use super::stats::ExtenderHealth;
@@ -13,7 +13,9 @@ use berth_core::io::{
     AttemptId, BindOutcome, BindRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest, Input, WorkerId,
 };
 use berth_core::model::Str;
+use futures::FutureExt;
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -24,9 +26,12 @@ use tokio_util::task::TaskTracker;
 struct Configured {
     /// `None` where it never had settings that can be used.
     extender: Option<Arc<Extender>>,
-    /// Why its present settings cannot be used; the last good ones are in force.
+    /// Why its present settings cannot be used; the last good ones are in force, if there are any.
     problem: Option<SettingsError>,
 }
+
+/// Said where an extender's settings cannot be used and earlier ones are: deleting a Secret does not revoke it.
+const LAST_GOOD: &str = "; until then what was read before goes on being used";
 
 type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<Ticket>>;
 
@@ -75,17 +80,23 @@ impl ProfileExtenders {
         for one in all {
             let name = one.as_ref().map_or_else(|e| e.extender().into(), |settings| settings.name.clone());
             let mut configured = old.remove(&name).unwrap_or_default();
-            match (one, &configured.extender) {
-                (Ok(settings), Some(extender)) => {
-                    extender.replace(settings, &self.common.net);
-                    configured.problem = None;
+            match one {
+                Err(problem) => {
+                    // A Secret that is no longer permitted must not be used: also not as it was read before.
+                    if matches!(problem, SettingsError::NotPermitted { .. }) {
+                        configured.extender = None;
+                    }
+                    configured.problem = Some(problem);
                 }
-                (Ok(settings), None) => {
-                    let on_change = self.on_change(name.clone());
-                    configured.extender = Some(Arc::new(Extender::new(settings, &self.common.net, on_change)));
+                Ok(settings) => {
                     configured.problem = None;
+                    if let Some(extender) = &configured.extender {
+                        extender.replace(settings, &self.common.net);
+                    } else {
+                        let on_change = self.on_change(name.clone());
+                        configured.extender = Some(Arc::new(Extender::new(settings, &self.common.net, on_change)));
+                    }
                 }
-                (Err(problem), _) => configured.problem = Some(problem),
             }
             extenders.insert(name, configured);
         }
@@ -117,14 +128,13 @@ impl ProfileExtenders {
 
     fn find(&self, name: &Str) -> Result<Arc<Extender>, ExtenderError> {
         let extenders = self.extenders();
-        let refused = |why: String| error(ExtenderErrorKind::Refused, why);
-        let configured = extenders
-            .get(name)
-            .ok_or_else(|| refused(format!("extender {name} is not set up for profile {}", self.profile)))?;
-        configured.extender.clone().ok_or_else(|| {
-            let problem = configured.problem.as_ref();
-            refused(problem.map_or_else(|| format!("extender {name} is not set up"), ToString::to_string))
-        })
+        let why = match extenders.get(name) {
+            Some(Configured { extender: Some(extender), .. }) => return Ok(extender.clone()),
+            Some(Configured { problem: Some(problem), .. }) => problem.to_string(),
+            Some(_) => format!("extender {name} is not set up"),
+            None => format!("extender {name} is not set up for profile {}", self.profile),
+        };
+        Err(error(ExtenderErrorKind::Refused, why))
     }
 
     /// Asks; the answer is delivered.
@@ -159,7 +169,7 @@ impl ProfileExtenders {
                 return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             }
         };
-        let ticket = Arc::new(Ticket::new(CancellationToken::new()));
+        let ticket = Arc::new(Ticket::default());
         self.tickets().insert((worker, attempt), ticket.clone());
         let this = self.clone();
         let task = async move {
@@ -168,14 +178,17 @@ impl ProfileExtenders {
                 extender: &found,
                 kube: &this.common.net.kube,
                 gate: &this.common.gate,
+                recheck: &*this.common.recheck,
+                bound_within: this.common.bound_within,
                 budget: &this.budget,
                 request: &request,
                 ticket: &ticket,
                 closing: &this.closing,
             };
+            let bind = AssertUnwindSafe(binder.run(|| deliver(BindOutcome::Unknown))).catch_unwind();
             let ended = tokio::select! {
                 () = ticket.end.cancelled() => None,
-                outcome = binder.run(|| deliver(BindOutcome::Unknown)) => outcome,
+                outcome = bind => outcome.unwrap_or_else(|_| Some(ticket.after_panic())),
             };
             // A bind that the shutdown left keeps its ticket: `cut_off` reports it.
             if ended.is_some() || ticket.end.is_cancelled() {
@@ -198,9 +211,12 @@ impl ProfileExtenders {
     /// The extenders' health, by name.
     pub(super) fn health(&self) -> Vec<ExtenderHealth> {
         let one = |(name, configured): (&Str, &Configured)| {
-            let mut health = configured.extender.as_ref().map_or_else(|| ExtenderHealth::none(name), |e| e.health());
+            let never_set_up = || ExtenderHealth { name: name.clone(), ..ExtenderHealth::default() };
+            let mut health = configured.extender.as_ref().map_or_else(never_set_up, |e| e.health());
             if let Some(problem) = &configured.problem {
-                health.unusable = Some(error(ExtenderErrorKind::Refused, problem.to_string()));
+                health.uses_last_good = configured.extender.is_some();
+                let goes_on = if health.uses_last_good { LAST_GOOD } else { "" };
+                health.unusable = Some(error(ExtenderErrorKind::Refused, format!("{problem}{goes_on}")));
             }
             health
         };

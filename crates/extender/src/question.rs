@@ -6,9 +6,9 @@ use super::extender::{Extender, VerbCall};
 use super::objects::Objects;
 use super::settings::Verb;
 use super::wire::{
-    FilterReply, FilterVisitor, NodeForm, Nodes, Payload, PreemptVisitor, PrioritizeVisitor, nodes_request,
-    preempt_request,
+    FilterReply, FilterVisitor, Nodes, Payload, PreemptVisitor, PrioritizeVisitor, nodes_request, preempt_request,
 };
+use berth_api::NodePayload;
 use berth_core::io::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims};
 use berth_core::model::{Pod, Str};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Asker<'_> {
     async fn body(&self, nodes: &Arc<[Str]>, reservation: &mut Reservation) -> Result<Payload, ExtenderError> {
         let pod = self.objects.pod(self.pod, reservation).await?;
         let payload = match self.extender.form() {
-            NodeForm::Names => nodes_request(&pod, &Nodes::Names(nodes)),
-            NodeForm::Full => nodes_request(&pod, &Nodes::Full(&self.objects.nodes(nodes, reservation).await?)),
+            NodePayload::Names => nodes_request(&pod, &Nodes::Names(nodes)),
+            NodePayload::Full => nodes_request(&pod, &Nodes::Full(&self.objects.nodes(nodes, reservation).await?)),
         };
         count(payload, reservation)
     }
@@ -60,14 +60,14 @@ impl Asker<'_> {
 
     fn filtered(&self, reply: FilterReply) -> Result<ExtenderReply, ExtenderError> {
         if !reply.error.is_empty() {
-            return Err(error(ExtenderErrorKind::Said, reply.error));
+            return Err(error(ExtenderErrorKind::Reported, reply.error));
         }
         if let Some(stranger) = reply.stranger {
-            let url = &self.extender.live().settings.url;
+            let url = self.extender.live().settings.endpoint.url.to_string();
             let why = format!(
                 "extender {url:?} claims a filtered node {stranger:?} which is not found in the input node list"
             );
-            return Err(error(ExtenderErrorKind::Said, why));
+            return Err(error(ExtenderErrorKind::Reported, why));
         }
         let FilterReply { survivors, failed, unresolvable, .. } = reply;
         Ok(ExtenderReply::Filter { survivors, failed, unresolvable })
@@ -85,8 +85,8 @@ impl Asker<'_> {
         let mut reservation = self.budget.reserve();
         let pod = self.objects.pod(self.pod, &mut reservation).await?;
         let whole = match self.extender.form() {
-            NodeForm::Names => None,
-            NodeForm::Full => Some(self.objects.victims(candidates, &mut reservation).await?),
+            NodePayload::Names => None,
+            NodePayload::Full => Some(self.objects.victims(candidates, &mut reservation).await?),
         };
         let payload = count(preempt_request(&pod, candidates, whole.as_deref()), &mut reservation)?;
         let ask = self.of(Verb::Preempt, payload, PreemptVisitor::new(self.budget.reserve()));

@@ -1,10 +1,9 @@
 //! From an endpoint to addresses, each checked.
 
-use super::address::{AddressPolicy, Host, Url};
-use super::endpoints::{Service, SliceList, ready_addresses};
+use super::address::{AddressPolicy, Host};
+use super::endpoints::{read_service, ready_addresses};
 use super::error::Failure;
-use super::settings::Endpoint;
-use berth_cluster::send::Call;
+use super::settings::{Endpoint, ServiceKey};
 use berth_core::io::ExtenderErrorKind;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -19,7 +18,8 @@ use tokio::time::Instant;
 /// The endpoints of a Service are read again after this time.
 const FRESH: Duration = Duration::from_secs(2);
 
-const READ_TIMEOUT: Duration = Duration::from_secs(4);
+/// EndpointSlices read of one Service.
+const MOST_SLICES: u32 = 100;
 
 pub(super) type Lookup = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
@@ -27,14 +27,22 @@ pub(super) fn system_lookup() -> Lookup {
     Arc::new(|name, port| Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) }))
 }
 
+/// What connections need of the process.
+#[derive(Clone)]
+pub(super) struct Net {
+    /// Who may be connected to.
+    pub(super) policy: Arc<AddressPolicy>,
+    pub(super) lookup: Lookup,
+    /// Reads the endpoints of Services.
+    pub(super) kube: kube::Client,
+}
+
 /// A look-up under way, shared by the calls that wait for it.
 type Pending = Shared<BoxFuture<'static, Result<Arc<[SocketAddr]>, Arc<str>>>>;
 
 pub(super) struct Resolver {
     endpoint: Endpoint,
-    policy: Arc<AddressPolicy>,
-    lookup: Lookup,
-    kube: kube::Client,
+    net: Net,
     read: Mutex<Option<(Instant, Arc<[SocketAddr]>)>>,
     /// One look-up at a time: each blocks a thread of the process until the name server answers, even if the call that
     /// began it has given up.
@@ -43,9 +51,9 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    pub(super) fn new(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, kube: kube::Client) -> Self {
-        let read = Mutex::new(None);
-        Self { endpoint, policy, lookup, kube, read, pending: std::sync::Mutex::default(), turn: AtomicUsize::new(0) }
+    pub(super) fn new(endpoint: Endpoint, net: Net) -> Self {
+        let pending = std::sync::Mutex::default();
+        Self { endpoint, net, read: Mutex::new(None), pending, turn: AtomicUsize::new(0) }
     }
 
     /// At least one address that may be connected to. Calls begin with each address in turn.
@@ -53,14 +61,15 @@ impl Resolver {
     /// The addresses are looked up once, checked, and nothing else is connected to: a name that resolves to another address a
     /// moment later changes nothing.
     pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let host = self.endpoint.host();
-        let mut found = match &self.endpoint {
-            Endpoint::Url(Url { host: Host::Address(address), port, .. }) => vec![SocketAddr::new(*address, *port)],
-            Endpoint::Url(Url { host: Host::Name(name), port, .. }) => self.look_up(name, *port).await?,
-            Endpoint::Service { namespace, name, port, .. } => self.endpoints(namespace, name, *port).await?.to_vec(),
+        let Endpoint { url, service } = &self.endpoint;
+        let host = &url.host;
+        let mut found = match (service, host) {
+            (Some(service), _) => self.endpoints(service, url.port).await?.to_vec(),
+            (None, Host::Address(address)) => vec![SocketAddr::new(*address, url.port)],
+            (None, Host::Name(name)) => self.look_up(name, url.port).await?,
         };
         let mut refused = None;
-        found.retain(|address| match self.policy.check_address(&host, address.ip()) {
+        found.retain(|address| match self.net.policy.check_address(host, address.ip()) {
             Ok(()) => true,
             Err(refusal) => {
                 refused = Some(refusal);
@@ -86,7 +95,7 @@ impl Resolver {
     async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
         let lock = || self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || {
-            let found = (self.lookup)(name.to_owned(), port);
+            let found = (self.net.lookup)(name.to_owned(), port);
             let found = async move { found.await.map(Arc::from).map_err(|e| Arc::from(e.to_string())) };
             found.boxed().shared()
         };
@@ -102,7 +111,7 @@ impl Resolver {
         found.map_err(|e| Failure::unsent(ExtenderErrorKind::Connection, format!("host {name} is not found: {e}")))
     }
 
-    async fn endpoints(&self, namespace: &str, name: &str, port: u16) -> Result<Arc<[SocketAddr]>, Failure> {
+    async fn endpoints(&self, service: &ServiceKey, port: u16) -> Result<Arc<[SocketAddr]>, Failure> {
         // The lock is kept during the reads: calls that come meanwhile need the same answer.
         let mut read = self.read.lock().await;
         if let Some((at, found)) = &*read
@@ -111,11 +120,13 @@ impl Resolver {
             return Ok(found.clone());
         }
         let at = Instant::now();
-        let (service, slices) = tokio::join!(
-            self.get::<Service>(namespace, name, format!("/api/v1/namespaces/{namespace}/services/{name}")),
-            self.get::<SliceList>(namespace, name, slices_path(namespace, name))
-        );
-        let Some(found) = ready_addresses(&service?, &slices?, port) else {
+        let ServiceKey { namespace, name } = service;
+        let (service, slices) = read_service(&self.net.kube, namespace, name, MOST_SLICES).await;
+        let failed = |why| {
+            let why = format!("endpoints of Service {namespace}/{name}: {why}");
+            Failure::unsent(ExtenderErrorKind::Connection, why)
+        };
+        let Some(found) = ready_addresses(&service.map_err(failed)?, &slices.map_err(failed)?, port) else {
             let why = format!("Service {namespace}/{name} has no TCP port {port}: correct endpoint.service.port");
             return Err(Failure::unsent(ExtenderErrorKind::Connection, why));
         };
@@ -123,26 +134,4 @@ impl Resolver {
         *read = Some((at, found.clone()));
         Ok(found)
     }
-
-    async fn get<T: serde::de::DeserializeOwned>(
-        &self,
-        namespace: &str,
-        name: &str,
-        path: String,
-    ) -> Result<T, Failure> {
-        let failed = |why: String| {
-            let why = format!("endpoints of Service {namespace}/{name}: {why}");
-            Failure::unsent(ExtenderErrorKind::Connection, why)
-        };
-        let answer = Call::get(path).send(&self.kube, READ_TIMEOUT).await.map_err(|e| failed(e.to_string()))?;
-        if !answer.is_success() {
-            return Err(failed(answer.message()));
-        }
-        serde_json::from_slice(&answer.body).map_err(|e| failed(e.to_string()))
-    }
-}
-
-fn slices_path(namespace: &str, name: &str) -> String {
-    let selector = format!("kubernetes.io%2Fservice-name%3D{name}");
-    format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector={selector}&limit=100")
 }

@@ -1,8 +1,8 @@
 //! Names and Services made addresses: looked up once, each checked.
 
-use super::address::{AddressPolicy, Scheme, Url};
-use super::resolve::{Lookup, Resolver, system_lookup};
-use super::settings::Endpoint;
+use super::address::{AddressPolicy, Url};
+use super::resolve::{Lookup, Net, Resolver, system_lookup};
+use super::settings::{Endpoint, ServiceKey};
 use super::testing::local;
 use berth_core::io::ExtenderErrorKind;
 use berth_testing::{Asked, Reply, Scripted};
@@ -26,7 +26,11 @@ fn answers(lists: &[&[&str]]) -> (Lookup, Arc<AtomicUsize>) {
 }
 
 fn url(text: &str) -> Endpoint {
-    Endpoint::Url(Url::parse(text).unwrap())
+    Endpoint { url: Url::parse(text).unwrap(), service: None }
+}
+
+fn resolver_of(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, api: &Scripted) -> Resolver {
+    Resolver::new(endpoint, Net { policy, lookup, kube: api.client() })
 }
 
 async fn nobody() -> Scripted {
@@ -38,7 +42,7 @@ async fn a_name_that_leads_elsewhere_the_next_moment_is_checked_again_and_refuse
     let policy = Arc::new(AddressPolicy::new(&["ext.example.com".to_owned()], &[]).unwrap());
     let (lookup, asked) = answers(&[&["10.1.2.3"], &["127.0.0.1"], &["169.254.169.254", "10.1.2.4"], &[]]);
     let api = nobody().await;
-    let resolver = Resolver::new(url("https://ext.example.com:8443"), policy, lookup, api.client());
+    let resolver = resolver_of(url("https://ext.example.com:8443"), policy, lookup, &api);
     assert_eq!(resolver.addresses().await.unwrap(), ["10.1.2.3:8443".parse().unwrap()]);
     assert_eq!(asked.load(Ordering::SeqCst), 1, "one look-up gives all that is connected to");
     let failure = resolver.addresses().await.unwrap_err();
@@ -54,7 +58,7 @@ async fn addresses_take_turns() {
     let policy = Arc::new(AddressPolicy::default());
     let (lookup, _) = answers(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]);
     let api = nobody().await;
-    let resolver = Resolver::new(url("https://ext.example.com"), policy, lookup, api.client());
+    let resolver = resolver_of(url("https://ext.example.com"), policy, lookup, &api);
     let mut first = Vec::new();
     for _ in 0..4 {
         first.push(resolver.addresses().await.unwrap()[0].ip().to_string());
@@ -65,20 +69,15 @@ async fn addresses_take_turns() {
 #[tokio::test]
 async fn a_name_that_is_not_found_is_a_connection_that_is_not_made() {
     let api = nobody().await;
-    let resolver = Resolver::new(url("http://no-such-host.invalid"), Arc::new(local()), system_lookup(), api.client());
+    let resolver = resolver_of(url("http://no-such-host.invalid"), Arc::new(local()), system_lookup(), &api);
     let failure = resolver.addresses().await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (ExtenderErrorKind::Connection, false));
     assert!(failure.error.message.contains("no-such-host.invalid"), "{}", failure.error.message);
 }
 
 fn service() -> Endpoint {
-    Endpoint::Service {
-        namespace: "gpu".to_owned(),
-        name: "ext".to_owned(),
-        port: 8443,
-        scheme: Scheme::Https,
-        path: String::new(),
-    }
+    let service = ServiceKey { namespace: "gpu".to_owned(), name: "ext".to_owned() };
+    Endpoint { service: Some(service), ..url("https://ext.gpu.svc:8443") }
 }
 
 #[tokio::test]
@@ -101,8 +100,9 @@ async fn a_service_resolves_to_its_ready_endpoints_which_are_checked() {
         }
     })
     .await;
-    let policy = Arc::new(AddressPolicy::default().with_api_servers(["10.96.0.1".parse().unwrap()]));
-    let resolver = Resolver::new(service(), policy, system_lookup(), api.client());
+    let policy =
+        Arc::new(AddressPolicy::default().with_api_servers(["10.96.0.1".parse().unwrap()].into_iter().collect()));
+    let resolver = resolver_of(service(), policy, system_lookup(), &api);
     for _ in 0..3 {
         assert_eq!(resolver.addresses().await.unwrap(), ["10.0.0.1:9443".parse().unwrap()]);
     }
@@ -115,11 +115,11 @@ async fn a_service_resolves_to_its_ready_endpoints_which_are_checked() {
 #[tokio::test]
 async fn a_missing_service_or_port_is_reported() {
     let api = nobody().await;
-    let resolver = Resolver::new(service(), Arc::new(local()), system_lookup(), api.client());
+    let resolver = resolver_of(service(), Arc::new(local()), system_lookup(), &api);
     let message = resolver.addresses().await.unwrap_err().error.message;
     assert!(message.contains("Service gpu/ext") && message.contains("/services/ext"), "{message}");
     let api = Scripted::start(|_: Asked| async { Reply::json(200, json!({"spec": {"ports": [{"port": 80}]}})) }).await;
-    let resolver = Resolver::new(service(), Arc::new(local()), system_lookup(), api.client());
+    let resolver = resolver_of(service(), Arc::new(local()), system_lookup(), &api);
     let message = resolver.addresses().await.unwrap_err().error.message;
     assert!(message.contains("Service gpu/ext has no TCP port 8443: correct endpoint.service.port"), "{message}");
 }
@@ -138,7 +138,7 @@ async fn a_silent_name_server_takes_one_look_up_however_many_give_up() {
         })
     });
     let api = nobody().await;
-    let resolver = Resolver::new(url("https://ext.example.com"), Arc::default(), lookup, api.client());
+    let resolver = resolver_of(url("https://ext.example.com"), Arc::default(), lookup, &api);
     for _ in 0..5 {
         let hasty = tokio::time::timeout(std::time::Duration::from_millis(10), resolver.addresses());
         assert!(hasty.await.is_err());

@@ -1,12 +1,12 @@
 //! How an extender is reached: `spec.extenders[]` with all its references resolved.
 
-use crate::address::{Host, Scheme, Url, UrlError};
-use crate::wire::NodeForm;
-use berth_api as api;
+use super::address::{Host, Url, UrlError};
+use super::contents::Contents;
+use berth_api::{self as api, NodePayload};
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
-use secrecy::{ExposeSecret, SecretSlice, SecretString};
-use std::collections::BTreeMap;
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,51 +40,20 @@ pub struct VerbSettings {
     pub timeout: Duration,
 }
 
+/// Where an extender is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
-    Url(Url),
-    /// Any ready endpoint of a Service.
-    Service {
-        namespace: String,
-        name: String,
-        port: u16,
-        scheme: Scheme,
-        /// Comes before a verb's path. Empty, or beginning with a slash and without slashes at its end.
-        path: String,
-    },
+pub struct Endpoint {
+    /// What comes before a verb's path. Its host is the name that the server's certificate must have, and of a Service
+    /// `<name>.<namespace>.svc`.
+    pub url: Url,
+    /// Any ready endpoint of this Service is connected to, and not the URL's host.
+    pub service: Option<ServiceKey>,
 }
 
-impl Endpoint {
-    pub const fn scheme(&self) -> Scheme {
-        match self {
-            Self::Url(url) => url.scheme,
-            Self::Service { scheme, .. } => *scheme,
-        }
-    }
-
-    /// The name that the server's certificate must have.
-    pub fn host(&self) -> Host {
-        match self {
-            Self::Url(url) => url.host.clone(),
-            Self::Service { namespace, name, .. } => Host::Name(format!("{name}.{namespace}.svc")),
-        }
-    }
-
-    /// The value of the `Host` header.
-    pub fn authority(&self) -> String {
-        match self {
-            Self::Url(url) => url.authority(),
-            Self::Service { port, .. } => format!("{}:{port}", self.host()),
-        }
-    }
-
-    /// Comes before a verb's path.
-    pub fn path(&self) -> &str {
-        match self {
-            Self::Url(url) => &url.path,
-            Self::Service { path, .. } => path,
-        }
-    }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceKey {
+    pub namespace: String,
+    pub name: String,
 }
 
 /// What an extender's references led to, unchanged from the Secrets and ConfigMaps.
@@ -117,11 +86,9 @@ impl Credentials {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub name: Str,
-    /// The URL before the verbs' paths, for messages.
-    pub url: Str,
     pub endpoint: Endpoint,
     pub verbs: BTreeMap<Verb, VerbSettings>,
-    pub form: NodeForm,
+    pub form: NodePayload,
     /// Requests under way at most; at least 1.
     pub concurrency: usize,
     /// While a breaker is open, one call is let through this often.
@@ -152,16 +119,16 @@ pub enum SettingsError {
         kind: &'static str,
         name: String,
     },
+    /// Secrets that this profile may not use.
+    #[error("extender {extender}: {why}")]
+    NotPermitted {
+        extender: String,
+        /// Each Secret with its fix.
+        why: String,
+    },
     /// The object has no text under the key.
     #[error("extender {extender}: {field}: {kind} {name} has no text under the key {key}; add it")]
-    KeyMissing {
-        extender: String,
-        field: &'static str,
-        /// `ConfigMap` or `Secret`.
-        kind: &'static str,
-        name: String,
-        key: String,
-    },
+    KeyMissing { extender: String, field: &'static str, kind: &'static str, name: String, key: String },
     #[error("extender {extender}: {field}: {message}")]
     Certificate { extender: String, field: &'static str, message: String },
 }
@@ -172,6 +139,7 @@ impl SettingsError {
             Self::Url { extender, .. }
             | Self::Endpoint { extender }
             | Self::NotFound { extender, .. }
+            | Self::NotPermitted { extender, .. }
             | Self::KeyMissing { extender, .. }
             | Self::Certificate { extender, .. } => extender,
         }
@@ -180,36 +148,6 @@ impl SettingsError {
 
 /// Finds the data of a ConfigMap or Secret of the operator's namespace by kind and name.
 pub type Lookup<'a> = &'a dyn Fn(api::BundleKind, &str) -> Option<Contents>;
-
-/// The data of a ConfigMap or Secret, by key. `Debug` shows the keys alone.
-#[derive(Debug, Clone, Default)]
-pub struct Contents(BTreeMap<String, SecretSlice<u8>>);
-
-impl Contents {
-    /// From the two forms that values have.
-    pub fn new(
-        bytes: Option<BTreeMap<String, k8s_openapi::ByteString>>,
-        texts: Option<BTreeMap<String, String>>,
-    ) -> Self {
-        let bytes = bytes.into_iter().flatten().map(|(key, value)| (key, value.0.into()));
-        Self(bytes.chain(texts.into_iter().flatten().map(|(key, text)| (key, text.into_bytes().into()))).collect())
-    }
-
-    /// The text under a key; `None` if there is none, or an empty one.
-    fn text(&self, key: &str) -> Option<SecretString> {
-        let text = std::str::from_utf8(self.0.get(key)?.expose_secret()).ok()?;
-        (!text.is_empty()).then(|| text.into())
-    }
-}
-
-/// Secrets have no equality of their own; here it tells whether an object has changed since it was read.
-impl PartialEq for Contents {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.len() == other.0.len()
-            && (self.0.iter().zip(&other.0))
-                .all(|((key, value), (k, v))| key == k && value.expose_secret() == v.expose_secret())
-    }
-}
 
 /// The objects whose data [`Settings::compile`] needs.
 pub fn references(spec: &api::Extender) -> Vec<(api::BundleKind, &str)> {
@@ -230,23 +168,18 @@ impl Settings {
     ) -> Vec<Result<Self, SettingsError>> {
         let spec = |name: &Str| specs.iter().find(|spec| *spec.name == **name);
         let in_order = profile.extenders.iter().filter_map(|extender| spec(&extender.name));
-        in_order.map(|spec| Self::compile(spec, lookup)).collect()
+        in_order.map(|spec| Self::compile(spec, &profile.name, lookup)).collect()
     }
 
-    /// Resolves `spec.extenders[]`.
-    pub fn compile(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Self, SettingsError> {
-        let endpoint = endpoint(spec)?;
-        let url = format!("{}://{}{}", endpoint.scheme().as_str(), endpoint.authority(), endpoint.path());
+    /// Resolves `spec.extenders[]` of the profile `profile`.
+    pub fn compile(spec: &api::Extender, profile: &str, lookup: Lookup<'_>) -> Result<Self, SettingsError> {
         let tls = spec.tls.as_ref();
+        check_permits(spec, profile, lookup)?;
         Ok(Self {
             name: spec.name.as_str().into(),
-            url: url.into(),
-            endpoint,
+            endpoint: endpoint(spec)?,
             verbs: verbs(&spec.verbs),
-            form: match spec.node_payload {
-                api::NodePayload::Full => NodeForm::Full,
-                api::NodePayload::Names => NodeForm::Names,
-            },
+            form: spec.node_payload,
             concurrency: usize::try_from(spec.max_concurrent_requests).unwrap_or(1).max(1),
             open_for: spec.circuit_breaker.open_for.get(),
             skip_verify: tls.is_some_and(|tls| tls.mode == api::TlsMode::InsecureSkipVerify),
@@ -257,22 +190,22 @@ impl Settings {
 }
 
 fn endpoint(spec: &api::Extender) -> Result<Endpoint, SettingsError> {
+    let extender = || spec.name.clone();
     if let Some(url) = &spec.endpoint.url {
-        let url = Url::parse(url);
-        return url.map(Endpoint::Url).map_err(|source| SettingsError::Url { extender: spec.name.clone(), source });
+        let url = Url::parse(url).map_err(|source| SettingsError::Url { extender: extender(), source })?;
+        return Ok(Endpoint { url, service: None });
     }
     let service = spec.endpoint.service.as_ref();
-    let service = service.ok_or_else(|| SettingsError::Endpoint { extender: spec.name.clone() })?;
-    Ok(Endpoint::Service {
-        namespace: service.namespace.clone(),
-        name: service.name.clone(),
+    let service = service.ok_or_else(|| SettingsError::Endpoint { extender: extender() })?;
+    let (namespace, name) = (service.namespace.clone(), service.name.clone());
+    let url = Url {
+        scheme: service.scheme,
+        host: Host::Name(format!("{name}.{namespace}.svc")),
         port: u16::try_from(service.port).unwrap_or(0),
-        scheme: match service.scheme {
-            api::Scheme::Https => Scheme::Https,
-            api::Scheme::Http => Scheme::Http,
-        },
+        is_port_named: true,
         path: service.path.trim_end_matches('/').to_owned(),
-    })
+    };
+    Ok(Endpoint { url, service: Some(ServiceKey { namespace, name }) })
 }
 
 fn verbs(verbs: &api::ExtenderVerbs) -> BTreeMap<Verb, VerbSettings> {
@@ -284,54 +217,46 @@ fn verbs(verbs: &api::ExtenderVerbs) -> BTreeMap<Verb, VerbSettings> {
     given.map(|(verb, path, timeout)| (verb, VerbSettings { path: path.clone(), timeout: timeout.get() })).collect()
 }
 
-/// Reads the values that an extender's spec refers to.
-struct Reader<'a> {
-    extender: &'a str,
-    lookup: Lookup<'a>,
-}
-
-impl Reader<'_> {
-    fn read(
-        &self,
-        field: &'static str,
-        kind: api::BundleKind,
-        name: &str,
-        key: &str,
-    ) -> Result<SecretString, SettingsError> {
-        let kind_name = match kind {
-            api::BundleKind::ConfigMap => "ConfigMap",
-            api::BundleKind::Secret => "Secret",
-        };
-        let extender = self.extender.to_owned();
-        let Some(data) = (self.lookup)(kind, name) else {
-            return Err(SettingsError::NotFound { extender, field, kind: kind_name, name: name.to_owned() });
-        };
-        data.text(key).ok_or_else(|| SettingsError::KeyMissing {
-            extender,
-            field,
-            kind: kind_name,
-            name: name.to_owned(),
-            key: key.to_owned(),
-        })
+/// Refuses Secrets that `profile` may not use: all of them at once, so that one round mends them.
+fn check_permits(spec: &api::Extender, profile: &str, lookup: Lookup<'_>) -> Result<(), SettingsError> {
+    let named: BTreeSet<_> = references(spec).into_iter().collect();
+    let refusal = |(kind, name)| lookup(kind, name)?.refusal(name, profile);
+    let refusals: Vec<String> = named.into_iter().filter_map(refusal).collect();
+    if refusals.is_empty() {
+        return Ok(());
     }
+    Err(SettingsError::NotPermitted { extender: spec.name.clone(), why: refusals.join("; ") })
 }
 
 fn credentials(spec: &api::Extender, lookup: Lookup<'_>) -> Result<Credentials, SettingsError> {
-    let reader = Reader { extender: &spec.name, lookup };
+    let read = |field: &'static str, object: api::BundleKind, name: &str, key: &str| {
+        let kind = match object {
+            api::BundleKind::ConfigMap => "ConfigMap",
+            api::BundleKind::Secret => "Secret",
+        };
+        let (extender, name) = (spec.name.clone(), name.to_owned());
+        match lookup(object, &name) {
+            None => Err(SettingsError::NotFound { extender, field, kind, name }),
+            Some(data) => {
+                let missing = || SettingsError::KeyMissing { extender, field, kind, name, key: key.to_owned() };
+                data.text(key).ok_or_else(missing)
+            }
+        }
+    };
     let mut credentials = Credentials::default();
     if let Some(tls) = &spec.tls {
         if let Some(bundle) = &tls.ca_bundle_ref {
-            let pem = reader.read("tls.caBundleRef", bundle.kind, &bundle.name, &bundle.key)?;
+            let pem = read("tls.caBundleRef", bundle.kind, &bundle.name, &bundle.key)?;
             credentials.authorities = Some(pem.expose_secret().to_owned());
         }
         if let Some(pair) = &tls.client_cert_ref {
-            let read = |key| reader.read("tls.clientCertRef", api::BundleKind::Secret, &pair.name, key);
+            let read = |key| read("tls.clientCertRef", api::BundleKind::Secret, &pair.name, key);
             credentials.client = Some((read("tls.crt")?.expose_secret().to_owned(), read("tls.key")?));
         }
     }
     if let Some(auth) = &spec.auth {
         let token = &auth.bearer_token_ref;
-        let text = reader.read("auth.bearerTokenRef", api::BundleKind::Secret, &token.name, &token.key)?;
+        let text = read("auth.bearerTokenRef", api::BundleKind::Secret, &token.name, &token.key)?;
         credentials.token = Some(text.expose_secret().trim().into());
     }
     Ok(credentials)

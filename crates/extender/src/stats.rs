@@ -31,7 +31,7 @@ impl CallResult {
                 ExtenderErrorKind::Refused => "refused",
                 ExtenderErrorKind::CircuitOpen => "circuit_open",
                 ExtenderErrorKind::Busy => "busy",
-                ExtenderErrorKind::Said => "said",
+                ExtenderErrorKind::Reported => "said",
             },
         }
     }
@@ -60,31 +60,17 @@ pub struct VerbHealth {
     pub results: BTreeMap<CallResult, u64>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExtenderHealth {
     pub name: Str,
     pub verbs: BTreeMap<Verb, VerbHealth>,
     pub in_flight: usize,
     /// Calls that wait for another to end.
     pub waiting: usize,
-    /// Binds of unknown outcome.
-    pub unsettled_binds: usize,
-    /// Why it cannot be called at all: its address, certificate or token cannot be used.
+    /// Why it cannot be called as its spec says: its address, certificate or token cannot be used.
     pub unusable: Option<ExtenderError>,
-}
-
-impl ExtenderHealth {
-    /// Of an extender that was never set up.
-    pub(super) fn none(name: &Str) -> Self {
-        Self {
-            name: name.clone(),
-            verbs: BTreeMap::new(),
-            in_flight: 0,
-            waiting: 0,
-            unsettled_binds: 0,
-            unusable: None,
-        }
-    }
+    /// It has such a problem, and is called with the settings that it had before.
+    pub uses_last_good: bool,
 }
 
 #[derive(Debug, Default)]
@@ -109,23 +95,21 @@ impl VerbStats {
         self.latency.record(time);
     }
 
-    pub(super) fn answered(&self) {
-        *self.lock().results.entry(CallResult::Ok).or_default() += 1;
-    }
-
-    pub(super) fn failed(&self, error: &ExtenderError) {
-        use ExtenderErrorKind::{Busy, CircuitOpen, Said};
+    /// Counts how a call ended.
+    pub(super) fn ended(&self, error: Option<&ExtenderError>) {
+        use ExtenderErrorKind::{Busy, CircuitOpen, Reported};
         let mut counts = self.lock();
-        *counts.results.entry(CallResult::Failed(error.kind)).or_default() += 1;
-        if !matches!(error.kind, Said | CircuitOpen | Busy) {
-            counts.last_error =
-                Some(LastError { at: SystemTime::now(), kind: error.kind, message: error.message.clone() });
+        let result = error.map_or(CallResult::Ok, |error| CallResult::Failed(error.kind));
+        *counts.results.entry(result).or_default() += 1;
+        if let Some(error) = error.filter(|error| !matches!(error.kind, Reported | CircuitOpen | Busy)) {
+            let (kind, message) = (error.kind, error.message.clone());
+            counts.last_error = Some(LastError { at: SystemTime::now(), kind, message });
         }
     }
 
     pub(super) fn health(&self, circuit: Circuit, consecutive_failures: u32) -> VerbHealth {
         let counts = self.lock();
-        let answers = [CallResult::Ok, CallResult::Failed(ExtenderErrorKind::Said)];
+        let answers = [CallResult::Ok, CallResult::Failed(ExtenderErrorKind::Reported)];
         VerbHealth {
             circuit,
             consecutive_failures,

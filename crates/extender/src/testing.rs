@@ -1,13 +1,13 @@
 //! A scripted extender on a real socket: it reads requests as HTTP/1.1 and answers with any bytes that the script gives.
 
 use super::address::AddressPolicy;
-use super::ask::{Notice, Options};
-use super::extender_clients::ExtenderClients;
-use super::objects::ObjectStore;
+use super::extender_clients::{ExtenderClients, Notice, Options};
 use super::settings::{Credentials, Endpoint, Settings, Verb, VerbSettings};
-use super::wire::NodeForm;
-use berth_cluster::bind::WorkerId;
+use super::store::ObjectStore;
+use berth_api::NodePayload;
+use berth_cluster::bind::{BindRequest, WorkerId};
 use berth_cluster::lease::Gate;
+use berth_cluster::recheck::Recheck;
 use berth_core::io::Input;
 use berth_core::model::PodKey;
 use berth_testing::{Asked, Reply, Scripted};
@@ -16,7 +16,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -218,10 +218,9 @@ pub(super) fn settings(url: &str, timeout: Duration) -> Settings {
     let verb = |verb: Verb| (verb, VerbSettings { path: verb.as_str().to_owned(), timeout });
     Settings {
         name: "ext".into(),
-        url: url.to_string().into(),
-        endpoint: Endpoint::Url(url),
+        endpoint: Endpoint { url, service: None },
         verbs: Verb::ALL.into_iter().map(verb).collect(),
-        form: NodeForm::Names,
+        form: NodePayload::Names,
         concurrency: 8,
         open_for: Duration::from_millis(200),
         skip_verify: false,
@@ -236,11 +235,30 @@ pub(super) fn local() -> AddressPolicy {
     AddressPolicy::new(&here, &here).unwrap()
 }
 
+/// What the watch has shown.
+#[derive(Default)]
+pub(super) struct Cluster {
+    pub(super) node_deleted: AtomicBool,
+    /// Whether binds are shown late, or never.
+    pub(super) blind: AtomicBool,
+}
+
+impl Recheck for Cluster {
+    fn is_same_node(&self, _: &BindRequest) -> bool {
+        !self.node_deleted.load(Ordering::Relaxed)
+    }
+
+    fn has_ended(&self, _: &BindRequest) -> bool {
+        !self.blind.load(Ordering::Relaxed)
+    }
+}
+
 /// `ExtenderClients` with a scripted API server; what they deliver is kept.
 pub(super) struct Rig {
     pub(super) clients: ExtenderClients,
     pub(super) store: Arc<ObjectStore>,
     pub(super) gate: Gate,
+    pub(super) cluster: Arc<Cluster>,
     pub(super) api: Scripted,
     pub(super) delivered: mpsc::UnboundedReceiver<(WorkerId, Input)>,
     pub(super) notices: mpsc::UnboundedReceiver<Notice>,
@@ -260,7 +278,7 @@ impl Rig {
         let (deliver, delivered) = mpsc::unbounded_channel();
         let (notify, notices) = mpsc::unbounded_channel();
         let store = Arc::new(ObjectStore::default());
-        let gate = Gate::new();
+        let (gate, cluster) = (Gate::new(), Arc::new(Cluster::default()));
         gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(3_600));
         gate.admit();
         let clients = ExtenderClients::new(Options {
@@ -270,10 +288,12 @@ impl Rig {
             // The uid of a test's pod is `uid-<name>`.
             key_of: Arc::new(|uid| Some(PodKey { namespace: "ns".into(), name: uid.strip_prefix("uid-")?.into() })),
             gate: gate.clone(),
+            recheck: cluster.clone(),
+            bound_within: Duration::from_millis(300),
             deliver: Arc::new(move |worker, input| drop(deliver.send((worker, input)))),
             notify: Arc::new(move |notice| drop(notify.send(notice))),
         });
-        Self { clients, store, gate, api, delivered, notices }
+        Self { clients, store, gate, cluster, api, delivered, notices }
     }
 
     /// Sets up the extender of profile `prof`.

@@ -14,6 +14,7 @@ pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
 }
+
 /// # Errors
 /// A certificate, key or name cannot be used; the error names the field.
 pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
@@ -26,11 +27,8 @@ pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
     let builder = if settings.skip_verify {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
     } else {
-        let roots = match &settings.credentials.authorities {
-            Some(pem) => given_roots(pem).map_err(|message| wrong("tls.caBundleRef", message))?,
-            None => system_roots().map_err(|message| wrong("tls.caBundleRef", message))?,
-        };
-        builder.with_root_certificates(roots)
+        let roots = settings.credentials.authorities.as_deref().map_or_else(system_roots, given_roots);
+        builder.with_root_certificates(roots.map_err(|message| wrong("tls.caBundleRef", message))?)
     };
     let mut config = match &settings.credentials.client {
         None => builder.with_no_client_auth(),
@@ -43,7 +41,7 @@ pub(super) fn prepare(settings: &Settings) -> Result<Tls, SettingsError> {
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let name = settings.server_name.clone().unwrap_or_else(|| settings.endpoint.host().to_string());
+    let name = settings.server_name.clone().unwrap_or_else(|| settings.endpoint.url.host.to_string());
     let server_name = ServerName::try_from(name.clone())
         .map_err(|_| wrong("tls.serverName", format!("{name} is neither a DNS name nor an address")))?;
     Ok(Tls { config: Arc::new(config), server_name })

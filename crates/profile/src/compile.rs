@@ -1,6 +1,5 @@
-use super::CompileError;
 use super::names::{is_dns1123_subdomain, is_namespace_name};
-use super::{args, extenders, plugins, preemption, preset, selectors};
+use super::{CompileError, args, extenders, number, plugins, preemption, preset, selectors, sorted};
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode, NamespaceAccess, QueueTimes, Sampling, UnknownFields};
@@ -27,7 +26,7 @@ pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledP
     profile.namespaces = namespaces(&spec.namespaces)?;
     profile.queue = queue(&spec.queue)?;
     profile.preemption = preemption::compile(&spec.preemption)?;
-    extenders::compile(&spec.extenders, &mut profile)?;
+    extenders::compile(&spec.extenders, spec.allow_unsafe, &mut profile)?;
     Ok(profile)
 }
 
@@ -43,13 +42,7 @@ fn scheduler_names(name: &str, listed: &[String]) -> Result<Vec<Str>, CompileErr
         let message = format!("{name:?} is not a DNS-1123 subdomain");
         return Err(CompileError::args("metadata.name", message, fix));
     }
-    let mut names: Vec<Str> = match listed {
-        [] => vec![name.into()],
-        listed => listed.iter().map(|n| n.as_str().into()).collect(),
-    };
-    names.sort();
-    names.dedup();
-    Ok(names)
+    Ok(if listed.is_empty() { vec![name.into()] } else { sorted(listed) })
 }
 
 fn nodes(nodes: &api::Nodes, profile: &mut CompiledProfile) -> Result<(), CompileError> {
@@ -59,47 +52,32 @@ fn nodes(nodes: &api::Nodes, profile: &mut CompiledProfile) -> Result<(), Compil
     }
     let percentage = u8::try_from(nodes.percentage_to_score).ok().filter(|p| *p <= 100).ok_or_else(|| {
         let message = format!("{} is not a percentage", nodes.percentage_to_score);
-        CompileError::args(
-            "spec.nodes.percentageToScore",
-            message,
-            "use 1 to 100, or 0 to adapt to the number of nodes",
-        )
+        let fix = "use 1 to 100, or 0 to adapt to the number of nodes";
+        CompileError::args("spec.nodes.percentageToScore", message, fix)
     })?;
-    let min_feasible =
-        u32::try_from(nodes.min_feasible).ok().filter(|n| (1..=100_000).contains(n)).ok_or_else(|| {
-            let message = format!("{} is out of range", nodes.min_feasible);
-            CompileError::args("spec.nodes.minFeasible", message, "use 1 to 100,000")
-        })?;
+    let min_feasible = number(nodes.min_feasible, 1..=100_000, "spec.nodes.minFeasible", "use 1 to 100,000")?;
     profile.sampling = Sampling { percentage, min_feasible };
     Ok(())
 }
 
 fn namespaces(namespaces: &api::Namespaces) -> Result<NamespaceAccess, CompileError> {
+    let refuse = |message, fix| Err(CompileError::args("spec.namespaces.access", message, fix));
     let named = !(namespaces.names.is_empty() && namespaces.match_labels.is_empty());
     match (namespaces.access, named) {
         (api::NamespaceAccess::All, false) => return Ok(NamespaceAccess::All),
         (api::NamespaceAccess::All, true) => {
-            return Err(CompileError::args(
-                "spec.namespaces.access",
-                "All does not read names and matchLabels",
-                "remove them, or set access: Restricted",
-            ));
+            return refuse("All does not read names and matchLabels", "remove them, or set access: Restricted");
         }
         (api::NamespaceAccess::Restricted, false) => {
-            return Err(CompileError::args(
-                "spec.namespaces.access",
-                "Restricted without names or matchLabels lets no pod use the profile",
-                "give names or matchLabels, or set access: All",
-            ));
+            let fix = "give names or matchLabels, or set access: All";
+            return refuse("Restricted without names or matchLabels lets no pod use the profile", fix);
         }
         (api::NamespaceAccess::Restricted, true) => {}
     }
     if let Some((i, name)) = namespaces.names.iter().enumerate().find(|(_, name)| !is_namespace_name(name)) {
-        return Err(CompileError::selector(
-            format!("spec.namespaces.names[{i}]"),
-            format!("{name:?} is not a namespace's name"),
-            "use at most 63 lower-case letters, digits and -",
-        ));
+        let message = format!("{name:?} is not a namespace's name");
+        let fix = "use at most 63 lower-case letters, digits and -";
+        return Err(CompileError::selector(format!("spec.namespaces.names[{i}]"), message, fix));
     }
     Ok(NamespaceAccess::Restricted {
         names: namespaces.names.iter().map(|name| name.as_str().into()).collect(),

@@ -116,7 +116,7 @@ fn an_empty_node_selector_is_all_nodes() {
 }
 
 /// Each bad spec with the reason, the field and a word of the message or fix.
-const REFUSED: [(&str, Accepted, &str, &str); 38] = [
+const REFUSED: [(&str, Accepted, &str, &str); 40] = [
     // These pass the API server's schema: only here are they found.
     (
         r#"{"nodes": {"selector": {"matchLabels": {"example..com/pool": "a"}}}}"#,
@@ -322,6 +322,20 @@ const REFUSED: [(&str, Accepted, &str, &str); 38] = [
         "spec.queue.maxUnschedulableDuration",
         "29s",
     ),
+    (
+        r#"{"extenders": [{"name": "x", "endpoint": {"url": "https://x"}, "verbs": {"filter": {"path": "f"}},
+            "tls": {"mode": "InsecureSkipVerify"}, "auth": {"bearerTokenRef": {"name": "t", "key": "k"}}}]}"#,
+        Accepted::InvalidArgs,
+        "spec.extenders[0].auth",
+        "anybody may answer",
+    ),
+    (
+        r#"{"extenders": [{"name": "x", "endpoint": {"url": "https://x"}, "verbs": {"prioritize": {"path": "p"}},
+            "managedResources": [{"name": "a.com/b"}, {"name": "a.com/c", "fitCheck": "Skip"}]}]}"#,
+        Accepted::InvalidArgs,
+        "spec.extenders[0].managedResources[1].fitCheck",
+        "add verbs.filter",
+    ),
 ];
 
 #[test]
@@ -332,6 +346,19 @@ fn bad_specs_are_refused_with_field_and_fix() {
         assert!(error.field.ends_with(field), "{json}: field {}", error.field);
         assert!(error.to_string().contains(word), "{json}: {error}");
         assert!(error.field.starts_with("spec."), "{json}: {}", error.field);
+    }
+}
+
+#[test]
+fn a_resource_may_be_left_to_an_extender_that_filters_or_at_ones_own_risk() {
+    let skipping = |more: &str, verb: &str| {
+        compiled(&format!(
+            r#"{{{more} "extenders": [{{"name": "x", "endpoint": {{"url": "https://x"}}, "verbs": {{"{verb}": {{"path": "p"}}}},
+                "managedResources": [{{"name": "a.com/c", "fitCheck": "Skip"}}]}}]}}"#
+        ))
+    };
+    for profile in [skipping("", "filter"), skipping(r#""allowUnsafe": "Acknowledged","#, "bind")] {
+        assert_eq!(profile.fit.ignored_resources, ["a.com/c".into()]);
     }
 }
 

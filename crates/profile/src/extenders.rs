@@ -9,11 +9,16 @@ use berth_core::profile::{CompiledProfile, Extender, OnFailure};
 ///
 /// Extenders whose filter failures are ignored come after the others, as upstream orders them at its start. Resources that
 /// only an extender checks are not checked by NodeResourcesFit.
-pub(super) fn compile(specs: &[api::Extender], profile: &mut CompiledProfile) -> Result<(), CompileError> {
+pub(super) fn compile(
+    specs: &[api::Extender],
+    allow_unsafe: api::AllowUnsafe,
+    profile: &mut CompiledProfile,
+) -> Result<(), CompileError> {
     let mut managed: Vec<&str> = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
         let field = format!("spec.extenders[{i}]");
         profile.extenders.push(one(spec, &field)?);
+        check_safe(spec, allow_unsafe, &field)?;
         for resource in &spec.managed_resources {
             if managed.contains(&resource.name.as_str()) {
                 let message = format!("{} is managed by another extender already", resource.name);
@@ -33,6 +38,23 @@ pub(super) fn compile(specs: &[api::Extender], profile: &mut CompiledProfile) ->
         return Err(CompileError::args("spec.extenders", "only one extender can bind", fix));
     }
     profile.extenders.sort_by_key(|extender| extender.filter == Some(OnFailure::Ignore));
+    Ok(())
+}
+
+/// The API server has the same rules; manifests that it never saw come here as well.
+fn check_safe(spec: &api::Extender, allow_unsafe: api::AllowUnsafe, field: &str) -> Result<(), CompileError> {
+    let unverified = spec.tls.as_ref().is_some_and(|tls| tls.mode == api::TlsMode::InsecureSkipVerify);
+    if spec.auth.is_some() && unverified {
+        let message = "with tls.mode InsecureSkipVerify anybody may answer and be told the token";
+        let fix = "name the authority in tls.caBundleRef, or remove auth";
+        return Err(CompileError::args(format!("{field}.auth"), message, fix));
+    }
+    let skips = spec.managed_resources.iter().position(|resource| resource.fit_check == api::FitCheck::Skip);
+    if let (Some(i), None, api::AllowUnsafe::None) = (skips, &spec.verbs.filter, allow_unsafe) {
+        let message = "Skip leaves the resource to an extender that has no verb filter, so that nobody checks it";
+        let fix = "add verbs.filter, or set spec.allowUnsafe: Acknowledged";
+        return Err(CompileError::args(format!("{field}.managedResources[{i}].fitCheck"), message, fix));
+    }
     Ok(())
 }
 

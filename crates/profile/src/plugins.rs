@@ -30,11 +30,9 @@ fn filters(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> R
             continue;
         }
         if config.name.is_safety() && spec.allow_unsafe == api::AllowUnsafe::None {
-            return Err(CompileError::args(
-                field(),
-                format!("disabling {} can place pods where they cannot run", config.name),
-                "remove the entry, or set spec.allowUnsafe: Acknowledged",
-            ));
+            let message = format!("disabling {} can place pods where they cannot run", config.name);
+            let fix = "remove the entry, or set spec.allowUnsafe: Acknowledged";
+            return Err(CompileError::args(field(), message, fix));
         }
         profile.filters = profile.filters.without(filter(config.name));
     }
@@ -70,11 +68,9 @@ fn scores(spec: &api::SchedulerProfileSpec, profile: &mut CompiledProfile) -> Re
         }
         let weight = config.weight.map(i64::from).or(present).unwrap_or_else(|| score.default_weight());
         if !(1..=MAX_WEIGHT).contains(&weight) {
-            return Err(CompileError::args(
-                format!("spec.scores[{i}].weight"),
-                format!("{weight} for {} is out of range", config.name),
-                "use 1 to 1,000,000, or state: Disabled",
-            ));
+            let message = format!("{weight} for {} is out of range", config.name);
+            let fix = "use 1 to 1,000,000, or state: Disabled";
+            return Err(CompileError::args(format!("spec.scores[{i}].weight"), message, fix));
         }
         profile.scores.push((score, weight));
     }

@@ -1,5 +1,5 @@
-use super::CompileError;
 use super::names::is_namespace_name;
+use super::{CompileError, number, sorted};
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::{Preemption, VictimScope};
@@ -11,11 +11,8 @@ const LONGEST_RUNTIME: Duration = Duration::from_hours(168);
 pub(super) fn compile(spec: &api::Preemption) -> Result<Preemption, CompileError> {
     let candidates = &spec.candidate_nodes;
     if candidates.percentage == 0 && candidates.absolute == 0 {
-        return Err(CompileError::args(
-            "spec.preemption.candidateNodes",
-            "with percentage and absolute both 0 no node would be looked at",
-            "raise one of them",
-        ));
+        let message = "with percentage and absolute both 0 no node would be looked at";
+        return Err(CompileError::args("spec.preemption.candidateNodes", message, "raise one of them"));
     }
     let min_runtime = spec.min_victim_runtime.get();
     if min_runtime > LONGEST_RUNTIME {
@@ -30,20 +27,17 @@ pub(super) fn compile(spec: &api::Preemption) -> Result<Preemption, CompileError
             api::VictimScope::OwnProfiles => VictimScope::OwnProfiles,
             api::VictimScope::SameProfile => VictimScope::SameProfile,
         },
-        max_per_pod: no_limit(number("maxVictimsPerPod", spec.max_victims_per_pod, 1000)?),
-        max_per_minute: no_limit(number("maxVictimsPerMinute", spec.max_victims_per_minute, 100_000)?),
+        max_per_pod: no_limit(at_most(1000, "maxVictimsPerPod", spec.max_victims_per_pod)?),
+        max_per_minute: no_limit(at_most(100_000, "maxVictimsPerMinute", spec.max_victims_per_minute)?),
         min_runtime,
-        candidates_percentage: number("candidateNodes.percentage", candidates.percentage, 100)?,
-        candidates_absolute: number("candidateNodes.absolute", candidates.absolute, 100_000)?,
+        candidates_percentage: at_most(100, "candidateNodes.percentage", candidates.percentage)?,
+        candidates_absolute: at_most(100_000, "candidateNodes.absolute", candidates.absolute)?,
         protected_namespaces: namespaces(&spec.protected_namespaces)?,
     })
 }
 
-fn number(field: &str, value: i32, most: u32) -> Result<u32, CompileError> {
-    u32::try_from(value).ok().filter(|value| *value <= most).ok_or_else(|| {
-        let message = format!("{value} is out of range");
-        CompileError::args(format!("spec.preemption.{field}"), message, format!("use 0 to {most}"))
-    })
+fn at_most(most: u32, field: &str, value: i32) -> Result<u32, CompileError> {
+    number(value, 0..=most, format!("spec.preemption.{field}"), format!("use 0 to {most}"))
 }
 
 fn namespaces(names: &[String]) -> Result<Vec<Str>, CompileError> {
@@ -52,8 +46,5 @@ fn namespaces(names: &[String]) -> Result<Vec<Str>, CompileError> {
         let fix = "use lower-case letters, digits and - between them, at most 63";
         return Err(CompileError::args(format!("spec.preemption.protectedNamespaces[{i}]"), message, fix));
     }
-    let mut names: Vec<Str> = names.iter().map(|name| name.as_str().into()).collect();
-    names.sort();
-    names.dedup();
-    Ok(names)
+    Ok(sorted(names))
 }

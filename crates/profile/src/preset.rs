@@ -1,5 +1,4 @@
 use berth_api::Preset;
-use berth_core::model::SpreadConstraint;
 use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
 
 /// Weights of the BinPack preset: NodeResourcesFit well above what pulls pods apart.
@@ -27,7 +26,8 @@ pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
             profile.scores = BIN_PACK_WEIGHTS.to_vec();
         }
         Preset::Spread => {
-            profile.spread_defaults = SpreadDefaults::List(SPREAD_KEYS.map(spread_over).to_vec());
+            profile.spread_defaults =
+                SpreadDefaults::List(SPREAD_KEYS.map(|key| SpreadDefaults::soft(key, 1)).to_vec());
             for (score, weight) in &mut profile.scores {
                 if *score == Score::PodTopologySpread {
                     *weight = SPREAD_WEIGHT;
@@ -37,18 +37,6 @@ pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
         Preset::NoScoring => profile.scores.clear(),
     }
     profile
-}
-
-fn spread_over(topology_key: &str) -> SpreadConstraint {
-    SpreadConstraint {
-        max_skew: 1,
-        topology_key: topology_key.into(),
-        hard: false,
-        selector: None,
-        min_domains: 1,
-        honor_affinity: true,
-        honor_taints: false,
-    }
 }
 
 #[cfg(test)]

@@ -1,30 +1,25 @@
 //! Label selectors, node affinity and label maps, resolved.
 
-use std::collections::BTreeMap;
-
-use super::CompileError;
 use super::names::{is_dns1123_subdomain, is_label_value, is_qualified_name};
+use super::{CompileError, each, sorted};
 use berth_api as api;
 use berth_core::model::{
     LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
     RequirementOperator, Str,
 };
 use berth_core::profile::AddedAffinity;
+use std::collections::BTreeMap;
 
 /// Resolves a label selector; `field` is its path.
 pub(super) fn label_selector(selector: &api::LabelSelector, field: &str) -> Result<LabelSelector, CompileError> {
     let pairs = labels(&selector.match_labels, &format!("{field}.matchLabels"))?;
-    let mut requirements: Vec<Requirement> = pairs
-        .iter()
-        .map(|(key, value)| Requirement {
-            key: key.clone(),
-            operator: RequirementOperator::In,
-            values: vec![value.clone()],
-        })
-        .collect();
-    for (i, expression) in selector.match_expressions.iter().enumerate() {
-        requirements.push(requirement(expression, &format!("{field}.matchExpressions[{i}]"))?);
-    }
+    let equals = |(key, value): (&Str, &Str)| Requirement {
+        key: key.clone(),
+        operator: RequirementOperator::In,
+        values: vec![value.clone()],
+    };
+    let mut requirements: Vec<Requirement> = pairs.iter().map(equals).collect();
+    requirements.extend(each(&selector.match_expressions, &format!("{field}.matchExpressions"), requirement)?);
     Ok(LabelSelector { requirements })
 }
 
@@ -60,66 +55,45 @@ pub(super) fn added_affinity(affinity: &api::AddedAffinity, field: &str) -> Resu
         .as_ref()
         .map(|selector| node_selector(selector, &format!("{field}.requiredDuringSchedulingIgnoredDuringExecution")))
         .transpose()?;
-    let preferred_field = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution");
-    let preferred = affinity
-        .preferred_during_scheduling_ignored_during_execution
-        .iter()
-        .enumerate()
-        .map(|(i, term)| preferred_term(term, &format!("{preferred_field}[{i}]")))
-        .collect::<Result<_, _>>()?;
-    Ok(AddedAffinity { required, preferred })
+    let preferred = &affinity.preferred_during_scheduling_ignored_during_execution;
+    let field = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution");
+    Ok(AddedAffinity { required, preferred: each(preferred, &field, preferred_term)? })
 }
 
 fn node_selector(selector: &api::NodeSelector, field: &str) -> Result<NodeSelector, CompileError> {
+    let field = format!("{field}.nodeSelectorTerms");
     if selector.node_selector_terms.is_empty() {
-        return Err(CompileError::selector(
-            format!("{field}.nodeSelectorTerms"),
-            "has no terms, so that no node could match",
-            "add a term, or remove the selector",
-        ));
+        let fix = "add a term, or remove the selector";
+        return Err(CompileError::selector(field, "has no terms, so that no node could match", fix));
     }
-    let terms = selector.node_selector_terms.iter().enumerate();
-    let terms = terms.map(|(i, t)| term(t, &format!("{field}.nodeSelectorTerms[{i}]"))).collect::<Result<_, _>>()?;
-    Ok(NodeSelector { terms })
+    Ok(NodeSelector { terms: each(&selector.node_selector_terms, &field, term)? })
 }
 
 fn preferred_term(preferred: &api::PreferredNodeSelectorTerm, field: &str) -> Result<PreferredTerm, CompileError> {
     if !(1..=100).contains(&preferred.weight) {
-        return Err(CompileError::selector(
-            format!("{field}.weight"),
-            format!("{} is not a weight of a preferred term", preferred.weight),
-            "use 1 to 100",
-        ));
+        let message = format!("{} is not a weight of a preferred term", preferred.weight);
+        return Err(CompileError::selector(format!("{field}.weight"), message, "use 1 to 100"));
     }
     Ok(PreferredTerm { weight: preferred.weight, term: term(&preferred.preference, &format!("{field}.preference"))? })
 }
 
 fn term(term: &api::NodeSelectorTerm, field: &str) -> Result<NodeSelectorTerm, CompileError> {
-    let expressions = term
-        .match_expressions
-        .iter()
-        .enumerate()
-        .map(|(i, e)| node_test(e, &format!("{field}.matchExpressions[{i}]")))
-        .collect::<Result<_, _>>()?;
-    let names = term
-        .match_fields
-        .iter()
-        .enumerate()
-        .map(|(i, f)| node_name(f, &format!("{field}.matchFields[{i}]")))
-        .collect::<Result<_, _>>()?;
+    let expressions = each(&term.match_expressions, &format!("{field}.matchExpressions"), node_test)?;
+    let names = each(&term.match_fields, &format!("{field}.matchFields"), node_name)?;
     Ok(NodeSelectorTerm { expressions, names, broken: false })
 }
 
 fn node_test(expression: &api::NodeSelectorRequirement, field: &str) -> Result<NodeTest, CompileError> {
     use api::NodeSelectorOperator as Api;
     let key = label_key(&expression.key, field)?;
+    let given = &expression.values;
     let (operator, values) = match expression.operator {
-        Api::In => (NodeTestOperator::In, values(&expression.values, true, field)?),
-        Api::NotIn => (NodeTestOperator::NotIn, values(&expression.values, true, field)?),
-        Api::Exists => (NodeTestOperator::Exists, values(&expression.values, false, field)?),
-        Api::DoesNotExist => (NodeTestOperator::DoesNotExist, values(&expression.values, false, field)?),
-        Api::Gt => (NodeTestOperator::Gt, integer(&expression.values, field)?),
-        Api::Lt => (NodeTestOperator::Lt, integer(&expression.values, field)?),
+        Api::In => (NodeTestOperator::In, values(given, true, field)?),
+        Api::NotIn => (NodeTestOperator::NotIn, values(given, true, field)?),
+        Api::Exists => (NodeTestOperator::Exists, values(given, false, field)?),
+        Api::DoesNotExist => (NodeTestOperator::DoesNotExist, values(given, false, field)?),
+        Api::Gt => (NodeTestOperator::Gt, integer(given, field)?),
+        Api::Lt => (NodeTestOperator::Lt, integer(given, field)?),
     };
     Ok(NodeTest { key, operator, values })
 }
@@ -127,21 +101,15 @@ fn node_test(expression: &api::NodeSelectorRequirement, field: &str) -> Result<N
 fn node_name(requirement: &api::FieldSelectorRequirement, field: &str) -> Result<(bool, Str), CompileError> {
     use api::NodeSelectorOperator as Api;
     if requirement.key != "metadata.name" {
-        return Err(CompileError::selector(
-            format!("{field}.key"),
-            format!("{:?} is not a field that can be matched", requirement.key),
-            "use metadata.name",
-        ));
+        let message = format!("{:?} is not a field that can be matched", requirement.key);
+        return Err(CompileError::selector(format!("{field}.key"), message, "use metadata.name"));
     }
     let wanted = match requirement.operator {
         Api::In => true,
         Api::NotIn => false,
         other => {
-            return Err(CompileError::selector(
-                format!("{field}.operator"),
-                format!("{other:?} does not apply to fields"),
-                "use In or NotIn",
-            ));
+            let message = format!("{other:?} does not apply to fields");
+            return Err(CompileError::selector(format!("{field}.operator"), message, "use In or NotIn"));
         }
     };
     match requirement.values.as_slice() {
@@ -184,23 +152,15 @@ fn label_value(value: &str, field: &str) -> Result<(), CompileError> {
 
 fn values(values: &[String], wanted: bool, field: &str) -> Result<Vec<Str>, CompileError> {
     let field = format!("{field}.values");
-    match (wanted, values.is_empty()) {
-        (true, true) => {
-            return Err(CompileError::selector(field, "is empty", "give at least one value, or use Exists"));
-        }
-        (false, false) => {
-            let fix = "remove the values, or use In or NotIn";
-            return Err(CompileError::selector(field, "are not read by this operator", fix));
-        }
-        _ => {}
+    if wanted && values.is_empty() {
+        return Err(CompileError::selector(field, "is empty", "give at least one value, or use Exists"));
     }
-    for (i, value) in values.iter().enumerate() {
-        label_value(value, &format!("{field}[{i}]"))?;
+    if !wanted && !values.is_empty() {
+        let fix = "remove the values, or use In or NotIn";
+        return Err(CompileError::selector(field, "are not read by this operator", fix));
     }
-    let mut sorted: Vec<Str> = values.iter().map(|v| v.as_str().into()).collect();
-    sorted.sort();
-    sorted.dedup();
-    Ok(sorted)
+    each(values, &field, |value, field| label_value(value, field))?;
+    Ok(sorted(values))
 }
 
 fn integer(values: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
@@ -209,7 +169,8 @@ fn integer(values: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
         // A label's value cannot begin with a sign, so a number with a sign could match none.
         [value] if value.parse::<i64>().is_ok() && is_label_value(value) => Ok(vec![value.as_str().into()]),
         [value] => {
-            Err(CompileError::selector(format!("{field}.values[0]"), format!("{value:?} is not a whole number"), fix))
+            let message = format!("{value:?} is not a whole number");
+            Err(CompileError::selector(format!("{field}.values[0]"), message, fix))
         }
         other => Err(CompileError::selector(format!("{field}.values"), format!("has {} values", other.len()), fix)),
     }

@@ -1,6 +1,6 @@
 use berth_core::model::Time;
 use k8s_openapi::jiff::Timestamp;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The engine's time: monotonic, from an origin that is also known on the wall clock.
 #[derive(Debug, Clone, Copy)]
@@ -10,12 +10,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that begins now.
     pub fn start() -> Self {
         Self { origin: Instant::now(), origin_on_wall: Timestamp::now() }
     }
 
-    /// The present moment.
     pub fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
@@ -27,7 +25,7 @@ impl Clock {
 
     /// The moment on the wall clock, cut to whole seconds as Kubernetes writes them.
     ///
-    /// Reckoned from the origin, so that a jump of the wall clock does not move what was said before.
+    /// Reckoned from the origin, so that a jump of the wall clock does not move what was reported before.
     pub fn on_wall(&self, time: Time) -> Timestamp {
         let since = i64::try_from(time.since(Time::ZERO).as_secs()).unwrap_or(i64::MAX);
         let seconds = self.origin_on_wall.as_second().saturating_add(since);
@@ -37,10 +35,5 @@ impl Clock {
     /// The origin in microseconds of Unix time.
     pub fn unix_us_at_zero(&self) -> i64 {
         self.origin_on_wall.as_microsecond()
-    }
-
-    /// How long ago `time` was.
-    pub fn age(&self, time: Time) -> Duration {
-        self.now().since(time)
     }
 }

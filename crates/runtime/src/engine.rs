@@ -1,29 +1,63 @@
 use super::clock::Clock;
-use super::effect_sink::EffectSink;
-use super::handle::{WorkerHandle, WorkerState, WorkerView};
+use super::handle::{WorkerHandle, WorkerView};
 use super::mailbox::Order;
 use super::shared::{Running, Shared};
 use super::worker_thread;
-use berth_core::io::Deliver;
+use berth_core::io::{
+    AttemptId, BindRequest, Deliver, EvictRequest, ExtenderRequest, NominateRequest, Paused, Refusal, VolumeRequest,
+    WorkerId,
+};
 use berth_core::ledger::{Ledger, LedgerAccess};
-use berth_core::model::Str;
+use berth_core::model::{Pod, Str};
 use berth_core::profile::CompiledProfile;
+use berth_telemetry::HistogramSnapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
-/// Why a worker cannot be started.
+/// Where workers' effects go. Called from worker threads: nothing here may block.
+pub trait EffectSink: Send + Sync + 'static {
+    /// Queues a bind, or has the profile's extender do it that the request names. The outcome is delivered to the engine.
+    fn bind(&self, worker: WorkerId, profile: &Str, request: BindRequest);
+
+    /// Asks a profile's extender. The answer is delivered to the engine.
+    fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest);
+
+    /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
+    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);
+
+    /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all.
+    fn nominate(&self, request: NominateRequest);
+
+    /// Queues evictions. Their outcome is delivered to the engine.
+    fn evict(&self, worker: WorkerId, request: EvictRequest);
+
+    /// Takes back a worker's binds, writes before binds and evictions that were not sent; nothing else is delivered for them.
+    fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
+
+    /// Each worker's part of the binder's slots while `busy` of them have something to bind, at least 1.
+    fn share(&self, busy: usize) -> usize;
+
+    /// For which pods no bind is sent at present. Whoever makes the sink wakes the engine when this changes.
+    fn paused(&self) -> Paused;
+
+    /// Takes back a worker's binds that were not sent and that the pause covers; nothing else is delivered for them.
+    fn revoke_paused(&self, worker: WorkerId) -> Vec<AttemptId>;
+
+    /// A pod of ours is bound: says so to its owner.
+    fn bound(&self, pod: Arc<Pod>, node: Str);
+
+    /// Tells a pod's owner why `profile` does not place it.
+    fn refuse(&self, profile: &Str, refusal: Refusal);
+}
+
+/// The system gives no thread for a worker.
 #[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The system gives no thread.
-    #[error("profile {profile}: no thread for its worker: {source}; raise the process's limit of threads")]
-    Thread {
-        /// The profile.
-        profile: Str,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
+#[error("profile {profile}: no thread for its worker: {source}; raise the process's limit of threads")]
+pub struct EngineError {
+    profile: Str,
+    source: std::io::Error,
 }
 
 /// The ledger and the worker threads. Cheap to clone; all clones are one engine.
@@ -43,14 +77,22 @@ impl Engine {
         Self(Shared::connected(connect))
     }
 
-    /// The engine's clock.
     pub fn clock(&self) -> Clock {
         self.0.clock
     }
 
-    /// Reads the ledger.
     pub fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
         self.0.ledger.read(f)
+    }
+
+    /// How long the ledger's lock was held, for reading and for writing.
+    pub fn lock_holds(&self) -> [(&'static str, HistogramSnapshot); 2] {
+        self.0.ledger.holds()
+    }
+
+    /// As [`Self::read`], but only if the ledger is free at this moment.
+    pub fn try_read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> Option<R> {
+        self.0.ledger.try_read(f)
     }
 
     /// Changes the ledger by what was seen in the cluster, and tells every worker.
@@ -66,33 +108,34 @@ impl Engine {
     }
 
     /// Starts a worker for the profile, or gives the profile to the worker that it has already.
-    ///
-    /// # Errors
-    /// The system gives no thread.
     pub fn run(&self, profile: Arc<CompiledProfile>) -> Result<(), EngineError> {
         let mut workers = self.0.lock();
-        if let Some(running) = workers.get(&profile.name) {
-            if running.handle.profile() != profile {
+        if let Some(running) = workers.get_mut(&profile.name) {
+            // Not the profile that it serves: an order that it has not taken up yet may be for another one.
+            if running.ordered != profile {
+                running.ordered = profile.clone();
                 running.handle.mailbox.order(Order::Swap(profile));
             }
             return Ok(());
         }
         let name = profile.name.clone();
-        let handle = Arc::new(WorkerHandle::new(profile, self.0.clock.now()));
+        let handle = Arc::new(WorkerHandle::new(profile.clone(), self.0.clock.now()));
         let (end, ended) = oneshot::channel::<()>();
         let (shared, own) = (self.0.clone(), handle.clone());
         let thread = std::thread::Builder::new().name(format!("berth-{name}")).spawn(move || {
             // Dropped when the thread ends, in whatever way.
             let _end = end;
-            worker_thread::supervise(&shared, &own);
+            worker_thread::live(&shared, &own);
         });
-        thread.map_err(|source| EngineError::Thread { profile: name.clone(), source })?;
-        workers.insert(name, Running { handle, ended });
+        thread.map_err(|source| EngineError { profile: name.clone(), source })?;
+        self.0.watch_over(&handle);
+        workers.insert(name, Running { handle, ended, ordered: profile });
         self.0.tell_served(&workers);
         Ok(())
     }
 
-    /// Stops the profile's worker: unsent binds go back, sent ones end by evidence. Resolves when its thread has ended.
+    /// Stops the profile's worker: unsent binds go back, sent ones end by evidence, nominations of pods that nobody serves any
+    /// more end. Resolves when its thread has ended.
     pub fn stop(&self, profile: &str) -> impl Future<Output = ()> + Send + use<> {
         let running = {
             let mut workers = self.0.lock();
@@ -111,16 +154,17 @@ impl Engine {
         }
     }
 
-    /// Stops every worker.
+    /// Stops all workers. The profiles are served by the next process: nominations of their pods stay.
     pub async fn stop_all(&self) {
-        let names: Vec<Str> = self.0.lock().keys().cloned().collect();
-        let stops: Vec<_> = names.iter().map(|name| self.stop(name)).collect();
-        for stop in stops {
-            stop.await;
+        let all = std::mem::take(&mut *self.0.lock());
+        for running in all.values() {
+            running.handle.mailbox.order(Order::Stop);
+        }
+        for running in all.into_values() {
+            let _ended = running.ended.await;
         }
     }
 
-    /// The profile's worker, if it has one.
     pub fn worker(&self, profile: &str) -> Option<WorkerView> {
         self.0.lock().get(profile).map(|running| running.handle.view())
     }
@@ -132,13 +176,11 @@ impl Engine {
 
     /// Why the process cannot go on, once that is so.
     pub fn dead(&self) -> watch::Receiver<Option<String>> {
-        self.0.dead()
+        self.0.ledger.dead()
     }
-}
 
-impl WorkerView {
-    /// Whether its thread works.
-    pub fn is_running(&self) -> bool {
-        self.state == WorkerState::Running
+    /// What cannot go on if a worker has been in one step for longer than `limit`. Takes no lock that a worker may hold.
+    pub fn stuck(&self, limit: Duration) -> Option<String> {
+        self.0.stuck(limit)
     }
 }

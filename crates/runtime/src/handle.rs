@@ -1,9 +1,10 @@
 use super::mailbox::Mailbox;
+use super::pulse::Pulse;
+use super::quarantine::Quarantine;
 use super::stats::BindStats;
 use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::WorkerSnapshot;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a worker's thread is doing.
@@ -11,13 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum WorkerState {
     /// It works (or is paused by its profile).
     Running,
-    /// It panicked, and is started again when the pause is over.
-    Failed {
-        /// What it said.
-        message: String,
-        /// When it is started again.
-        again_at: Time,
-    },
+    /// It panicked with this message, and is started again when the pause is over.
+    Failed { message: String, again_at: Time },
     /// It gave back what it had not sent, and ended.
     Stopped,
 }
@@ -25,20 +21,28 @@ pub enum WorkerState {
 /// A worker as others see it.
 #[derive(Debug, Clone)]
 pub struct WorkerView {
-    /// What runs.
+    /// What runs, or is to run after a failure.
     pub profile: Arc<CompiledProfile>,
-    /// What its thread is doing.
     pub state: WorkerState,
-    /// Its numbers, at most a second old while it works; none before its first step.
+    /// At most a second old while the worker works; `None` before its first step.
     pub snapshot: Option<Arc<WorkerSnapshot>>,
     /// When it was first started.
     pub started_at: Time,
     /// How often it was started again after a failure.
     pub restarts: u64,
-    /// What became of its binds.
     pub binds: Arc<BindStats>,
     /// Its binds that were decided and not yet answered.
     pub unacknowledged: usize,
+    /// Pods that are held because their attempts made the worker panic.
+    pub quarantined: usize,
+    /// Since when its thread has been in one step. A step takes milliseconds; one of many seconds hangs.
+    pub busy_since: Option<Time>,
+}
+
+impl WorkerView {
+    pub fn is_running(&self) -> bool {
+        self.state == WorkerState::Running
+    }
 }
 
 /// What a worker's thread and the engine share.
@@ -47,73 +51,58 @@ pub(super) struct WorkerHandle {
     pub(super) name: Str,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) binds: Arc<BindStats>,
-    started_at: Time,
-    restarts: AtomicU64,
-    unacknowledged: AtomicU64,
-    public: Mutex<Public>,
-}
-
-#[derive(Debug)]
-struct Public {
-    profile: Arc<CompiledProfile>,
-    state: WorkerState,
-    snapshot: Option<Arc<WorkerSnapshot>>,
+    pub(super) pulse: Pulse,
+    quarantine: Mutex<Quarantine>,
+    view: Mutex<WorkerView>,
 }
 
 impl WorkerHandle {
     pub(super) fn new(profile: Arc<CompiledProfile>, started_at: Time) -> Self {
-        Self {
-            name: profile.name.clone(),
-            mailbox: Arc::default(),
-            binds: Arc::default(),
+        let name = profile.name.clone();
+        let binds = Arc::<BindStats>::default();
+        let view = WorkerView {
+            profile,
+            state: WorkerState::Running,
+            snapshot: None,
             started_at,
-            restarts: AtomicU64::new(0),
-            unacknowledged: AtomicU64::new(0),
-            public: Mutex::new(Public { profile, state: WorkerState::Running, snapshot: None }),
-        }
+            restarts: 0,
+            binds: binds.clone(),
+            unacknowledged: 0,
+            quarantined: 0,
+            busy_since: None,
+        };
+        let (mailbox, pulse, quarantine) = (Arc::default(), Pulse::default(), Mutex::default());
+        Self { name, mailbox, binds, pulse, quarantine, view: Mutex::new(view) }
     }
 
-    /// What runs, or is to run after a failure.
     pub(super) fn profile(&self) -> Arc<CompiledProfile> {
-        self.with(|public| public.profile.clone())
+        self.update(|view| view.profile.clone())
     }
 
+    /// Takes up another profile. It may do without what made the worker panic: quarantined pods get another chance.
     pub(super) fn set_profile(&self, profile: Arc<CompiledProfile>) {
-        self.with(|public| public.profile = profile);
+        self.quarantine(Quarantine::clear);
+        self.update(|view| view.profile = profile);
+    }
+
+    /// Changes or reads the quarantine; the view follows.
+    pub(super) fn quarantine<R>(&self, f: impl FnOnce(&mut Quarantine) -> R) -> R {
+        let mut quarantine = self.quarantine.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = f(&mut quarantine);
+        let quarantined = quarantine.held().count();
+        self.update(|view| view.quarantined = quarantined);
+        result
     }
 
     pub(super) fn set_state(&self, state: WorkerState) {
-        self.with(|public| public.state = state);
-    }
-
-    pub(super) fn publish(&self, snapshot: WorkerSnapshot) {
-        let snapshot = Some(Arc::new(snapshot));
-        self.with(|public| public.snapshot = snapshot);
-    }
-
-    pub(super) fn set_unacknowledged(&self, binds: usize) {
-        self.unacknowledged.store(binds as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_restart(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.update(|view| view.state = state);
     }
 
     pub(super) fn view(&self) -> WorkerView {
-        let (profile, state, snapshot) =
-            self.with(|public| (public.profile.clone(), public.state.clone(), public.snapshot.clone()));
-        WorkerView {
-            profile,
-            state,
-            snapshot,
-            started_at: self.started_at,
-            restarts: self.restarts.load(Ordering::Relaxed),
-            binds: self.binds.clone(),
-            unacknowledged: self.unacknowledged.load(Ordering::Relaxed) as usize,
-        }
+        self.update(|view| WorkerView { busy_since: self.pulse.busy_since(), ..view.clone() })
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut Public) -> R) -> R {
-        f(&mut self.public.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn update<R>(&self, f: impl FnOnce(&mut WorkerView) -> R) -> R {
+        f(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -2,8 +2,7 @@
 
 use super::mailbox::Mailbox;
 use super::stats::{BindStats, Ended};
-use berth_core::io::{AttemptId, BindOutcome, EvictionOutcome, Input};
-use berth_core::io::{BindRequest, WorkerId};
+use berth_core::io::{AttemptId, BindOutcome, BindRequest, EvictionOutcome, Input, WorkerId};
 use berth_core::model::{Pod, Str};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +44,7 @@ pub(super) enum Consequence {
     None,
     /// The pod is bound to the node: its owner is told.
     Bound(Arc<Pod>, Str),
-    /// The bind of the pod with this uid ended so.
+    /// How the bind of the pod with this uid ended.
     BindEnded(Str, BindOutcome),
     /// The assumption of the pod with this uid is undone: its bind was never sent.
     Forget(Str),
@@ -80,11 +79,6 @@ impl InFlight {
     /// Binds handed over whose first answer is still to come.
     pub(super) fn unacknowledged(&self) -> usize {
         self.lock().open.values().filter(|open| !open.acknowledged).count()
-    }
-
-    /// Binds handed over that wait because their namespace is held.
-    pub(super) fn held(&self, holds: impl Fn(&str) -> bool) -> usize {
-        self.lock().open.values().filter(|open| !open.acknowledged && holds(&open.pod.key.namespace)).count()
     }
 
     /// An attempt whose bind or evictions were taken back unsent, and what that changes. The claims of one that was still
@@ -165,7 +159,7 @@ mod tests {
 
     fn open(in_flight: &InFlight, attempt: u64, uid: &str) {
         let pod = Arc::new(testing::pod(uid, testing::shape()));
-        in_flight.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None });
+        in_flight.opened(&BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), epoch: 0, extender: None });
     }
 
     fn in_flight() -> (InFlight, Arc<Mailbox>) {
@@ -181,7 +175,7 @@ mod tests {
     fn an_unknown_outcome_frees_the_window_and_ends_later() {
         let (in_flight, _) = in_flight();
         open(&in_flight, 1, "u1");
-        assert_eq!((in_flight.unacknowledged(), in_flight.held(|ns| ns == "default")), (1, 1));
+        assert_eq!(in_flight.unacknowledged(), 1);
         in_flight.ended(&ended(1, BindOutcome::Unknown));
         assert_eq!(in_flight.unacknowledged(), 0);
         in_flight.leave();
@@ -203,7 +197,7 @@ mod tests {
         assert_eq!(in_flight.revoked(AttemptId(2)), Consequence::Forget("u2".into()));
         assert_eq!(in_flight.ended(&Input::BindRevoked { attempt: AttemptId(3) }), Consequence::Forget("u3".into()));
         assert_eq!(in_flight.revoked(AttemptId(4)), Consequence::Release(vec!["v".into()]));
-        let failed = EvictionOutcome::Failed { message: "no".into(), left: vec!["w".into()] };
+        let failed = EvictionOutcome::Failed { code: None, message: "no".into(), left: vec!["w".into()] };
         let input = Input::EvictionEnded { attempt: AttemptId(5), outcome: failed };
         assert_eq!(in_flight.ended(&input), Consequence::Release(vec!["w".into()]));
     }

@@ -56,19 +56,15 @@ impl Mailbox {
 
     /// Waits until something is there, or until `until` (for ever without), and takes it all.
     pub(super) fn take(&self, until: Option<Instant>) -> Mail {
-        let mut state = self.lock();
-        while !state.woken {
-            match until {
-                None => state = self.posted.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        break;
-                    }
-                    state = self.posted.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-                }
+        let state = self.lock();
+        let is_empty = |state: &mut State| !state.woken;
+        let mut state = match until {
+            None => self.posted.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.posted.wait_timeout_while(state, left, is_empty).unwrap_or_else(PoisonError::into_inner).0
             }
-        }
+        };
         state.woken = false;
         std::mem::take(&mut state.mail)
     }

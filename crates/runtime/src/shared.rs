@@ -1,22 +1,26 @@
 //! What the engine and its worker threads have in common: the ledger, the workers and what they have in flight, the way out.
 
-use super::access::SharedLedger;
 use super::clock::Clock;
-use super::effect_sink::EffectSink;
+use super::engine::EffectSink;
 use super::handle::WorkerHandle;
 use super::in_flight::{Consequence, InFlight};
-use super::shares::Shares;
-use super::worker_thread::Undone;
-use berth_core::io::{AttemptId, Input};
-use berth_core::io::{Deliver, WorkerId};
-use berth_core::ledger::LedgerAccess;
+use super::worker_thread::{Undone, panic_message};
+use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
+use berth_core::ledger::{HashKey, Ledger, LedgerAccess};
 use berth_core::model::Str;
+use berth_core::profile::CompiledProfile;
+use berth_telemetry::{Histogram, HistogramSnapshot};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::hint::spin_loop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{oneshot, watch};
+use tokio::task::block_in_place;
 
 /// What the engine and the worker threads share.
 pub(super) struct Shared {
@@ -27,14 +31,18 @@ pub(super) struct Shared {
     workers: Mutex<BTreeMap<Str, Running>>,
     incarnations: Mutex<FxHashMap<WorkerId, Arc<InFlight>>>,
     next_id: AtomicU64,
-    dead: watch::Sender<Option<String>>,
-    seeds: RandomState,
+    /// The workers' threads, for the watchdog: it must not wait for a lock that a hanging thread holds.
+    threads: Mutex<Vec<Weak<WorkerHandle>>>,
+    /// Where ties between equally good nodes begin, and the key of the ledger's tables: different for each process.
+    pub(super) seeds: RandomState,
 }
 
 /// A profile's worker as the engine keeps it.
 pub(super) struct Running {
     pub(super) handle: Arc<WorkerHandle>,
     pub(super) ended: oneshot::Receiver<()>,
+    /// The profile that it was ordered to serve last; it may not have taken it up yet.
+    pub(super) ordered: Arc<CompiledProfile>,
 }
 
 impl Shared {
@@ -47,37 +55,30 @@ impl Shared {
                     shared.deliver(worker, input);
                 }
             });
+            let seeds = RandomState::new();
             Self {
-                ledger: SharedLedger::default(),
+                ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half)))),
                 clock: Clock::start(),
                 shares: Shares::default(),
                 sink: Box::new(connect(deliver)),
                 workers: Mutex::default(),
                 incarnations: Mutex::default(),
                 next_id: AtomicU64::new(1),
-                dead: watch::Sender::new(None),
-                seeds: RandomState::new(),
+                threads: Mutex::default(),
+                seeds,
             }
         })
     }
 
-    /// Why the process cannot go on, once that is so.
-    pub(super) fn dead(&self) -> watch::Receiver<Option<String>> {
-        self.dead.subscribe()
-    }
-
-    /// Where ties between equally good nodes begin: different for each profile and process.
-    pub(super) fn seed(&self, profile: &str) -> u64 {
-        self.seeds.hash_one(profile)
-    }
-
-    /// Tells the ledger which schedulers the `workers` serve.
+    /// Tells the ledger which schedulers the `workers` serve. Nominations that end with that are ended in the cluster as well.
     pub(super) fn tell_served(&self, workers: &BTreeMap<Str, Running>) {
         let served = workers.values().flat_map(|running| running.handle.profile().scheduler_names.clone()).collect();
-        self.ledger.write(|ledger| ledger.set_own_schedulers(served));
+        for pod in self.ledger.write(|ledger| ledger.set_own_schedulers(served)) {
+            self.sink.nominate(NominateRequest { pod, node: None });
+        }
     }
 
-    /// The same for the workers as they are now: one of them has another profile.
+    /// As [`tell_served`](Self::tell_served) for the workers as they are now, after one of them got another profile.
     pub(super) fn tell_served_now(&self) {
         self.tell_served(&self.lock());
     }
@@ -90,9 +91,23 @@ impl Shared {
         }
     }
 
-    /// The process cannot go on.
-    pub(super) fn die(&self, reason: String) {
-        self.dead.send_replace(Some(reason));
+    /// Puts a worker's thread under the watchdog for as long as its handle lives.
+    pub(super) fn watch_over(&self, handle: &Arc<WorkerHandle>) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| thread.strong_count() > 0);
+        threads.push(Arc::downgrade(handle));
+    }
+
+    /// The worker that has been in one step for the longest time, if that is longer than `limit`.
+    pub(super) fn stuck(&self, limit: Duration) -> Option<String> {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let busy = threads.iter().filter_map(|thread| {
+            let thread = thread.upgrade()?;
+            Some((now.since(thread.pulse.busy_since()?), thread.name.clone()))
+        });
+        let (age, name) = busy.max()?;
+        (age > limit).then(|| format!("the worker of profile {name} has been in one step for {} s", age.as_secs()))
     }
 
     pub(super) fn begin(&self, handle: &WorkerHandle) -> Arc<InFlight> {
@@ -104,7 +119,15 @@ impl Shared {
 
     /// Takes back what the worker has asked for and nobody has sent; the worker is to be told.
     pub(super) fn revoke(&self, in_flight: &InFlight) -> Vec<AttemptId> {
-        let attempts = self.sink.revoke(in_flight.id);
+        self.take_back(in_flight, self.sink.revoke(in_flight.id))
+    }
+
+    /// As [`Self::revoke`], for binds that are not sent because of a pause.
+    pub(super) fn revoke_paused(&self, in_flight: &InFlight) -> Vec<AttemptId> {
+        self.take_back(in_flight, self.sink.revoke_paused(in_flight.id))
+    }
+
+    fn take_back(&self, in_flight: &InFlight, attempts: Vec<AttemptId>) -> Vec<AttemptId> {
         for attempt in &attempts {
             self.apply(in_flight.revoked(*attempt));
         }
@@ -155,5 +178,208 @@ impl Shared {
 
     fn incarnations(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<InFlight>>> {
         self.incarnations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often a writer looks for the lock before it sleeps, some 50 µs in all: others hold it for a few, and to be put to sleep and
+/// woken costs tens of them. A worker beside a busy one otherwise costs that one 4% of its rate just by reading what happened.
+const LOOKS: u32 = 1_000;
+
+/// The one ledger under its lock.
+#[derive(Debug)]
+pub(super) struct SharedLedger {
+    ledger: RwLock<Ledger>,
+    /// Why the process cannot go on, once that is so.
+    dead: watch::Sender<Option<String>>,
+    /// Whether a write has given capacity back since somebody asked.
+    freed: AtomicBool,
+    /// How long the lock was held, for reading and for writing: as long as the others waited.
+    reads: Histogram,
+    writes: Histogram,
+}
+
+impl SharedLedger {
+    fn new(key: &HashKey) -> Self {
+        Self {
+            ledger: RwLock::new(Ledger::with_hash_key(key)),
+            dead: watch::Sender::new(None),
+            freed: AtomicBool::new(false),
+            reads: Histogram::default(),
+            writes: Histogram::default(),
+        }
+    }
+
+    /// Whether a panic left the ledger half written: then the process ends. Others may go on for a moment, and what they decide
+    /// is checked by the API server's preconditions.
+    pub(super) fn is_broken(&self) -> bool {
+        self.ledger.is_poisoned()
+    }
+
+    /// Why the process cannot go on, once that is so.
+    pub(super) fn dead(&self) -> watch::Receiver<Option<String>> {
+        self.dead.subscribe()
+    }
+
+    /// The process cannot go on. The first reason stays: what comes after it follows from it.
+    pub(super) fn die(&self, reason: impl FnOnce() -> String) {
+        self.dead.send_if_modified(|dead| {
+            let is_first = dead.is_none();
+            if is_first {
+                let reason = reason();
+                tracing::error!(reason, "the process cannot go on");
+                *dead = Some(reason);
+            }
+            is_first
+        });
+    }
+
+    /// Takes a lock that a panic left poisoned. Whoever finds it so says so: the process ends whoever panicked.
+    fn broken<G>(&self, poisoned: PoisonError<G>) -> G {
+        self.die(|| "a write of the ledger panicked".to_owned());
+        poisoned.into_inner()
+    }
+
+    /// Whether capacity came back since the last call: then every worker is to be woken, by whoever asks first.
+    pub(super) fn take_freed(&self) -> bool {
+        self.freed.load(Ordering::Relaxed) && self.freed.swap(false, Ordering::Relaxed)
+    }
+
+    /// How long the lock was held, by what for.
+    pub(super) fn holds(&self) -> [(&'static str, HistogramSnapshot); 2] {
+        [("read", self.reads.snapshot()), ("write", self.writes.snapshot())]
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, Ledger> {
+        for _ in 0..LOOKS {
+            match self.ledger.try_write() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(poisoned)) => return self.broken(poisoned),
+                Err(TryLockError::WouldBlock) => spin_loop(),
+            }
+        }
+        may_block(|| self.ledger.write()).unwrap_or_else(|poisoned| self.broken(poisoned))
+    }
+
+    pub(super) fn try_read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> Option<R> {
+        match self.ledger.try_read() {
+            Ok(guard) => Some(f(&guard)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let guard = self.broken(poisoned);
+                Some(f(&guard))
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// Waits for a lock. Where an async thread does, its other tasks move to another thread: while a worker hangs with the ledger
+/// in its hands, the watches wait, and probes, statuses and the Lease do not.
+fn may_block<R>(wait: impl FnOnce() -> R) -> R {
+    let runtime = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    if matches!(runtime, Ok(RuntimeFlavor::MultiThread)) { block_in_place(wait) } else { wait() }
+}
+
+impl LedgerAccess for SharedLedger {
+    fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
+        let guard = match self.ledger.try_read() {
+            Err(TryLockError::WouldBlock) => may_block(|| self.ledger.read()),
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+        };
+        let ledger = guard.unwrap_or_else(|poisoned| self.broken(poisoned));
+        let began = Instant::now();
+        let result = f(&ledger);
+        drop(ledger);
+        self.reads.record(began.elapsed());
+        result
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
+        let mut ledger = self.lock();
+        let began = Instant::now();
+        let before = ledger.log().freed();
+        let result = catch_unwind(AssertUnwindSafe(|| f(&mut ledger))).unwrap_or_else(|panic| {
+            let thread = std::thread::current();
+            let by = thread.name().unwrap_or("unnamed");
+            self.die(|| format!("a write of the ledger panicked in thread {by}: {}", panic_message(&*panic)));
+            // The guard is dropped on the way and poisons the lock.
+            resume_unwind(panic)
+        });
+        if ledger.log().freed() != before {
+            self.freed.store(true, Ordering::Relaxed);
+        }
+        drop(ledger);
+        self.writes.record(began.elapsed());
+        result
+    }
+}
+
+/// How many workers have something to bind: they share the binder equally.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shares(Arc<AtomicUsize>);
+
+impl Shares {
+    /// Busy workers, at least 1.
+    pub(super) fn busy(&self) -> usize {
+        self.0.load(Ordering::Relaxed).max(1)
+    }
+
+    /// A share for one worker, idle at first.
+    pub(super) fn join(&self) -> Share {
+        Share { all: self.clone(), busy: false }
+    }
+}
+
+/// One worker's part in [`Shares`]; gone when dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    all: Shares,
+    busy: bool,
+}
+
+impl Share {
+    /// Says whether this worker has something to bind.
+    pub(super) fn set_busy(&mut self, busy: bool) {
+        match (self.busy, busy) {
+            (false, true) => drop(self.all.0.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.all.0.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        self.busy = busy;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set_busy(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hold_of_the_lock_is_counted() {
+        let ledger = SharedLedger::new(&HashKey::default());
+        ledger.read(|_| ());
+        ledger.write(|_| ());
+        ledger.read(|_| ());
+        assert_eq!(ledger.holds().map(|(what, holds)| (what, holds.count)), [("read", 2), ("write", 1)]);
+    }
+
+    #[test]
+    fn only_busy_workers_count() {
+        let shares = Shares::default();
+        let (mut a, mut b) = (shares.join(), shares.join());
+        assert_eq!(shares.busy(), 1);
+        a.set_busy(true);
+        a.set_busy(true);
+        b.set_busy(true);
+        assert_eq!(shares.busy(), 2);
+        drop(b);
+        assert_eq!(shares.busy(), 1);
+        a.set_busy(false);
+        assert_eq!(shares.busy(), 1);
     }
 }

@@ -6,13 +6,9 @@ use std::time::Duration;
 /// How a bind ended, as metrics count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// On our node.
     Bound,
-    /// The pod is gone.
     PodGone,
-    /// On another node.
     Elsewhere,
-    /// The API server refused it.
     Refused,
     /// Not known at first; it ends a second time as something else.
     Unknown,
@@ -21,11 +17,9 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Every way.
     pub const ALL: [Self; 6] =
         [Self::Bound, Self::PodGone, Self::Elsewhere, Self::Refused, Self::Unknown, Self::Revoked];
 
-    /// The metric's label.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Bound => "bound",
@@ -58,7 +52,6 @@ pub struct BindStats {
 }
 
 impl BindStats {
-    /// Counts an end.
     pub(super) fn count(&self, ended: Ended) {
         self.ended[ended as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -68,7 +61,6 @@ impl BindStats {
         self.duration.record(time);
     }
 
-    /// How many binds ended in this way.
     pub fn ended(&self, ended: Ended) -> u64 {
         self.ended[ended as usize].load(Ordering::Relaxed)
     }

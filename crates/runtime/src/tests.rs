@@ -5,13 +5,14 @@ use berth_cluster::decode::Decoder;
 use berth_cluster::slim::{SlimClaim, SlimPod, SlimStorageClass, SlimVolume};
 use berth_core::io::{
     AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
-    NominateRequest, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
+    NominateRequest, Paused, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
 };
 use berth_core::ledger::PodState;
-use berth_core::model::{Pod, Str};
+use berth_core::model::{Pod, PodShape, Str};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_core::testing;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,11 @@ struct Hand {
     nominated: Arc<Mutex<Vec<NominateRequest>>>,
     refused: Arc<Mutex<Vec<Refusal>>>,
     bound: Arc<Mutex<Vec<Str>>>,
+    paused: Arc<Mutex<Paused>>,
     panics: Arc<Mutex<u32>>,
+    /// The uid of a pod whose binds panic.
+    panics_for: Arc<Mutex<Option<Str>>>,
+    revoke_panics: Arc<AtomicBool>,
 }
 
 impl EffectSink for Hand {
@@ -39,6 +44,9 @@ impl EffectSink for Hand {
             drop(panics);
             panic!("told to");
         }
+        drop(panics);
+        let panics_for = self.panics_for.lock().unwrap().clone();
+        assert_ne!(panics_for.as_deref(), Some(&*request.pod.uid), "a pod that panics its worker");
         self.queued.lock().unwrap().push((worker, request));
     }
     fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
@@ -52,6 +60,7 @@ impl EffectSink for Hand {
         self.nominated.lock().unwrap().push(request);
     }
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
+        assert!(!self.revoke_panics.load(Ordering::Relaxed), "told to");
         let mut written = self.written.lock().unwrap();
         let (mine, others): (Vec<_>, Vec<_>) = written.drain(..).partition(|(w, _)| *w == worker);
         *written = others;
@@ -68,8 +77,16 @@ impl EffectSink for Hand {
     fn share(&self, busy: usize) -> usize {
         (8 / busy).max(1)
     }
-    fn holds(&self, _: &str) -> bool {
-        false
+    fn paused(&self) -> Paused {
+        self.paused.lock().unwrap().clone()
+    }
+    fn revoke_paused(&self, worker: WorkerId) -> Vec<AttemptId> {
+        let paused = self.paused();
+        let mut queued = self.queued.lock().unwrap();
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            queued.drain(..).partition(|(w, request)| *w == worker && paused.covers(&request.pod.key.namespace));
+        *queued = kept;
+        taken.into_iter().map(|(_, request)| request.attempt).collect()
     }
     fn refuse(&self, _: &Str, refusal: Refusal) {
         self.refused.lock().unwrap().push(refusal);
@@ -94,7 +111,10 @@ impl Bench {
                 nominated: Arc::default(),
                 refused: Arc::default(),
                 bound: Arc::default(),
+                paused: Arc::default(),
                 panics: Arc::default(),
+                panics_for: Arc::default(),
+                revoke_panics: Arc::default(),
             };
             hand = Some(made.clone());
             made
@@ -114,6 +134,27 @@ impl Bench {
                 ledger.apply_pod(Pod { scheduler_name: profile.into(), ..pod });
             }
         });
+    }
+
+    /// Pods of the namespace `hung`.
+    fn hung_pods(&self, profile: &str, names: std::ops::Range<u32>) {
+        self.engine.apply(|ledger| {
+            for i in names {
+                let shape = PodShape { namespace: "hung".into(), ..testing::shape_of(100, 1 << 20) };
+                let pod = testing::pod(&format!("hung-{i}"), shape);
+                ledger.apply_pod(Pod { scheduler_name: profile.into(), ..pod });
+            }
+        });
+    }
+
+    /// A pause of binds begins or ends.
+    fn pause(&self, paused: Paused) {
+        *self.hand.paused.lock().unwrap() = paused;
+        self.engine.wake_all();
+    }
+
+    fn assumed_of(&self, prefix: &str, count: u32) -> usize {
+        (0..count).filter(|i| self.assumed(&format!("{prefix}-{i}"))).count()
     }
 
     fn queued(&self) -> usize {
@@ -168,6 +209,77 @@ async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes() {
     assert_eq!((view.binds.ended(Ended::Bound), view.binds.ended(Ended::Unknown)), (1, 1));
     wait("numbers", || bench.engine.worker("a").unwrap().snapshot.is_some_and(|s| s.totals.scheduled == 1));
     stop(&bench, "a").await;
+}
+
+#[tokio::test]
+async fn a_pause_takes_back_what_it_covers_and_others_go_by() {
+    let bench = Bench::new();
+    bench.hung_pods("a", 0..500);
+    bench.run("a");
+    wait("a full window", || bench.queued() == 16);
+    let sent = [bench.send(), bench.send()];
+    for paused in [Paused::Namespaces([Str::from("hung")].into()), Paused::All] {
+        bench.pause(paused);
+        wait("all taken back", || bench.queued() == 0 && bench.assumed_of("hung", 500) == 2);
+        bench.answer(&sent[0], BindOutcome::Unknown);
+        bench.answer(&sent[1], BindOutcome::Unknown);
+        let settled = |active| {
+            wait("numbers", || {
+                let snapshot = bench.engine.worker("a").unwrap().snapshot;
+                snapshot.is_some_and(|s| (s.counts.active, s.in_flight) == active)
+            });
+        };
+        settled((498, 2));
+        assert_eq!((bench.queued(), bench.assumed_of("hung", 500)), (0, 2), "none is decided anew");
+    }
+    bench.pause(Paused::Namespaces([Str::from("hung")].into()));
+    bench.pods("a", 0..10);
+    wait("the others", || bench.queued() == 10);
+    assert_eq!(bench.assumed_of("hung", 500), 2);
+    for _ in 0..10 {
+        let sent = bench.send();
+        bench.answer(&sent, BindOutcome::Bound);
+    }
+    bench.pause(Paused::None);
+    // Eight more have room on the node.
+    wait("the end of the pause", || bench.queued() == 8);
+    stop(&bench, "a").await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_profile_ends_the_nominations_of_its_pods_and_the_end_of_the_process_does_not() {
+    for deleted in [true, false] {
+        let bench = Bench::new();
+        bench.run("a");
+        bench.run("b");
+        bench.engine.apply(|ledger| {
+            let huge = testing::pod("huge", testing::shape_of(9_000, 1 << 20));
+            ledger.apply_pod(Pod {
+                scheduler_name: "a".into(),
+                nominated_node: Some("n".into()),
+                preempts: false,
+                ..huge
+            });
+        });
+        wait("its refusal", || bench.hand.refused.lock().unwrap().len() == 1);
+        if deleted {
+            stop(&bench, "a").await;
+        } else {
+            tokio::time::timeout(Duration::from_secs(30), bench.engine.stop_all()).await.unwrap();
+        }
+        let nominated = bench.engine.read(|ledger| match ledger.pod("huge") {
+            Some(PodState::Pending(pod)) => pod.nominated_node.clone(),
+            other => panic!("{other:?}"),
+        });
+        let written: Vec<Option<Str>> =
+            bench.hand.nominated.lock().unwrap().iter().map(|one| one.node.clone()).collect();
+        if deleted {
+            assert_eq!((nominated, written), (None, vec![None]));
+        } else {
+            assert_eq!((nominated.as_deref(), written), (Some("n"), Vec::new()));
+        }
+        bench.engine.stop_all().await;
+    }
 }
 
 #[tokio::test]
@@ -229,6 +341,89 @@ async fn a_panic_is_one_workers_trouble_and_it_is_started_again() {
     assert!(bench.engine.dead().borrow().is_none());
     tokio::time::timeout(Duration::from_secs(30), bench.engine.stop_all()).await.unwrap();
     assert!(bench.engine.workers().is_empty());
+}
+
+#[tokio::test]
+async fn a_pod_that_panics_its_worker_twice_is_held_and_the_others_go_on() {
+    let bench = Bench::new();
+    *bench.hand.panics_for.lock().unwrap() = Some("a-0".into());
+    bench.pods("a", 0..3);
+    bench.run("a");
+    wait("the others' binds", || bench.queued() == 2);
+    wait("the hold", || bench.engine.worker("a").unwrap().snapshot.is_some_and(|s| s.counts.held == 1));
+    let view = bench.engine.worker("a").unwrap();
+    assert_eq!((view.restarts, view.quarantined, view.is_running()), (2, 1, true));
+    let text = bench.hand.refused.lock().unwrap().last().unwrap().text.to_string();
+    assert!(text.contains("failed twice while it tried this pod"), "{text}");
+    assert!(bench.pending("a-0") && bench.engine.dead().borrow().is_none());
+    // Another profile may do without what panicked: the pod is tried again.
+    *bench.hand.panics_for.lock().unwrap() = None;
+    let paused = CompiledProfile { mode: Mode::Paused, ..CompiledProfile::default_preset("a") };
+    bench.engine.run(Arc::new(paused)).unwrap();
+    bench.run("a");
+    wait("another try", || bench.assumed("a-0"));
+    assert_eq!(bench.engine.worker("a").unwrap().quarantined, 0);
+    stop(&bench, "a").await;
+}
+
+#[tokio::test]
+async fn a_panic_in_any_write_of_the_ledger_ends_the_process() {
+    let bench = Bench::new();
+    bench.run("a");
+    let engine = bench.engine.clone();
+    let task = tokio::spawn(async move { engine.apply::<()>(|_| panic!("told to")) });
+    assert!(task.await.is_err());
+    let reason = bench.engine.dead().borrow().clone().unwrap();
+    assert!(reason.contains("a write of the ledger panicked") && reason.contains("told to"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_panic_while_a_worker_is_closed_ends_the_process() {
+    let bench = Bench::new();
+    bench.run("a");
+    bench.hand.revoke_panics.store(true, Ordering::Relaxed);
+    stop(&bench, "a").await;
+    let reason = bench.engine.dead().borrow().clone().unwrap();
+    assert!(reason.contains("profile a panicked while it was closed: told to"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_edit_that_is_taken_back_before_the_worker_saw_it_changes_nothing() {
+    let bench = Bench::new();
+    bench.run("a");
+    let held = bench.hand.panics.lock().unwrap();
+    bench.pods("a", 0..1);
+    wait("a step that does not end", || bench.assumed("a-0"));
+    let paused = CompiledProfile { mode: Mode::Paused, ..CompiledProfile::default_preset("a") };
+    bench.engine.run(Arc::new(paused)).unwrap();
+    bench.run("a");
+    drop(held);
+    bench.pods("a", 1..2);
+    wait("both binds", || bench.queued() == 2);
+    assert_eq!(bench.engine.worker("a").unwrap().profile.mode, Mode::Active);
+    stop(&bench, "a").await;
+}
+
+#[tokio::test]
+async fn a_step_that_does_not_end_is_seen_whatever_lock_is_held() {
+    let bench = Bench::new();
+    bench.run("a");
+    wait("an idle worker", || bench.engine.stuck(Duration::ZERO).is_none());
+    let held = bench.hand.panics.lock().unwrap();
+    bench.pods("a", 0..1);
+    wait("a step that does not end", || bench.assumed("a-0"));
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let engine = bench.engine.clone();
+    let writer = std::thread::spawn(move || engine.apply(|_| released.recv()));
+    let stuck = bench.engine.stuck(Duration::ZERO).unwrap();
+    assert!(stuck.contains("the worker of profile a has been in one step for"), "{stuck}");
+    assert_eq!(bench.engine.stuck(Duration::from_hours(1)), None);
+    assert!(bench.engine.worker("a").unwrap().busy_since.is_some());
+    release.send(()).unwrap();
+    writer.join().unwrap().unwrap();
+    drop(held);
+    wait("an idle worker", || bench.engine.stuck(Duration::ZERO).is_none());
+    stop(&bench, "a").await;
 }
 
 #[tokio::test]
@@ -322,7 +517,7 @@ async fn evictions_of_a_worker_that_stops_end_by_evidence_or_release_their_victi
     let (worker, request) = bench.hand.evicting.lock().unwrap().remove(0);
     stop(&bench, "a").await;
     assert!(evicted(), "sent: its outcome is to come");
-    let outcome = EvictionOutcome::Failed { message: "no".into(), left: vec!["low".into()] };
+    let outcome = EvictionOutcome::Failed { code: None, message: "no".into(), left: vec!["low".into()] };
     (bench.hand.deliver)(worker, Input::EvictionEnded { attempt: request.attempt, outcome });
     assert!(!evicted());
 }
@@ -336,7 +531,7 @@ async fn room_given_back_before_a_bind_is_for_others_at_once() {
     bench.pods("b", 0..1);
     bench.run("b");
     wait("no room", || bench.hand.refused.lock().unwrap().len() == 1);
-    bench.written(&writes, VolumesOutcome::Failed { message: "no".into() });
+    bench.written(&writes, VolumesOutcome::Failed { code: None, message: "no".into() });
     wait("the other worker's bind", || bench.queued() == 1);
     assert_eq!(&*bench.send().1.pod.uid, "b-0");
     wait("told", || bench.hand.refused.lock().unwrap().iter().any(|refusal| &*refusal.pod.uid == "uid-p"));

@@ -3,13 +3,14 @@
 use super::handle::{WorkerHandle, WorkerState};
 use super::in_flight::InFlight;
 use super::mailbox::{Mail, Order};
-use super::shared::Shared;
-use super::shares::Share;
-use berth_core::io::{BindRequest, Effect, EvictRequest, Input};
+use super::quarantine::Suspicion;
+use super::shared::{Share, Shared};
+use berth_core::io::{AttemptId, BindRequest, Effect, EvictRequest, Input, Paused};
 use berth_core::ledger::LedgerAccess;
-use berth_core::model::Str;
+use berth_core::model::{Pod, Str};
 use berth_core::worker::{Next, Worker};
 use std::any::Any;
+use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,15 +27,25 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// A worker that lived this long starts with the first pause again.
 const HEALTHY_AFTER: Duration = Duration::from_mins(10);
 
-/// A worker's life: runs it until it is stopped, and again after each panic.
-pub(super) fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
+/// A worker's life. A panic outside of the worker's own steps has no remedy here, and the process ends.
+pub(super) fn live(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| supervise(shared, handle))) {
+        let message = panic_message(&*panic);
+        shared.ledger.die(|| format!("the worker of profile {} panicked while it was closed: {message}", handle.name));
+    }
+    handle.pulse.end();
+}
+
+/// Runs a worker until it is stopped, and again after each panic.
+fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
     let mut pause = FIRST_PAUSE;
     loop {
+        handle.pulse.begin(shared.clock.now());
         let in_flight = shared.begin(handle);
         let began = Instant::now();
         let mut thread = WorkerThread::new(shared.clone(), handle.clone(), in_flight.clone());
         let ended = catch_unwind(AssertUnwindSafe(|| thread.run()));
-        let abandoned = thread.undispatched();
+        let (abandoned, suspect) = (thread.undispatched(), thread.suspect());
         drop(thread);
         shared.end(&in_flight, &abandoned);
         let Err(panic) = ended else {
@@ -43,24 +54,36 @@ pub(super) fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
         };
         let message = panic_message(&*panic);
         if shared.ledger.is_broken() {
-            shared.die(format!("worker of profile {} panicked while it wrote the ledger: {message}", handle.name));
             return;
         }
-        if began.elapsed() > HEALTHY_AFTER {
+        let suspicion = suspect.map_or(Suspicion::Ignored, |pod| suspect_pod(shared, handle, &pod));
+        if began.elapsed() > HEALTHY_AFTER || suspicion != Suspicion::Ignored {
+            // One pod after the other is set apart: others need not wait for long.
             pause = FIRST_PAUSE;
         }
         tracing::error!(profile = %handle.name, message, pause_s = pause.as_secs(), "worker panicked");
         let again_at = shared.clock.now() + pause;
         handle.set_state(WorkerState::Failed { message, again_at });
+        handle.pulse.end();
         if wait_or_stop(handle, shared.clock.instant(again_at)) {
             handle.set_state(WorkerState::Stopped);
             return;
         }
         shared.tell_served_now();
         pause = (pause * 2).min(LONGEST_PAUSE);
-        handle.count_restart();
-        handle.set_state(WorkerState::Running);
+        handle.update(|view| {
+            view.restarts += 1;
+            view.state = WorkerState::Running;
+        });
     }
+}
+
+/// Notes that an attempt of the pod made its worker panic.
+fn suspect_pod(shared: &Shared, handle: &WorkerHandle, pod: &Pod) -> Suspicion {
+    let exists = |uid: &str| shared.ledger.read(|ledger| ledger.pod(uid).is_some());
+    let suspicion = handle.quarantine(|quarantine| quarantine.note(&pod.uid, exists));
+    tracing::error!(profile = %handle.name, pod = %pod.key, held = suspicion == Suspicion::Held, "attempt of a pod panicked");
+    suspicion
 }
 
 /// Waits until `until`, or for an order: says whether it was to stop. A new profile is tried at once.
@@ -78,7 +101,7 @@ fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
     false
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
@@ -86,9 +109,9 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 /// What a step has brought into force and nobody will carry out: it is to be taken back.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Undone {
-    /// Uids of pods whose assumption is to be undone.
+    /// The uids of pods whose assumption is to be undone.
     pub(super) assumed: Vec<Str>,
-    /// Uids of victims that are not evicted after all.
+    /// The uids of victims that are not evicted after all.
     pub(super) victims: Vec<Str>,
 }
 
@@ -101,15 +124,38 @@ struct WorkerThread {
     share: Share,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
+    /// Whether the effects are being handed over, the last of the list first.
+    dispatching: bool,
     published: Option<Instant>,
 }
 
 impl WorkerThread {
     fn new(shared: Arc<Shared>, handle: Arc<WorkerHandle>, in_flight: Arc<InFlight>) -> Self {
-        let mut worker = Worker::new(handle.profile(), shared.seed(&handle.name));
+        let mut worker = Worker::new(handle.profile(), shared.seeds.hash_one(&*handle.name));
         worker.set_unix_us_at_zero(shared.clock.unix_us_at_zero());
+        worker.quarantine(handle.quarantine(|quarantine| quarantine.held().cloned().collect::<Vec<_>>()));
         let share = shared.shares.join();
-        Self { shared, handle, in_flight, worker, share, inputs: Vec::new(), effects: Vec::new(), published: None }
+        Self {
+            shared,
+            handle,
+            in_flight,
+            worker,
+            share,
+            inputs: Vec::new(),
+            effects: Vec::new(),
+            dispatching: false,
+            published: None,
+        }
+    }
+
+    /// The pod at whose attempt, or at whose request, a panic broke off.
+    fn suspect(&self) -> Option<Arc<Pod>> {
+        let of_request = self.dispatching.then(|| self.effects.last()).flatten().and_then(|effect| match effect {
+            Effect::Bind(request) => Some(&request.pod),
+            Effect::Refuse(refusal) => Some(&refusal.pod),
+            _ => None,
+        });
+        of_request.or_else(|| self.worker.trying()).cloned()
     }
 
     /// What a step has brought into force that did not end, so that nobody carries it out.
@@ -135,13 +181,15 @@ impl WorkerThread {
     fn run(&mut self) {
         let mut until = Some(Instant::now());
         loop {
+            self.handle.pulse.end();
             let Mail { inputs, order } = self.handle.mailbox.take(until);
+            self.handle.pulse.begin(self.shared.clock.now());
             self.inputs.extend(inputs);
             match order {
                 Some(Order::Stop) => return,
                 Some(Order::Swap(profile)) => {
                     let revoked = self.shared.revoke(&self.in_flight);
-                    self.inputs.extend(revoked.into_iter().map(|attempt| Input::BindRevoked { attempt }));
+                    self.tell_revoked(revoked);
                     self.handle.set_profile(profile.clone());
                     self.shared.tell_served_now();
                     self.worker.swap(self.shared.clock.now(), profile);
@@ -152,19 +200,33 @@ impl WorkerThread {
         }
     }
 
+    fn tell_revoked(&mut self, attempts: Vec<AttemptId>) {
+        self.inputs.extend(attempts.into_iter().map(|attempt| Input::BindRevoked { attempt }));
+    }
+
     /// One step; returns until when to wait if nothing comes.
     fn step(&mut self) -> Option<Instant> {
-        self.worker.set_bind_window(self.window());
+        // Twice its share: what a pause covers is not decided, so that it takes nothing of this from other pods.
+        self.worker.set_bind_window(2 * self.shared.sink.share(self.shared.shares.busy()));
+        self.worker.set_paused(self.shared.sink.paused());
         let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
         self.dispatch();
+        if self.shared.sink.paused() != Paused::None {
+            // Decided and not sent: as long as the pause lasts, the capacity is for pods that can be bound.
+            let revoked = self.shared.revoke_paused(&self.in_flight);
+            self.tell_revoked(revoked);
+        }
         if self.shared.ledger.take_freed() {
             // What this step gave up may be what others wait for.
             self.shared.wake_all();
         }
         let unacknowledged = self.in_flight.unacknowledged();
-        self.handle.set_unacknowledged(unacknowledged);
+        self.handle.update(|view| view.unacknowledged = unacknowledged);
         self.share.set_busy(unacknowledged > 0 || matches!(next, Next::Now));
         let publish_at = self.publish();
+        if !self.inputs.is_empty() {
+            return Some(Instant::now());
+        }
         match next {
             Next::Now => Some(Instant::now()),
             Next::At(time) => {
@@ -175,15 +237,10 @@ impl WorkerThread {
         }
     }
 
-    /// How many unacknowledged binds this worker may have: twice its share, and what only waits for its namespace.
-    fn window(&self) -> usize {
-        let sink = &self.shared.sink;
-        2 * sink.share(self.shared.shares.busy()) + self.in_flight.held(|namespace| sink.holds(namespace))
-    }
-
     /// Hands over the effects in order; what was handed over is gone from the list even if the next one panics.
     fn dispatch(&mut self) {
         self.effects.reverse();
+        self.dispatching = true;
         while let Some(effect) = self.effects.last().cloned() {
             let (profile, sink) = (&self.handle.name, &self.shared.sink);
             match effect {
@@ -202,6 +259,7 @@ impl WorkerThread {
             }
             self.effects.pop();
         }
+        self.dispatching = false;
     }
 
     /// Publishes if it is time; otherwise says when it will be.
@@ -210,8 +268,8 @@ impl WorkerThread {
         if let Some(due) = self.published.map(|last| last + PUBLISH_EVERY).filter(|due| *due > now) {
             return Some(due);
         }
-        let snapshot = self.shared.ledger.read(|ledger| self.worker.snapshot(ledger));
-        self.handle.publish(snapshot);
+        let snapshot = Arc::new(self.worker.snapshot(&self.shared.ledger));
+        self.handle.update(|view| view.snapshot = Some(snapshot));
         self.published = Some(now);
         None
     }

@@ -4,16 +4,12 @@
 //! which something is due. A run ends when nothing is active, in backoff or in flight. The same inputs, profiles and seed give
 //! the same report.
 
-mod compare;
-mod extenders;
 mod report;
 mod run;
 mod volumes;
 
-pub use compare::{Comparison, Moved, OnlyOne, Side, compare};
-pub use extenders::{Extenders, unasked};
-pub use report::{Fate, PodReport, Report, Summary};
-pub use run::{Outcome, run, run_asking};
+pub use report::{Comparison, Fate, Moved, OnlyOne, PodReport, Report, Side, Summary, compare};
+pub use run::{Extenders, Outcome, run, run_asking, unasked};
 
 use berth_core::ledger::{Ledger, Object};
 use berth_core::model::{Node, Pod};

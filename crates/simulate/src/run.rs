@@ -1,9 +1,9 @@
-use super::{Cluster, Extenders, Fate, PodReport, Report, not_served, serving, volumes};
+use super::{Cluster, Fate, PodReport, Report, not_served, serving, volumes};
 use berth_core::io::{
-    self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderRequest, Input, NominatedNode,
-    RefusalText, VolumeRequest, VolumesOutcome,
+    self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderError, ExtenderQuestion,
+    ExtenderReply, ExtenderRequest, Input, NominatedNode, RefusalText, VolumeRequest, VolumesOutcome,
 };
-use berth_core::ledger::{Ledger, PlacedPod, PodState};
+use berth_core::ledger::{Ledger, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_core::worker::{Next, Worker};
@@ -15,10 +15,21 @@ use std::time::Duration;
 /// The sweep of long unschedulable pods does not run here: without an event, trying again changes nothing.
 const NO_SWEEP: Duration = Duration::from_secs(1 << 32);
 
+/// Answers for the profiles' extenders during a run.
+pub trait Extenders {
+    /// The answer about `pod` of the extender of this name in `profile`; an error if it gave none.
+    fn answer(
+        &mut self,
+        profile: &CompiledProfile,
+        extender: &Str,
+        pod: &Arc<Pod>,
+        question: ExtenderQuestion,
+    ) -> Result<ExtenderReply, ExtenderError>;
+}
+
 /// What a run leaves behind.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What became of each pending pod.
     pub report: Report,
     /// The cluster as it is in the end.
     pub ledger: Ledger,
@@ -163,7 +174,7 @@ impl Run<'_> {
     /// Performs a worker's effect; returns whether that may give workers something to do.
     fn perform(&mut self, at: usize, effect: Effect) -> bool {
         match effect {
-            Effect::Bind(BindRequest { attempt, pod, node, extender: _ }) => {
+            Effect::Bind(BindRequest { attempt, pod, node, epoch: _, extender: _ }) => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += 1;
                 progress.node = Some(node.clone());
@@ -179,9 +190,10 @@ impl Run<'_> {
                 self.workers[at].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
                 true
             }
-            Effect::Evict(EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority }) => {
-                self.evict(&preemptor, &node, &victims, &taken_back, &lower_priority);
-                self.workers[at].inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+            Effect::Evict(request) => {
+                self.evict(&request);
+                let outcome = EvictionOutcome::Done;
+                self.workers[at].inputs.push(Input::EvictionEnded { attempt: request.attempt, outcome });
                 true
             }
             Effect::AskExtender(ExtenderRequest { attempt, extender, pod, question }) => {
@@ -204,14 +216,8 @@ impl Run<'_> {
     }
 
     /// Removes pods for another one, at once, whatever their grace period.
-    fn evict(
-        &mut self,
-        preemptor: &Pod,
-        node: &Str,
-        victims: &[Arc<PlacedPod>],
-        taken_back: &[Arc<PlacedPod>],
-        lower_nominated: &[Arc<Pod>],
-    ) {
+    fn evict(&mut self, request: &EvictRequest) {
+        let EvictRequest { attempt: _, preemptor, node, victims, taken_back, lower_priority } = request;
         let progress = self.progress.entry(preemptor.uid.clone()).or_default();
         progress.victims.extend(victims.iter().chain(taken_back).map(|victim| victim.key.to_string()));
         for victim in victims {
@@ -222,7 +228,7 @@ impl Run<'_> {
                 progress.preempted = Some(format!("preempted by {} on node {node}", preemptor.key));
             }
         }
-        for pod in lower_nominated {
+        for pod in lower_priority {
             self.see_nominated(pod, None);
         }
         self.note_change();
@@ -233,22 +239,21 @@ impl Run<'_> {
     fn write_nomination(&mut self, pod: &Pod, nomination: NominatedNode) -> bool {
         let node = match nomination {
             NominatedNode::Keep => return false,
-            NominatedNode::Clear => None,
-            NominatedNode::Set(node) => Some(node),
+            NominatedNode::Clear => {
+                if pod.nominated_node.is_some() {
+                    self.see_nominated(pod, None);
+                }
+                return false;
+            }
+            NominatedNode::Set(node) => node,
         };
-        if node.is_none() && pod.nominated_node.is_none() {
-            return false;
-        }
-        self.see_nominated(pod, node.clone());
-        if node.is_none() {
-            return false;
-        }
-        self.progress.entry(pod.uid.clone()).or_default().nominated = node;
+        self.see_nominated(pod, Some(node.clone()));
+        self.progress.entry(pod.uid.clone()).or_default().nominated = Some(node);
         let mut ledger = self.ledger.borrow_mut();
-        let waited_for = ledger.pending_preemption(&pod.uid).map(|round| round.victims.clone()).unwrap_or_default();
+        let victims = ledger.pending_preemption(&pod.uid).map(|pending| pending.victims.clone()).unwrap_or_default();
         let is_terminating =
             |uid: &Str| matches!(ledger.pod(uid), Some(PodState::Bound(placed)) if placed.is_terminating());
-        let terminating: Vec<Str> = waited_for.into_iter().filter(is_terminating).collect();
+        let terminating: Vec<Str> = victims.into_iter().filter(is_terminating).collect();
         for uid in &terminating {
             ledger.delete_pod(uid);
         }
@@ -329,10 +334,8 @@ fn fate(
     }
     let Some(profile) = profile else { return (Fate::Held, with("NoProfile", not_served(profiles, pod))) };
     if !pod.gates.is_empty() {
-        return (
-            Fate::Gated,
-            with("SchedulingGated", format!("waiting for scheduling gates: [{}]", pod.gates.join(" "))),
-        );
+        let message = format!("waiting for scheduling gates: [{}]", pod.gates.join(" "));
+        return (Fate::Gated, with("SchedulingGated", message));
     }
     if let Some(refusal) = refusal {
         let fate = if refusal.attempted { Fate::Unschedulable } else { Fate::Held };
@@ -341,12 +344,11 @@ fn fate(
     if pod.deleting {
         return (Fate::Held, with("Deleting", "the pod is being deleted".to_owned()));
     }
-    match profile.mode {
-        Mode::Paused => {
-            (Fate::Held, with("Paused", format!("SchedulerProfile {} is paused (spec.mode)", profile.name)))
-        }
-        Mode::Active => (Fate::Held, with("NotTried", format!("SchedulerProfile {} did not come to it", profile.name))),
-    }
+    let (reason, why) = match profile.mode {
+        Mode::Paused => ("Paused", "is paused (spec.mode)"),
+        Mode::Active => ("NotTried", "did not come to it"),
+    };
+    (Fate::Held, with(reason, format!("SchedulerProfile {} {why}", profile.name)))
 }
 
 /// The filters' message for a pod that fits nowhere. Why preemption does not help either is left to `explain`, which reports it
@@ -356,4 +358,26 @@ fn message_of(text: &RefusalText) -> String {
         RefusalText::NotPreempting(diagnosis, _) => diagnosis.to_string(),
         other => other.to_string(),
     }
+}
+
+/// A line for each extender that concerns a pending pod of `cluster` and is not asked: its part is missing from the answers
+/// about those pods. In the order of `profiles`.
+pub fn unasked(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for profile in profiles.iter().filter(|profile| !profile.extenders.is_empty()) {
+        let of_profile = |pod: &&Pod| serving(profiles, pod).is_some_and(|p| Arc::ptr_eq(p, profile));
+        let pods: Vec<_> = cluster.pending().into_iter().filter(of_profile).collect();
+        for extender in &profile.extenders {
+            let concerned = pods.iter().filter(|pod| extender.is_interested(pod)).count();
+            if concerned > 0 {
+                let pods =
+                    if concerned == 1 { "1 pending pod".to_owned() } else { format!("{concerned} pending pods") };
+                notes.push(format!(
+                    "extender {} of SchedulerProfile {} concerns {pods} and is not asked: it may leave out nodes or prefer others",
+                    extender.name, profile.name
+                ));
+            }
+        }
+    }
+    notes
 }

@@ -59,6 +59,8 @@ metrics! {
         "Whether a worker runs for the profile";
     WorkerRestarts: Counter, "schedulerprofile_worker_restarts_total",
         "Workers started again after a failure";
+    QuarantinedPods: Gauge, "schedulerprofile_quarantined_pods",
+        "Pods that are held because the worker failed while it tried them";
     OldestPending: Gauge, "schedulerprofile_oldest_pending_seconds",
         "How long the profile's oldest pending pod has waited";
     Nodes: Gauge, "schedulerprofile_nodes",
@@ -103,14 +105,18 @@ metrics! {
         "Always 1, and only there for a resource that is taken as empty because it is not served or forbidden";
     UndecodableObjects: Counter, "schedulerprofile_undecodable_objects_total",
         "Objects that were skipped because they could not be read";
+    LedgerLock: Histogram, "schedulerprofile_ledger_lock_seconds",
+        "How long the table of nodes and pods was locked at a time, by access: read, write";
     OrphanPods: Gauge, "schedulerprofile_orphan_pods",
         "Pods that wait for a scheduler which nobody serves";
+    TaskRestarts: Counter, "schedulerprofile_task_restarts_total",
+        "Tasks of the operator that ended or failed and were started again";
     Leader: Gauge, "schedulerprofile_leader",
         "Whether this process holds the lease";
     AnotherInstallation: Gauge, "schedulerprofile_another_installation",
         "Always 1, and only there while another identity keeps the lease from this process";
     Events: Counter, "schedulerprofile_events_total",
-        "Events about pods, by result: written, dropped";
+        "Events about pods, by result: written, counted, dropped";
     BuildInfo: Gauge, "schedulerprofile_build_info",
         "Always 1: the version of this process";
 }

@@ -1,18 +1,22 @@
-//! The text of a scrape, made from the sources at that moment.
+//! The text of a scrape, made from the source at that moment.
 
 use super::catalog::{Kind, Metric};
 use super::histogram::HistogramSnapshot;
+use bytes::Bytes;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// How long one text is the answer to all who ask: many clients must cost no more than one.
+const FRESH: Duration = Duration::from_secs(1);
 
 type LabelPairs = Vec<(&'static str, String)>;
-type Source = dyn Fn(&mut Samples) + Send + Sync;
 
 enum Value {
     Counter(u64),
@@ -43,40 +47,59 @@ impl Samples {
     }
 }
 
-/// Writes the metrics of all its sources as OpenMetrics text. Cheap to clone.
-#[derive(Clone)]
-pub struct Exposition(Arc<Registry>);
-
-impl fmt::Debug for Exposition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Exposition")
-    }
+/// Writes the metrics of its source as OpenMetrics text. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Exposition {
+    registry: Arc<Registry>,
+    /// The text made last, and when.
+    last: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
 impl Exposition {
     /// Asks `source` for the samples at each scrape.
     pub fn new(source: impl Fn(&mut Samples) + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Sourced(Box::new(source))));
-        Self(Arc::new(registry))
+        registry.register_collector(Box::new(Sourced(source)));
+        Self { registry: Arc::new(registry), last: Arc::default() }
     }
 
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        encode(&mut text, &self.0)?;
+        encode(&mut text, &self.registry)?;
         Ok(text)
+    }
+
+    /// The text of at most a second ago: the same bytes for all who ask meanwhile.
+    ///
+    /// Made on a thread for blocking work, one at a time: the source may wait for locks. Whoever stops waiting does not
+    /// stop that thread, and the next one to ask waits for it and not for a second one.
+    pub(crate) async fn shared(&self) -> Result<Bytes, fmt::Error> {
+        let mut last = self.last.clone().lock_owned().await;
+        if let Some((at, text)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Ok(text.clone());
+        }
+        let this = self.clone();
+        let made = tokio::task::spawn_blocking(move || {
+            let text = Bytes::from(this.text()?);
+            *last = Some((Instant::now(), text.clone()));
+            Ok(text)
+        });
+        // A source that panics has said so in the log.
+        made.await.unwrap_or(Err(fmt::Error))
     }
 }
 
-struct Sourced(Box<Source>);
+struct Sourced<F>(F);
 
-impl fmt::Debug for Sourced {
+impl<F> fmt::Debug for Sourced<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sourced")
     }
 }
 
-impl Collector for Sourced {
+impl<F: Fn(&mut Samples) + Send + Sync + 'static> Collector for Sourced<F> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut samples = Samples::default();
         (self.0)(&mut samples);
@@ -135,6 +158,24 @@ mod tests {
             "# EOF",
         ] {
             assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn all_who_ask_within_a_second_get_one_text() {
+        let renderings = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = renderings.clone();
+        let exposition = Exposition::new(move |samples| {
+            let number = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            samples.gauge(Metric::Leader, &[], number as f64);
+        });
+        let (one, two) = tokio::join!(exposition.shared(), exposition.shared());
+        assert_eq!(one.unwrap().as_ptr(), two.unwrap().as_ptr());
+        let ended = Instant::now() + Duration::from_secs(20);
+        while renderings.load(std::sync::atomic::Ordering::SeqCst) < 2 {
+            assert!(Instant::now() < ended, "the text is never made anew");
+            exposition.shared().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

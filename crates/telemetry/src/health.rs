@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What must hold for the process to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,9 +26,21 @@ impl Check {
     }
 }
 
-/// What stands in the way of being ready. Cheap to clone; all clones are one.
-#[derive(Debug, Clone, Default)]
-pub struct Health(Arc<Mutex<BTreeMap<Check, String>>>);
+/// Says why the process hangs, if it does.
+type Watchdog = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What stands in the way of being ready, and whether the process hangs. Cheap to clone; all clones are one.
+#[derive(Clone, Default)]
+pub struct Health {
+    failing: Arc<Mutex<BTreeMap<Check, String>>>,
+    watchdog: Arc<OnceLock<Watchdog>>,
+}
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Health").field("failing", &self.failing()).finish_non_exhaustive()
+    }
+}
 
 impl Health {
     /// A process that waits for all of `checks`.
@@ -53,7 +65,19 @@ impl Health {
         self.lock().iter().map(|(check, reason)| format!("{}: {reason}", check.name())).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Check, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Sets what says why the process hangs, once. It is asked by every look at the process's life, and must not wait for a lock
+    /// that a hanging thread may hold.
+    pub fn set_watchdog(&self, watchdog: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        // A second one changes nothing.
+        let _ = self.watchdog.set(Box::new(watchdog));
+    }
+
+    /// Why the process hangs and is to be started again, if it does.
+    pub fn hangs(&self) -> Option<String> {
+        self.watchdog.get().and_then(|watchdog| watchdog())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Check, String>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,13 +1,16 @@
 //! What the process reports about itself: metrics, health endpoints, logs.
 //!
 //! - [`Metric`]: every metric there is; `docs/metrics.md` describes each, and a test compares the two
-//! - [`Exposition`]: asks its sources at each scrape and writes the text
+//! - [`Exposition`]: asks its source at each scrape and writes the text
 //! - [`Health`]: what stands in the way of being ready
-//! - [`serve`]: `/livez`, `/readyz`, `/metrics`
+//! - [`serve`]: `/livez`, `/readyz`, `/metrics`, within limits that hold against whoever connects
+//! - [`raise_open_files`]: the limit of open files
 //! - [`init_logs`]: structured logs on stderr
 
 mod catalog;
+mod connections;
 mod exposition;
+mod files;
 mod health;
 mod histogram;
 mod logs;
@@ -15,7 +18,8 @@ mod server;
 
 pub use catalog::{Kind, Metric};
 pub use exposition::{Exposition, Samples};
+pub use files::raise_open_files;
 pub use health::{Check, Health};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use logs::{LogError, LogFormat, init_logs};
-pub use server::{Endpoints, ServeError, serve};
+pub use server::{Access, Addresses, Authorizer, Endpoints, ServeError, serve};

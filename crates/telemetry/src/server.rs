@@ -1,14 +1,17 @@
 //! The process's own HTTP endpoints, for probes and scrapes.
 
+use super::connections::{self, Limits};
 use super::exposition::Exposition;
 use super::health::Health;
-use axum::Router;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use http::{StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// OpenMetrics text, as Prometheus asks for it.
@@ -17,114 +20,169 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Why there are no endpoints.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("--http-address {address}: cannot listen: {source}; choose a free port, or port 0 for any")]
+    #[error("{flag} {address}: cannot listen: {source}; choose a free port, or port 0 for any")]
     Listen {
+        flag: &'static str,
         address: SocketAddr,
         #[source]
         source: std::io::Error,
     },
-    #[error("health endpoints ended: {0}")]
-    Ended(#[source] std::io::Error),
+}
+
+/// Whether metrics may be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    Granted,
+    /// Nobody knows who asks.
+    Unauthenticated,
+    /// Who asks is known, and may not; with the reason.
+    Forbidden(String),
+    /// Whoever decides could not be asked; with the reason.
+    Unknown(String),
+}
+
+/// Decides whether the owner of this bearer token may read the metrics; `None` for a request without one.
+#[derive(Clone)]
+pub struct Authorizer(Arc<Decide>);
+
+type Decide = dyn Fn(Option<String>) -> Pin<Box<dyn Future<Output = Access> + Send>> + Send + Sync;
+
+impl Authorizer {
+    pub fn new<F>(decide: impl Fn(Option<String>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Access> + Send + 'static,
+    {
+        Self(Arc::new(move |token| Box::pin(decide(token))))
+    }
+}
+
+impl fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authorizer")
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     pub health: Health,
     pub metrics: Exposition,
+    /// Without one, whoever reaches the listener may read the metrics.
+    pub authorizer: Option<Authorizer>,
 }
 
-/// Listens on `address` and returns the address in use (port 0 is any free one) and the server, which runs until `stop`.
-pub async fn serve<S>(
-    address: SocketAddr,
+/// Where to listen; port 0 is any free one.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// `/livez`, `/readyz` and `/metrics`.
+    pub pages: SocketAddr,
+    /// `/livez` and `/readyz` once more, so that whatever clients do to the other listener, probes are answered.
+    pub probes: Option<SocketAddr>,
+}
+
+/// Listens, on the current tokio runtime, and returns the addresses in use and the server, which runs until it is dropped.
+pub fn serve(
+    addresses: Addresses,
     endpoints: Endpoints,
-    stop: S,
-) -> Result<(SocketAddr, impl Future<Output = Result<(), ServeError>> + use<S>), ServeError>
-where
-    S: Future<Output = ()> + Send + 'static,
-{
-    let listen = |source| ServeError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(listen)?;
-    let bound = listener.local_addr().map_err(listen)?;
-    let router = Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(endpoints);
-    let server = axum::serve(listener, router).with_graceful_shutdown(stop);
-    Ok((bound, async move { server.await.map_err(ServeError::Ended) }))
+) -> Result<(Addresses, impl Future<Output = ()> + use<>), ServeError> {
+    serve_within(Limits::default(), addresses, endpoints)
 }
 
-async fn readyz(State(endpoints): State<Endpoints>) -> Response {
-    let failing = endpoints.health.failing();
-    if failing.is_empty() {
-        return "ok\n".into_response();
-    }
-    let mut body = String::from("not ready\n");
-    for line in failing {
-        body.push_str(&line);
-        body.push('\n');
-    }
-    (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+fn serve_within(
+    limits: Limits,
+    addresses: Addresses,
+    endpoints: Endpoints,
+) -> Result<(Addresses, impl Future<Output = ()> + use<>), ServeError> {
+    let (pages, address) = listen("--http-address", addresses.pages)?;
+    let probes = addresses.probes.map(|probes| listen("--probe-address", probes)).transpose()?;
+    let bound = Addresses { pages: address, probes: probes.as_ref().map(|(_, address)| *address) };
+    let health = endpoints.health.clone();
+    let server = async move {
+        let pages = connections::serve(pages, limits, move |request| page(request, endpoints.clone()));
+        let Some((probes, _)) = probes else { return pages.await };
+        let probes = connections::serve(probes, limits, move |request| {
+            let answer = probe(&request, &health);
+            async move { answer }
+        });
+        tokio::join!(pages, probes);
+    };
+    Ok((bound, server))
 }
 
-async fn metrics(State(endpoints): State<Endpoints>) -> Response {
-    match endpoints.metrics.text() {
-        Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+fn listen(flag: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let listener = connections::listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (bound, listener) = listener.map_err(|source| ServeError::Listen { flag, address, source })?;
+    Ok((listener, bound))
+}
+
+type Answer = Response<Full<Bytes>>;
+
+fn answer(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(text.into()));
+    *answer.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    answer
+}
+
+async fn page(request: Request<Incoming>, endpoints: Endpoints) -> Answer {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_read && request.uri().path() == "/metrics" {
+        return metrics(token(&request), endpoints).await;
+    }
+    probe(&request, &endpoints.health)
+}
+
+fn probe(request: &Request<Incoming>, health: &Health) -> Answer {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return answer(StatusCode::METHOD_NOT_ALLOWED, "");
+    }
+    match request.uri().path() {
+        "/livez" => match health.hangs() {
+            None => answer(StatusCode::OK, "ok\n"),
+            Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, format!("hangs: {reason}\n")),
+        },
+        "/readyz" => {
+            let failing = health.failing();
+            if failing.is_empty() {
+                return answer(StatusCode::OK, "ok\n");
+            }
+            answer(StatusCode::SERVICE_UNAVAILABLE, format!("not ready\n{}\n", failing.join("\n")))
+        }
+        _ => answer(StatusCode::NOT_FOUND, ""),
+    }
+}
+
+/// The bearer token of a request.
+fn token<B>(request: &Request<B>) -> Option<String> {
+    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
+}
+
+async fn metrics(token: Option<String>, endpoints: Endpoints) -> Answer {
+    if let Some(authorizer) = &endpoints.authorizer {
+        match authorizer.0(token).await {
+            Access::Granted => {}
+            Access::Unauthenticated => {
+                let mut answer = answer(StatusCode::UNAUTHORIZED, "send a valid bearer token\n");
+                answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                return answer;
+            }
+            Access::Forbidden(reason) => return answer(StatusCode::FORBIDDEN, reason + "\n"),
+            Access::Unknown(reason) => return answer(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
+        }
+    }
+    match endpoints.metrics.shared().await {
+        Ok(text) => {
+            let mut answer = answer(StatusCode::OK, text);
+            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+            answer
+        }
+        Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Check, Metric};
-    use std::io::{Read, Write};
-
-    async fn ask(address: SocketAddr, path: &'static str) -> String {
-        let exchange = move || {
-            let mut stream = std::net::TcpStream::connect(address).unwrap();
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n").unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
-        };
-        tokio::task::spawn_blocking(exchange).await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn endpoints_answer_and_readyz_says_why_not() {
-        let health = Health::waiting_for(&[Check::Leadership, Check::Caches]);
-        let metrics = Exposition::new(|s| s.gauge(Metric::Leader, &[], 0.0));
-        let endpoints = Endpoints { health: health.clone(), metrics };
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let stop_seen = async move { drop(stopped.await) };
-        let (address, server) = serve("127.0.0.1:0".parse().unwrap(), endpoints, stop_seen).await.unwrap();
-        let server = tokio::spawn(server);
-        assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));
-        health.fail(Check::Leadership, "lease kube-system/berth is held by other-0");
-        let answer = ask(address, "/readyz").await;
-        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-        assert!(answer.contains("leadership: lease kube-system/berth is held by other-0"), "{answer}");
-        assert!(answer.contains("caches: not there yet"), "{answer}");
-        health.pass(Check::Leadership);
-        health.pass(Check::Caches);
-        assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 200"));
-        let answer = ask(address, "/metrics").await;
-        assert!(
-            answer.contains("application/openmetrics-text") && answer.contains("schedulerprofile_leader 0"),
-            "{answer}"
-        );
-        assert!(ask(address, "/").await.starts_with("HTTP/1.1 404"));
-        stop.send(()).unwrap();
-        server.await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_taken_address_is_named() {
-        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = taken.local_addr().unwrap();
-        let endpoints = Endpoints { health: Health::default(), metrics: Exposition::new(|_| {}) };
-        let error = serve(address, endpoints, async {}).await.err().unwrap().to_string();
-        assert!(error.contains(&address.to_string()) && error.contains("--http-address"), "{error}");
-    }
-}
+#[path = "server_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -104,6 +105,20 @@ impl Scripted {
         });
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { address, asked, task }
+    }
+
+    /// A server that answers every request with an empty object, once the flag is set.
+    pub async fn held() -> (Self, Arc<AtomicBool>) {
+        let go = Arc::new(AtomicBool::new(false));
+        let seen = go.clone();
+        let script = move |_| {
+            let seen = seen.clone();
+            async move {
+                until("released", || seen.load(Ordering::Relaxed)).await;
+                Reply::json(200, json!({}))
+            }
+        };
+        (Self::start(script).await, go)
     }
 
     pub fn config(&self) -> Config {

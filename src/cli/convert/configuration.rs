@@ -2,7 +2,7 @@
 
 use super::Written;
 use super::yaml::{self, Document};
-use crate::cli::inputs::{Convertible, InputError};
+use crate::cli::inputs::{Convertible, Imported, InputError};
 use anyhow::anyhow;
 use berth_api::SchedulerProfileSpec;
 use berth_convert::export::{self, Profile};
@@ -26,11 +26,7 @@ pub(super) fn write(found: &Convertible, files: &str) -> anyhow::Result<Written>
     let profiles: Vec<Profile<'_>> = sources.iter().map(|s| Profile { name: &s.name, spec: s.spec }).collect();
     let place = |name: &str| sources.iter().find(|s| s.name == name).map_or("", |source| source.place.as_str());
     let export = export::export(&profiles).map_err(|(name, error)| anyhow!("{}: {error}", place(&name)))?;
-    let mut losses: Vec<(String, Loss)> = Vec::new();
-    for imported in &found.imported {
-        let source = format!("{}: {}", imported.origin, imported.kind);
-        losses.extend(imported.import.losses.iter().map(|loss| (source.clone(), loss.clone())));
-    }
+    let mut losses: Vec<(String, Loss)> = found.imported.iter().flat_map(Imported::losses).collect();
     losses.extend(export.losses.into_iter().map(|(name, loss)| (place(&name).to_owned(), loss)));
     let header = vec![format!("Written by berth convert from {files}.")];
     let document = Document { header, value: &export.configuration, comments: &export.comments };
@@ -49,7 +45,7 @@ fn sources(found: &Convertible) -> Vec<Source<'_>> {
     });
     let imported = found.imported.iter().flat_map(|imported| {
         imported.import.profiles.iter().map(move |profile| Source {
-            place: format!("{}: {}", imported.origin, imported.kind),
+            place: imported.source(),
             name: profile.scheduler_name.clone(),
             spec: &profile.spec,
         })

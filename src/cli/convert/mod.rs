@@ -70,18 +70,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     for (source, loss) in &written.losses {
         output::note(format_args!("{}: {source}: {loss}", loss.kind.word()));
     }
-    match args.output {
-        Format::Text => output::print(|out| out.write_all(written.yaml.as_bytes()))?,
-        Format::Json => output::print_json(&with_losses(written.json, &written.losses))?,
-    }
+    let mut json = written.json;
+    json["losses"] = written.losses.iter().map(in_json).collect();
+    output::answer(args.output, &json, |out| out.write_all(written.yaml.as_bytes()))?;
     let matters = written.losses.iter().any(|(_, loss)| loss.matters());
     Ok(if matters { Answer::No } else { Answer::Done })
 }
 
-fn with_losses(mut json: Value, losses: &[(String, Loss)]) -> Value {
-    let loss = |(source, loss): &(String, Loss)| json!({"source": source, "field": loss.field, "kind": loss.kind, "message": loss.what});
-    json["losses"] = losses.iter().map(loss).collect();
-    json
+fn in_json((source, loss): &(String, Loss)) -> Value {
+    json!({"source": source, "field": loss.field, "kind": loss.kind, "message": loss.what})
 }
 
 /// The SchedulerProfiles that `berth convert` prints for `text`, which stands in a file called `name`.

@@ -19,8 +19,8 @@ pub(super) fn write(found: &Convertible, files: &str) -> Result<Written, InputEr
     let mut written = Written { yaml: String::new(), json: Value::Null, losses: Vec::new() };
     let (mut profiles, mut manifests, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for imported in &found.imported {
-        let source = format!("{}: {}", imported.origin, imported.kind);
-        written.losses.extend(imported.import.losses.iter().map(|loss| (source.clone(), loss.clone())));
+        written.losses.extend(imported.losses());
+        let earlier = names.len();
         for profile in &imported.import.profiles {
             let name = name_for(&profile.scheduler_name, &names);
             let object = object(&name, &profile.spec);
@@ -30,10 +30,11 @@ pub(super) fn write(found: &Convertible, files: &str) -> Result<Written, InputEr
             names.push(name);
             profiles.push(object);
         }
-        for manifest in &imported.import.manifests {
-            let header = vec![format!("Written by berth convert from {source}. For the operator's namespace.")];
-            written.yaml.push_str(&yaml::write(&Document { header, value: manifest, comments: &[] }));
-            manifests.push(manifest.clone());
+        for manifest in imported.import.manifests_for(&names[earlier..]) {
+            let header =
+                vec![format!("Written by berth convert from {}. For the operator's namespace.", imported.source())];
+            written.yaml.push_str(&yaml::write(&Document { header, value: &manifest, comments: &[] }));
+            manifests.push(manifest);
         }
     }
     written.json = json!({"profiles": profiles, "manifests": manifests});
@@ -41,7 +42,7 @@ pub(super) fn write(found: &Convertible, files: &str) -> Result<Written, InputEr
 }
 
 fn header(imported: &Imported, profile: &ImportedProfile) -> Vec<String> {
-    let mut lines = vec![format!("Written by berth convert from {}: {}.", imported.origin, imported.kind)];
+    let mut lines = vec![format!("Written by berth convert from {}.", imported.source())];
     if profile.scheduler_name == DEFAULT_SCHEDULER_NAME {
         lines.push(format!(
             "It serves {DEFAULT_SCHEDULER_NAME}: the operator must be started with --serve-default-scheduler, in the \
@@ -54,13 +55,10 @@ fn header(imported: &Imported, profile: &ImportedProfile) -> Vec<String> {
 /// The name of a profile: that of its scheduler, if it can be one.
 fn name_for(scheduler_name: &str, taken: &[String]) -> String {
     let base = if scheduler_name == DEFAULT_SCHEDULER_NAME { DEFAULT_NAME } else { scheduler_name };
-    let base = base.get(..base.len().min(NAME_MAX)).unwrap_or(base).trim_end_matches(['-', '.']);
-    let numbered = (2..).map(|n| {
-        let longest = NAME_MAX - 4;
-        format!("{}-{n}", base.get(..base.len().min(longest)).unwrap_or(base).trim_end_matches(['-', '.']))
-    });
+    let cut = |longest: usize| base.get(..base.len().min(longest)).unwrap_or(base).trim_end_matches(['-', '.']);
+    let numbered = (2..).map(|n| format!("{}-{n}", cut(NAME_MAX - 4)));
     let free = |name: &String| !taken.contains(name);
-    std::iter::once(base.to_owned()).chain(numbered).find(free).unwrap_or_default()
+    std::iter::once(cut(NAME_MAX).to_owned()).chain(numbered).find(free).unwrap_or_default()
 }
 
 /// A SchedulerProfile without the fields that have their defaults.

@@ -1,6 +1,8 @@
 //! YAML as people write it: blocks, short parts on one line, and comments above the part that they are about.
 
+use crate::cli::output::plain;
 use berth_api::Duration;
+use berth_cluster::send::is_obeyed;
 use serde_json::{Map, Value};
 
 /// The longest line for a part that is put on one line.
@@ -8,43 +10,16 @@ const WIDTH: usize = 100;
 
 /// Keys in the order in which people write them; others follow by name. Identity comes first, then the settings of a profile
 /// or configuration.
-const ORDER: [&str; 31] = [
-    "apiVersion",
-    "kind",
-    "metadata",
-    "type",
-    "name",
-    "key",
-    "topologyKey",
-    "schedulerName",
-    "schedulerNames",
-    "mode",
-    "allowUnsafe",
-    "unknownFields",
-    "preset",
-    "filters",
-    "scores",
-    "percentageOfNodesToScore",
-    "podInitialBackoffSeconds",
-    "podMaxBackoffSeconds",
-    "profiles",
-    "plugins",
-    "pluginConfig",
-    "pluginArgs",
-    "nodes",
-    "namespaces",
-    "queue",
-    "preemption",
-    "extenders",
-    "endpoint",
-    "urlPrefix",
-    "path",
-    "verbs",
-];
+const ORDER: &str = "
+    apiVersion kind metadata type name key topologyKey schedulerName schedulerNames mode allowUnsafe
+    unknownFields preset filters scores percentageOfNodesToScore podInitialBackoffSeconds podMaxBackoffSeconds
+    profiles plugins pluginConfig pluginArgs nodes namespaces queue preemption extenders endpoint urlPrefix path
+    verbs
+";
 
 /// The fields of a mapping in the order in which they are written.
 fn ordered(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
-    let rank = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+    let rank = |key: &str| ORDER.split_whitespace().position(|known| known == key).unwrap_or(usize::MAX);
     let mut fields: Vec<_> = map.iter().collect();
     fields.sort_by_key(|(key, _)| rank(key));
     fields.into_iter()
@@ -52,7 +27,7 @@ fn ordered(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> 
 
 /// A document with comments on its parts.
 pub(super) struct Document<'a> {
-    /// Comment lines above the document.
+    /// Comments above the document, a line each.
     pub(super) header: Vec<String>,
     pub(super) value: &'a Value,
     /// Paths such as `spec.scores[1]`, each with the comment to write above it.
@@ -63,7 +38,7 @@ pub(super) struct Document<'a> {
 pub(super) fn write(document: &Document<'_>) -> String {
     let mut writer = Writer { out: "---\n".to_owned(), comments: document.comments };
     for line in &document.header {
-        writer.line(0, &format!("# {line}"));
+        writer.comment(0, line);
     }
     match document.value {
         Value::Object(map) if !map.is_empty() => writer.map(map, "", 0, true),
@@ -84,6 +59,11 @@ impl Writer<'_> {
         self.out.push('\n');
     }
 
+    /// Writes one line of comment. What `text` has of line breaks is escaped: names in it must not become a document.
+    fn comment(&mut self, indent: usize, text: &str) {
+        self.line(indent, &format!("# {}", plain(text)));
+    }
+
     /// Writes the comments on `path`; with `below`, also those on everything in it. Equal comments are written once.
     fn comments(&mut self, path: &str, below: bool, indent: usize) {
         let inside = |field: &str| field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
@@ -95,7 +75,7 @@ impl Writer<'_> {
         }
         for text in found {
             for line in text.lines() {
-                self.line(indent, &format!("# {line}"));
+                self.comment(indent, line);
             }
         }
     }
@@ -206,7 +186,13 @@ fn scalar(text: &str) -> String {
     if (plain && !reserved) || text.parse::<Duration>().is_ok() {
         return text.to_owned();
     }
-    Value::from(text).to_string()
+    // JSON leaves some characters as they are that YAML takes for line breaks or does not allow.
+    let quoted = Value::from(text).to_string();
+    if !quoted.contains(is_obeyed) {
+        return quoted;
+    }
+    let escaped = |c: char| if is_obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    quoted.chars().map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -251,6 +237,7 @@ mod tests {
             ("a: b", "\"a: b\""),
             ("http://x:80/y", "\"http://x:80/y\""),
             ("two\nlines", "\"two\\nlines\""),
+            ("a\u{85}b\u{2028}c\u{7f}\u{feff}", r#""a\u0085b\u2028c\u007f\ufeff""#),
         ] {
             assert_eq!(scalar(word), want);
         }
@@ -272,7 +259,59 @@ mod tests {
         })
     }
 
+    fn read_all(written: &str) -> Vec<Value> {
+        let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+        serde_saphyr::from_multiple_with_options(written, options).unwrap_or_else(|e| panic!("{e}: {written}"))
+    }
+
+    #[test]
+    fn a_header_with_line_breaks_remains_a_comment() {
+        let value = json!({"kind": "P"});
+        for line_break in ["\n", "\r", "\r\n", "\u{85}", "\u{2028}", "\u{2029}"] {
+            let header = vec![["x", "---", "kind: ClusterRoleBinding", "---", "#"].join(line_break)];
+            let comments = [("kind".to_owned(), header[0].clone())];
+            let written = write(&Document { header, value: &value, comments: &comments });
+            assert_eq!(read_all(&written), [json!({"kind": "P"})], "{written}");
+            assert!(!written.contains("\nkind: ClusterRoleBinding"), "{written}");
+        }
+    }
+
+    /// Text with all that YAML might take for a line break, a document or a comment.
+    fn hostile() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            Just("\n"),
+            Just("\r"),
+            Just("\u{85}"),
+            Just("\u{2028}"),
+            Just("\u{2029}"),
+            Just("\u{feff}"),
+            Just("\u{0}"),
+            Just("\u{1b}"),
+            Just("---"),
+            Just("..."),
+            Just("kind: B"),
+            Just("# "),
+            Just("- a"),
+            Just("\t"),
+        ];
+        proptest::collection::vec(prop_oneof![part.prop_map(str::to_owned), any::<String>()], 0..8)
+            .prop_map(|parts| parts.concat())
+    }
+
     proptest! {
+        #[test]
+        fn whatever_comments_say_one_document_is_read_back(
+            header in proptest::collection::vec(hostile(), 0..3),
+            said in hostile(),
+            value in any_value(),
+            name in hostile(),
+        ) {
+            let value = json!({"spec": value, "list": [[{"a": {"b": {"c": 1}}}], []], "name": name});
+            let comments: Vec<_> = ["spec", "list[0]", "name"].map(|path| (path.to_owned(), said.clone())).into();
+            let written = write(&Document { header, value: &value, comments: &comments });
+            prop_assert_eq!(read_all(&written), [value], "{}", written);
+        }
+
         #[test]
         fn what_is_written_reads_back(value in any_value()) {
             let value = json!({"spec": value, "list": [[{"a": {"b": {"c": 1}}}], []]});

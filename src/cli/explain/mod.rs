@@ -1,22 +1,10 @@
 //! `berth explain`: why a pod is pending, why not on this node, what would place it, when it is tried next.
-//!
-//! ```text
-//!  text    what every filter and score says, for people
-//!  why     all that stands in the way on one node
-//!  scores  the score table, nothing else
-//!  answer  what would place a pod, and when it is tried next
-//!  view    what these have in common
-//! ```
 
-mod answer;
-mod scores;
 mod text;
-mod view;
-mod why;
 
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
-use super::{Answer, units};
+use super::{Answer, now_unix_us};
 use anyhow::bail;
 use berth_core::model::{Pod, PodKey};
 use berth_explain::{self as explain, SEARCHED};
@@ -38,7 +26,6 @@ Examples:
   # Without a cluster, from manifests.
   berth explain -f cluster.yaml --pod ci/train-7";
 
-/// Arguments of `berth explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -91,11 +78,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let (cluster, profiles) = (&loaded.inputs.cluster, &loaded.inputs.profiles);
     output::notes(loaded.inputs.notes.iter().chain(&berth_simulate::unasked(cluster, profiles)));
     let only = match (&args.name, &args.pod) {
-        (Some(name), _) => Some(named(name, loaded.default_namespace())?),
+        (Some(name), _) => Some(named(name, loaded.namespace.as_deref().unwrap_or("default"))?),
         (None, pod) => pod.clone(),
     };
     if let Some(node) = args.node.as_deref().filter(|node| cluster.nodes.iter().all(|known| &*known.name != *node)) {
-        bail!("node {node}: {}", why::missing(node, cluster));
+        bail!("node {node}: {}", text::unknown_node(node, cluster));
     }
     let wanted = |pod: &Pod| match &only {
         Some(key) => pod.key == *key,
@@ -105,7 +92,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if let Some(key) = only.as_ref().filter(|_| report.pods.is_empty()) {
         bail!("pod {key}: {}", missing(key, &loaded));
     }
-    explain::add_preemption(&mut report, cluster, profiles, units::now_unix_us());
+    explain::add_preemption(&mut report, cluster, profiles, now_unix_us());
     if let Some(node) = &args.node {
         explain::add_why(&mut report, cluster, profiles, node);
     }
@@ -118,10 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
             ));
         }
     }
-    match args.output {
-        Format::Json => output::print_json(&report)?,
-        Format::Text => output::print(|out| text::write(out, &report, &loaded, args))?,
-    }
+    output::answer(args.output, &report, |out| text::write(out, &report, &loaded, args))?;
     Ok(Answer::Done)
 }
 

@@ -1,10 +1,8 @@
 //! What calls of extenders need of the inputs: the profiles' settings for them, Secrets and ConfigMaps, whole nodes and pods.
 
-use super::InputError;
-use super::documents::Object;
+use super::{InputError, documents::Object};
 use berth_api::{self as api, BundleKind};
-use berth_core::model::Str;
-use berth_core::profile::CompiledProfile;
+use berth_core::{model::Str, profile::CompiledProfile};
 use berth_extender::{Contents, Settings, SettingsError};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::Value;
@@ -17,19 +15,12 @@ pub(crate) const NODES: &str = "/api/v1/nodes/";
 type Data = BTreeMap<(BundleKind, String), Contents>;
 
 /// What a command that calls extenders needs. Empty unless `wanted`.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Calls {
     wanted: bool,
     extenders: BTreeMap<Str, Vec<api::Extender>>,
     objects: BTreeMap<String, Value>,
     data: Data,
-}
-
-impl std::fmt::Debug for Calls {
-    /// Leaves out the data, which contains Secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calls").field("extenders", &self.extenders).finish_non_exhaustive()
-    }
 }
 
 impl Calls {
@@ -42,11 +33,7 @@ impl Calls {
     pub(super) fn note_data(&mut self, objects: &[Object]) -> Result<(), InputError> {
         for object in objects {
             let Some(kind) = kind(object).filter(|_| self.wanted) else { continue };
-            self.add(kind, object.value.clone()).map_err(|e| InputError::Bad {
-                origin: object.origin.clone(),
-                object: object.kind.clone(),
-                problem: format!("{e}: correct it"),
-            })?;
+            self.add(kind, object.value.clone()).map_err(|e| object.bad(format!("{e}: correct it")))?;
         }
         Ok(())
     }
@@ -66,14 +53,13 @@ impl Calls {
     }
 
     fn add(&mut self, kind: BundleKind, value: Value) -> serde_json::Result<()> {
-        let (name, data) = if kind == BundleKind::Secret {
-            let secret: Secret = serde_json::from_value(value)?;
-            (secret.metadata.name, Contents::new(secret.data, secret.string_data))
+        let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let data = if kind == BundleKind::Secret {
+            Contents::of_secret(serde_json::from_value::<Secret>(value)?)
         } else {
-            let map: ConfigMap = serde_json::from_value(value)?;
-            (map.metadata.name, Contents::new(map.binary_data, map.data))
+            Contents::of_config_map(serde_json::from_value::<ConfigMap>(value)?)
         };
-        self.data.insert((kind, name.unwrap_or_default()), data);
+        self.data.insert((kind, name), data);
         Ok(())
     }
 

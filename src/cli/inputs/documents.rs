@@ -1,12 +1,9 @@
 //! From texts to single objects: documents of a stream and members of `List`s, each with its origin.
 
 use super::InputError;
-use super::files::Source;
 use berth_convert::import::{Form, KIND};
 use serde_json::Value;
-use std::fmt;
-use std::path::Path;
-use std::sync::Arc;
+use std::{fmt, path::Path, sync::Arc};
 
 /// Where an object stood, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +46,11 @@ impl Object {
         Form::of(&self.api_version, &self.kind)
     }
 
+    /// The error for an object that cannot be used.
+    pub(super) fn bad(&self, problem: impl Into<String>) -> InputError {
+        InputError::Bad { origin: self.origin.clone(), object: self.kind.clone(), problem: problem.into() }
+    }
+
     pub(super) fn is_config_map(&self) -> bool {
         self.api_version == "v1" && self.kind == "ConfigMap"
     }
@@ -60,19 +62,22 @@ impl Object {
     }
 }
 
-/// Adds the objects of `source` to `objects`, members of lists one by one.
-pub(super) fn split(source: Source, objects: &mut Vec<Object>) -> Result<(), InputError> {
-    split_loosely(source, None, objects)
+/// The objects in `text`, which stands in the file called `name`; members of lists one by one.
+pub(super) fn split(name: &str, text: &str) -> Result<Vec<Object>, InputError> {
+    let mut objects = Vec::new();
+    split_loosely(name, text, None, &mut objects)?;
+    Ok(objects)
 }
 
-/// Adds the objects of `source` to `objects`; documents that do not say what they are have the version and kind `otherwise`.
+/// Adds the objects in `text` to `objects`; documents that do not say what they are have the version and kind `otherwise`.
 pub(super) fn split_loosely(
-    source: Source,
+    name: &str,
+    text: &str,
     otherwise: Option<(&str, &str)>,
     objects: &mut Vec<Object>,
 ) -> Result<(), InputError> {
-    let file: Arc<str> = source.name.into();
-    for (index, document) in parse(&file, &source.text)?.into_iter().enumerate() {
+    let file: Arc<str> = name.into();
+    for (index, document) in parse(&file, text)?.into_iter().enumerate() {
         let origin = Origin { file: file.clone(), document: index + 1, item: None };
         flatten(origin, document, otherwise, objects)?;
     }
@@ -86,11 +91,10 @@ pub(super) fn documents_in(origin: &Origin, field: &str, text: &str, policy: boo
     if !surely && !text.contains("Policy") {
         return Ok(Vec::new());
     }
-    let source = Source { name: format!("{origin}, {field}"), text: text.to_owned() };
     let mut objects = Vec::new();
-    match split_loosely(source, policy.then_some(("v1", "Policy")), &mut objects) {
-        Err(error) if surely => return Err(error),
-        _ => {}
+    let read = split_loosely(&format!("{origin}, {field}"), text, policy.then_some(("v1", "Policy")), &mut objects);
+    if surely {
+        read?;
     }
     objects.retain(|object| object.form().is_some());
     Ok(objects)
@@ -186,9 +190,10 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Result<Vec<(String, String)>, InputError> {
-        let mut objects = Vec::new();
-        split(Source { name: "f.yaml".into(), text: text.into() }, &mut objects)?;
-        Ok(objects.into_iter().map(|o| (format!("{}/{}", o.api_version, o.kind), o.origin.to_string())).collect())
+        Ok(split("f.yaml", text)?
+            .into_iter()
+            .map(|o| (format!("{}/{}", o.api_version, o.kind), o.origin.to_string()))
+            .collect())
     }
 
     #[test]
@@ -237,9 +242,8 @@ mod tests {
 
     #[test]
     fn words_that_were_truth_values_once_are_words() {
-        let mut objects = Vec::new();
         let text = "{apiVersion: v1, kind: Node, metadata: {name: n, labels: {zone: no, spot: \"true\"}}}";
-        split(Source { name: "f.yaml".into(), text: text.into() }, &mut objects).unwrap();
+        let objects = split("f.yaml", text).unwrap();
         assert_eq!(
             objects[0].value["metadata"],
             serde_json::json!({"name": "n", "labels": {"zone": "no", "spot": "true"}})

@@ -4,27 +4,22 @@ use std::io;
 /// Why inputs cannot be used: names the file, the object, the field and the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// A path cannot be read.
     #[error("{file}: {problem}", problem = unreadable(.cause))]
     Unreadable {
         file: String,
         /// What the operating system says; not a `source`: the text holds what a user needs of it.
         cause: io::Error,
     },
-    /// More than two profiles are to be compared.
     #[error("--profile is given {given} times: give it once, or twice to compare; a folder may hold several profiles")]
     NotTwo { given: usize },
-    /// A folder has no manifests.
     #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
     EmptyFolder { path: String },
-    /// A file is not text.
     #[error("{file}: not UTF-8 text (byte {offset}): give YAML or JSON manifests")]
     NotUtf8 {
         file: String,
         /// Where the first bad byte is, counted from 0.
         offset: usize,
     },
-    /// A document is not YAML.
     #[error("{file}, document {document}: not YAML: {problem}: correct the syntax there")]
     NotYaml {
         file: String,
@@ -33,7 +28,6 @@ pub enum InputError {
         /// What the parser says, with line and column.
         problem: String,
     },
-    /// A file is not JSON.
     #[error("{file}: not JSON: {problem}: correct the syntax there")]
     NotJson {
         file: String,
@@ -46,15 +40,12 @@ pub enum InputError {
     /// A `List` holds something else than items.
     #[error("{origin}: List: items is not a list: write one object an entry")]
     BadList { origin: Origin },
-    /// An object does not say what it is.
     #[error(
         "{origin}: {field} is missing: every object needs apiVersion and kind, such as apiVersion: v1 and kind: Pod"
     )]
     NoKind { origin: Origin, field: &'static str },
-    /// An object has no name.
     #[error("{origin}: {kind} without metadata.name: give it a name (generateName is filled in by an API server only)")]
     NoName { origin: Origin, kind: String },
-    /// An object cannot be used.
     #[error("{origin}: {object}: {problem}")]
     Bad {
         origin: Origin,
@@ -63,7 +54,6 @@ pub enum InputError {
         /// The field, what is wrong with it and the fix.
         problem: String,
     },
-    /// Two objects have one name.
     #[error("{second}: {object} was already given in {first}: remove or rename one of them")]
     Duplicate {
         /// Kind and name.
@@ -71,12 +61,10 @@ pub enum InputError {
         first: Origin,
         second: Origin,
     },
-    /// `--profile` names a file without a profile.
     #[error(
         "{files}: no SchedulerProfile in there: give a file with apiVersion: {api_version} and kind: SchedulerProfile, a KubeSchedulerConfiguration or a Policy"
     )]
     NoProfile { files: String, api_version: String },
-    /// Inputs of `berth convert` hold nothing to convert.
     #[error("{files}: nothing to convert in there: give {wanted}")]
     NothingToConvert { files: String, wanted: &'static str },
     /// The custom resource definition is unusable: an error of this program.

@@ -1,12 +1,22 @@
 //! The texts that `-f` names: files, folders, standard input.
+//!
+//! A folder may be a stranger's, such as a repository with a proposed change: what is read of it are regular files of a size
+//! that fits into memory, each once, wherever its links point.
 
 use super::InputError;
 use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Extensions of the files that are read from a folder; a file named itself is read whatever its extension.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Bytes of one text at most: several times the objects of the largest clusters, and bounded memory.
+const MOST: u64 = 256 << 20;
+
+/// What shells put in the place of `<(command)`: a pipe, and the user's own.
+const SHELL_PIPES: [&str; 3] = ["/dev/fd/", "/dev/stdin", "/proc/self/fd/"];
 
 /// A text and where it came from.
 pub(super) struct Source {
@@ -24,11 +34,16 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, InputError> {
     for path in paths {
         if path.as_os_str() == "-" {
             if seen.insert(path.clone()) {
-                sources.push(read_stdin()?);
+                sources.push(source("standard input".to_owned(), limited(io::stdin().lock(), MOST))?);
             }
             continue;
         }
         let mut files = Vec::new();
+        if SHELL_PIPES.iter().any(|pipe| path.to_string_lossy().starts_with(pipe)) {
+            let read = File::open(path).and_then(|pipe| limited(pipe, MOST));
+            sources.push(source(path.display().to_string(), read)?);
+            continue;
+        }
         collect(path, &mut BTreeSet::new(), &mut files)?;
         if files.is_empty() {
             return Err(InputError::EmptyFolder { path: path.display().to_string() });
@@ -36,22 +51,27 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, InputError> {
         for file in files {
             let identity = file.canonicalize().unwrap_or_else(|_| file.clone());
             if seen.insert(identity) {
-                sources.push(read_file(&file)?);
+                sources.push(source(file.display().to_string(), regular(&file))?);
             }
         }
     }
     Ok(sources)
 }
 
-/// Adds to `files` what is at `path`; `parents` are the folders on the way, so that a link to one of them ends.
-fn collect(path: &Path, parents: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
+/// The text of the file at `path`.
+pub(super) fn text(path: &Path) -> Result<String, InputError> {
+    source(path.display().to_string(), regular(path)).map(|source| source.text)
+}
+
+/// Adds to `files` what is at `path`; `folders` are those that were entered: each is entered once, so that links neither loop nor
+/// multiply what there is to read.
+fn collect(path: &Path, folders: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let unreadable = |cause| InputError::Unreadable { file: path.display().to_string(), cause };
     if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
         files.push(path.to_owned());
         return Ok(());
     }
-    let identity = path.canonicalize().map_err(unreadable)?;
-    if !parents.insert(identity.clone()) {
+    if !folders.insert(path.canonicalize().map_err(unreadable)?) {
         return Ok(());
     }
     let entries = std::fs::read_dir(path).map_err(unreadable)?;
@@ -60,37 +80,52 @@ fn collect(path: &Path, parents: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf
     for child in children {
         let extension = child.extension().and_then(|e| e.to_str()).unwrap_or_default();
         if child.is_dir() || EXTENSIONS.contains(&extension) {
-            collect(&child, parents, files)?;
+            collect(&child, folders, files)?;
         }
     }
-    parents.remove(&identity);
     Ok(())
 }
 
-fn read_file(path: &Path) -> Result<Source, InputError> {
-    let name = path.display().to_string();
-    match std::fs::read(path) {
-        Ok(bytes) => text(name, bytes),
-        Err(cause) => Err(InputError::Unreadable { file: name, cause }),
-    }
+/// The contents of a regular file. Anything else is refused before it is opened: opening a FIFO waits for its writer.
+fn regular(path: &Path) -> io::Result<Vec<u8>> {
+    let check = |found: &Metadata| {
+        if found.is_file() {
+            return Ok(());
+        }
+        let why = "neither a file nor a folder: give a regular file, or pipe it into `-f -`";
+        Err(io::Error::other(why))
+    };
+    check(&std::fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    check(&file.metadata()?)?;
+    limited(file, MOST)
 }
 
-pub(super) fn read_one(path: &Path) -> io::Result<String> {
-    std::fs::read_to_string(path)
-}
-
-fn read_stdin() -> Result<Source, InputError> {
-    let name = "standard input".to_owned();
+fn limited(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    match std::io::stdin().lock().read_to_end(&mut bytes) {
-        Ok(_) => text(name, bytes),
+    from.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("larger than {} MiB: split it into several files", most >> 20)));
+    }
+    Ok(bytes)
+}
+
+fn source(name: String, bytes: io::Result<Vec<u8>>) -> Result<Source, InputError> {
+    match bytes.map(String::from_utf8) {
+        Ok(Ok(text)) => Ok(Source { name, text }),
+        Ok(Err(e)) => Err(InputError::NotUtf8 { file: name, offset: e.utf8_error().valid_up_to() }),
         Err(cause) => Err(InputError::Unreadable { file: name, cause }),
     }
 }
 
-fn text(name: String, bytes: Vec<u8>) -> Result<Source, InputError> {
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Source { name, text }),
-        Err(e) => Err(InputError::NotUtf8 { file: name, offset: e.utf8_error().valid_up_to() }),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_end_is_given_up() {
+        assert_eq!(limited(&b"abc"[..], 3).unwrap(), b"abc");
+        let error = limited(io::repeat(b'x'), 2 << 20).unwrap_err().to_string();
+        assert_eq!(error, "larger than 2 MiB: split it into several files");
     }
 }

@@ -5,32 +5,27 @@
 
 mod calls;
 mod configurations;
-mod conversion;
 mod documents;
 mod error;
 mod files;
 mod objects;
-mod policy_sources;
 mod profiles;
 mod schema;
-mod vendors;
 
 pub use calls::Calls;
 pub(crate) use calls::NODES;
 pub(crate) use configurations::Imported;
-pub(crate) use conversion::{Convertible, check_profile, convertible, convertible_text};
 
 pub use error::InputError;
 pub(crate) use profiles::NAME_MAX;
 
 use super::output::counted as count;
-use berth_api as api;
+use berth_api::{self as api, SchedulerProfile};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
-use documents::Object;
+use documents::{Object, Origin};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// Where a command's inputs come from.
 #[derive(Debug, clap::Args)]
@@ -66,10 +61,8 @@ pub struct Inputs {
 
 /// What `text` describes, read as the file of manifests called `name` would be.
 pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
-    let (mut objects, mut notes) = (Vec::new(), Vec::new());
-    documents::split(files::Source { name: name.to_owned(), text: text.to_owned() }, &mut objects)?;
-    let calls = Calls::default();
-    let objects = objects::sort(objects, &calls, &mut notes);
+    let (calls, mut notes) = (Calls::default(), Vec::new());
+    let objects = objects::sort(documents::split(name, text)?, &calls, &mut notes);
     settle(objects, calls, notes)
 }
 
@@ -113,8 +106,7 @@ pub(crate) fn live_profiles(
     let list = serde_json::json!({
         "apiVersion": format!("{}/{}", api::GROUP, api::VERSION), "kind": "SchedulerProfileList", "items": values,
     });
-    let mut objects = Vec::new();
-    documents::split(files::Source { name: server.to_owned(), text: list.to_string() }, &mut objects)?;
+    let mut objects = documents::split(server, &list.to_string())?;
     objects.retain(|object| match profiles::check(object) {
         Ok(()) => true,
         Err(error) => {
@@ -188,7 +180,59 @@ fn read_with(paths: &[PathBuf], calls: &mut Calls) -> Result<Vec<Object>, InputE
 fn read(paths: &[PathBuf]) -> Result<Vec<Object>, InputError> {
     let mut objects = Vec::new();
     for source in files::read_all(paths)? {
-        documents::split(source, &mut objects)?;
+        objects.extend(documents::split(&source.name, &source.text)?);
     }
     Ok(objects)
+}
+
+/// What there is to convert.
+pub(crate) struct Convertible {
+    /// Configurations of kube-scheduler, in the order read.
+    pub(crate) imported: Vec<Imported>,
+    /// Profiles, in the order read.
+    pub(crate) profiles: Vec<(Origin, SchedulerProfile)>,
+    /// Lines for the user.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Checks the SchedulerProfile `object`, made from the object at `origin`, as an API server would: what is printed must be
+/// applicable.
+pub(crate) fn check_profile(origin: &Origin, object: &Value) -> Result<(), InputError> {
+    let object = Object {
+        origin: origin.clone(),
+        holder: None,
+        api_version: format!("{}/{}", api::GROUP, api::VERSION),
+        kind: "SchedulerProfile".to_owned(),
+        value: object.clone(),
+    };
+    profiles::read(&object).map(drop)
+}
+
+/// Reads what `paths` name. Configurations without a scheduler name get `scheduler_name`.
+pub(crate) fn convertible(paths: &[PathBuf], scheduler_name: &str) -> Result<Convertible, InputError> {
+    sort_convertible(read(paths)?, scheduler_name)
+}
+
+/// Reads `text` as the file called `name` would be.
+pub(crate) fn convertible_text(name: &str, text: &str, scheduler_name: &str) -> Result<Convertible, InputError> {
+    sort_convertible(documents::split(name, text)?, scheduler_name)
+}
+
+fn sort_convertible(objects: Vec<Object>, scheduler_name: &str) -> Result<Convertible, InputError> {
+    let (mut objects, config_maps) = configurations::unpack(objects)?;
+    configurations::drop_named(&mut objects);
+    let mut found = Convertible { imported: Vec::new(), profiles: Vec::new(), notes: Vec::new() };
+    let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
+    for object in &objects {
+        if let Some(form) = object.form() {
+            found.imported.push(configurations::read(object, form, &config_maps, scheduler_name)?);
+        } else if objects::is_profile(object) {
+            let (profile, _) = profiles::read(object)?;
+            found.profiles.push((object.origin.clone(), profile));
+        } else {
+            *skipped.entry(object.kind.clone()).or_default() += 1;
+        }
+    }
+    found.notes.extend(objects::note_skipped(&skipped, "that configure no scheduler"));
+    Ok(found)
 }

@@ -36,17 +36,16 @@ pub(super) fn sort(objects: Vec<Object>, calls: &Calls, notes: &mut Vec<String>)
             None => *skipped.entry(object.kind).or_default() += 1,
         }
     }
-    if !skipped.is_empty() {
-        let total = skipped.values().sum();
-        let kinds: Vec<String> = skipped.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-        notes.push(format!(
-            "{} of kinds that do not matter here skipped: {}",
-            count(total, "object"),
-            kinds.join(", ")
-        ));
-    }
+    notes.extend(note_skipped(&skipped, "of kinds that do not matter here"));
     configurations::drop_named(&mut sorted.profiles);
     sorted
+}
+
+/// The note about skipped objects, counted by kind; `which` says what they have in common.
+pub(super) fn note_skipped(skipped: &BTreeMap<String, usize>, which: &str) -> Option<String> {
+    let kinds: Vec<String> = skipped.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    let total = count(skipped.values().sum(), "object");
+    (!kinds.is_empty()).then(|| format!("{total} {which} skipped: {}", kinds.join(", ")))
 }
 
 /// Whether `object` is a profile, or a configuration that holds some; of which version, [`super::profiles`] checks.
@@ -63,7 +62,7 @@ pub(super) fn decode(
 ) -> Result<Cluster, InputError> {
     let mut cluster = Cluster::default();
     let mut names = Names::default();
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::default();
     for (kind, mut object) in objects {
         let label = names.claim(kind, &mut object)?;
         let Object { origin, api_version, kind: kind_name, mut value, .. } = object;

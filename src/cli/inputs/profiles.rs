@@ -10,7 +10,6 @@ use berth_api::{self as api, SchedulerProfile};
 use berth_core::profile::CompiledProfile;
 use berth_profile::compile;
 use berth_simulate::Cluster;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,8 +82,9 @@ fn read_all(
         return Ok(vec![(created, compiled)]);
     };
     let read = configurations::read(object, form, config_maps, api::DEFAULT_SCHEDULER_NAME)?;
-    notes.extend(read.import.losses.iter().map(|loss| format!("{}: {}: {loss}", read.origin, read.kind)));
-    read.import.manifests.iter().for_each(|manifest| calls.add_manifest(manifest));
+    notes.extend(read.import.losses.iter().map(|loss| format!("{}: {loss}", read.source())));
+    let names: Vec<&str> = read.import.profiles.iter().map(|profile| &*profile.compiled.name).collect();
+    read.import.manifests_for(&names).iter().for_each(|manifest| calls.add_manifest(manifest));
     for profile in &read.import.profiles {
         calls.note_extenders(&profile.compiled, &profile.spec.extenders);
     }
@@ -129,7 +129,7 @@ pub(super) fn read(object: &Object) -> Result<(SchedulerProfile, CompiledProfile
     // A status written by an operator elsewhere does not count here.
     value.as_object_mut().map(|o| o.remove("status"));
     if value["spec"].is_null() {
-        value["spec"] = Value::Object(serde_json::Map::new());
+        value["spec"] = serde_json::json!({});
     }
     let profile: SchedulerProfile = serde_json::from_value(value).map_err(|e| bad(format!("spec: {e}: correct it")))?;
     let compiled = compile(name, &profile.spec).map_err(|e| bad(e.to_string()))?;

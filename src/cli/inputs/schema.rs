@@ -1,7 +1,6 @@
 //! Checks an object against our own schema as the API server would: for profiles that no API server has seen.
 
 use serde_json::Value;
-use std::fmt::Write as _;
 
 /// The first place where `value` breaks `schema` (OpenAPI v3 as a CRD holds it): the field, what is wrong, the fix.
 ///
@@ -73,14 +72,9 @@ fn out_of_bounds(value: &Value, schema: &Value) -> Option<String> {
     if min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max) {
         return None;
     }
-    let mut range = String::new();
-    for (name, bound) in [("at least", min), ("at most", max)] {
-        if let Some(bound) = bound {
-            let joint = if range.is_empty() { "" } else { " and " };
-            let _ = write!(range, "{joint}{name} {bound}");
-        }
-    }
-    Some(format!("{value} is out of range: write {range}"))
+    let range = [("at least", min), ("at most", max)];
+    let range: Vec<String> = range.iter().filter_map(|(name, bound)| Some(format!("{name} {}", (*bound)?))).collect();
+    Some(format!("{value} is out of range: write {}", range.join(" and ")))
 }
 
 /// The value for a message, cut after 60 characters.

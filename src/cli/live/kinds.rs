@@ -2,9 +2,7 @@
 
 use crate::cli::output::counted;
 use anyhow::bail;
-use berth_cluster::watch::{
-    self, BadObject, CallError, KindVisitor, Listed, ObjectKey, Tracked, WatchOptions, Watched,
-};
+use berth_cluster::watch::{self, BadObject, CallError, KindVisitor, Listed, ObjectKey, Tracked, Watched};
 use berth_core::ledger::Object;
 use berth_simulate::Cluster;
 use futures::FutureExt;
@@ -19,19 +17,18 @@ type Read = anyhow::Result<(Vec<Object>, Vec<String>)>;
 
 struct Reads<'a> {
     client: &'a Client,
-    options: &'a WatchOptions,
     all: Vec<LocalBoxFuture<'a, Read>>,
 }
 
 impl KindVisitor for Reads<'_> {
     fn visit<K: Tracked>(&mut self) {
-        self.all.push(one::<K>(self.client, self.options).boxed_local());
+        self.all.push(one::<K>(self.client).boxed_local());
     }
 }
 
 /// Reads every kind, side by side; what cannot be had goes to `notes`, but for nodes and pods.
 pub(super) async fn read(client: &Client, notes: &mut Vec<String>) -> anyhow::Result<Cluster> {
-    let mut reads = Reads { client, options: &WatchOptions::default(), all: Vec::new() };
+    let mut reads = Reads { client, all: Vec::new() };
     watch::visit_kinds(&mut reads);
     let mut cluster = Cluster::default();
     for read in join_all(reads.all).await {
@@ -44,9 +41,9 @@ pub(super) async fn read(client: &Client, notes: &mut Vec<String>) -> anyhow::Re
     Ok(cluster)
 }
 
-async fn one<W: Watched>(client: &Client, options: &WatchOptions) -> Read {
+async fn one<W: Watched>(client: &Client) -> Read {
     let mut notes = Vec::new();
-    let objects = settled::<W>(watch::list::<W>(client, options).await, &mut notes)?;
+    let objects = settled::<W>(watch::list::<W>(client).await, &mut notes)?;
     Ok((objects.into_iter().map(Into::into).collect(), notes))
 }
 
@@ -59,10 +56,7 @@ fn settled<W: Watched>(
     let listed = match read {
         Ok(listed) => listed,
         Err(CallError::Api { code: 403, .. }) if !needed => {
-            notes.push(format!(
-                "{0} may not be listed by this account: answered as if there were none; grant list on {0}",
-                W::RESOURCE
-            ));
+            notes.push(super::forbidden(W::RESOURCE));
             return Ok(Vec::new());
         }
         Err(CallError::Api { code: 404, .. }) if W::OPTIONAL => return Ok(Vec::new()),

@@ -1,21 +1,21 @@
 //! A live cluster read into the inputs that `-f` gives, so that what works on files works on it.
 //!
-//! ```text
-//!  kinds     what is read, and what it becomes
-//!  profiles  the cluster's SchedulerProfiles
-//! ```
-//!
 //! Kinds are read in the whole cluster, because pods and policies of every namespace affect placement; the namespace only
 //! chooses which pods are reported. Each kind is read page by page, in parallel with the others, and decoded as it arrives,
 //! so that memory holds the engine's form of the objects only.
 
 mod kinds;
-mod profiles;
+mod lease;
 
 use super::inputs::{self, Calls, InputArgs, Inputs};
-use anyhow::Context;
+use anyhow::anyhow;
+use berth_api as api;
 use berth_cluster::client;
-use std::path::PathBuf;
+use berth_core::profile::CompiledProfile;
+use berth_simulate::Cluster;
+use kube::{Client, api::ListParams, core::Request};
+use serde_json::Value;
+use std::{path::PathBuf, sync::Arc};
 
 /// Where a command's inputs come from: files, or a live cluster.
 #[derive(Debug, clap::Args)]
@@ -70,13 +70,6 @@ pub(crate) struct Loaded {
     pub(crate) server: Option<String>,
 }
 
-impl Loaded {
-    /// The namespace of a pod that is named without one.
-    pub(crate) fn default_namespace(&self) -> &str {
-        self.namespace.as_deref().unwrap_or("default")
-    }
-}
-
 /// Reads the files that `args` name, or the live cluster where they name none.
 pub(crate) fn load(args: &SourceArgs) -> anyhow::Result<Loaded> {
     if !args.filename.is_empty() {
@@ -84,24 +77,25 @@ pub(crate) fn load(args: &SourceArgs) -> anyhow::Result<Loaded> {
         let namespace = args.live.namespace.clone().filter(|_| !args.live.all_namespaces);
         return Ok(Loaded { inputs: inputs::load(&files, Calls::default())?, namespace, server: None });
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("no event loop for the connection: raise the process's limit of open files")?;
-    runtime.block_on(read(args))
+    super::event_loop("the connection")?.block_on(read(args))
+}
+
+/// The note about objects that may not be listed.
+fn forbidden(resource: &str) -> String {
+    format!("{resource} may not be listed by this account: answered as if there were none; grant list on {resource}")
 }
 
 async fn read(args: &SourceArgs) -> anyhow::Result<Loaded> {
     let live = &args.live;
     let config = client::configure_for(live.kubeconfig.as_deref(), live.context.as_deref());
     // The errors' texts include their sources.
-    let config = config.await.map_err(|error| anyhow::anyhow!("{error}"))?;
+    let config = config.await.map_err(|error| anyhow!("{error}"))?;
     let namespace = live.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let (client, server) = client::reader(config).await.map_err(|error| anyhow::anyhow!("{error}"))?;
+    let (client, server) = client::reader(config).await.map_err(|error| anyhow!("{error}"))?;
     let mut notes = Vec::new();
     let cluster = kinds::read(&client, &mut notes).await?;
     let (profiles, stand_in) = if args.profile.is_empty() {
-        profiles::read(&client, &server, &cluster, &mut notes).await?
+        read_profiles(&client, &server, &cluster, &mut notes).await?
     } else {
         (inputs::profiles_of(&args.profile, &cluster, &mut notes)?, false)
     };
@@ -111,4 +105,50 @@ async fn read(args: &SourceArgs) -> anyhow::Result<Loaded> {
         namespace,
         server: Some(server),
     })
+}
+
+/// The profiles that serve the pods of `cluster`, and whether there is none, so that the Default preset answers for every pod.
+async fn read_profiles(
+    client: &Client,
+    server: &str,
+    cluster: &Cluster,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<(Vec<Arc<CompiledProfile>>, bool)> {
+    let objects = match list_profiles(client).await {
+        Ok(objects) => objects,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            notes.push(forbidden(api::CRD_NAME));
+            Vec::new()
+        }
+        Err(error) => return Err(anyhow!("{}: {}", api::CRD_NAME, client::root_cause(&error))),
+    };
+    if objects.is_empty() {
+        notes.push(
+            "no SchedulerProfile in the cluster: the Default preset, which is kube-scheduler as it comes, answers for \
+             every pod (--profile FILE takes another)"
+                .to_owned(),
+        );
+    } else {
+        notes.extend(lease::note(client).await);
+    }
+    Ok(inputs::live_profiles(objects, server, cluster, notes)?)
+}
+
+async fn list_profiles(client: &Client) -> kube::Result<Vec<Value>> {
+    let path = format!("/apis/{}/{}/schedulerprofiles", api::GROUP, api::VERSION);
+    let mut objects = Vec::new();
+    let mut token = None;
+    loop {
+        let params = ListParams { limit: Some(500), continue_token: token, ..ListParams::default() };
+        let request = Request::new(&path).list(&params).map_err(kube::Error::BuildRequest)?;
+        let mut page: Value = client.request(request).await?;
+        if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+            objects.extend(items);
+        }
+        token = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        if token.is_none() {
+            return Ok(objects);
+        }
+    }
 }

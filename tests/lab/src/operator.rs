@@ -14,7 +14,15 @@ use crate::control_plane::ControlPlane;
 use crate::process::Managed;
 
 const READY_LIMIT: Duration = Duration::from_mins(1);
+
+/// How old the metrics may be that the operator serves, the time to write them included.
+const METRICS_AGE: Duration = Duration::from_millis(1_200);
+
 const HTTP_FLAG: &str = "--http-address";
+
+/// Flags of the Deployment that get another value here: many operators share this machine, and tests read metrics without
+/// a token. Each can be given all the same.
+const REPLACED: [&str; 2] = ["--probe-address=127.0.0.1:0", "--metrics-authorization=false"];
 
 /// Which operator to run, and as what.
 #[derive(Debug, Clone)]
@@ -51,23 +59,35 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// GET of one of its own pages: the status and the text.
+    /// GET of one of its own pages: the status and the text, which knows of everything that happened before the call.
     pub fn page(&self, path: &str) -> Result<(u16, String)> {
+        self.page_as(path, None)
+    }
+
+    /// The same with a bearer token.
+    pub fn page_as(&self, path: &str, token: Option<&str>) -> Result<(u16, String)> {
+        if path == "/metrics" {
+            std::thread::sleep(METRICS_AGE);
+        }
         let agent = ureq::Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(10)))
             .build()
             .new_agent();
-        let mut answer = agent.get(format!("{}{path}", self.http)).call()?;
+        let mut request = agent.get(format!("{}{path}", self.http));
+        if let Some(token) = token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let mut answer = request.call()?;
         let status = answer.status().as_u16();
         Ok((status, answer.body_mut().read_to_string()?))
     }
 }
 
 impl ControlPlane {
-    /// Starts the operator. Of the Deployment's arguments only the address of its own pages is changed, to a free
-    /// loopback port. Does not wait: see [`Self::wait_until_serving`].
+    /// Starts the operator. Of the Deployment's arguments only those about its own pages are changed: they are on a free
+    /// loopback port, and open. Does not wait: see [`Self::wait_until_serving`].
     pub fn start_operator(&self, options: &OperatorOptions) -> Result<Operator> {
         let (namespace, name) = &options.deployment;
         let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
@@ -138,6 +158,11 @@ fn arguments(
         let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
         overrides.push(format!("{HTTP_FLAG}={free}"));
     }
+    for flag in REPLACED {
+        if !overrides.iter().any(|argument| flag_of(argument) == flag_of(flag)) {
+            overrides.push(flag.to_owned());
+        }
+    }
     let http = overrides
         .iter()
         .find_map(|argument| argument.strip_prefix(HTTP_FLAG)?.strip_prefix('='))
@@ -180,7 +205,15 @@ mod tests {
         assert_eq!(http, "http://127.0.0.1:7");
         assert_eq!(
             args,
-            ["operator", "--state-namespace=berth-system", "--qps=$(NONE)", "--http-address=127.0.0.1:7", "--more=1"]
+            [
+                "operator",
+                "--state-namespace=berth-system",
+                "--qps=$(NONE)",
+                "--http-address=127.0.0.1:7",
+                "--more=1",
+                "--probe-address=127.0.0.1:0",
+                "--metrics-authorization=false"
+            ]
         );
     }
 

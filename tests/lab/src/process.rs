@@ -147,10 +147,19 @@ impl Managed {
 
     /// Its highest resident set so far, in KiB. Fails when it has ended.
     pub fn rss_peak_kib(&self) -> Result<u64> {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// Its resident set now, in KiB. Fails when it has ended.
+    pub fn rss_kib(&self) -> Result<u64> {
+        self.memory_kib("VmRSS:")
+    }
+
+    fn memory_kib(&self, line_of: &str) -> Result<u64> {
         let status = self.proc_file("status")?;
         status
             .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .find_map(|line| line.strip_prefix(line_of))
             .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
             .with_context(|| format!("{} has ended: no memory figure", self.name))
     }

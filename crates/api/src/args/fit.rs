@@ -1,5 +1,6 @@
 //! Arguments of the plugins that score by what is free on nodes: NodeResourcesFit and NodeResourcesBalancedAllocation.
 
+use crate::patterns::{DNS_NAME, EXTENDED_RESOURCE, LABEL_KEY};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,22 +12,13 @@ pub struct NodeResourcesFitArgs {
     /// Extended resources that the filter does not look at, such as `example.com/license`. Needs
     /// `allowUnsafe: Acknowledged`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        inner(
-            length(min = 3, max = 317),
-            regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-        )
-    )]
+    #[schemars(length(max = 64), inner(length(min = 3, max = 317), regex(pattern = EXTENDED_RESOURCE)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub ignored_resources: Vec<String>,
     /// Groups of extended resources that the filter does not look at: `example.com` stands for every
     /// `example.com/…`. Needs `allowUnsafe: Acknowledged`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        inner(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))
-    )]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253), regex(pattern = DNS_NAME)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub ignored_resource_groups: Vec<String>,
     /// How the score likes nodes. Absent: as in the preset.
@@ -88,10 +80,7 @@ pub enum ScoringStrategyType {
 )]
 pub struct ResourceWeight {
     /// The resource: cpu, memory, ephemeral-storage, hugepages-… or an extended resource such as `nvidia.com/gpu`.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
     pub name: String,
     /// How much the resource counts among the others, 1 to 100.
     #[serde(default = "one")]

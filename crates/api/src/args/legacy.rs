@@ -1,5 +1,6 @@
 //! Arguments of the plugins that scheduler Policies knew and kube-scheduler no longer has.
 
+use crate::patterns::LABEL_KEY;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct LabelPreference {
     /// The label's key; its value does not matter.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
     pub label: String,
     /// true: nodes with the label are liked. false: nodes without it.
     #[serde(default = "yes")]
@@ -70,24 +68,12 @@ pub enum SelectorMatching {
 pub struct CheckNodeLabelPresenceArgs {
     /// Labels that a node must have, all of them, with any value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 32),
-        inner(
-            length(min = 1, max = 317),
-            regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-        )
-    )]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 317), regex(pattern = LABEL_KEY)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub present_labels: Vec<String>,
     /// Labels of which a node must have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 32),
-        inner(
-            length(min = 1, max = 317),
-            regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-        )
-    )]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 317), regex(pattern = LABEL_KEY)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub absent_labels: Vec<String>,
 }
@@ -97,13 +83,7 @@ pub struct CheckNodeLabelPresenceArgs {
 #[serde(rename_all = "camelCase")]
 pub struct CheckServiceAffinityArgs {
     /// Node labels whose values the pods of one service share.
-    #[schemars(
-        length(min = 1, max = 32),
-        inner(
-            length(min = 1, max = 317),
-            regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-        )
-    )]
+    #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 317), regex(pattern = LABEL_KEY)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub affinity_labels: Vec<String>,
 }

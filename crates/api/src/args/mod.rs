@@ -11,18 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::affinity::AddedAffinity;
 
-pub use fit::{
-    BalancedAllocationArgs, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy, ScoringStrategyType, ShapePoint,
-};
-pub use legacy::{
-    CheckNodeLabelPresenceArgs, CheckServiceAffinityArgs, LabelPreference, MaxVolumeCounts, SelectorMatching,
-    SelectorSpreadArgs, SpreadWorkloads,
-};
-pub use pods::{
-    InterPodAffinityArgs, NodeInclusionPolicy, PodTopologySpreadArgs, SpreadConstraint, SpreadDefaulting,
-    WhenUnsatisfiable,
-};
-pub use volumes::{DynamicResourcesArgs, VolumeBindingArgs};
+pub use fit::*;
+pub use legacy::*;
+pub use pods::*;
+pub use volumes::*;
 
 /// Arguments of the plugins that have any. A plugin left out runs with the preset's arguments.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]

@@ -1,5 +1,6 @@
 //! Arguments of the plugins that look at pods already placed: InterPodAffinity and PodTopologySpread.
 
+use crate::patterns::LABEL_KEY;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,10 +65,7 @@ pub struct SpreadConstraint {
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub max_skew: i32,
     /// The node label whose values are the domains.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
     pub topology_key: String,
     /// DoNotSchedule: the filter holds it. ScheduleAnyway: the score prefers it.
     pub when_unsatisfiable: WhenUnsatisfiable,

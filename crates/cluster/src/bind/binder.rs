@@ -1,13 +1,16 @@
 //! The binder's tasks: one that decides which bind is sent next, and one for each bind under way.
 
 use super::outcome::{Found, bind_call, read_back};
-use super::schedule::{Item, Next, Schedule};
-use super::unknown::{Try, Unknown};
+use super::schedule::{Item, Schedule};
+use super::unknown::{Open, Unknown};
 use super::{BindLoad, BindRequest, BindResult, Deliver, Leftover, Options, Paused, WorkerId};
 use crate::lease::Gate;
-use crate::write::{Counters, Link, Meaning, WriteError, lock};
+use crate::recheck::Recheck;
+use crate::write::{Counters, Link, Meaning, WriteError, lock, wait_until};
 use berth_core::io::{AttemptId, BindOutcome, Input};
+use futures::FutureExt;
 use kube::Client;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -20,12 +23,17 @@ const CONFLICT_TRIES: u32 = 3;
 /// Pause where the API server asks for one without saying how long.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Binds of unknown outcome from which on their namespace gets few slots: one part of so many of all.
+const DOUBTFUL: usize = 4;
+const FEW_OF_ALL: usize = 8;
+
 /// Submits binds and takes them back. Cheap to clone; all clones are one binder.
 #[derive(Clone)]
 pub struct Binder(Arc<Shared>);
 
 struct Shared {
     link: Link,
+    recheck: Arc<dyn Recheck>,
     deliver: Deliver,
     state: Mutex<State>,
     wake: Notify,
@@ -42,24 +50,29 @@ struct State {
     closed: bool,
 }
 
+/// A task that panicked loses neither its slot nor its bind, of which a request may have been sent.
+fn panicked(item: &mut Item) -> Step {
+    item.doubt = Some(Instant::now());
+    Step::Open(None)
+}
+
 /// How one try ended.
 enum Step {
     Done(BindOutcome),
-    /// Not carried out; all binds pause, then the same bind is sent again.
+    /// Not carried out, or not sent because this process does not lead: the same bind is sent again after the pause.
     Later,
     /// The outcome is unknown; another look is not worth it before then.
     Open(Option<Instant>),
-    /// Not sent: this process does not lead.
-    Shut,
 }
 
 impl Binder {
     /// Starts the binder on the current tokio runtime. `client` must be one without retries, used for nothing else.
-    pub fn new(client: Client, options: Options, gate: Gate, deliver: Deliver) -> Self {
+    pub fn new(client: Client, options: Options, gate: Gate, recheck: Arc<dyn Recheck>, deliver: Deliver) -> Self {
         let state =
             State { schedule: Schedule::new(&options), unknown: Unknown::new(options.unknown_limit), closed: false };
         let shared = Arc::new(Shared {
             link: Link { client, gate, timeout: options.timeout },
+            recheck,
             deliver,
             state: Mutex::new(state),
             wake: Notify::new(),
@@ -94,8 +107,18 @@ impl Binder {
     /// Takes back all of a worker's binds that were not sent. Nothing is delivered for them: the caller reports
     /// [`Input::BindRevoked`].
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
+        self.revoke_if(worker, |_| true)
+    }
+
+    /// As [`Self::revoke`], for the pods that the pause under way covers.
+    pub fn revoke_paused(&self, worker: WorkerId) -> Vec<AttemptId> {
+        let paused = self.0.paused.borrow().clone();
+        self.revoke_if(worker, |namespace| paused.covers(namespace))
+    }
+
+    fn revoke_if(&self, worker: WorkerId, of_namespace: impl Fn(&str) -> bool) -> Vec<AttemptId> {
         let mut state = self.0.lock();
-        let taken = state.schedule.revoke(worker);
+        let taken = state.schedule.revoke(worker, of_namespace);
         self.0.load.set(state.schedule.queued());
         taken
     }
@@ -126,26 +149,26 @@ impl Binder {
         (state.schedule.queued(), state.schedule.in_flight(), state.unknown.len())
     }
 
-    /// Sends nothing more, waits for what was sent for at most `limit`, then cuts it off. The caller requeues
-    /// [`Leftover::unsent`]. Leadership must last until this returns.
+    /// Sends nothing more, waits for at most `limit` until nothing that was sent can land any more, then cuts it off. The
+    /// caller requeues [`Leftover::unsent`]. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
         let shared = &self.0;
+        let end = Instant::now() + limit;
         shared.lock().closed = true;
-        let landed = async {
-            loop {
-                let next = shared.landed.notified();
-                if shared.lock().schedule.in_flight() == 0 {
-                    break;
-                }
-                next.await;
-            }
-        };
-        let in_time = tokio::time::timeout(limit, landed).await.is_ok();
+        let landed = wait_until(&shared.landed, || shared.lock().sent() == 0);
+        let in_time = tokio::time::timeout_at(end, landed).await.is_ok();
+        // A request without an answer may land for as long as the API server may take for it.
+        let doubt = shared.lock().doubtful().max().map(|last| last + self.0.link.timeout);
+        if let Some(over) = doubt.filter(|_| in_time) {
+            tokio::time::sleep_until(over.min(end)).await;
+        }
         shared.end.cancel();
         let mut state = shared.lock();
-        let mut left = Leftover::default();
+        let now = Instant::now();
+        let may_land = state.doubtful().filter(|sent| *sent + shared.link.timeout > now).count() + state.sent();
+        let mut left = Leftover { may_land, ..Leftover::default() };
         for worker in state.schedule.workers() {
-            left.unsent.extend(state.schedule.revoke(worker).into_iter().map(|attempt| (worker, attempt)));
+            left.unsent.extend(state.schedule.revoke(worker, |_| true).into_iter().map(|attempt| (worker, attempt)));
         }
         left.unsettled = state.unknown.len() + state.schedule.queued();
         if !in_time {
@@ -153,6 +176,18 @@ impl Binder {
         }
         shared.load.set(0);
         left
+    }
+}
+
+impl State {
+    /// Requests under way: first ones and repeats.
+    fn sent(&self) -> usize {
+        self.schedule.in_flight() + self.unknown.trying()
+    }
+
+    /// When each request was sent that nobody waits for and that may have been carried out.
+    fn doubtful(&self) -> impl Iterator<Item = Instant> {
+        self.schedule.items().chain(self.unknown.items()).filter_map(|item| item.doubt)
     }
 }
 
@@ -166,9 +201,7 @@ impl Shared {
         let paused = state.unknown.paused();
         self.paused.send_if_modified(|now| {
             let changed = *now != paused;
-            if changed {
-                *now = paused;
-            }
+            *now = paused;
             changed
         });
     }
@@ -216,24 +249,25 @@ impl Shared {
                 Err(wait) => wait,
             };
             let paused = self.paused.borrow().clone();
-            let wait_next = match schedule.next(now, |namespace| paused.covers(namespace)) {
-                Next::Send(item) => {
+            let (doubtful, few) = (unknown.by_namespace(), (schedule.limit() / FEW_OF_ALL).max(1));
+            let most = |namespace: &str| match doubtful.get(namespace) {
+                _ if paused.covers(namespace) => 0,
+                Some(count) if *count >= DOUBTFUL => few,
+                _ => usize::MAX,
+            };
+            let next = schedule.next(now, most);
+            match next {
+                Ok(item) => {
                     self.load.set(schedule.queued());
                     drop(state);
                     self.spawn(self.clone().first(item));
-                    continue;
                 }
-                Next::At(at) => Some(at),
-                Next::Idle => None,
-            };
-            return match (wait_repeat, wait_next) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+                Err(wait_next) => return wait_repeat.into_iter().chain(wait_next).min(),
+            }
         }
     }
 
-    fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let end = self.end.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -245,23 +279,25 @@ impl Shared {
 
     /// Sends a bind from the queue.
     async fn first(self: Arc<Self>, mut item: Item) {
-        let step = self.post(&mut item).await;
+        let step = AssertUnwindSafe(self.try_first(&mut item)).catch_unwind().await;
+        let step = step.unwrap_or_else(|_| panicked(&mut item));
         match &step {
             Step::Done(outcome) => self.report(&item, outcome.clone()),
             Step::Open(_) if !item.reported => {
                 item.reported = true;
                 self.report(&item, BindOutcome::Unknown);
             }
-            Step::Open(_) | Step::Later | Step::Shut => {}
+            Step::Open(_) | Step::Later => {}
         }
+        let namespace = item.request.pod.key.namespace.clone();
         {
             let mut state = self.lock();
             match step {
                 Step::Done(_) => {}
-                Step::Later | Step::Shut => state.schedule.push_front(item),
+                Step::Later => state.schedule.push_front(item),
                 Step::Open(_) => state.unknown.add(item, Instant::now()),
             }
-            state.schedule.landed();
+            state.schedule.landed(&namespace);
             self.publish(&state);
         }
         self.landed.notify_waiters();
@@ -269,18 +305,15 @@ impl Shared {
     }
 
     /// Reads back the pod of a bind of unknown outcome, and sends the same bind again if the pod is unbound.
-    async fn repeat(self: Arc<Self>, mut open: Try) {
-        let step = match self.read_back(&open.item).await {
-            Found::Settled(outcome) => Step::Done(outcome),
-            Found::Unread => Step::Open(None),
-            Found::Unbound => self.post(&mut open.item).await,
-        };
+    async fn repeat(self: Arc<Self>, mut open: Open) {
+        let step = AssertUnwindSafe(self.try_again(&mut open.item)).catch_unwind().await;
+        let step = step.unwrap_or_else(|_| panicked(&mut open.item));
         let done = {
             let mut state = self.lock();
             let now = Instant::now();
             let done = match step {
                 Step::Done(outcome) => Some((state.unknown.settled(open), outcome)),
-                Step::Later | Step::Shut => {
+                Step::Later => {
                     let pause = state.schedule.pause(now);
                     state.unknown.again(open, now, pause);
                     None
@@ -296,12 +329,35 @@ impl Shared {
         if let Some((item, outcome)) = done {
             self.report(&item, outcome);
         }
+        self.landed.notify_waiters();
         self.wake.notify_one();
+    }
+
+    async fn try_first(&self, item: &mut Item) -> Step {
+        if self.recheck.is_same_node(&item.request) {
+            self.post(item).await
+        } else if item.doubt.is_some() {
+            // An earlier request may have bound the pod there: it is read back.
+            Step::Open(None)
+        } else {
+            self.node_gone(item, Instant::now())
+        }
+    }
+
+    async fn try_again(&self, item: &mut Item) -> Step {
+        let asked = Instant::now();
+        match self.read_back(item).await {
+            Found::Settled(outcome) => Step::Done(outcome),
+            Found::Unread => Step::Open(None),
+            Found::Unbound if self.lock().closed => Step::Open(None),
+            Found::Unbound if !self.recheck.is_same_node(&item.request) => self.node_gone(item, asked),
+            Found::Unbound => self.post(item).await,
+        }
     }
 
     async fn post(&self, item: &mut Item) -> Step {
         if !self.link.gate.is_open() {
-            return Step::Shut;
+            return Step::Later;
         }
         match self.link.send(&bind_call(&item.request, self.link.timeout)).await {
             Ok(_) => {
@@ -357,6 +413,21 @@ impl Shared {
 
     async fn read_back(&self, item: &Item) -> Found {
         read_back(&self.link.client, self.link.timeout, &item.request).await
+    }
+
+    /// Ends a bind whose node was deleted, or made anew under its name, since it was judged. `unbound`: when the pod was
+    /// not bound; an earlier request may land for a while.
+    fn node_gone(&self, item: &Item, unbound: Instant) -> Step {
+        let BindRequest { pod, node, .. } = &item.request;
+        match item.doubt.map(|doubt| doubt + self.link.timeout) {
+            Some(over) if unbound < over => Step::Open(Some(over)),
+            _ => {
+                tracing::info!(pod = %pod.key, %node, "not bound: the node was deleted or replaced");
+                let message =
+                    format!("node {node} was deleted, or replaced by another one of its name, after it was chosen");
+                Step::Done(BindOutcome::Refused { code: None, message })
+            }
+        }
     }
 
     /// A refusal is definite only when no earlier request of the same bind can land any more.

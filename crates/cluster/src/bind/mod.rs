@@ -21,11 +21,10 @@ mod tests;
 pub use binder::Binder;
 pub use outcome::{Found, read_back};
 
-pub use berth_core::io::{BindRequest, Deliver, WorkerId};
+pub use berth_core::io::{BindRequest, Deliver, Paused, WorkerId};
 
 use crate::write::results;
 use berth_core::io::AttemptId;
-use berth_core::model::Str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -46,26 +45,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self { concurrency: 64, qps: None, timeout: Duration::from_secs(4), unknown_limit: 128 }
-    }
-}
-
-/// What must not be decided while too many binds are of unknown outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Paused {
-    None,
-    /// Pods of these namespaces, sorted: one namespace's hanging webhook must not stop a profile.
-    Namespaces(Arc<[Str]>),
-    /// Every pod: binds fail wherever they are tried.
-    All,
-}
-
-impl Paused {
-    pub fn covers(&self, namespace: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Namespaces(names) => names.binary_search_by(|n| (**n).cmp(namespace)).is_ok(),
-            Self::All => true,
-        }
     }
 }
 
@@ -103,4 +82,6 @@ pub struct Leftover {
     pub unsent: Vec<(WorkerId, AttemptId)>,
     /// Begun, outcome not known: the next process finds the pods bound or not, and the other objects as they are.
     pub unsettled: usize,
+    /// Of those, requests that may still be carried out: the Lease must not be given back.
+    pub may_land: usize,
 }

@@ -1,10 +1,11 @@
 //! The request of a bind, and what the pod shows of its outcome.
 
 use super::BindRequest;
-use crate::send::{Call, push_json};
+use crate::send::Call;
 use crate::write::{PodRead, pod_path, read_pod};
 use berth_core::io::BindOutcome;
 use kube::Client;
+use serde_json::json;
 use std::time::Duration;
 
 /// What the pod itself shows of a bind whose outcome is in doubt.
@@ -42,17 +43,13 @@ fn found(read: PodRead, request: &BindRequest) -> Found {
 pub(super) fn bind_call(request: &BindRequest, timeout: Duration) -> Call {
     let key = &request.pod.key;
     let uri = format!("{}/binding?fieldManager=berth&timeout={}ms", pod_path(key), timeout.as_millis());
-    let mut body = Vec::with_capacity(256);
-    body.extend_from_slice(br#"{"apiVersion":"v1","kind":"Binding","metadata":{"name":"#);
-    push_json(&mut body, &key.name);
-    body.extend_from_slice(br#","namespace":"#);
-    push_json(&mut body, &key.namespace);
-    body.extend_from_slice(br#","uid":"#);
-    push_json(&mut body, &request.pod.uid);
-    body.extend_from_slice(br#"},"target":{"apiVersion":"v1","kind":"Node","name":"#);
-    push_json(&mut body, &request.node);
-    body.extend_from_slice(b"}}");
-    Call::post(uri, body)
+    let binding = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": *key.name, "namespace": *key.namespace, "uid": *request.pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": *request.node},
+    });
+    Call::post(uri, binding.to_string().into_bytes())
 }
 
 #[cfg(test)]
@@ -65,8 +62,8 @@ mod tests {
 
     #[test]
     fn the_pod_settles_a_bind_unless_it_is_there_unbound() {
-        let request =
-            BindRequest { attempt: AttemptId(1), pod: Arc::new(pod("ns", "p")), node: "n1".into(), extender: None };
+        let pod = Arc::new(pod("ns", "p"));
+        let request = BindRequest { attempt: AttemptId(1), pod, node: "n1".into(), epoch: 0, extender: None };
         let there = |node: Option<&str>, terminating| {
             PodRead::There(PodNow { node: node.map(Into::into), terminating, ..PodNow::default() })
         };

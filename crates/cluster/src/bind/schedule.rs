@@ -4,6 +4,7 @@
 
 use super::{BindRequest, Options, WorkerId};
 use berth_core::io::AttemptId;
+use berth_core::model::Str;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,6 +20,10 @@ const LONGEST_RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// How far a rate cap may be run ahead after idle time: a tenth of a second's worth of binds.
 const BURST: Duration = Duration::from_millis(100);
+
+/// A namespace may have so many binds in flight for each slot that is free: 60 of 64 if it is alone. So a webhook that hangs
+/// leaves slots for others from its first request on.
+const PER_FREE_SLOT: usize = 15;
 
 /// One bind on its way.
 #[derive(Debug)]
@@ -37,21 +42,6 @@ impl Item {
     pub(super) fn new(worker: WorkerId, request: BindRequest) -> Self {
         Self { worker, request, tries: 0, doubt: None, reported: false }
     }
-
-    /// Whether the API server definitely did not carry out any of its requests.
-    fn is_unsent(&self) -> bool {
-        self.doubt.is_none()
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum Next {
-    /// Send this bind; it counts as in flight until [`Schedule::landed`].
-    Send(Item),
-    /// Nothing before then.
-    At(Instant),
-    /// Nothing until something changes.
-    Idle,
 }
 
 /// The queues of all workers, and what slows them down: concurrency, rate cap, pauses.
@@ -61,6 +51,7 @@ pub(super) struct Schedule {
     turns: VecDeque<WorkerId>,
     queued: usize,
     in_flight: usize,
+    in_flight_of: BTreeMap<Str, usize>,
     concurrency: f64,
     limit: f64,
     interval: Option<Duration>,
@@ -78,6 +69,7 @@ impl Schedule {
             turns: VecDeque::new(),
             queued: 0,
             in_flight: 0,
+            in_flight_of: BTreeMap::new(),
             concurrency,
             limit: concurrency,
             interval,
@@ -120,10 +112,11 @@ impl Schedule {
         queue
     }
 
-    /// Takes back all of a worker's binds of which no request can have been carried out.
-    pub(super) fn revoke(&mut self, worker: WorkerId) -> Vec<AttemptId> {
+    /// Takes back a worker's binds of pods in these namespaces of which no request can have been carried out.
+    pub(super) fn revoke(&mut self, worker: WorkerId, of_namespace: impl Fn(&str) -> bool) -> Vec<AttemptId> {
         let Some(queue) = self.queues.remove(&worker) else { return Vec::new() };
-        let (unsent, kept): (VecDeque<Item>, VecDeque<Item>) = queue.into_iter().partition(Item::is_unsent);
+        let unsent = |item: &Item| item.doubt.is_none() && of_namespace(&item.request.pod.key.namespace);
+        let (unsent, kept): (VecDeque<Item>, VecDeque<Item>) = queue.into_iter().partition(unsent);
         self.queued -= unsent.len();
         if kept.is_empty() {
             self.turns.retain(|w| *w != worker);
@@ -133,23 +126,37 @@ impl Schedule {
         unsent.into_iter().map(|item| item.request.attempt).collect()
     }
 
+    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.queues.values().flatten()
+    }
+
     pub(super) fn workers(&self) -> Vec<WorkerId> {
         self.queues.keys().copied().collect()
     }
 
-    /// The next bind whose namespace is not paused, by turns between the workers. O(workers) and the length of one queue.
-    pub(super) fn next(&mut self, now: Instant, is_paused: impl Fn(&str) -> bool) -> Next {
+    /// Takes the next bind by turns between the workers; it is in flight until [`Schedule::landed`]. `most` says how many of a
+    /// namespace may be in flight, 0 if it is paused. Otherwise returns when to look again; `None`: nothing until something
+    /// changes.
+    ///
+    /// O(workers) and the length of one queue.
+    pub(super) fn next(&mut self, now: Instant, most: impl Fn(&str) -> usize) -> Result<Item, Option<Instant>> {
         if self.queued == 0 || self.in_flight >= self.limit() {
-            return Next::Idle;
+            return Err(None);
         }
         let slot = self.interval.and(self.next_slot);
         if let Some(wait) = self.paused_until.max(slot).filter(|until| *until > now) {
-            return Next::At(wait);
+            return Err(Some(wait));
         }
+        let share = PER_FREE_SLOT * (self.limit() - self.in_flight);
         for _ in 0..self.turns.len() {
             let Some(worker) = self.turns.pop_front() else { break };
             let Some(queue) = self.queues.get_mut(&worker) else { continue };
-            let free = queue.iter().position(|item| !is_paused(&item.request.pod.key.namespace));
+            let in_flight = &self.in_flight_of;
+            let may_go = |item: &Item| {
+                let namespace = &item.request.pod.key.namespace;
+                in_flight.get(namespace).copied().unwrap_or(0) < most(namespace).min(share)
+            };
+            let free = queue.iter().position(may_go);
             let item = free.and_then(|at| queue.remove(at));
             if queue.is_empty() {
                 self.queues.remove(&worker);
@@ -159,11 +166,12 @@ impl Schedule {
             if let Some(item) = item {
                 self.queued -= 1;
                 self.in_flight += 1;
+                *self.in_flight_of.entry(item.request.pod.key.namespace.clone()).or_default() += 1;
                 self.take_slot(now);
-                return Next::Send(item);
+                return Ok(item);
             }
         }
-        Next::Idle
+        Err(None)
     }
 
     fn take_slot(&mut self, now: Instant) {
@@ -173,8 +181,15 @@ impl Schedule {
         }
     }
 
-    pub(super) fn landed(&mut self) {
+    /// A bind of this namespace is in flight no more.
+    pub(super) fn landed(&mut self, namespace: &Str) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        if let Some(count) = self.in_flight_of.get_mut(namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_flight_of.remove(namespace);
+            }
+        }
     }
 
     /// The API server carried one out: additive increase.
@@ -213,7 +228,10 @@ mod tests {
 
     fn item(worker: u64, attempt: u64, namespace: &str) -> Item {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        Item::new(WorkerId(worker), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None })
+        Item::new(
+            WorkerId(worker),
+            BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), epoch: 0, extender: None },
+        )
     }
 
     fn schedule(concurrency: usize, qps: Option<f64>) -> Schedule {
@@ -221,10 +239,7 @@ mod tests {
     }
 
     fn sent(schedule: &mut Schedule, now: Instant) -> Option<u64> {
-        match schedule.next(now, |_| false) {
-            Next::Send(item) => Some(item.request.attempt.0),
-            _ => None,
-        }
+        schedule.next(now, |_| usize::MAX).ok().map(|item| item.request.attempt.0)
     }
 
     #[tokio::test]
@@ -246,9 +261,9 @@ mod tests {
         let (mut s, now) = (schedule(64, None), Instant::now());
         s.push(item(1, 0, "hung"));
         s.push(item(1, 1, "fine"));
-        let Next::Send(first) = s.next(now, |ns| ns == "hung") else { panic!("nothing sent") };
+        let first = s.next(now, |ns| if ns == "hung" { 0 } else { usize::MAX }).unwrap();
         assert_eq!(first.request.attempt, AttemptId(1));
-        assert!(matches!(s.next(now, |ns| ns == "hung"), Next::Idle));
+        assert_eq!(s.next(now, |ns| if ns == "hung" { 0 } else { usize::MAX }).unwrap_err(), None);
         assert_eq!(sent(&mut s, now), Some(0));
     }
 
@@ -261,7 +276,8 @@ mod tests {
         let mut doubtful = item(1, 2, "a");
         doubtful.doubt = Some(now);
         s.push_front(doubtful);
-        assert_eq!(s.revoke(WorkerId(1)), [AttemptId(0)]);
+        assert!(s.revoke(WorkerId(1), |namespace| namespace == "b").is_empty());
+        assert_eq!(s.revoke(WorkerId(1), |_| true), [AttemptId(0)]);
         assert_eq!(s.queued(), 2);
         let left: Vec<u64> = std::iter::from_fn(|| sent(&mut s, now)).collect();
         assert_eq!(left.len(), 2);
@@ -276,7 +292,7 @@ mod tests {
         }
         assert_eq!(s.limit(), 32);
         s.push(item(1, 0, "a"));
-        assert!(matches!(s.next(now, |_| false), Next::At(t) if t == now + Duration::from_secs(1)));
+        assert_eq!(s.next(now, |_| usize::MAX).unwrap_err(), Some(now + Duration::from_secs(1)));
         let later = now + Duration::from_secs(1);
         assert_eq!(sent(&mut s, later), Some(0));
         s.throttled(later, Duration::from_hours(1));
@@ -297,7 +313,7 @@ mod tests {
         let mut count = 0;
         for ms in 0..1_000 {
             while sent(&mut s, start + Duration::from_millis(ms)).is_some() {
-                s.landed();
+                s.landed(&"a".into());
                 count += 1;
             }
         }
@@ -311,8 +327,25 @@ mod tests {
             s.push(item(1, attempt, "a"));
         }
         assert!(sent(&mut s, now).is_some() && sent(&mut s, now).is_some());
-        assert!(matches!(s.next(now, |_| false), Next::Idle));
-        s.landed();
+        assert_eq!(s.next(now, |_| usize::MAX).unwrap_err(), None);
+        s.landed(&"a".into());
         assert_eq!(sent(&mut s, now), Some(2));
+    }
+
+    #[tokio::test]
+    async fn a_namespace_leaves_slots_for_others() {
+        let (mut s, now) = (schedule(64, None), Instant::now());
+        for attempt in 0..100 {
+            s.push(item(1, attempt, "hung"));
+        }
+        s.push(item(1, 200, "fine"));
+        let order: Vec<u64> = std::iter::from_fn(|| sent(&mut s, now)).collect();
+        assert_eq!((order.len(), order.last()), (61, Some(&200)));
+        let mut few = schedule(64, None);
+        for attempt in 0..100 {
+            few.push(item(1, attempt, "doubtful"));
+        }
+        let count = std::iter::from_fn(|| few.next(now, |_| 8).ok()).count();
+        assert_eq!(count, 8, "as many as the caller says");
     }
 }

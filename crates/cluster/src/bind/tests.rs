@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::lease::Gate;
-use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, pod, until};
+use crate::recheck::Unchanged;
+use crate::scripted::{Asked, Cluster, Inputs, Reply, Scripted, inbox, open, pod, until};
 use berth_core::io::{BindOutcome, Input};
 use serde_json::json;
 use std::future::Future;
+use std::sync::atomic::AtomicBool;
 
 const W1: WorkerId = WorkerId(1);
 const W2: WorkerId = WorkerId(2);
@@ -14,6 +16,7 @@ struct Rig {
     server: Scripted,
     binder: Binder,
     gate: Gate,
+    cluster: Arc<Cluster>,
     inputs: Inputs,
 }
 
@@ -38,13 +41,17 @@ impl Rig {
         let server = Scripted::start(script).await;
         open(&gate);
         let (inputs, deliver) = inbox();
-        let binder = Binder::new(server.client(), options, gate.clone(), deliver);
-        Self { server, binder, gate, inputs }
+        let cluster = Arc::new(Cluster::default());
+        let binder = Binder::new(server.client(), options, gate.clone(), cluster.clone(), deliver);
+        Self { server, binder, gate, cluster, inputs }
     }
 
     fn submit(&self, worker: WorkerId, attempt: u64, namespace: &str) {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        self.binder.submit(worker, BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), extender: None });
+        self.binder.submit(
+            worker,
+            BindRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), epoch: 0, extender: None },
+        );
     }
 
     fn throttled(&self) -> u64 {
@@ -235,7 +242,8 @@ async fn a_hanging_namespace_pauses_only_itself() {
     rig.submit(W1, 11, "fine");
     let bound = (W1, Input::BindEnded { attempt: AttemptId(11), outcome: BindOutcome::Bound });
     until("the other namespace is served", || rig.inputs().contains(&bound)).await;
-    assert_eq!(rig.binder.revoke(W1), [AttemptId(10)], "the paused one was not sent");
+    assert!(rig.binder.revoke_paused(W2).is_empty());
+    assert_eq!(rig.binder.revoke_paused(W1), [AttemptId(10)], "the paused one was not sent");
 }
 
 #[tokio::test]
@@ -280,9 +288,9 @@ async fn binds_wait_out_an_api_server_that_is_away() {
     let away = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let client = kube::Client::try_from(kube::Config::new(format!("http://{away}").parse().unwrap())).unwrap();
     let deliver: Deliver = Arc::new(|_, input| panic!("delivered {input:?}"));
-    let binder = Binder::new(client, quick(), rig.gate.clone(), deliver);
+    let binder = Binder::new(client, quick(), rig.gate.clone(), Arc::new(Unchanged), deliver);
     let pod = Arc::new(pod("ns", "p"));
-    binder.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into(), extender: None });
+    binder.submit(W1, BindRequest { attempt: AttemptId(1), pod, node: "n1".into(), epoch: 0, extender: None });
     until("several tries", || binder.counters().of(BindResult::Throttled) >= 3).await;
     assert_eq!(binder.counters().of(BindResult::Unknown), 0, "what never left is not in doubt");
     until("queued again", || !binder.revoke(W1).is_empty()).await;
@@ -301,7 +309,7 @@ async fn shutdown_gives_back_the_unsent_and_awaits_the_sent() {
     }
     until("one sent", || rig.server.requests().len() == 1).await;
     let left = rig.binder.shutdown(Duration::from_secs(10)).await;
-    assert_eq!(left, Leftover { unsent: vec![(W1, AttemptId(1)), (W1, AttemptId(2))], unsettled: 0 });
+    assert_eq!(left, Leftover { unsent: vec![(W1, AttemptId(1)), (W1, AttemptId(2))], ..Leftover::default() });
     assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
     rig.submit(W1, 9, "ns");
     assert_eq!(rig.inputs()[1], (W1, Input::BindRevoked { attempt: AttemptId(9) }));
@@ -315,5 +323,140 @@ async fn shutdown_does_not_wait_for_ever() {
     rig.submit(W1, 1, "ns");
     until("sent", || rig.server.requests().len() == 1).await;
     let left = rig.binder.shutdown(Duration::from_millis(50)).await;
-    assert_eq!(left, Leftover { unsent: vec![], unsettled: 1 });
+    assert_eq!(left, Leftover { unsent: vec![], unsettled: 1, may_land: 1 });
+}
+
+impl Rig {
+    fn delete_node(&self) {
+        self.cluster.node_deleted.store(true, Ordering::Relaxed);
+    }
+}
+
+fn node_gone() -> BindOutcome {
+    let message = "node n1 was deleted, or replaced by another one of its name, after it was chosen".into();
+    BindOutcome::Refused { code: None, message }
+}
+
+#[tokio::test]
+async fn a_queued_bind_whose_node_is_deleted_is_refused_and_not_sent() {
+    let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
+    rig.gate.shut();
+    rig.submit(W1, 1, "ns");
+    rig.delete_node();
+    open(&rig.gate);
+    assert_eq!(rig.outcomes(1).await, [node_gone()]);
+    assert!(rig.server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_bind_that_waits_out_a_pause_is_not_sent_to_a_node_that_was_deleted_meanwhile() {
+    let rig = Rig::new(quick(), |_| async { Reply::status(429, "slow down").retry_after(1) }).await;
+    rig.submit(W1, 1, "ns");
+    until("throttled", || rig.throttled() == 1 && rig.binder.pending().0 == 1).await;
+    rig.delete_node();
+    assert_eq!(rig.outcomes(1).await, [node_gone()]);
+    assert_eq!(rig.server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_bind_of_unknown_outcome_is_not_repeated_to_a_node_that_was_deleted() {
+    let deleted = Arc::new(AtomicBool::new(false));
+    for bound in [None, Some("n1")] {
+        let known = deleted.clone();
+        known.store(false, Ordering::Relaxed);
+        let rig = Rig::new(quick(), move |asked| {
+            let known = known.clone();
+            async move {
+                if is_bind(&asked) {
+                    until("the node is deleted", || known.load(Ordering::Relaxed)).await;
+                    return Reply::status(500, "who knows");
+                }
+                seen("p1", bound)
+            }
+        })
+        .await;
+        rig.submit(W1, 1, "ns");
+        until("sent", || rig.server.requests().len() == 1).await;
+        rig.delete_node();
+        deleted.store(true, Ordering::Relaxed);
+        let want = bound.map_or_else(node_gone, |_| BindOutcome::Bound);
+        assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, want]);
+        assert_eq!(rig.server.count("POST", "/binding"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_may_still_land_keeps_a_bind_to_a_deleted_node_open() {
+    let options = Options { timeout: Duration::from_secs(1), ..quick() };
+    let rig = Rig::new(options, |asked| async move {
+        match (asked.number, is_bind(&asked)) {
+            (_, true) => Reply::hang().await,
+            // The first look comes while the API server may still carry the request out.
+            (n, false) if n < 2 => seen("p1", None),
+            _ => seen("p1", Some("n1")),
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    until("sent", || rig.server.requests().len() == 1).await;
+    rig.delete_node();
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
+}
+
+#[tokio::test]
+async fn shutdown_awaits_repeats_and_what_may_still_land() {
+    let hung = Arc::new(AtomicBool::new(true));
+    let hangs = hung.clone();
+    let options = Options { timeout: Duration::from_secs(10), ..quick() };
+    let rig = Rig::new(options, move |asked| {
+        let hangs = hangs.clone();
+        async move {
+            match (asked.number, is_bind(&asked)) {
+                (0, _) => Reply::status(500, "who knows"),
+                (_, true) => {
+                    until("released", || !hangs.load(Ordering::Relaxed)).await;
+                    Reply::status(201, "")
+                }
+                _ => seen("p1", None),
+            }
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    until("repeated", || rig.server.count("POST", "/binding") == 2).await;
+    let binder = rig.binder.clone();
+    let end = tokio::spawn(async move { binder.shutdown(Duration::from_secs(20)).await });
+    hung.store(false, Ordering::Relaxed);
+    assert_eq!(end.await.unwrap(), Leftover::default(), "the repeat is awaited");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
+
+    for (limit, may_land) in [(Duration::from_millis(50), 1), (Duration::from_secs(20), 0)] {
+        let options = Options { timeout: Duration::from_millis(1_000), ..quick() };
+        let rig = Rig::new(options, |asked| async move {
+            if is_bind(&asked) { Reply::status(500, "who knows") } else { Reply::status(500, "no answer") }
+        })
+        .await;
+        rig.submit(W1, 1, "ns");
+        rig.outcomes(1).await;
+        let left = rig.binder.shutdown(limit).await;
+        assert_eq!((left.unsettled, left.may_land), (1, may_land), "{limit:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_hangs_leaves_slots_to_others_from_the_first_request_on() {
+    let options = Options { timeout: Duration::from_secs(60), ..quick() };
+    let rig = Rig::new(options, |asked| async move {
+        if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::status(201, "") }
+    })
+    .await;
+    for attempt in 0..200 {
+        rig.submit(W1, attempt, "hung");
+    }
+    until("many hang", || rig.server.requests().len() >= 60).await;
+    let start = std::time::Instant::now();
+    rig.submit(W2, 300, "fine");
+    rig.submit(W1, 301, "fine");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Bound, BindOutcome::Bound]);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }

@@ -22,9 +22,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause before a repeat: an outcome is known within 2 s after the API server is well again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
 
+/// A bind of unknown outcome. A try of it ends with [`Unknown::again`] or [`Unknown::settled`].
 #[derive(Debug)]
-struct Entry {
-    item: Item,
+pub(super) struct Open {
+    pub(super) item: Item,
     due: Instant,
     pause: Duration,
 }
@@ -33,16 +34,9 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Unknown {
     limit: usize,
-    waiting: Vec<Entry>,
+    waiting: Vec<Open>,
     /// Tries under way, by namespace.
     tried: BTreeMap<Str, usize>,
-}
-
-/// A try under way; it ends with [`Unknown::again`] or [`Unknown::settled`].
-#[derive(Debug)]
-pub(super) struct Try {
-    pub(super) item: Item,
-    pause: Duration,
 }
 
 impl Unknown {
@@ -56,49 +50,56 @@ impl Unknown {
         self.waiting.len() + self.trying()
     }
 
-    fn trying(&self) -> usize {
+    pub(super) fn trying(&self) -> usize {
         self.tried.values().sum()
     }
 
+    /// How many there are of each namespace. O(all).
+    pub(super) fn by_namespace(&self) -> BTreeMap<Str, usize> {
+        let mut all = self.tried.clone();
+        for open in &self.waiting {
+            *all.entry(open.item.request.pod.key.namespace.clone()).or_default() += 1;
+        }
+        all
+    }
+
+    /// Those that wait for their next try.
+    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.waiting.iter().map(|open| &open.item)
+    }
+
     pub(super) fn add(&mut self, item: Item, now: Instant) {
-        self.waiting.push(Entry { item, due: now + FIRST_PAUSE, pause: FIRST_PAUSE });
+        self.waiting.push(Open { item, due: now + FIRST_PAUSE, pause: FIRST_PAUSE });
     }
 
     /// Takes a bind that is due, or returns when the next one will be; `None`: nothing until something changes.
-    pub(super) fn next(&mut self, now: Instant) -> Result<Try, Option<Instant>> {
+    pub(super) fn next(&mut self, now: Instant) -> Result<Open, Option<Instant>> {
         if self.trying() >= SLOTS {
             return Err(None);
         }
-        let busy = |entry: &Entry| self.tried.get(&entry.item.request.pod.key.namespace).copied().unwrap_or(0);
-        let mut best: Option<(usize, (usize, Instant))> = None;
-        let mut soonest: Option<Instant> = None;
-        for (at, entry) in self.waiting.iter().enumerate() {
-            let rank = (busy(entry), entry.due);
-            if rank.0 >= SLOTS_PER_NAMESPACE {
-                continue;
-            }
-            soonest = Some(soonest.map_or(entry.due, |s| s.min(entry.due)));
-            if entry.due <= now && best.is_none_or(|(_, b)| rank < b) {
-                best = Some((at, rank));
-            }
-        }
-        let Some((at, _)) = best else { return Err(soonest) };
-        let entry = self.waiting.swap_remove(at);
-        *self.tried.entry(entry.item.request.pod.key.namespace.clone()).or_default() += 1;
-        Ok(Try { item: entry.item, pause: entry.pause })
+        let busy = |open: &Open| self.tried.get(&open.item.request.pod.key.namespace).copied().unwrap_or(0);
+        let ranked = self.waiting.iter().enumerate().map(|(at, open)| (busy(open), open.due, at));
+        let free = ranked.filter(|(busy, ..)| *busy < SLOTS_PER_NAMESPACE);
+        let Some((_, _, at)) = free.clone().filter(|(_, due, _)| *due <= now).min() else {
+            return Err(free.map(|(_, due, _)| due).min());
+        };
+        let open = self.waiting.swap_remove(at);
+        *self.tried.entry(open.item.request.pod.key.namespace.clone()).or_default() += 1;
+        Ok(open)
     }
 
     /// The outcome is known: the caller reports it.
-    pub(super) fn settled(&mut self, done: Try) -> Item {
+    pub(super) fn settled(&mut self, done: Open) -> Item {
         self.leave(&done.item);
         done.item
     }
 
     /// The outcome is still unknown: the bind is tried again after a pause, not before `earliest`.
-    pub(super) fn again(&mut self, open: Try, now: Instant, earliest: Option<Instant>) {
+    pub(super) fn again(&mut self, mut open: Open, now: Instant, earliest: Option<Instant>) {
         self.leave(&open.item);
-        let due = (now + open.pause).max(earliest.unwrap_or(now));
-        self.waiting.push(Entry { item: open.item, due, pause: (open.pause * 2).min(LONGEST_PAUSE) });
+        open.due = (now + open.pause).max(earliest.unwrap_or(now));
+        open.pause = (open.pause * 2).min(LONGEST_PAUSE);
+        self.waiting.push(open);
     }
 
     fn leave(&mut self, item: &Item) {
@@ -119,7 +120,7 @@ impl Unknown {
         if self.len() < self.limit {
             return Paused::None;
         }
-        let waiting = self.waiting.iter().map(|e| &e.item.request.pod.key.namespace);
+        let waiting = self.waiting.iter().map(|open| &open.item.request.pod.key.namespace);
         let mut names: Vec<Str> = waiting.chain(self.tried.keys()).cloned().collect();
         names.sort_unstable();
         names.dedup();
@@ -137,7 +138,10 @@ mod tests {
 
     fn item(attempt: u64, namespace: &str) -> Item {
         let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
-        Item::new(WorkerId(1), BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), extender: None })
+        Item::new(
+            WorkerId(1),
+            BindRequest { attempt: AttemptId(attempt), pod, node: "n".into(), epoch: 0, extender: None },
+        )
     }
 
     #[tokio::test]
@@ -163,7 +167,7 @@ mod tests {
         }
         u.add(item(99, "fine"), start);
         let now = start + FIRST_PAUSE;
-        let taken: Vec<Try> = std::iter::from_fn(|| u.next(now).ok()).collect();
+        let taken: Vec<Open> = std::iter::from_fn(|| u.next(now).ok()).collect();
         assert_eq!(taken.len(), SLOTS_PER_NAMESPACE + 1);
         assert!(taken.iter().any(|t| t.item.request.attempt == AttemptId(99)));
         assert_eq!(u.len(), 21);

@@ -13,7 +13,7 @@
 //! A feature may name the last version in which it is still required; in 1.36 none does.
 
 use super::Decoder;
-use super::features::Findings;
+use super::findings::Findings;
 use crate::slim::PodSpec;
 use berth_core::model::Str;
 
@@ -45,7 +45,7 @@ fn restarts_all(spec: &PodSpec<'_>, findings: &mut Findings) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::{Decoder, Object, decode_pod};
+    use crate::decode::{Decoder, Object};
     use crate::manifest::from_manifest;
     use crate::slim::{SlimPod, known, unknown};
     use serde_json::{Value, json};
@@ -53,7 +53,7 @@ mod tests {
     fn pod(spec: Value) -> berth_core::model::Pod {
         let object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": spec}).to_string();
         assert!(unknown::unknown_fields(object.as_bytes(), &known::POD).is_empty(), "{object}");
-        decode_pod(&SlimPod::read(object.as_bytes())).unwrap()
+        Decoder::small().pod(&SlimPod::read(object.as_bytes())).unwrap()
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
             let pod = pod(spec.clone());
             let inferred: Vec<&str> = pod.shape.required_features.iter().map(|f| &**f).collect();
             assert_eq!(inferred, required, "{spec}");
-            assert!(pod.shape.holds.is_empty(), "{spec}");
+            assert!(pod.shape.held_by.is_empty(), "{spec}");
         }
     }
 
@@ -87,7 +87,7 @@ mod tests {
     fn an_action_from_the_future_holds_the_pod() {
         let pod = pod(json!({"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartNode"}]}]}));
         assert_eq!(
-            pod.shape.holds[0].to_string(),
+            pod.shape.held_by[0].to_string(),
             "an unknown value (spec.containers.restartPolicyRules.action=RestartNode)"
         );
     }
@@ -104,7 +104,8 @@ mod tests {
         let owners = json!([{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "0"},
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "7", "controller": true}]);
         let object = json!({"metadata": {"name": "a", "ownerReferences": owners}, "spec": {}}).to_string();
-        let controller = decode_pod(&SlimPod::read(object.as_bytes())).unwrap().shape.controller.clone().unwrap();
+        let controller =
+            Decoder::small().pod(&SlimPod::read(object.as_bytes())).unwrap().shape.controller.clone().unwrap();
         assert_eq!((&*controller.kind, &*controller.name, &*controller.uid), ("ReplicaSet", "web", "7"));
         assert_eq!(pod(json!({})).shape.controller, None);
     }

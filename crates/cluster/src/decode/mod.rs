@@ -12,39 +12,32 @@
 //!  declared     features that a pod's node must declare
 //!  pod_affinity terms of affinity and anti-affinity to pods
 //!  spread       topology spread constraints
-//!  features     reasons to hold a pod: what this version does not implement, and values that it does not know
+//!  findings     reasons to hold a pod: what this version does not implement or know, and lists that are too long
 //!  pool         repeated values are stored once
 //! ```
 
 mod declared;
-mod features;
+mod findings;
 mod node;
 mod pod;
 mod pod_affinity;
 mod pool;
 mod resources;
 mod selectors;
-mod size;
 mod spread;
 mod volume;
 mod workload;
 
 pub use berth_core::ledger::Object;
 
-use crate::slim::{
-    FieldError, Pairs, Parts, Slim, SlimBudget, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod,
-    SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, Text,
-};
-use berth_core::model::{
-    DeviceClass, Labels, Namespace, Node, Pod, PodDisruptionBudget, PodShape, Service, Str, Usage, Workload,
-    WorkloadKind,
-};
+use crate::slim::{FieldError, Pairs, Parts, Slim, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, Text};
+use berth_core::model::{DeviceClass, Labels, Namespace, Node, Pod, PodShape, Str, Usage};
 use pool::Pool;
 use std::sync::Arc;
 
 /// Why an object cannot be used; names it, the field and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {object}: {}{message}", Colon(field))]
+#[error("{kind} {object}: {}{message}", prefix(field))]
 pub struct DecodeError {
     /// The kind in lower case, such as `pod`.
     pub kind: &'static str,
@@ -56,12 +49,8 @@ pub struct DecodeError {
     pub message: String,
 }
 
-struct Colon<'a>(&'a str);
-
-impl std::fmt::Display for Colon<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
-    }
+fn prefix(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!("{field}: ") }
 }
 
 impl DecodeError {
@@ -87,25 +76,30 @@ pub struct Decoder {
 }
 
 impl Default for Decoder {
+    /// A decoder for a stream of objects: it holds about 16,000 texts and 4,000 label sets and shapes at most, of 16 MiB each.
     fn default() -> Self {
-        Self::new()
+        Self::sized(16_384, 4_096, 4_096)
     }
 }
 
 impl Decoder {
-    /// A decoder for a stream of objects: it holds about 16,000 texts and 4,000 label sets and shapes at most.
-    pub fn new() -> Self {
-        Self { texts: Pool::new(16_384), labels: Pool::new(4_096), shapes: Pool::new(4_096), usages: Pool::new(4_096) }
-    }
-
     /// A decoder for a stream of objects that are no pods: they repeat few texts, and have no shapes.
     pub fn plain() -> Self {
-        Self { texts: Pool::new(4_096), labels: Pool::new(1_024), shapes: Pool::new(0), usages: Pool::new(0) }
+        Self::sized(4_096, 1_024, 0)
     }
 
     /// A decoder for a handful of objects, which shares nothing.
     pub fn small() -> Self {
-        Self { texts: Pool::new(0), labels: Pool::new(0), shapes: Pool::new(0), usages: Pool::new(0) }
+        Self::sized(0, 0, 0)
+    }
+
+    fn sized(texts: usize, labels: usize, shapes: usize) -> Self {
+        Self {
+            texts: Pool::new(texts),
+            labels: Pool::new(labels),
+            shapes: Pool::new(shapes),
+            usages: Pool::new(shapes),
+        }
     }
 
     /// Of a bound pod's shape only what other pods must know is filled in: namespace, labels, and pod affinity terms.
@@ -125,37 +119,27 @@ impl Decoder {
 
     pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
         decode("deviceclass", slim, |parts| {
-            let resource = &parts.spec.extended_resource_name;
-            let extended_resource = (!resource.is_empty()).then(|| self.text(resource));
+            let extended_resource = self.optional(&parts.spec.extended_resource_name);
             Ok(DeviceClass { name: self.text(&slim.metadata.name), extended_resource })
         })
-    }
-
-    pub fn service(&mut self, slim: &SlimService<'_>) -> Result<Service, DecodeError> {
-        decode("service", slim, |parts| Ok(workload::service(self, &slim.metadata, &parts.spec)))
-    }
-
-    pub fn replication_controller(&mut self, slim: &SlimReplicationController<'_>) -> Result<Workload, DecodeError> {
-        decode("replicationcontroller", slim, |parts| Ok(workload::plain(self, &slim.metadata, &parts.spec)))
-    }
-
-    pub fn replica_set(&mut self, slim: &SlimReplicaSet<'_>) -> Result<Workload, DecodeError> {
-        let kind = WorkloadKind::ReplicaSet;
-        decode("replicaset", slim, |parts| Ok(workload::set(self, kind, &slim.metadata, &parts.spec)))
-    }
-
-    pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
-        let kind = WorkloadKind::StatefulSet;
-        decode("statefulset", slim, |parts| Ok(workload::set(self, kind, &slim.metadata, &parts.spec)))
-    }
-
-    pub fn budget(&mut self, slim: &SlimBudget<'_>) -> Result<PodDisruptionBudget, DecodeError> {
-        decode("poddisruptionbudget", slim, |parts| Ok(workload::budget(self, &slim.metadata, parts)))
     }
 
     /// The shared form of `text`.
     fn text(&mut self, text: &str) -> Str {
         self.texts.text(text)
+    }
+
+    fn texts(&mut self, list: &[Text<'_>]) -> Vec<Str> {
+        list.iter().map(|text| self.text(text)).collect()
+    }
+
+    /// The shared form of `text`; `None` where it is empty.
+    fn optional(&mut self, text: &str) -> Option<Str> {
+        (!text.is_empty()).then(|| self.text(text))
+    }
+
+    fn namespace_of(&mut self, metadata: &SlimMeta<'_>) -> Str {
+        self.text(or(&metadata.namespace, "default"))
     }
 
     /// The shared form of a label set.
@@ -170,25 +154,13 @@ impl Decoder {
             self.labels.put(hash, Labels::from_pairs(shared))
         })
     }
-
-    fn shape(&mut self, shape: PodShape) -> Arc<PodShape> {
-        let hash = pool::hash([&shape]);
-        let known = self.shapes.find(hash, |known| **known == shape);
-        known.unwrap_or_else(|| self.shapes.put(hash, Arc::new(shape)))
-    }
-
-    fn usage(&mut self, usage: Usage) -> Arc<Usage> {
-        let hash = pool::hash([&usage]);
-        let known = self.usages.find(hash, |known| **known == usage);
-        known.unwrap_or_else(|| self.usages.put(hash, Arc::new(usage)))
-    }
 }
 
 /// Reads the spec and status of an object that has a name; an error names the object.
 fn decode<S, T, O>(
     kind: &'static str,
     slim: &Slim<'_, S, T>,
-    read: impl FnOnce(&Parts<S, T>) -> Result<O, FieldError>,
+    read: impl FnOnce(&Parts<'_, S, T>) -> Result<O, FieldError>,
 ) -> Result<O, DecodeError> {
     let decoded = match &slim.parts {
         Ok(_) if slim.metadata.name.is_empty() => Err(bad("metadata.name", "is missing: give the object a name")),
@@ -205,19 +177,4 @@ fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
 
 fn bad(field: impl Into<String>, message: impl Into<String>) -> FieldError {
     FieldError { field: field.into(), message: message.into() }
-}
-
-/// Decodes one pod, sharing nothing; a stream of pods is decoded by one [`Decoder`].
-pub fn decode_pod(slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
-    Decoder::small().pod(slim)
-}
-
-/// Decodes one node; see [`decode_pod`].
-pub fn decode_node(slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
-    Decoder::small().node(slim)
-}
-
-/// Decodes one namespace; see [`decode_pod`].
-pub fn decode_namespace(slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
-    Decoder::small().namespace(slim)
 }

@@ -1,6 +1,7 @@
-use super::{Decoder, resources};
+use super::{Decoder, bad, resources};
 use crate::slim::{Condition, FieldError, NodeSpec, NodeStatus, NodeTaint, PREFER_AVOID_PODS, Parts, SlimMeta};
-use berth_core::model::{AvoidedController, Image, Node, Pressure, Str, Taint, TaintEffect};
+use berth_core::limits;
+use berth_core::model::{AvoidedController, Image, Node, Pressure, Taint, TaintEffect};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -8,15 +9,22 @@ use std::sync::Arc;
 pub(super) fn decode(
     decoder: &mut Decoder,
     metadata: &SlimMeta<'_>,
-    parts: &Parts<NodeSpec<'_>, NodeStatus<'_>>,
+    parts: &Parts<'_, NodeSpec<'_>, NodeStatus<'_>>,
 ) -> Result<Node, FieldError> {
     let offered = resources::Amounts::read(&parts.status.allocatable, "status.allocatable", resources::Sign::Any)?;
-    let images = parts.status.images.iter().map(|image| Image {
-        names: image.names.iter().map(|name| decoder.text(name)).collect(),
-        size_bytes: image.size_bytes.max(0),
-    });
-    let images = images.collect();
-    let mut declared_features: Vec<Str> = parts.status.declared_features.iter().map(|f| decoder.text(f)).collect();
+    let allocatable = offered.requests(decoder);
+    let scalars = allocatable.scalars.iter().filter(|(_, amount)| *amount > 0).count();
+    if scalars > limits::SCALARS_PER_NODE {
+        let most = limits::SCALARS_PER_NODE;
+        let message = format!(
+            "{scalars} extended resources and page sizes, at most {most} are read, so that one node cannot use up the columns of \
+             all: remove device plugins that the node does not need"
+        );
+        return Err(bad("status.allocatable", message));
+    }
+    let images = parts.status.images.iter();
+    let images = images.map(|i| Image { names: decoder.texts(&i.names), size_bytes: i.size_bytes.max(0) }).collect();
+    let mut declared_features = decoder.texts(&parts.status.declared_features);
     declared_features.sort();
     let taints = parts.spec.taints.iter().map(|t| taint(decoder, t)).collect();
     Ok(Node {
@@ -25,7 +33,7 @@ pub(super) fn decode(
         labels: decoder.labels(&metadata.labels),
         unschedulable: parts.spec.unschedulable,
         taints,
-        allocatable: offered.requests(decoder),
+        allocatable,
         allocatable_pods: offered.get("pods").value().max(0),
         images,
         declared_features: declared_features.into(),
@@ -40,9 +48,8 @@ fn pressure(conditions: &[Condition<'_>]) -> Pressure {
 }
 
 /// What is read of the annotation; reasons and times of an entry are for people.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
 struct AvoidPods {
     prefer_avoid_pods: Option<Vec<AvoidEntry>>,
 }
@@ -93,17 +100,17 @@ pub(super) fn effect(text: &str) -> Option<TaintEffect> {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::{Decoder, decode_node};
+    use crate::decode::Decoder;
     use crate::slim::{PREFER_AVOID_PODS, SlimDeviceClass, SlimNode};
     use berth_core::model::{Node, Pressure};
-    use serde_json::{Value, json};
+    use serde_json::{Map, Value, json};
 
     fn node(annotation: Option<&str>, status: Value) -> Node {
         let mut object = json!({"metadata": {"name": "a", "annotations": {"long": "and unread"}}, "status": status});
         if let Some(annotation) = annotation {
             object["metadata"]["annotations"][PREFER_AVOID_PODS] = annotation.into();
         }
-        decode_node(&SlimNode::read(object.to_string().as_bytes())).unwrap()
+        Decoder::small().node(&SlimNode::read(object.to_string().as_bytes())).unwrap()
     }
 
     #[test]
@@ -134,6 +141,20 @@ mod tests {
         for nothing in ["", "{", "{}", "null", "[]", r#"{"preferAvoidPods": 7}"#, r#"{"preferAvoidPods": null}"#] {
             assert!(node(Some(nothing), json!({})).avoids.is_empty(), "{nothing}");
         }
+    }
+
+    /// One node must not take the columns of all resources.
+    #[test]
+    fn a_node_that_offers_too_many_scalars_is_refused() {
+        let read = |count: usize, amount: &str| {
+            let offered: Map<String, Value> = (0..count).map(|i| (format!("a.io/r{i}"), amount.into())).collect();
+            let object = json!({"metadata": {"name": "a"}, "status": {"allocatable": offered}}).to_string();
+            Decoder::small().node(&SlimNode::read(object.as_bytes()))
+        };
+        assert_eq!(read(64, "1").expect("within the limit").allocatable.scalars.len(), 64);
+        assert_eq!(read(600, "0").expect("nothing is offered").allocatable.scalars.len(), 600);
+        let error = read(65, "1").expect_err("beyond the limit").to_string();
+        assert!(error.starts_with("node a: status.allocatable: 65 extended resources"), "{error}");
     }
 
     #[test]

@@ -1,76 +1,88 @@
-use super::features::Findings;
+use super::findings::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, or, pod_affinity, selectors, size, spread, volume};
+use super::{Decoder, bad, declared, node, or, pod_affinity, selectors, spread, volume};
 use crate::slim::{
-    Annotations, CONFIG_MIRROR, CONFIG_SOURCE, ContainerPort, FieldError, Parts, PodSpec, PodStatus,
-    PreferredTerm as SlimPreferredTerm, SlimMeta, SlimPod, Toleration as SlimToleration,
+    CONFIG_MIRROR, ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta,
+    SlimPod, Toleration as SlimToleration,
 };
 use berth_core::limits;
 use berth_core::model::{
-    Controller, Feature, HostPort, Labels, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm,
-    Protocol, Requests, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    Controller, Feature, HostPort, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm, Protocol,
+    ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
-type PodParts<'a> = Parts<PodSpec<'a>, PodStatus<'a>>;
-
 /// A pod whose name is known to be there.
-pub(super) fn decode(decoder: &mut Decoder, slim: &SlimPod<'_>, parts: &PodParts<'_>) -> Result<Pod, FieldError> {
-    let (metadata, Parts { spec, status }) = (&slim.metadata, parts);
-    let namespace = decoder.text(or(&metadata.namespace, "default"));
+pub(super) fn decode(
+    decoder: &mut Decoder,
+    slim: &SlimPod<'_>,
+    parts: &Parts<'_, PodSpec<'_>, PodStatus<'_>>,
+) -> Result<Pod, FieldError> {
+    let metadata = &slim.metadata;
+    let Parts { spec, status, .. } = parts;
+    let namespace = decoder.namespace_of(metadata);
     let bound = !spec.node_name.is_empty();
     let mut findings = Findings::default();
     let amounts = PodAmounts::read(parts)?;
     let ports = host_ports(decoder, spec, &mut findings)?;
     let usage = Usage { ports: ports.clone(), ..amounts.usage(decoder) };
-    let mut shape = visible(decoder, metadata, &namespace);
-    // A pending pod that lists too much is not decoded further: it is held, and costs no more than its name.
-    let is_read = bound || size::is_within_limits(spec, &mut findings);
-    if is_read {
+    // Selectors of other pods look at namespace, labels and affinity terms of a pod, bound or not.
+    let labels = decoder.labels(&metadata.labels);
+    let mut shape = PodShape { namespace: namespace.clone(), labels, ..PodShape::default() };
+    if bound {
         pod_affinity::read(decoder, spec, &mut shape, &mut findings);
-    }
-    if !is_read {
-        shape.holds = findings.finish();
-    } else if !bound {
+    } else if findings.is_within_limits(spec) {
+        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = ports;
         shape.controller = controller(decoder, metadata);
         shape.best_effort = &*status.quality == "BestEffort";
         placement(decoder, spec, &mut shape, findings);
+    } else {
+        // A pending pod that lists too much is not decoded further: it is held, and costs no more than its name.
+        shape.held_by = findings.finish();
     }
-    let optional = |decoder: &mut Decoder, text: &str| (!text.is_empty()).then(|| decoder.text(text));
+    let mut unknown_fields: Vec<Str> = slim.unknown.iter().map(|field| decoder.text(field)).collect();
+    unknown_fields.sort();
     Ok(Pod {
         key: PodKey { namespace, name: (&*metadata.name).into() },
         uid: (&*metadata.uid).into(),
         resource_version: (&*metadata.resource_version).into(),
         scheduler_name: decoder.text(or(&spec.scheduler_name, "default-scheduler")),
-        node_name: optional(decoder, &spec.node_name),
-        nominated_node: optional(decoder, &status.nominated_node_name),
+        node_name: decoder.optional(&spec.node_name),
+        nominated_node: decoder.optional(&status.nominated_node_name),
         priority: spec.priority.unwrap_or(0),
         preempts: &*spec.preemption_policy != "Never",
-        started_unix_us: started(&status.start_time),
-        is_static: is_static(&metadata.annotations),
+        // A time that does not parse counts as none, as if the pod had not started.
+        started_unix_us: unix_us(&status.start_time),
+        is_static: bound && is_static(metadata, &spec.node_name),
         preempted: is_preempted(status),
         deleting: !metadata.deletion_timestamp.is_empty(),
         finished: status.is_finished(),
         created_unix_us: created(metadata)?,
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
-        shape: decoder.shape(shape),
-        usage: decoder.usage(usage),
+        shape: decoder.shapes.share(shape),
+        usage: decoder.usages.share(usage),
         volumes: volume::pod_volumes(decoder, spec),
         scheduled: if bound { None } else { scheduled(decoder, status) },
-        unknown_fields: unknown(decoder, slim),
+        unknown_fields,
     })
 }
 
-/// When a kubelet acknowledged the pod. A time that does not parse counts as none, as if the pod had not started.
-fn started(text: &str) -> Option<i64> {
+fn unix_us(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
 
-/// After `IsStaticPod` and `IsMirrorPod` in `pkg/kubelet/types/pod_update.go`.
-fn is_static(annotations: &Annotations<'_>) -> bool {
-    annotations.get(CONFIG_MIRROR).is_some() || annotations.get(CONFIG_SOURCE).is_some_and(|source| source != "api")
+/// Whether a kubelet runs the pod from a file of its own, and made this object to show it: the pod's node controls such a mirror.
+/// Annotations alone say nothing, since any template may set them; and a kubelet neither runs nor keeps a mirror that it did not
+/// make.
+///
+/// After `createMirrorPod` in `pkg/kubelet/pod/mirror_client.go`.
+fn is_static(metadata: &SlimMeta<'_>, node_name: &str) -> bool {
+    metadata.annotations.get(CONFIG_MIRROR).is_some()
+        && metadata.owner_references.iter().any(|owner| {
+            owner.controller && (&*owner.api_version, &*owner.kind, &*owner.name) == ("v1", "Node", node_name)
+        })
 }
 
 fn is_preempted(status: &PodStatus<'_>) -> bool {
@@ -89,21 +101,13 @@ fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controll
     })
 }
 
-fn unknown(decoder: &mut Decoder, slim: &SlimPod<'_>) -> Vec<Str> {
-    let mut fields: Vec<Str> = slim.unknown.iter().map(|f| decoder.text(f)).collect();
-    fields.sort();
-    fields
-}
-
-fn created(meta: &SlimMeta<'_>) -> Result<i64, FieldError> {
-    if meta.creation_timestamp.is_empty() {
+fn created(metadata: &SlimMeta<'_>) -> Result<i64, FieldError> {
+    let text = &*metadata.creation_timestamp;
+    if text.is_empty() {
         return Ok(0);
     }
-    let time = meta.creation_timestamp.parse::<jiff::Timestamp>();
-    time.map(jiff::Timestamp::as_microsecond).map_err(|_| {
-        let message = format!("{:?} is no time: write one such as 2026-01-31T12:00:00Z", &*meta.creation_timestamp);
-        bad("metadata.creationTimestamp", message)
-    })
+    let message = || format!("{text:?} is no time: write one such as 2026-01-31T12:00:00Z");
+    unix_us(text).ok_or_else(|| bad("metadata.creationTimestamp", message()))
 }
 
 fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledCondition> {
@@ -113,31 +117,6 @@ fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledC
         reason: decoder.text(&condition.reason),
         message: decoder.text(&condition.message),
     })
-}
-
-/// The part of a shape that selectors of other pods look at, bound or not.
-fn visible(decoder: &mut Decoder, meta: &SlimMeta<'_>, namespace: &Str) -> PodShape {
-    PodShape {
-        namespace: namespace.clone(),
-        labels: decoder.labels(&meta.labels),
-        requests: Requests::default(),
-        score_requests: Requests::default(),
-        node_selector: Labels::none(),
-        required_affinity: None,
-        preferred_affinity: Vec::new(),
-        tolerations: Vec::new(),
-        host_ports: Vec::new(),
-        images: Vec::new(),
-        container_count: 0,
-        affinity: Vec::new(),
-        anti_affinity: Vec::new(),
-        preferred_pods: Vec::new(),
-        spread: Vec::new(),
-        controller: None,
-        required_features: Vec::new(),
-        best_effort: false,
-        holds: Vec::new(),
-    }
 }
 
 /// Fills in what only a pod that is to be placed needs.
@@ -166,7 +145,7 @@ fn placement(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mu
     let images = containers.map(|c| &c.image).chain(volumes.map(|i| &i.reference));
     shape.images = images.map(|name| image_name(decoder, name)).collect();
     shape.container_count = (spec.init_containers.len() + spec.containers.len()) as u32;
-    shape.holds = findings.finish();
+    shape.held_by = findings.finish();
 }
 
 const REQUIRED: &str = "spec.affinity.nodeAffinity.required";
@@ -235,5 +214,44 @@ fn protocol(port: &ContainerPort<'_>, findings: &mut Findings) -> Protocol {
             findings.unknown("spec.containers.ports.protocol", other);
             Protocol::Tcp
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::decode::Decoder;
+    use crate::slim::SlimPod;
+    use serde_json::{Value, json};
+
+    /// Whether a pod on node n with these annotations and this controller counts as its kubelet's own.
+    fn is_static(annotations: &Value, owner: &Value) -> bool {
+        let pod = json!({"metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": annotations,
+            "ownerReferences": [owner]}, "spec": {"nodeName": "n"}});
+        Decoder::small().pod(&SlimPod::read(pod.to_string().as_bytes())).unwrap().is_static
+    }
+
+    #[test]
+    fn only_the_mirror_of_a_pod_that_its_own_node_controls_is_static() {
+        let mirror = json!({"kubernetes.io/config.mirror": "h", "kubernetes.io/config.source": "file"});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x", "controller": true});
+        assert!(is_static(&mirror, &node));
+        let changed = |field: &str, value: Value| {
+            let mut owner = node.clone();
+            owner[field] = value;
+            owner
+        };
+        for (field, value) in [
+            ("kind", json!("ReplicaSet")),
+            ("apiVersion", json!("example.com/v1")),
+            ("name", json!("m")),
+            ("controller", json!(false)),
+        ] {
+            assert!(!is_static(&mirror, &changed(field, value)), "{field}");
+        }
+        assert!(!is_static(&json!({"kubernetes.io/config.source": "file"}), &node), "anyone may write that");
+        assert!(!is_static(&json!({}), &node));
+        let pending = json!({"metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": mirror,
+            "ownerReferences": [node]}, "spec": {}});
+        assert!(!Decoder::small().pod(&SlimPod::read(pending.to_string().as_bytes())).unwrap().is_static);
     }
 }

@@ -1,6 +1,6 @@
-use super::features::Findings;
-use super::{Decoder, selectors, size};
-use crate::slim::{PodAffinity, PodAffinityTerm, PodSpec};
+use super::findings::{Findings, values_of_term};
+use super::{Decoder, selectors};
+use crate::slim::{LabelSelector, PodAffinity, PodAffinityTerm, PodSpec};
 use berth_core::limits;
 use berth_core::model::{AffinityTerm, NamespaceScope, PodShape, Str, WeightedTerm};
 
@@ -32,7 +32,7 @@ struct Lists<'a> {
 impl Lists<'_> {
     fn required(&mut self, given: &PodAffinity<'_>, field: &str) -> Vec<AffinityTerm> {
         let within = self.within_limits(given.required.iter());
-        let terms = within.map(|term| self.term(term)).collect();
+        let terms = within.into_iter().map(|term| self.term(term)).collect();
         self.whole(terms, &format!("{field}.required"))
     }
 
@@ -48,16 +48,12 @@ impl Lists<'_> {
     fn within_limits<'t, 's: 't>(
         &mut self,
         terms: impl Iterator<Item = &'t PodAffinityTerm<'s>>,
-    ) -> std::vec::IntoIter<&'t PodAffinityTerm<'s>> {
-        let mut kept = Vec::new();
-        for term in terms.take(limits::POD_AFFINITY_TERMS_PER_POD) {
-            self.values += size::values_of_term(term);
-            if self.values > limits::SELECTOR_VALUES_PER_POD {
-                break;
-            }
-            kept.push(term);
-        }
-        kept.into_iter()
+    ) -> Vec<&'t PodAffinityTerm<'s>> {
+        let is_within = |term: &&PodAffinityTerm<'_>| {
+            self.values += values_of_term(term);
+            self.values <= limits::SELECTOR_VALUES_PER_POD
+        };
+        terms.take(limits::POD_AFFINITY_TERMS_PER_POD).take_while(is_within).collect()
     }
 
     /// The list, or nothing where a part of it does not parse.
@@ -69,18 +65,18 @@ impl Lists<'_> {
     }
 
     fn term(&mut self, slim: &PodAffinityTerm<'_>) -> Result<AffinityTerm, String> {
-        let mut names: Vec<Str> = slim.namespaces.iter().map(|n| self.decoder.text(n)).collect();
+        let mut names = self.decoder.texts(&slim.namespaces);
         if names.is_empty() && slim.namespace_selector.is_none() {
             names.push(self.namespace.clone());
         }
         names.sort();
         names.dedup();
-        let selector = slim.label_selector.as_ref().map(|s| selectors::label_selector(self.decoder, s)).transpose()?;
-        let namespaces =
-            slim.namespace_selector.as_ref().map(|s| selectors::label_selector(self.decoder, s)).transpose()?;
+        let mut selector = |given: &Option<LabelSelector<'_>>| {
+            given.as_ref().map(|given| selectors::label_selector(self.decoder, given)).transpose()
+        };
         Ok(AffinityTerm {
-            selector,
-            namespaces: NamespaceScope { names, selector: namespaces },
+            selector: selector(&slim.label_selector)?,
+            namespaces: NamespaceScope { names, selector: selector(&slim.namespace_selector)? },
             topology_key: self.decoder.text(&slim.topology_key),
         })
     }

@@ -4,7 +4,7 @@
 //! Amounts stay exact until the very end, as upstream sums before it rounds.
 
 use super::{Decoder, bad};
-use crate::slim::{Amount, Container, ContainerStatus, FieldError, Pairs, Parts, PodSpec, PodStatus};
+use crate::slim::{Amount, Container, ContainerStatus, FieldError, Pairs, Parts, PodSpec, PodStatus, Resources};
 use berth_core::model::{Quantity, Requests, Usage, is_scalar_resource};
 use smallvec::SmallVec;
 
@@ -137,11 +137,11 @@ pub(super) struct PodAmounts<'s> {
 }
 
 impl<'s> PodAmounts<'s> {
-    pub(super) fn read(parts: &'s Parts<PodSpec<'_>, PodStatus<'_>>) -> Result<Self, FieldError> {
-        let Parts { spec, status } = parts;
+    pub(super) fn read(parts: &'s Parts<'_, PodSpec<'_>, PodStatus<'_>>) -> Result<Self, FieldError> {
+        let Parts { spec, status, .. } = parts;
         let infeasible = resize_is_infeasible(status);
         let asked = |list: &'static str, index: usize, container: &'s Container<'_>| {
-            let field = format_args!("spec.{list}[{index}].resources.requests").to_string();
+            let field = format!("spec.{list}[{index}].resources.requests");
             let own = Amounts::read(&container.resources.requests, &field, Sign::Positive)?;
             let sidecar = is_sidecar(container);
             let actual =
@@ -151,15 +151,11 @@ impl<'s> PodAmounts<'s> {
         let init = spec.init_containers.iter().enumerate().map(|(i, c)| asked("initContainers", i, c));
         let containers = spec.containers.iter().enumerate().map(|(i, c)| asked("containers", i, c));
         let level = pod_level(spec)?;
-        let level_actual = match (&level, &status.resources) {
-            (Some(level), Some(had)) => {
-                let had = Amounts::read(&had.requests, "status.resources.requests", Sign::Positive)?;
-                let set_aside =
-                    Amounts::read(&status.allocated_resources, "status.allocatedResources", Sign::Positive)?;
-                Some(effective(level, had, &set_aside, infeasible))
-            }
-            _ => None,
-        };
+        let level_actual = level.as_ref().map(|level| {
+            let at = || "status".to_owned();
+            reported(level, status.resources.as_ref(), &status.allocated_resources, at, infeasible)
+        });
+        let level_actual = level_actual.transpose()?.flatten();
         Ok(Self {
             init: init.collect::<Result<_, FieldError>>()?,
             containers: containers.collect::<Result<_, FieldError>>()?,
@@ -261,18 +257,24 @@ fn actual<'s>(
     let Some(state) = status.container_statuses.iter().chain(&status.init_container_statuses).find(named) else {
         return Ok(None);
     };
-    let Some(had) = &state.resources else { return Ok(None) };
-    let field = |part: &str| format!("status.containerStatuses[{}].{part}", &*state.name);
-    let had = Amounts::read(&had.requests, &field("resources.requests"), Sign::Positive)?;
-    let set_aside = Amounts::read(&state.allocated_resources, &field("allocatedResources"), Sign::Positive)?;
-    Ok(Some(effective(own, had, &set_aside, infeasible)))
+    let at = || format!("status.containerStatuses[{}]", &*state.name);
+    reported(own, state.resources.as_ref(), &state.allocated_resources, at, infeasible)
 }
 
-fn effective<'s>(spec: &Amounts<'s>, had: Amounts<'s>, set_aside: &Amounts<'s>, infeasible: bool) -> Amounts<'s> {
-    let mut most = had;
-    most.raise_to(set_aside);
+/// What counts instead of `spec` once a status, which stands `at` its path, reports resources.
+fn reported<'s>(
+    spec: &Amounts<'s>,
+    had: Option<&'s Resources<'_>>,
+    set_aside: &'s Pairs<'_, Amount>,
+    at: impl FnOnce() -> String,
+    infeasible: bool,
+) -> Result<Option<Amounts<'s>>, FieldError> {
+    let Some(had) = had else { return Ok(None) };
+    let at = at();
+    let mut most = Amounts::read(&had.requests, &format!("{at}.resources.requests"), Sign::Positive)?;
+    most.raise_to(&Amounts::read(set_aside, &format!("{at}.allocatedResources"), Sign::Positive)?);
     if !infeasible {
         most.raise_to(spec);
     }
-    most
+    Ok(Some(most))
 }

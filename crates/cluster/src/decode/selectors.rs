@@ -1,5 +1,5 @@
 use super::Decoder;
-use super::features::Findings;
+use super::findings::Findings;
 use crate::slim::{Expression, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm};
 use berth_core::model::{
     LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator, Str,
@@ -15,16 +15,13 @@ pub(super) fn node_term(
 ) -> NodeSelectorTerm {
     let mut term = NodeSelectorTerm::default();
     for expression in &slim.match_expressions {
-        match node_test_operator(&expression.operator) {
-            None => {
-                findings.unknown(&format!("{field}.matchExpressions.operator"), &expression.operator);
-                term.broken = true;
-            }
-            Some(operator) if is_valid_test(operator, expression) => {
-                let (key, values) = (decoder.text(&expression.key), texts(decoder, expression));
-                term.expressions.push(NodeTest { key, operator, values });
-            }
-            Some(_) => term.broken = true,
+        if let Some(test) = node_test(decoder, expression) {
+            term.expressions.push(test);
+            continue;
+        }
+        term.broken = true;
+        if node_test_operator(&expression.operator).is_none() {
+            findings.unknown(&format!("{field}.matchExpressions.operator"), &expression.operator);
         }
     }
     for expression in &slim.match_fields {
@@ -50,18 +47,12 @@ pub(super) fn node_term(
     term
 }
 
-/// Expressions over labels as tests; none where upstream could not parse one of them.
-pub(super) fn node_tests(decoder: &mut Decoder, expressions: &[Expression<'_>]) -> Option<Vec<NodeTest>> {
-    let test = |expression: &Expression<'_>| {
-        let operator = node_test_operator(&expression.operator)?;
-        let valid = is_valid_test(operator, expression);
-        valid.then(|| NodeTest { key: decoder.text(&expression.key), operator, values: texts(decoder, expression) })
-    };
-    expressions.iter().map(test).collect()
-}
-
-fn texts(decoder: &mut Decoder, expression: &Expression<'_>) -> Vec<Str> {
-    expression.values.iter().map(|v| decoder.text(v)).collect()
+/// An expression over labels as a test; none where upstream could not parse it.
+pub(super) fn node_test(decoder: &mut Decoder, expression: &Expression<'_>) -> Option<NodeTest> {
+    let operator = node_test_operator(&expression.operator).filter(|operator| is_valid_test(*operator, expression))?;
+    let mut values = decoder.texts(&expression.values);
+    values.sort();
+    Some(NodeTest { key: decoder.text(&expression.key), operator, values })
 }
 
 fn node_test_operator(text: &str) -> Option<NodeTestOperator> {
@@ -127,7 +118,7 @@ fn requirement(decoder: &mut Decoder, expression: &Expression<'_>) -> Result<Req
     if let Some(bad) = expression.values.iter().find(|v| !is_label_value(v)) {
         return Err(format!("{}={}", &*expression.key, &**bad));
     }
-    let mut values: Vec<Str> = expression.values.iter().map(|v| decoder.text(v)).collect();
+    let mut values = decoder.texts(&expression.values);
     values.sort();
     Ok(Requirement { key: decoder.text(&expression.key), operator, values })
 }
@@ -154,4 +145,26 @@ fn is_label_value(value: &str) -> bool {
         && ends(bytes.first())
         && ends(bytes.last())
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::decode::Decoder;
+    use crate::slim::SlimPod;
+    use serde_json::json;
+
+    /// They are searched, not read one by one, for each node.
+    #[test]
+    fn values_of_node_tests_are_sorted() {
+        let test = json!({"key": "k", "operator": "In", "values": ["c", "a", "b"]});
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [test]}]});
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"affinity": affinity}}).to_string();
+        let shape = Decoder::small().pod(&SlimPod::read(pod.as_bytes())).expect("a pod").shape;
+        let required = shape.required_affinity.as_ref().expect("given");
+        assert_eq!(required.terms[0].expressions[0].values, ["a".into(), "b".into(), "c".into()]);
+        for value in ["a", "b", "c"] {
+            assert!(required.matches("n", &[("k", value)].into_iter().collect()), "{value}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-use super::features::Findings;
+use super::findings::Findings;
 use super::{Decoder, selectors};
 use crate::slim::SpreadConstraint as SlimConstraint;
 use berth_core::model::{LabelSelector, Labels, SpreadConstraint};

@@ -1,53 +1,72 @@
-use super::{Decoder, or, selectors};
-use crate::slim::{BudgetStatus, Pairs, Parts, PlainSelectorSpec, SelectorSpec, SlimMeta, Text};
+use super::{DecodeError, Decoder, decode, selectors};
+use crate::slim::{
+    LabelSelector as SlimLabelSelector, SelectorSpec, Slim, SlimBudget, SlimMeta, SlimReplicaSet,
+    SlimReplicationController, SlimService, SlimStatefulSet,
+};
 use berth_core::model::{LabelSelector, PodDisruptionBudget, Service, Str, Workload, WorkloadKind};
+use serde::de::IgnoredAny;
 
-pub(super) fn service(decoder: &mut Decoder, metadata: &SlimMeta<'_>, spec: &PlainSelectorSpec<'_>) -> Service {
-    let (namespace, name) = names(decoder, metadata);
-    Service { namespace, name, selector: spec.selector.as_ref().map(|s| decoder.labels(s)) }
-}
-
-pub(super) fn plain(decoder: &mut Decoder, metadata: &SlimMeta<'_>, spec: &PlainSelectorSpec<'_>) -> Workload {
-    let (namespace, name) = names(decoder, metadata);
-    let selector = spec.selector.as_ref().map(|s| of_labels(decoder, s));
-    Workload { kind: WorkloadKind::ReplicationController, namespace, name, selector }
-}
-
-/// A ReplicaSet or StatefulSet. A selector that does not parse selects nothing, as upstream.
-pub(super) fn set(
-    decoder: &mut Decoder,
-    kind: WorkloadKind,
-    metadata: &SlimMeta<'_>,
-    spec: &SelectorSpec<'_>,
-) -> Workload {
-    let (namespace, name) = names(decoder, metadata);
-    let selector = spec.selector.as_ref().and_then(|s| selectors::label_selector(decoder, s).ok());
-    Workload { kind, namespace, name, selector }
-}
-
-/// A PodDisruptionBudget. A selector that does not parse counts for nothing, as upstream.
-pub(super) fn budget(
-    decoder: &mut Decoder,
-    metadata: &SlimMeta<'_>,
-    parts: &Parts<SelectorSpec<'_>, BudgetStatus<'_>>,
-) -> PodDisruptionBudget {
-    let (namespace, name) = names(decoder, metadata);
-    let mut disrupted_pods: Vec<Str> = parts.status.disrupted_pods.iter().map(|(name, _)| (&**name).into()).collect();
-    disrupted_pods.sort();
-    PodDisruptionBudget {
-        namespace,
-        name,
-        selector: parts.spec.selector.as_ref().and_then(|s| selectors::label_selector(decoder, s).ok()),
-        disruptions_allowed: parts.status.disruptions_allowed,
-        disrupted_pods,
+impl Decoder {
+    pub fn service(&mut self, slim: &SlimService<'_>) -> Result<Service, DecodeError> {
+        decode("service", slim, |parts| {
+            let (namespace, name) = self.names(&slim.metadata);
+            Ok(Service { namespace, name, selector: parts.spec.selector.as_ref().map(|s| self.labels(s)) })
+        })
     }
-}
 
-fn names(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> (Str, Str) {
-    (decoder.text(or(&metadata.namespace, "default")), decoder.text(&metadata.name))
-}
+    pub fn replication_controller(&mut self, slim: &SlimReplicationController<'_>) -> Result<Workload, DecodeError> {
+        decode("replicationcontroller", slim, |parts| {
+            let (namespace, name) = self.names(&slim.metadata);
+            let labels = parts.spec.selector.as_ref().map(|s| self.labels(s));
+            let selector = labels.map(|labels| LabelSelector {
+                requirements: labels.iter().map(|(k, v)| selectors::equals(k.clone(), v.clone())).collect(),
+            });
+            Ok(Workload { kind: WorkloadKind::ReplicationController, namespace, name, selector })
+        })
+    }
 
-fn of_labels(decoder: &mut Decoder, pairs: &Pairs<'_, Text<'_>>) -> LabelSelector {
-    let labels = decoder.labels(pairs);
-    LabelSelector { requirements: labels.iter().map(|(k, v)| selectors::equals(k.clone(), v.clone())).collect() }
+    pub fn replica_set(&mut self, slim: &SlimReplicaSet<'_>) -> Result<Workload, DecodeError> {
+        self.set("replicaset", WorkloadKind::ReplicaSet, slim)
+    }
+
+    pub fn stateful_set(&mut self, slim: &SlimStatefulSet<'_>) -> Result<Workload, DecodeError> {
+        self.set("statefulset", WorkloadKind::StatefulSet, slim)
+    }
+
+    fn set(
+        &mut self,
+        name: &'static str,
+        kind: WorkloadKind,
+        slim: &Slim<'_, SelectorSpec<'_>, IgnoredAny>,
+    ) -> Result<Workload, DecodeError> {
+        decode(name, slim, |parts| {
+            let (namespace, name) = self.names(&slim.metadata);
+            Ok(Workload { kind, namespace, name, selector: self.selector(parts.spec.selector.as_ref()) })
+        })
+    }
+
+    pub fn budget(&mut self, slim: &SlimBudget<'_>) -> Result<PodDisruptionBudget, DecodeError> {
+        decode("poddisruptionbudget", slim, |parts| {
+            let (namespace, name) = self.names(&slim.metadata);
+            let disrupted = parts.status.disrupted_pods.iter();
+            let mut disrupted_pods: Vec<Str> = disrupted.map(|(name, _)| (&**name).into()).collect();
+            disrupted_pods.sort();
+            Ok(PodDisruptionBudget {
+                namespace,
+                name,
+                selector: self.selector(parts.spec.selector.as_ref()),
+                disruptions_allowed: parts.status.disruptions_allowed,
+                disrupted_pods,
+            })
+        })
+    }
+
+    /// One that does not parse selects nothing, as upstream.
+    fn selector(&mut self, slim: Option<&SlimLabelSelector<'_>>) -> Option<LabelSelector> {
+        slim.and_then(|slim| selectors::label_selector(self, slim).ok())
+    }
+
+    fn names(&mut self, metadata: &SlimMeta<'_>) -> (Str, Str) {
+        (self.namespace_of(metadata), self.text(&metadata.name))
+    }
 }

@@ -1,10 +1,9 @@
 //! Events as JSON, written by hand: each bound pod has one, so they must cost next to nothing.
 
-use super::{Event, EventType, Subject};
-use crate::send::{Call, push_json};
-use berth_core::model::Str;
+use super::{Event, EventType, Reference, Subject};
+use crate::send::{Call, plain};
 use k8s_openapi::jiff::Timestamp;
-use std::io::Write;
+use serde_json::json;
 
 /// Longest note that the API server takes, in bytes.
 const NOTE_BYTES: usize = 1_024;
@@ -20,19 +19,12 @@ const CUT_MARK: &str = " ...";
 
 /// The namespace of an event: its subject's, or `default` for a cluster-scoped one.
 pub(super) fn namespace_of(subject: &Subject) -> &str {
-    let namespace = match subject {
-        Subject::Pod(pod) => &*pod.key.namespace,
-        Subject::Object(object) => object.namespace.as_deref().unwrap_or_default(),
-    };
-    if namespace.is_empty() { "default" } else { namespace }
+    subject.reference().namespace.filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
 /// The event's name: the subject's, cut where it would be too long, and `unique` in hex.
 pub(super) fn name_of(subject: &Subject, unique: u64) -> String {
-    let name = match subject {
-        Subject::Pod(pod) => &*pod.key.name,
-        Subject::Object(object) => &*object.name,
-    };
+    let name = subject.reference().name;
     let suffix = format!(".{unique:x}");
     let kept = &name[..name.floor_char_boundary(NAME_BYTES - suffix.len())];
     format!("{}{suffix}", kept.trim_end_matches(['.', '-']))
@@ -68,41 +60,37 @@ pub(super) fn create_call(event: &Event, name: &str, at_unix_us: i64, host: &str
     Call::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldManager=berth"), out)
 }
 
-fn push_reference(out: &mut Vec<u8>, name: &str, subject: &Subject) {
-    let (api_version, kind, object, uid, version): (&str, &str, &str, &str, &str) = match subject {
-        Subject::Pod(pod) => ("v1", "Pod", &pod.key.name, &pod.uid, &pod.resource_version),
-        Subject::Object(o) => (o.api_version, o.kind, &o.name, &o.uid, &o.resource_version),
-    };
-    let namespace: Option<&Str> = match subject {
-        Subject::Pod(pod) => Some(&pod.key.namespace),
-        Subject::Object(object) => object.namespace.as_ref(),
-    };
+fn push_reference(out: &mut Vec<u8>, field_name: &str, subject: &Subject) {
+    let Reference { api_version, kind, namespace, name, uid, resource_version } = subject.reference();
     let mut field = |head: &str, value: &str| {
         out.extend_from_slice(head.as_bytes());
         push_json(out, value);
     };
-    field(&format!(r#","{name}":{{"apiVersion":"#), api_version);
+    field(&format!(r#","{field_name}":{{"apiVersion":"#), api_version);
     field(r#","kind":"#, kind);
     if let Some(namespace) = namespace {
         field(r#","namespace":"#, namespace);
     }
-    field(r#","name":"#, object);
+    field(r#","name":"#, name);
     if !uid.is_empty() {
         field(r#","uid":"#, uid);
     }
-    if !version.is_empty() {
-        field(r#","resourceVersion":"#, version);
+    if !resource_version.is_empty() {
+        field(r#","resourceVersion":"#, resource_version);
     }
     out.push(b'}');
 }
 
 /// The PATCH with the number of repeats of an event.
 pub(super) fn series_call(namespace: &str, name: &str, count: u32, at_unix_us: i64) -> Call {
-    let mut out = Vec::with_capacity(96);
-    // Writing to a Vec cannot fail.
-    let _ = write!(out, r#"{{"series":{{"count":{count},"lastObservedTime":"{}"}}}}"#, micro_time(at_unix_us));
+    let patch = json!({"series": {"count": count, "lastObservedTime": micro_time(at_unix_us)}});
     let uri = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events/{name}?fieldManager=berth");
-    Call::patch(uri, "application/merge-patch+json", out)
+    Call::patch(uri, "application/merge-patch+json", &patch)
+}
+
+fn push_json(out: &mut Vec<u8>, text: &str) {
+    // Writing a string to a Vec cannot fail.
+    let _ = serde_json::to_writer(out, text);
 }
 
 fn micro_time(unix_us: i64) -> String {
@@ -116,11 +104,13 @@ fn instance(controller: &str, host: &str) -> String {
 }
 
 fn note(text: &str) -> String {
-    if text.len() <= NOTE_BYTES {
-        return text.to_owned();
+    // So much more that a text that was cut is too long, although no character is cut in two.
+    let mut note = plain(text, NOTE_BYTES + 16);
+    if note.len() > NOTE_BYTES {
+        note.truncate(note.floor_char_boundary(NOTE_BYTES - CUT_MARK.len()));
+        note.push_str(CUT_MARK);
     }
-    let kept = &text[..text.floor_char_boundary(NOTE_BYTES - CUT_MARK.len())];
-    format!("{kept}{CUT_MARK}")
+    note
 }
 
 #[cfg(test)]
@@ -129,7 +119,7 @@ mod tests {
     use crate::events::{Note, ObjectRef};
     use crate::scripted::pod;
     use berth_core::model::Pod;
-    use serde_json::{Value, json};
+    use serde_json::Value;
     use std::sync::Arc;
 
     #[test]
@@ -149,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_event_on_a_cluster_scoped_object_goes_to_default() {
-        let object = ObjectRef::profile("batch", "u1", "9");
+        let object = ObjectRef::profile("batch", "u1");
         let event = Event {
             subject: Subject::Object(Arc::new(object)),
             related: None,
@@ -164,7 +154,7 @@ mod tests {
         assert_eq!(body["note"], "3 pods \"still\" name it");
         assert_eq!(
             body["regarding"],
-            json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "name": "batch", "uid": "u1", "resourceVersion": "9"})
+            json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "name": "batch", "uid": "u1"})
         );
     }
 
@@ -201,6 +191,9 @@ mod tests {
         let long = note(&"x".repeat(2_000));
         assert_eq!((long.len(), &long[1_018..]), (1_024, "xx ..."));
         assert!(note(&"é".repeat(1_000)).len() <= 1_024);
+        assert_eq!(note("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J", "one line, and nothing that a terminal obeys");
+        let escapes = note(&"\u{1b}".repeat(500));
+        assert!(escapes.len() == 1_024 && escapes.ends_with(" ..."), "{escapes}");
         let name = name_of(&Subject::Pod(Arc::new(pod("ns", &"a".repeat(253)))), u64::MAX);
         assert_eq!(name.len(), 253);
         assert_eq!(instance(&"c".repeat(300), "h").len(), 128);

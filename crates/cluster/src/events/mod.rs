@@ -22,42 +22,28 @@ pub enum EventType {
     Warning,
 }
 
-/// An object other than a pod that we schedule.
+/// An object other than a pod that we schedule. Without its resourceVersion, so that repeats are counted: a profile's
+/// changes with every status write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRef {
-    pub api_version: &'static str,
-    pub kind: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
     /// `None` if the object is cluster-scoped: its events are in `default`.
-    pub namespace: Option<Str>,
-    pub name: Str,
+    namespace: Option<Str>,
+    name: Str,
     /// May be empty.
-    pub uid: Str,
-    /// May be empty.
-    pub resource_version: Str,
+    uid: Str,
 }
 
 impl ObjectRef {
-    /// A profile's resourceVersion changes with every status write: give `""` to have repeats counted.
-    pub fn profile(name: &str, uid: &str, resource_version: &str) -> Self {
-        Self {
-            api_version: "scheduling.berth.dev/v1alpha1",
-            kind: "SchedulerProfile",
-            namespace: None,
-            name: name.into(),
-            uid: uid.into(),
-            resource_version: resource_version.into(),
-        }
+    pub fn profile(name: &str, uid: &str) -> Self {
+        let (name, uid) = (name.into(), uid.into());
+        Self { api_version: "scheduling.berth.dev/v1alpha1", kind: "SchedulerProfile", namespace: None, name, uid }
     }
 
     pub fn pod(namespace: &str, name: &str, uid: &str) -> Self {
-        Self {
-            api_version: "v1",
-            kind: "Pod",
-            namespace: Some(namespace.into()),
-            name: name.into(),
-            uid: uid.into(),
-            resource_version: "".into(),
-        }
+        let (name, uid) = (name.into(), uid.into());
+        Self { api_version: "v1", kind: "Pod", namespace: Some(namespace.into()), name, uid }
     }
 }
 
@@ -67,6 +53,40 @@ pub enum Subject {
     /// A pod that a profile serves.
     Pod(Arc<Pod>),
     Object(Arc<ObjectRef>),
+}
+
+/// The fields of a subject; `uid` and `resource_version` may be empty.
+#[derive(Hash)]
+struct Reference<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    uid: &'a str,
+    resource_version: &'a str,
+}
+
+impl Subject {
+    fn reference(&self) -> Reference<'_> {
+        match self {
+            Self::Pod(pod) => Reference {
+                api_version: "v1",
+                kind: "Pod",
+                namespace: Some(&pod.key.namespace),
+                name: &pod.key.name,
+                uid: &pod.uid,
+                resource_version: &pod.resource_version,
+            },
+            Self::Object(object) => Reference {
+                api_version: object.api_version,
+                kind: object.kind,
+                namespace: object.namespace.as_deref(),
+                name: &object.name,
+                uid: &object.uid,
+                resource_version: "",
+            },
+        }
+    }
 }
 
 /// The message of an event; its text is made when it is written.
@@ -105,27 +125,17 @@ pub struct Event {
 
 impl Event {
     pub fn scheduled(pod: Arc<Pod>, node: Str) -> Self {
-        Self {
-            controller: pod.scheduler_name.clone(),
-            note: Note::Assigned(pod.clone(), node),
-            subject: Subject::Pod(pod),
-            related: None,
-            kind: EventType::Normal,
-            reason: "Scheduled",
-            action: "Binding",
-        }
+        let note = Note::Assigned(pod.clone(), node);
+        Self::on_pod(pod, EventType::Normal, "Scheduled", "Binding", note)
     }
 
     pub fn failed(pod: Arc<Pod>, text: RefusalText) -> Self {
-        Self {
-            controller: pod.scheduler_name.clone(),
-            note: Note::Refusal(text),
-            subject: Subject::Pod(pod),
-            related: None,
-            kind: EventType::Warning,
-            reason: "FailedScheduling",
-            action: "Scheduling",
-        }
+        Self::on_pod(pod, EventType::Warning, "FailedScheduling", "Scheduling", Note::Refusal(text))
+    }
+
+    fn on_pod(pod: Arc<Pod>, kind: EventType, reason: &'static str, action: &'static str, note: Note) -> Self {
+        let controller = pod.scheduler_name.clone();
+        Self { subject: Subject::Pod(pod), kind, reason, action, note, related: None, controller }
     }
 
     /// The victim is deleted for `preemptor`; `in_memory`: it was assumed only, and is not deleted.
@@ -133,14 +143,11 @@ impl Event {
         let PodKey { namespace, name } = &victim.key;
         let suffix = if in_memory { " (in kube-scheduler memory)." } else { "" };
         let note = format!("Preempted by pod {} on node {node}{suffix}", preemptor.uid);
+        let object = ObjectRef::pod(namespace, name, &victim.uid);
         Self {
-            controller: preemptor.scheduler_name.clone(),
-            note: Note::Plain(note.into()),
-            subject: Subject::Object(Arc::new(ObjectRef::pod(namespace, name, &victim.uid))),
             related: Some(Subject::Pod(preemptor.clone())),
-            kind: EventType::Normal,
-            reason: "Preempted",
-            action: "Preempting",
+            controller: preemptor.scheduler_name.clone(),
+            ..Self::of_operator(object, EventType::Normal, "Preempted", "Preempting", note)
         }
     }
 
@@ -152,13 +159,14 @@ impl Event {
         action: &'static str,
         note: impl Into<Arc<str>>,
     ) -> Self {
+        let subject = Subject::Object(Arc::new(object));
         Self {
-            subject: Subject::Object(Arc::new(object)),
-            related: None,
+            subject,
             kind,
             reason,
             action,
             note: Note::Plain(note.into()),
+            related: None,
             controller: "berth".into(),
         }
     }

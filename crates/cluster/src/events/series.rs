@@ -2,7 +2,7 @@
 //!
 //! After client-go `tools/events`: the note is no part of what makes two events equal, the subject's resourceVersion is.
 
-use super::{Event, EventType, Subject};
+use super::{Event, EventType};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -19,13 +19,11 @@ const SERIES: usize = 4_096;
 
 #[derive(Debug)]
 struct Series {
-    namespace: String,
-    name: String,
-    count: u32,
+    count: Count,
+    /// How many times were written, and when.
     written: u32,
-    last: Instant,
-    last_unix_us: i64,
     written_at: Instant,
+    last: Instant,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +56,7 @@ pub(super) fn key_of(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     (event.kind == EventType::Warning, event.reason, event.action, &event.controller).hash(&mut hasher);
     for subject in std::iter::once(&event.subject).chain(&event.related) {
-        match subject {
-            Subject::Pod(pod) => ("Pod", &pod.uid, &pod.resource_version, &pod.key).hash(&mut hasher),
-            Subject::Object(o) => (o.kind, &o.uid, &o.resource_version, &o.namespace, &o.name).hash(&mut hasher),
-        }
+        subject.reference().hash(&mut hasher);
     }
     hasher.finish()
 }
@@ -70,24 +65,13 @@ impl SeriesCache {
     /// Notes an event that would be created as `namespace`/`name`.
     pub(super) fn observe(&mut self, key: u64, namespace: &str, name: &str, now: Instant, unix_us: i64) -> Seen {
         if let Some(series) = self.series.get_mut(&key).filter(|s| now.duration_since(s.last) < IDLE) {
-            series.count = series.count.saturating_add(1);
+            series.count.times = series.count.times.saturating_add(1);
+            series.count.last_unix_us = unix_us;
             series.last = now;
-            series.last_unix_us = unix_us;
-            if series.count > 2 {
-                return Seen::Counted;
-            }
-            return Seen::Write(series.write(now));
+            return if series.count.times > 2 { Seen::Counted } else { Seen::Write(series.write(now)) };
         }
-        let fresh = Series {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            count: 1,
-            written: 1,
-            last: now,
-            last_unix_us: unix_us,
-            written_at: now,
-        };
-        if self.series.insert(key, fresh).is_none() {
+        let count = Count { namespace: namespace.to_owned(), name: name.to_owned(), times: 1, last_unix_us: unix_us };
+        if self.series.insert(key, Series { count, written: 1, written_at: now, last: now }).is_none() {
             self.order.push_back(key);
             if self.order.len() > SERIES
                 && let Some(oldest) = self.order.pop_front()
@@ -109,7 +93,7 @@ impl SeriesCache {
         let mut due = Vec::new();
         self.series.retain(|_, series| {
             let over = now.duration_since(series.last) >= IDLE;
-            if series.count > series.written && (over || now.duration_since(series.written_at) >= REFRESH) {
+            if series.count.times > series.written && (over || now.duration_since(series.written_at) >= REFRESH) {
                 due.push(series.write(now));
             }
             !over
@@ -122,14 +106,9 @@ impl SeriesCache {
 
 impl Series {
     fn write(&mut self, now: Instant) -> Count {
-        self.written = self.count;
+        self.written = self.count.times;
         self.written_at = now;
-        Count {
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            times: self.count,
-            last_unix_us: self.last_unix_us,
-        }
+        self.count.clone()
     }
 }
 

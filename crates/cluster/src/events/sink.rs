@@ -2,22 +2,24 @@
 
 use super::Event;
 use super::body::{create_call, name_of, namespace_of, series_call};
-use super::pace::{MOST, Pace};
+use super::pace::Pace;
 use super::series::{Count, Seen, SeriesCache, key_of};
 use crate::bind::BindLoad;
 use crate::send::Call;
-use crate::write::{Counters, Meaning, WriteError, lock, meaning, results};
+use crate::write::{
+    Counters, Jobs, Limits, Meaning, Patience, Pool, Slot, Tenant, Turns, WriteError, lock, meaning, results,
+};
+use berth_core::model::Str;
 use kube::Client;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Events queued, about 2 MiB: 20 s of binds at the pace of a fast API server.
-const QUEUED: usize = 20_000;
+/// Events queued, about 2 MiB: 20 s of binds at the pace of a fast API server. Nearly all may be of one namespace, which may be
+/// the only one with pods, and loses its newest when others need the capacity. So it is with the writers.
+const LIMITS: Limits = Limits { queued: 20_000, queued_per_namespace: 18_000, per_free_slot: 7 };
 
 /// Events yield to binds while more binds than this wait.
 const YIELD_ABOVE: usize = 8;
@@ -31,11 +33,7 @@ const YIELD_STEP: Duration = Duration::from_millis(20);
 /// Longest wait for one answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Tries of one write on answers that are worth another.
-const TRIES: u32 = 5;
-
-/// Pause of a writer after a failure, and the longest `Retry-After` that it keeps.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+const PATIENCE: Patience = Patience { tries: 5, pause: Duration::from_millis(500), longest: Duration::from_secs(10) };
 
 /// How often series are looked through.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -43,13 +41,7 @@ const SWEEP: Duration = Duration::from_mins(1);
 /// Takes events and writes them. Cheap to clone; all clones are one sink. Its tasks end when the last clone is
 /// dropped.
 #[derive(Clone)]
-pub struct EventSink(Arc<Handle>);
-
-struct Handle {
-    shared: Arc<Shared>,
-    /// Aborted when this is dropped.
-    _tasks: JoinSet<()>,
-}
+pub struct EventSink(Arc<Pool<Shared>>);
 
 struct Shared {
     client: Client,
@@ -58,20 +50,34 @@ struct Shared {
     state: Mutex<State>,
     wake: Notify,
     unique: AtomicU64,
-    writing: AtomicUsize,
     counters: Counters<EventResult>,
 }
 
 struct State {
-    queue: VecDeque<Queued>,
+    turns: Turns<Queued>,
     series: SeriesCache,
     pace: Pace,
 }
 
 struct Queued {
     since: Instant,
+    /// Stands for the profile.
+    controller: Str,
     job: Job,
     tries: u32,
+}
+
+impl Tenant for Queued {
+    fn scheduler(&self) -> &Str {
+        &self.controller
+    }
+
+    fn namespace(&self) -> &str {
+        match &self.job {
+            Job::Create { event, .. } => namespace_of(&event.subject),
+            Job::Count(count) => &count.namespace,
+        }
+    }
 }
 
 enum Job {
@@ -97,42 +103,69 @@ impl EventSink {
     /// Starts the sink on the current tokio runtime. `client` must be one without retries; `host` ends the
     /// `reportingInstance`; `load` is the binder's.
     pub fn new(client: Client, host: &str, load: BindLoad) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Shared {
             client,
             load,
             host: host.to_owned(),
             state: Mutex::new(State {
-                queue: VecDeque::new(),
+                turns: Turns::new(LIMITS),
                 series: SeriesCache::default(),
                 pace: Pace::new(Instant::now()),
             }),
             wake: Notify::new(),
             unique: AtomicU64::new(0),
-            writing: AtomicUsize::new(0),
             counters: Counters::default(),
-        });
-        let mut tasks: JoinSet<()> = (0..MOST).map(|_| shared.clone().write_all()).collect();
-        tasks.spawn(shared.clone().sweep());
-        Self(Arc::new(Handle { shared, _tasks: tasks }))
+        };
+        let pool = Pool::start(shared);
+        pool.spawn(Shared::sweep);
+        Self(Arc::new(pool))
     }
 
     /// Queues an event, or drops and counts it. Never blocks.
     pub fn send(&self, event: Event) {
-        self.0.shared.accept(event);
+        let shared = &*self.0;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_unix_us = i64::try_from(unix.as_micros()).unwrap_or(i64::MAX);
+        let unique = shared.unique(u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX));
+        let now = Instant::now();
+        let name = name_of(&event.subject, unique);
+        {
+            let mut state = shared.lock();
+            let controller = event.controller.clone();
+            let series = event.repeats().then(|| key_of(&event));
+            let seen =
+                series.map(|key| state.series.observe(key, namespace_of(&event.subject), &name, now, at_unix_us));
+            let job = match seen {
+                Some(Seen::Counted) => return shared.counters.count(EventResult::Counted),
+                Some(Seen::Write(count)) => Job::Count(count),
+                Some(Seen::New) | None => Job::Create { event, name, at_unix_us, series },
+            };
+            if let Some(lost) = state.turns.push(Queued { since: now, controller, job, tries: 0 }) {
+                shared.lost(&mut state, &lost, EventResult::Dropped);
+            }
+            if series.is_none() {
+                state.pace.write_seen();
+            }
+        }
+        shared.wake.notify_one();
     }
 
     pub fn counters(&self) -> &Counters<EventResult> {
-        &self.0.shared.counters
+        &self.0.counters
     }
 
     /// Waits until all is written, for at most `limit`; what is left is dropped and counted.
     pub async fn flush(&self, limit: Duration) {
-        let shared = &self.0.shared;
+        let shared = &*self.0;
         let end = Instant::now() + limit;
-        while shared.unwritten() > 0 && Instant::now() < end {
+        let unwritten = || {
+            let state = shared.lock();
+            state.turns.queued() + state.turns.under_way()
+        };
+        while unwritten() > 0 && Instant::now() < end {
             tokio::time::sleep(YIELD_STEP.min(limit)).await;
         }
-        let left = std::mem::take(&mut shared.lock().queue);
+        let left = shared.lock().turns.extract(|_| true);
         shared.counters.add(EventResult::Dropped, left.len());
     }
 }
@@ -142,43 +175,6 @@ impl Shared {
         lock(&self.state)
     }
 
-    fn unwritten(&self) -> usize {
-        // Under the lock, so that an event that a writer has just taken is not missed.
-        let state = self.lock();
-        state.queue.len() + self.writing.load(Ordering::Relaxed)
-    }
-
-    fn accept(&self, event: Event) {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at_unix_us = i64::try_from(unix.as_micros()).unwrap_or(i64::MAX);
-        let unique = self.unique(u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX));
-        let now = Instant::now();
-        let name = name_of(&event.subject, unique);
-        {
-            let mut state = self.lock();
-            if state.queue.len() >= QUEUED {
-                self.counters.count(EventResult::Dropped);
-                return;
-            }
-            let series = event.repeats().then(|| key_of(&event));
-            let seen =
-                series.map(|key| state.series.observe(key, namespace_of(&event.subject), &name, now, at_unix_us));
-            let job = match seen {
-                Some(Seen::Counted) => {
-                    self.counters.count(EventResult::Counted);
-                    return;
-                }
-                Some(Seen::Write(count)) => Job::Count(count),
-                Some(Seen::New) | None => Job::Create { event, name, at_unix_us, series },
-            };
-            state.queue.push_back(Queued { since: now, job, tries: 0 });
-            if series.is_none() {
-                state.pace.write_seen();
-            }
-        }
-        self.wake.notify_one();
-    }
-
     /// A number that no other event of this process has.
     fn unique(&self, now: u64) -> u64 {
         let step = |last: u64| Some(now.max(last.saturating_add(1)));
@@ -186,74 +182,42 @@ impl Shared {
         now.max(last.saturating_add(1))
     }
 
-    async fn write_all(self: Arc<Self>) {
-        loop {
-            match self.take() {
-                Ok(queued) => {
-                    self.write(queued).await;
-                    self.writing.fetch_sub(1, Ordering::Relaxed);
-                }
-                Err(Some(pause)) => tokio::time::sleep(pause).await,
-                Err(None) => self.wake.notified().await,
-            }
-        }
-    }
-
-    /// The oldest event. `Err` if binds are sent first, for so long, or if enough writers are at work.
-    fn take(&self) -> Result<Queued, Option<Duration>> {
+    /// Returns the event if it is to be sent again, and after which pause.
+    async fn write(&self, mut queued: Queued) -> Option<(Queued, Duration)> {
+        let sent = meaning(queued.call(&self.host).send(&self.client, TIMEOUT).await);
         let mut state = self.lock();
-        let binds_wait = self.load.waiting() > YIELD_ABOVE;
-        let now = Instant::now();
-        let State { queue, pace, .. } = &mut *state;
-        let Some(oldest) = queue.front() else { return Err(None) };
-        if binds_wait && now.duration_since(oldest.since) < YIELD {
-            return Err(Some(YIELD_STEP));
+        match &sent {
+            Ok(_) => state.turns.answered(queued.namespace()),
+            Err(error) => state.turns.failed(queued.namespace(), error, Instant::now()),
         }
-        if self.writing.load(Ordering::Relaxed) >= pace.writers(now, queue.len(), binds_wait) {
-            return Err(None);
-        }
-        let queued = queue.pop_front().ok_or(None)?;
-        self.writing.fetch_add(1, Ordering::Relaxed);
-        if !queue.is_empty() {
-            self.wake.notify_one();
-        }
-        Ok(queued)
-    }
-
-    async fn write(&self, mut queued: Queued) {
-        let error = match meaning(queued.call(&self.host).send(&self.client, TIMEOUT).await) {
+        let error = match sent {
             Ok(_) => {
-                self.lock().pace.write_seen();
-                return self.counters.count(EventResult::Written);
+                state.pace.write_seen();
+                self.counters.count(EventResult::Written);
+                return None;
             }
             // An earlier try, whose answer was lost, created the event.
             Err(error) if error.code == Some(409) && queued.tries > 0 => {
-                return self.counters.count(EventResult::Written);
+                self.counters.count(EventResult::Written);
+                return None;
             }
             Err(error) => error,
         };
         queued.tries += 1;
-        if queued.tries >= TRIES || !queued.is_worth_another(&error) {
-            return self.give_up(&queued, &error.message);
-        }
-        let pause = error.pause.unwrap_or(PAUSE.0).min(PAUSE.1);
-        tokio::time::sleep(pause).await;
-        let mut state = self.lock();
-        if state.queue.len() < QUEUED {
-            state.queue.push_back(queued);
-            drop(state);
-            self.wake.notify_one();
-        } else {
-            self.counters.count(EventResult::Dropped);
-        }
+        let Some(pause) = PATIENCE.after(queued.tries, &error).filter(|_| queued.is_worth_another(&error)) else {
+            self.lost(&mut state, &queued, EventResult::Failed);
+            tracing::debug!(why = error.message, "event not written");
+            return None;
+        };
+        Some((queued, pause))
     }
 
-    fn give_up(&self, queued: &Queued, why: &str) {
-        self.counters.count(EventResult::Failed);
-        if let Job::Create { series: Some(key), .. } = &queued.job {
-            self.lock().series.forget(*key);
+    /// An event is not written: the next one like it is new.
+    fn lost(&self, state: &mut State, queued: &Queued, result: EventResult) {
+        self.counters.count(result);
+        if let Job::Create { series: Some(key), .. } = queued.job {
+            state.series.forget(key);
         }
-        tracing::debug!(why, "event not written");
     }
 
     async fn sweep(self: Arc<Self>) {
@@ -262,14 +226,50 @@ impl Shared {
             let now = Instant::now();
             let mut state = self.lock();
             for one in state.series.due(now) {
-                if state.queue.len() < QUEUED {
-                    state.queue.push_back(Queued { since: now, job: Job::Count(one), tries: 0 });
-                } else {
-                    self.counters.count(EventResult::Dropped);
+                let queued = Queued { since: now, controller: "berth".into(), job: Job::Count(one), tries: 0 };
+                if let Some(lost) = state.turns.push(queued) {
+                    self.lost(&mut state, &lost, EventResult::Dropped);
                 }
             }
             drop(state);
             self.wake.notify_one();
+        }
+    }
+}
+
+impl Jobs for Shared {
+    type Job = Queued;
+    type Receipt = Slot;
+    type Outcome = Option<(Queued, Duration)>;
+
+    fn wake(&self) -> &Notify {
+        &self.wake
+    }
+
+    /// The next event, unless binds are sent first or enough writers are at work.
+    fn take(&self) -> Result<(Queued, Slot), Option<Instant>> {
+        let binds_wait = self.load.waiting() > YIELD_ABOVE;
+        let now = Instant::now();
+        let State { turns, pace, .. } = &mut *self.lock();
+        let writers = pace.writers(now, turns.queued(), binds_wait);
+        let ready = |queued: &Queued| !binds_wait || now.duration_since(queued.since) >= YIELD;
+        turns.next(now, writers, ready).map_err(|wait| {
+            let look = Some(now + YIELD_STEP).filter(|_| binds_wait && turns.queued() > 0);
+            wait.into_iter().chain(look).min()
+        })
+    }
+
+    async fn run(&self, queued: Queued, _: &Slot) -> Option<(Queued, Duration)> {
+        self.write(queued).await
+    }
+
+    fn ended(&self, slot: Slot, outcome: Option<Option<(Queued, Duration)>>) {
+        let turns = &mut self.lock().turns;
+        turns.ended(&slot);
+        match outcome {
+            Some(Some((queued, pause))) => turns.again(queued, Instant::now() + pause),
+            Some(None) => {}
+            None => self.counters.count(EventResult::Failed),
         }
     }
 }
@@ -295,6 +295,7 @@ impl Queued {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::pace::MOST;
     use crate::scripted::{Reply, Scripted, pod, until};
     use berth_core::io::RefusalText;
     use serde_json::json;
@@ -341,13 +342,14 @@ mod tests {
         let server = Scripted::start(|_| Reply::hang()).await;
         let sink = EventSink::new(server.client(), "host", BindLoad::default());
         let shared = Arc::new(pod("ns", "p"));
-        for _ in 0..QUEUED + 100 {
+        let most = LIMITS.queued_per_namespace;
+        for _ in 0..most + 100 {
             sink.send(Event::scheduled(shared.clone(), "n1".into()));
         }
         let dropped = || sink.counters().of(EventResult::Dropped);
         assert!((100 - MOST as u64..=100).contains(&dropped()), "{}", dropped());
         sink.flush(Duration::ZERO).await;
-        assert!(dropped() >= (QUEUED + 100 - MOST) as u64);
+        assert!(dropped() >= (most + 100 - MOST) as u64);
     }
 
     #[tokio::test]
@@ -384,5 +386,37 @@ mod tests {
         let start = Instant::now();
         until("written at once when none wait", || sink.counters().of(EventResult::Written) == 2).await;
         assert!(start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_hangs_keeps_no_other_waiting() {
+        let server = Scripted::start(|asked| async move {
+            if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::json(201, json!({})) }
+        })
+        .await;
+        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        for n in 0..1_000 {
+            sink.send(Event::scheduled(Arc::new(pod("hung", &format!("p{n}"))), "n1".into()));
+        }
+        until("some hang", || server.requests().len() >= 8).await;
+        let start = Instant::now();
+        sink.send(failed("p", "no"));
+        until("written", || sink.counters().of(EventResult::Written) == 1).await;
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test]
+    async fn when_all_is_full_the_namespace_with_the_most_events_loses() {
+        let server = Scripted::start(|_| Reply::hang()).await;
+        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        for (namespace, many) in [("greedy", LIMITS.queued_per_namespace), ("second", 2_500)] {
+            let pod = Arc::new(pod(namespace, "p"));
+            for _ in 0..many {
+                sink.send(Event::scheduled(pod.clone(), "n1".into()));
+            }
+        }
+        assert!(sink.counters().of(EventResult::Dropped) >= 400);
+        let second = sink.0.lock().turns.extract(|queued| queued.namespace() == "second").len();
+        assert!(second + MOST >= 2_500, "it lost none: {second}");
     }
 }

@@ -7,50 +7,55 @@
 //!                                      └ 404, another uid: it was deleted, which is all we wanted
 //! ```
 //!
-//! A refusal stops the eviction before its last victim, so that the pod is tried again rather than left to wait for capacity
+//! Right before a victim is marked, and before it is deleted, the ledger is asked whether a pod still waits for it: the preemptor may have been
+//! deleted, or bound by someone else, while its evictions waited. A refusal stops the eviction before its last victim, so that the pod is tried again rather than left to wait for capacity
 //! that will not come. No victim is deleted by its name alone: another pod may have that name by now.
-//!
-//! Leadership is checked right before each request ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
-
-mod evictor;
-mod victim;
 
 #[cfg(test)]
 mod tests;
 
-pub use crate::queue::Pending;
-pub use evictor::Evictor;
-
+pub use crate::queue::{Options, Pending};
 pub use berth_core::io::EvictRequest;
 
-use crate::write::results;
-
+use crate::bind::{Deliver, WorkerId};
+use crate::events::{Event, EventSink};
+use crate::lease::Gate;
+use crate::prebind::end_call;
+use crate::queue::{Job, Writer};
+use crate::recheck::{Recheck, Victim};
+use crate::send::Call;
+use crate::write::{
+    Counters, Failure, GivenUp, Link, Meaning, Patience, PodRead, Progress, pod_path, results, status_uri,
+};
+use berth_core::io::{AttemptId, EvictionOutcome, Input};
+use berth_core::ledger::PlacedPod;
+use berth_core::model::Str;
+use futures::StreamExt;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Requests under way at once, at least 1.
-    pub concurrency: usize,
-    /// Victims of one request that are evicted side by side, at least 1. After the scheduler's parallelism upstream.
-    pub side_by_side: usize,
-    /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
-    pub timeout: Duration,
-    /// Times one request is sent while its outcome is not known, or the API server asks for patience.
-    pub tries: u32,
-    /// The first pause between two tries; it doubles.
-    pub pause: Duration,
+/// Victims of one request that are evicted side by side. After the scheduler's parallelism upstream.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Submits evictions and takes them back.
+pub type Evictor = Writer<Eviction>;
+
+pub struct Eviction {
+    worker: WorkerId,
+    request: EvictRequest,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            concurrency: 32,
-            side_by_side: 16,
-            timeout: Duration::from_secs(4),
-            tries: 6,
-            pause: Duration::from_millis(250),
-        }
-    }
+/// What evictions are done with.
+pub struct Kit {
+    link: Link,
+    patience: Patience,
+    recheck: Arc<dyn Recheck>,
+    events: Option<EventSink>,
+    counters: Counters<EvictResult>,
 }
 
 results! {
@@ -58,6 +63,252 @@ results! {
         Evicted = "evicted",
         /// The victim was deleted already.
         Gone = "gone",
+        /// No pod waited for it any more.
+        Unwanted = "unwanted",
         Failed = "failed",
     }
+}
+
+impl Evictor {
+    /// Starts the tasks on the current tokio runtime. `client` must be one without retries; without `events` the victims get
+    /// no event.
+    pub fn new(
+        client: Client,
+        options: Options,
+        gate: Gate,
+        recheck: Arc<dyn Recheck>,
+        events: Option<EventSink>,
+        deliver: Deliver,
+    ) -> Self {
+        let Options { concurrency, timeout, patience } = options;
+        let link = Link { client, gate: gate.clone(), timeout };
+        Self::start(Kit { link, patience, recheck, events, counters: Counters::default() }, gate, concurrency, deliver)
+    }
+
+    pub fn submit(&self, worker: WorkerId, request: EvictRequest) {
+        self.queue(Eviction { worker, request });
+    }
+
+    pub fn counters(&self) -> &Counters<EvictResult> {
+        &self.kit().counters
+    }
+}
+
+impl Job for Eviction {
+    type Kit = Kit;
+
+    fn owner(&self) -> Option<(WorkerId, AttemptId)> {
+        Some((self.worker, self.request.attempt))
+    }
+
+    fn scheduler(&self) -> &Str {
+        &self.request.preemptor.scheduler_name
+    }
+
+    /// That of the most important victim: most evictions have victims of one namespace, and its webhooks are asked.
+    fn namespace(&self) -> &str {
+        let EvictRequest { victims, preemptor, .. } = &self.request;
+        victims.first().map_or(&preemptor.key.namespace, |victim| &victim.key.namespace)
+    }
+
+    fn pod(&self) -> Option<&Str> {
+        None
+    }
+
+    fn failed(&self, why: &str) -> Option<Input> {
+        let left = self.request.victims.iter().map(|victim| victim.uid.clone()).collect();
+        let outcome = EvictionOutcome::Failed { code: None, message: format!("not evicted: {why}"), left };
+        Some(Input::EvictionEnded { attempt: self.request.attempt, outcome })
+    }
+
+    async fn run(self, kit: &Kit, progress: &dyn Progress) -> Option<Input> {
+        let outcome = Run { kit, request: &self.request, progress }.run().await;
+        Some(Input::EvictionEnded { attempt: self.request.attempt, outcome })
+    }
+}
+
+/// How a request ended that was sent until its outcome was known.
+enum Sent {
+    Done,
+    Gone,
+    /// Not sent: no pod waits for the victim to go.
+    Unwanted,
+}
+
+/// One request under way.
+struct Run<'a> {
+    kit: &'a Kit,
+    request: &'a EvictRequest,
+    progress: &'a dyn Progress,
+}
+
+impl Run<'_> {
+    async fn run(&self) -> EvictionOutcome {
+        let request = self.request;
+        self.end_nominations().await;
+        for victim in &request.taken_back {
+            self.announce(victim, true);
+        }
+        let Some((last, others)) = request.victims.split_last() else { return EvictionOutcome::Done };
+        let failed = AtomicBool::new(false);
+        let mut evictions = Vec::with_capacity(others.len());
+        for victim in others {
+            evictions.push(self.evict_unless(&failed, victim));
+        }
+        let side_by_side = futures::stream::iter(evictions).buffer_unordered(SIDE_BY_SIDE);
+        let mut ends: Vec<_> = side_by_side.collect().await;
+        ends.push(self.evict_unless(&failed, last).await);
+        let mut first = None;
+        let mut left = Vec::new();
+        for (victim, end) in ends {
+            let Err(failure) = end else { continue };
+            left.push(victim.uid.clone());
+            // The first to fail; the others were not begun because of it.
+            first = first.or(failure);
+        }
+        if left.is_empty() {
+            return EvictionOutcome::Done;
+        }
+        left.sort_unstable();
+        let Failure { code, message } = first.unwrap_or_else(|| String::new().into());
+        tracing::warn!(preemptor = %request.preemptor.key, node = &*request.node, left = left.len(), message, "victims not evicted");
+        EvictionOutcome::Failed { code, message, left }
+    }
+
+    /// Ends the nominations of lower-priority pods to the node. Best effort: a test that fails means that someone else has
+    /// written there.
+    async fn end_nominations(&self) {
+        let link = &self.kit.link;
+        for pod in self.request.lower_priority.iter().take_while(|_| link.gate.is_open()) {
+            let call = end_call(pod, &self.request.node);
+            if let Err(error) = link.send_for(&call, self.progress, &pod.key.namespace).await
+                && error.code.is_none()
+            {
+                tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
+            }
+        }
+    }
+
+    /// Evicts a victim unless the eviction of another one failed; an error without a failure was not begun.
+    async fn evict_unless<'v>(
+        &self,
+        failed: &AtomicBool,
+        victim: &'v PlacedPod,
+    ) -> (&'v PlacedPod, Result<(), Option<Failure>>) {
+        if failed.load(Ordering::Relaxed) {
+            return (victim, Err(None));
+        }
+        let (counters, request) = (&self.kit.counters, self.request);
+        match self.evict(victim).await {
+            Ok(Sent::Done) => {
+                counters.count(EvictResult::Evicted);
+                tracing::info!(pod = %victim.key, preemptor = %request.preemptor.key, node = &*request.node, "pod preempted");
+                self.announce(victim, false);
+                (victim, Ok(()))
+            }
+            Ok(Sent::Gone) => {
+                counters.count(EvictResult::Gone);
+                (victim, Ok(()))
+            }
+            Ok(Sent::Unwanted) => {
+                counters.count(EvictResult::Unwanted);
+                let message = format!("pod {} not evicted: no pod waits for that any more", victim.key);
+                (victim, Err(Some(message.into())))
+            }
+            Err(Failure { code, message }) => {
+                counters.count(EvictResult::Failed);
+                failed.store(true, Ordering::Relaxed);
+                let message = format!("pod {} not evicted: {message}", victim.key);
+                (victim, Err(Some(Failure { code, message })))
+            }
+        }
+    }
+
+    async fn evict(&self, victim: &PlacedPod) -> Result<Sent, Failure> {
+        let timeout = self.kit.link.timeout;
+        if !victim.preempted {
+            if let Some(needless) = self.needless(victim) {
+                return Ok(needless);
+            }
+            let mark = mark_call(self.request, victim, timeout);
+            // A mark of unknown outcome is not read back: a second one does no harm.
+            if let Sent::Gone = self.send(&mark, victim, false).await? {
+                return Ok(Sent::Gone);
+            }
+        }
+        if let Some(needless) = self.needless(victim) {
+            return Ok(needless);
+        }
+        self.send(&delete_call(victim, timeout), victim, true).await
+    }
+
+    /// Why the victim need not be evicted, as far as is known here.
+    fn needless(&self, victim: &PlacedPod) -> Option<Sent> {
+        match self.kit.recheck.victim(&victim.uid) {
+            Victim::Awaited => None,
+            Victim::Gone => Some(Sent::Gone),
+            Victim::Unwanted => Some(Sent::Unwanted),
+        }
+    }
+
+    /// Sends a request until its outcome is known, or it was sent often enough. `deletes`: a victim that is terminating is
+    /// what was wanted.
+    async fn send(&self, call: &Call, victim: &PlacedPod, deletes: bool) -> Result<Sent, Failure> {
+        let link = &self.kit.link;
+        let mut tries = link.tries(self.kit.patience, self.progress, &victim.key.namespace);
+        loop {
+            let error = match tries.next(call).await {
+                Ok(Ok(_)) => return Ok(Sent::Done),
+                Ok(Err(error)) => error,
+                Err(GivenUp::NotLeading) => return Err("this process leads no more".to_owned().into()),
+                Err(GivenUp::TriedOften { tries, last }) => {
+                    return Err(format!("not known in {tries} tries: {last}").into());
+                }
+            };
+            let read = match (error.meaning, error.code) {
+                (_, Some(404)) => PodRead::Gone,
+                // A failed precondition (409, 422) can mean that another pod has the name.
+                (Meaning::ReadBack, _) | (_, Some(422)) => link.read_pod(&victim.key, &victim.uid).await,
+                (Meaning::Unknown, _) if deletes => link.read_pod(&victim.key, &victim.uid).await,
+                (Meaning::Refused, _) => return Err(error.into()),
+                (Meaning::Unknown | Meaning::Later { .. } | Meaning::NotSent, _) => continue,
+            };
+            match read {
+                // An earlier deletion, whose answer was lost, did this.
+                PodRead::Gone if tries.doubt && deletes => return Ok(Sent::Done),
+                PodRead::Gone => return Ok(Sent::Gone),
+                PodRead::There(now) if now.terminating => return Ok(Sent::Done),
+                PodRead::There(_) | PodRead::Unread(_) => {}
+            }
+        }
+    }
+
+    fn announce(&self, victim: &PlacedPod, in_memory: bool) {
+        if let Some(events) = &self.kit.events {
+            events.send(Event::preempted(victim, &self.request.preemptor, &self.request.node, in_memory));
+        }
+    }
+}
+
+/// Sets the condition that states why the victim is deleted. After `PreemptPod` in
+/// `pkg/scheduler/framework/preemption/executor.go`.
+fn mark_call(request: &EvictRequest, victim: &PlacedPod, timeout: Duration) -> Call {
+    let patch = json!({
+        "metadata": {"uid": *victim.uid},
+        "status": {"conditions": [{
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": format!("{}: preempting to accommodate a higher priority pod", request.preemptor.scheduler_name),
+            "lastTransitionTime": format!("{:.0}", Timestamp::now()),
+        }]},
+    });
+    let uri = format!("{}&timeout={}ms", status_uri(&victim.key), timeout.as_millis());
+    Call::patch(uri, "application/strategic-merge-patch+json", &patch)
+}
+
+/// Deletes the victim, and no other pod of its name, with its own grace period.
+fn delete_call(victim: &PlacedPod, timeout: Duration) -> Call {
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": *victim.uid}});
+    Call::delete(format!("{}?timeout={}ms", pod_path(&victim.key), timeout.as_millis()), &options)
 }

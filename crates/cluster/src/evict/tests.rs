@@ -1,37 +1,31 @@
 use super::*;
-use crate::bind::WorkerId;
-use crate::lease::Gate;
-use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
-use berth_core::io::{AttemptId, EvictionOutcome, Input};
-use berth_core::ledger::{Ledger, PlacedPod, PodState};
+use crate::scripted::{Asked, Cluster, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
+use berth_core::ledger::{Ledger, PodState};
 use berth_core::model::Pod;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 const WORKER: WorkerId = WorkerId(1);
 
 fn quick() -> Options {
-    Options {
-        concurrency: 4,
-        side_by_side: 8,
-        timeout: Duration::from_secs(20),
-        tries: 3,
-        pause: Duration::from_millis(1),
-    }
+    let patience = Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(10) };
+    Options { concurrency: 4, timeout: Duration::from_secs(20), patience }
 }
 
 struct Bench {
     server: Scripted,
     evictor: Evictor,
+    cluster: Arc<Cluster>,
     inputs: Inputs,
 }
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
-        let evictor = Evictor::new(server.client(), options, gate, None, deliver);
-        Self { server, evictor, inputs }
+        let cluster = Arc::new(Cluster::default());
+        let evictor = Evictor::new(server.client(), options, gate, cluster.clone(), None, deliver);
+        Self { server, evictor, cluster, inputs }
     }
 
     async fn start<F, R>(script: F) -> Self
@@ -60,8 +54,12 @@ impl Bench {
 }
 
 fn placed(name: &str) -> Arc<PlacedPod> {
+    placed_in("ns", name)
+}
+
+fn placed_in(namespace: &str, name: &str) -> Arc<PlacedPod> {
     let mut ledger = Ledger::new();
-    ledger.apply_pod(Pod { node_name: Some("n1".into()), ..pod("ns", name) });
+    ledger.apply_pod(Pod { node_name: Some("n1".into()), ..pod(namespace, name) });
     match ledger.pod(&format!("uid-{name}")) {
         Some(PodState::Bound(placed)) => placed.clone(),
         other => panic!("{other:?}"),
@@ -90,7 +88,7 @@ fn seen(uid: &str, terminating: bool) -> Reply {
 
 fn failed(outcome: &EvictionOutcome) -> (&str, Vec<&str>) {
     match outcome {
-        EvictionOutcome::Failed { message, left } => (message, left.iter().map(|uid| &**uid).collect()),
+        EvictionOutcome::Failed { message, left, .. } => (message, left.iter().map(|uid| &**uid).collect()),
         EvictionOutcome::Done => panic!("it is to fail"),
     }
 }
@@ -196,6 +194,19 @@ async fn every_answer_to_the_deletion_has_its_meaning() {
         assert_eq!(bench.server.count("DELETE", "/v"), deletions, "{code}");
         let all_named = |body: &Value| body["preconditions"]["uid"] == "uid-v";
         assert!(bench.server.requests().iter().filter(|one| one.method == "DELETE").all(|one| all_named(&one.body)));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_carries_its_status_whatever_its_message_says() {
+    for refused in ["PATCH", "DELETE"] {
+        let bench = Bench::start(move |asked| async move {
+            if asked.method == refused { Reply::status(403, "verboten") } else { ok() }
+        })
+        .await;
+        let message = "pod ns/v not evicted: verboten".to_owned();
+        let failed = EvictionOutcome::Failed { code: Some(403), message, left: vec!["uid-v".into()] };
+        assert_eq!(bench.evict(&["v"]).await, failed);
     }
 }
 
@@ -310,4 +321,82 @@ async fn leadership_that_ends_during_an_eviction_stops_it() {
     let (message, left) = failed(&outcome);
     assert_eq!((message, left), ("pod ns/last not evicted: this process leads no more", vec!["uid-last"]));
     assert_eq!(bench.asked(), ["PATCH a/status", "DELETE a"]);
+}
+
+/// Attempts of which the outcome was delivered.
+fn ended(bench: &Bench) -> Vec<AttemptId> {
+    let attempt = |(_, input): &(WorkerId, Input)| match input {
+        Input::EvictionEnded { attempt, .. } => *attempt,
+        other => panic!("{other:?}"),
+    };
+    bench.inputs.lock().unwrap().iter().map(attempt).collect()
+}
+
+#[tokio::test]
+async fn a_namespace_that_hangs_keeps_no_other_eviction_waiting() {
+    let server = Scripted::start(|asked| async move {
+        if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { ok() }
+    })
+    .await;
+    let bench = Bench::with(server, Options::default(), open_gate());
+    for attempt in 0..64 {
+        let victims = vec![placed_in("hung", &format!("v{attempt}"))];
+        bench.evictor.submit(WORKER, EvictRequest { victims, ..request(attempt, &[]) });
+    }
+    until("the first are sent", || bench.server.requests().len() == Options::default().concurrency / 2).await;
+    let start = std::time::Instant::now();
+    bench.evictor.submit(WorkerId(2), request(100, &["v"]));
+    until("the other is done", || ended(&bench) == [AttemptId(100)]).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn victims_that_no_pod_waits_for_are_released_and_not_evicted() {
+    let gate = Gate::new();
+    let bench = Bench::with(Scripted::start(|_| async { ok() }).await, quick(), gate.clone());
+    bench.evictor.submit(WORKER, request(1, &["a", "b"]));
+    // While the eviction waits its preemptor is deleted, and one victim with it.
+    bench
+        .cluster
+        .victims
+        .lock()
+        .unwrap()
+        .extend([("uid-a".to_owned(), Victim::Gone), ("uid-b".to_owned(), Victim::Unwanted)]);
+    open(&gate);
+    until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
+    let message = "pod ns/b not evicted: no pod waits for that any more".to_owned();
+    let outcome = EvictionOutcome::Failed { code: None, message, left: vec!["uid-b".into()] };
+    assert_eq!(*bench.inputs.lock().unwrap(), [(WORKER, Input::EvictionEnded { attempt: AttemptId(1), outcome })]);
+    assert!(bench.server.requests().is_empty());
+    assert_eq!(bench.evictor.counters().seen(), [("gone", 1), ("unwanted", 1)]);
+}
+
+#[tokio::test]
+async fn a_victim_is_not_deleted_when_the_preemptor_went_while_it_was_marked() {
+    let known = Arc::new(Cluster::default());
+    let cluster = known.clone();
+    let server = Scripted::start(move |asked| {
+        let cluster = cluster.clone();
+        async move {
+            assert_eq!(asked.method, "PATCH");
+            cluster.victims.lock().unwrap().insert("uid-v".to_owned(), Victim::Unwanted);
+            ok()
+        }
+    })
+    .await;
+    let (inputs, deliver) = inbox();
+    let evictor = Evictor::new(server.client(), quick(), open_gate(), known, None, deliver);
+    evictor.submit(WORKER, request(1, &["v"]));
+    until("an outcome", || !inputs.lock().unwrap().is_empty()).await;
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_shutdown_counts_evictions_that_are_cut_off() {
+    let server = Scripted::start(|_| Reply::hang()).await;
+    let bench = Bench::with(server, quick(), open_gate());
+    bench.evictor.submit(WORKER, request(1, &["v"]));
+    until("sent", || bench.server.requests().len() == 1).await;
+    let left = bench.evictor.shutdown(Duration::from_millis(20)).await;
+    assert_eq!((left.unsent.len(), left.unsettled, left.may_land), (0, 1, 1));
 }

@@ -12,6 +12,8 @@ pub struct Timing {
     pub renew_deadline: Duration,
     /// How often to renew, and to look whether it is free.
     pub retry: Duration,
+    /// How long a request for the Lease first waits for its answer; after it the next one goes over a new connection.
+    pub answer_within: Duration,
     /// How long a request of a process that was killed may still land: a container restarted in its pod waits this
     /// long before it takes over from the one before it. At most `duration`.
     pub request_limit: Duration,
@@ -23,6 +25,7 @@ impl Default for Timing {
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            answer_within: Duration::from_secs(2),
             request_limit: Duration::from_secs(5),
         }
     }
@@ -44,7 +47,6 @@ pub struct Record {
     pub holder: Holder,
     /// How long others must not take it after a renewal: as its holder wrote, or less where the holder is known to be dead.
     pub duration: Duration,
-    pub transitions: i32,
     /// The resourceVersion: a change of anything is a sign of life.
     pub version: String,
 }
@@ -129,7 +131,7 @@ mod tests {
             "me" => Holder::Us,
             other => Holder::Other(other.into()),
         };
-        Record { holder, duration: Duration::from_secs(15), transitions: 0, version: version.into() }
+        Record { holder, duration: Duration::from_secs(15), version: version.into() }
     }
 
     fn secs(s: u64) -> Duration {

@@ -8,25 +8,27 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The Lease's name in whatever namespace: one for all installations, so that two notice each other.
 pub const LEASE_NAME: &str = "berth.scheduling.berth.dev";
 
 const RESOURCE: &str = "leases.coordination.k8s.io";
 
+/// Writes of ours without an answer that are remembered: more than fit between two answers while we lead.
+const UNANSWERED: usize = 16;
+
 /// The duration in a released Lease: the next process takes it at once.
 const RELEASED: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseState {
-    /// The Lease has not been read yet; with why, once that failed.
+    /// The Lease has not been read yet; with what went wrong last, `None` before the first try.
     Starting {
-        /// What went wrong last, `None` before the first try.
         fault: Option<Fault>,
     },
     /// Another identity holds it; that process may be dead.
@@ -57,8 +59,10 @@ pub struct LeaseOptions {
 #[derive(Debug)]
 pub struct LeaseHandle {
     state: watch::Receiver<LeaseState>,
-    stop: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
+    /// Dropped with the handle, which ends the election.
+    stop: DropGuard,
+    /// Closed when the election has ended.
+    ended: oneshot::Receiver<()>,
 }
 
 impl LeaseHandle {
@@ -70,30 +74,61 @@ impl LeaseHandle {
     /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no
     /// request of ours is under way any more. Takes at most the retry period.
     pub async fn release(self) {
-        self.stop.cancel();
-        // The task ends by itself; a panic in it leaves nothing to release.
-        let _ = self.task.await;
+        drop(self.stop);
+        // The thread ends by itself; a panic in it leaves nothing to release.
+        let _ = self.ended.await;
+    }
+
+    /// Leaves a Lease that we hold to expire after the end of the process: requests of ours may still land.
+    pub fn keep(self) {
+        self.stop.disarm();
     }
 }
 
-/// Starts the election on the current tokio runtime. The gate is open only while we lead. The caller waits for
-/// [`LeaseState::Leading`] and calls [`Gate::admit`] after reading pods and nodes.
-pub fn elect(client: Client, options: LeaseOptions, gate: Gate) -> LeaseHandle {
+/// Starts the election. The gate is open only while we lead. The caller waits for [`LeaseState::Leading`] and calls
+/// [`Gate::admit`] after reading pods and nodes.
+///
+/// The elector has a thread, an event loop and connections of its own: neither a long computation nor a lock that blocks
+/// the threads of the caller's runtime, nor a connection that others use, may delay a renewal. So the Lease does not tell
+/// whether the rest of the process works; `/livez` does, which is answered by the caller's runtime.
+pub fn elect(config: Config, options: LeaseOptions, gate: Gate) -> LeaseHandle {
     let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
     let stop = CancellationToken::new();
-    let elector = Elector {
-        api: Api::namespaced(client, &options.namespace),
-        options,
-        gate,
-        state: sender,
-        object: None,
-        seen: None,
-        renewed: None,
-        written: Vec::new(),
-        last_fault: None,
+    let (running, ended) = oneshot::channel();
+    let (own, stopped) = (sender.clone(), stop.clone());
+    let work = move || {
+        let _running = running;
+        if let Err(reason) = run_alone(config, options, gate, own.clone(), stopped) {
+            own.send_replace(LeaseState::Lost { reason });
+        }
     };
-    let task = tokio::spawn(elector.run(stop.clone()));
-    LeaseHandle { state, stop, task }
+    if let Err(error) = std::thread::Builder::new().name("lease".to_owned()).spawn(work) {
+        let reason = format!("no thread for the lease: {error}; raise the process's limit of threads");
+        sender.send_replace(LeaseState::Lost { reason });
+    }
+    LeaseHandle { state, stop: stop.drop_guard(), ended }
+}
+
+/// The life of the elector's thread.
+fn run_alone(
+    config: Config,
+    options: LeaseOptions,
+    gate: Gate,
+    state: watch::Sender<LeaseState>,
+    stop: CancellationToken,
+) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|error| format!("no event loop for the lease: {error}; raise the process's limit of open files"))?;
+    let result = runtime.block_on(async {
+        // A client belongs to the event loop that it is made on.
+        let client = Client::try_from(config).map_err(|error| format!("no client for the lease: {error}"))?;
+        Elector::new(client, options, gate, state).run(stop).await;
+        Ok(())
+    });
+    // Do not wait for name lookups.
+    runtime.shutdown_background();
+    result
 }
 
 struct Elector {
@@ -106,13 +141,31 @@ struct Elector {
     seen: Option<Observed>,
     /// When our last successful renewal was sent, while we lead.
     renewed: Option<Instant>,
-    /// The renew times of our writes that may stand: the last one answered, and those without an answer since.
-    written: Vec<i64>,
+    /// The renew times of our writes that may stand, and when each was sent: the last one answered, and those without an
+    /// answer since.
+    written: Vec<(i64, Instant)>,
     /// What went wrong since the last renewal.
     last_fault: Option<String>,
+    /// Failed turns in a row.
+    failures: u32,
 }
 
 impl Elector {
+    fn new(client: Client, options: LeaseOptions, gate: Gate, state: watch::Sender<LeaseState>) -> Self {
+        Self {
+            api: Api::namespaced(client, &options.namespace),
+            options,
+            gate,
+            state,
+            object: None,
+            seen: None,
+            renewed: None,
+            written: Vec::new(),
+            last_fault: None,
+            failures: 0,
+        }
+    }
+
     async fn run(mut self, stop: CancellationToken) {
         loop {
             let pause = tokio::select! {
@@ -139,21 +192,12 @@ impl Elector {
 
     /// Reads the Lease if need be and acts once. Returns how long to wait after it; `None` when leadership was lost.
     async fn turn(&mut self) -> Option<Duration> {
-        let retry = self.options.timing.retry;
-        let limit = self.request_limit();
-        if limit.is_zero() {
+        let (retry, began) = (self.options.timing.retry, Instant::now());
+        if self.request_limit().is_zero() {
             self.set_state(LeaseState::Lost { reason: self.overdue() });
             return None;
         }
-        let result = match tokio::time::timeout(limit, self.look_and_act()).await {
-            Ok(result) => result,
-            Err(_) => Err(Fault::Other {
-                verb: "update",
-                resource: RESOURCE,
-                message: format!("no answer within {} ms", limit.as_millis()),
-            }),
-        };
-        match result {
+        match self.look_and_act().await {
             Ok(Decision::Lost) => {
                 let reason = match self.seen.as_ref().and_then(|s| s.record.as_ref()).map(|r| &r.holder) {
                     Some(Holder::Other(holder)) if *holder == self.options.identity.to_string() => format!(
@@ -165,27 +209,54 @@ impl Elector {
                 self.set_state(LeaseState::Lost { reason });
                 return None;
             }
-            Ok(Decision::Wait(pause)) => return Some(pause),
-            Ok(_) => return Some(retry),
+            Ok(decision) => {
+                self.failures = 0;
+                return Some(if let Decision::Wait(pause) = decision { pause } else { retry });
+            }
             Err(fault) => self.failed(fault)?,
         }
-        // A failed renewal is tried again sooner, but never past the deadline.
-        Some(self.renewed.map_or(retry, |at| retry.min((at + self.options.timing.renew_deadline) - Instant::now())))
+        // A failure is answered sooner: what was spent on waiting for an answer counts, and the deadline is never passed.
+        let pause = retry.saturating_sub(began.elapsed());
+        Some(self.left().map_or(pause, |left| pause.min(left)))
     }
 
+    /// How long leadership lasts without another renewal, while we lead.
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.options.timing.renew_deadline;
+        self.renewed.map(|at| (at + deadline).saturating_duration_since(Instant::now()))
+    }
+
+    /// How long the next request may take. Short at first: a connection that went dead is left soon, and with an elector's
+    /// own connections the next request goes over a new one. Longer after each failure, for an API server that is slow.
     /// While leading no request outlives the renew deadline.
     fn request_limit(&self) -> Duration {
-        let deadline = self.options.timing.renew_deadline;
-        match self.renewed {
-            Some(at) => (at + deadline).saturating_duration_since(Instant::now()).min(deadline / 2),
-            None => deadline,
+        let timing = &self.options.timing;
+        let patience = timing.answer_within.saturating_mul(1 << self.failures.min(8));
+        match self.left() {
+            Some(left) => patience.min(timing.renew_deadline / 2).min(left),
+            None => patience.min(timing.renew_deadline),
         }
+    }
+
+    /// The answer to one request, if it comes in time. The connection of a request without an answer is closed.
+    async fn within<T>(
+        &self,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Fault> {
+        let limit = self.request_limit();
+        let Ok(answer) = tokio::time::timeout(limit, request).await else {
+            let message = format!("no answer within {} ms", limit.as_millis());
+            return Err(Fault::Other { verb, resource: RESOURCE, message });
+        };
+        answer.map_err(|error| Fault::of(verb, RESOURCE, &error))
     }
 
     /// Notes that a request failed; `None` if leadership is lost by it.
     fn failed(&mut self, fault: Fault) -> Option<()> {
         // What was last written may or may not stand: read it before the next write.
         self.object = None;
+        self.failures = self.failures.saturating_add(1);
         if self.renewed.is_some_and(|at| at.elapsed() >= self.options.timing.renew_deadline) {
             self.last_fault = Some(fault.to_string());
             self.set_state(LeaseState::Lost { reason: self.overdue() });
@@ -208,8 +279,9 @@ impl Elector {
     async fn look_and_act(&mut self) -> Result<Decision, Fault> {
         // The holder writes without reading: the resourceVersion of its own last write says whether it still holds it.
         if self.renewed.is_none() || self.object.is_none() {
-            let read = self.api.get_opt(LEASE_NAME).await.map_err(|e| Fault::of("get", RESOURCE, &e))?;
+            let read = self.read().await?;
             self.see(read);
+            self.count_late_renewal();
         }
         let now = Instant::now();
         let seen = self.seen.clone().unwrap_or_else(|| Observed::first(None, now));
@@ -232,6 +304,18 @@ impl Elector {
         Ok(decision)
     }
 
+    async fn read(&self) -> Result<Option<Lease>, Fault> {
+        self.within("get", self.api.get_opt(LEASE_NAME)).await
+    }
+
+    async fn create(&self, lease: &Lease) -> Result<Lease, Fault> {
+        self.within("create", self.api.create(&PostParams::default(), lease)).await
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Lease, Fault> {
+        self.within("update", self.api.replace(LEASE_NAME, &PostParams::default(), lease)).await
+    }
+
     fn see(&mut self, object: Option<Lease>) {
         let now = Instant::now();
         let record = object.as_ref().map(|lease| self.record_of(lease));
@@ -244,23 +328,38 @@ impl Elector {
 
     async fn take(&mut self, decision: &Decision, sent: Instant) -> Result<(), Fault> {
         let lease = self.next_object(decision);
-        let renew_time = renew_time_of(&lease);
-        self.written.extend(renew_time);
-        let params = PostParams::default();
+        let write = renew_time_of(&lease).map(|time| (time, sent));
+        self.written.extend(write);
+        if self.written.len() > UNANSWERED {
+            self.written.remove(0);
+        }
         let written = match decision {
-            Decision::Create => self.api.create(&params, &lease).await.map_err(|e| Fault::of("create", RESOURCE, &e)),
-            _ => self.api.replace(LEASE_NAME, &params, &lease).await.map_err(|e| Fault::of("update", RESOURCE, &e)),
+            Decision::Create => self.create(&lease).await?,
+            _ => self.replace(&lease).await?,
         };
-        let written = written?;
         // An answered write is the last that stands.
         self.written.clear();
-        self.written.extend(renew_time);
+        self.written.extend(write);
         self.see(Some(written));
-        self.renewed = Some(sent);
         self.last_fault = None;
-        self.gate.lease_until(sent + self.options.timing.renew_deadline);
+        self.lead_since(sent);
         self.set_state(LeaseState::Leading);
         Ok(())
+    }
+
+    fn lead_since(&mut self, sent: Instant) {
+        self.renewed = Some(sent);
+        self.gate.lease_until(sent + self.options.timing.renew_deadline);
+    }
+
+    /// A renewal whose answer did not come in time, but which is seen to stand, counts from when it was sent.
+    fn count_late_renewal(&mut self) {
+        let (Some(renewed), Some(time)) = (self.renewed, self.object.as_ref().and_then(renew_time_of)) else { return };
+        let ours = self.seen.as_ref().and_then(|seen| seen.record.as_ref()).is_some_and(|r| r.holder == Holder::Us);
+        let landed = self.written.iter().find(|(written, _)| *written == time).map(|(_, sent)| *sent);
+        if let Some(sent) = landed.filter(|sent| ours && *sent > renewed) {
+            self.lead_since(sent);
+        }
     }
 
     fn next_object(&self, decision: &Decision) -> Lease {
@@ -287,8 +386,7 @@ impl Elector {
     /// Reads before it writes: a renewal that was cut off may have landed.
     async fn give_up_lease(&mut self) {
         let given = async {
-            let read = self.api.get_opt(LEASE_NAME).await.map_err(|e| Fault::of("get", RESOURCE, &e))?;
-            let Some(mut lease) = read else { return Ok(()) };
+            let Some(mut lease) = self.read().await? else { return Ok(()) };
             if self.record_of(&lease).holder != Holder::Us {
                 return Ok(());
             }
@@ -296,8 +394,7 @@ impl Elector {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
-            let written = self.api.replace(LEASE_NAME, &PostParams::default(), &lease).await;
-            written.map(|_| ()).map_err(|e| Fault::of("update", RESOURCE, &e))
+            self.replace(&lease).await.map(drop)
         };
         let retry = self.options.timing.retry;
         match tokio::time::timeout(retry, given).await {
@@ -323,25 +420,18 @@ impl Elector {
                 duration = duration.min(timing.request_limit);
             }
             Holder::Other(holder)
-        } else if renew_time_of(lease).is_some_and(|time| self.written.contains(&time)) {
+        } else if renew_time_of(lease).is_some_and(|time| self.written.iter().any(|(written, _)| *written == time)) {
             Holder::Us
         } else {
             Holder::Other(holder)
         };
-        Record {
-            holder,
-            duration,
-            transitions: spec.lease_transitions.unwrap_or(0),
-            version: lease.metadata.resource_version.clone().unwrap_or_default(),
-        }
+        Record { holder, duration, version: lease.metadata.resource_version.clone().unwrap_or_default() }
     }
 
     fn set_state(&self, state: LeaseState) {
         self.state.send_if_modified(|now| {
             let changed = *now != state;
-            if changed {
-                *now = state;
-            }
+            *now = state;
             changed
         });
     }
@@ -357,229 +447,5 @@ fn renew_time_of(lease: &Lease) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scripted::{Asked, Reply, Scripted, until};
-    use serde_json::{Value, json};
-    use std::sync::{Arc, Mutex};
-
-    /// A Lease with compare-and-swap, as the API server keeps it, and a switch for its writes.
-    #[derive(Default)]
-    struct Kept {
-        lease: Option<Value>,
-        version: u64,
-        failing: bool,
-    }
-
-    impl Kept {
-        fn answer(&mut self, asked: &Asked) -> Reply {
-            if self.failing {
-                return Reply::status(500, "etcd is away");
-            }
-            let current = self.lease.as_ref().map(|l| l["metadata"]["resourceVersion"].clone());
-            match asked.method.as_str() {
-                "GET" => self.lease.clone().map_or(Reply::status(404, "no lease"), |l| Reply::json(200, l)),
-                "POST" if current.is_some() => Reply::status(409, "exists"),
-                "PUT" if current.as_ref() != Some(&asked.body["metadata"]["resourceVersion"]) => {
-                    Reply::status(409, "modified")
-                }
-                _ => {
-                    self.put(asked.body.clone());
-                    Reply::json(200, self.lease.clone().unwrap())
-                }
-            }
-        }
-
-        fn put(&mut self, mut lease: Value) {
-            self.version += 1;
-            lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
-            self.lease = Some(lease);
-        }
-
-        fn held_by(&mut self, holder: &str) {
-            self.put(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE_NAME},
-                "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1, "leaseTransitions": 4}}));
-        }
-
-        fn renewed_at(&mut self, time: &str) {
-            let mut lease = self.lease.clone().unwrap();
-            lease["spec"]["renewTime"] = json!(time);
-            self.put(lease);
-        }
-
-        fn lasts(&mut self, seconds: u32) {
-            let mut lease = self.lease.clone().unwrap();
-            lease["spec"]["leaseDurationSeconds"] = json!(seconds);
-            self.put(lease);
-        }
-
-        fn spec(&self, field: &str) -> Value {
-            self.lease.as_ref().unwrap()["spec"][field].clone()
-        }
-    }
-
-    const POD_UID: &str = "0a0b0c0d-0000-4000-8000-000000000001";
-
-    async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
-        let kept = Arc::new(Mutex::new(Kept::default()));
-        let shared = kept.clone();
-        let server = Scripted::start(move |asked| {
-            let reply = shared.lock().unwrap().answer(&asked);
-            async move { reply }
-        })
-        .await;
-        (server, kept)
-    }
-
-    fn start(server: &Scripted, me: &str, gate: &Gate) -> LeaseHandle {
-        let timing = Timing {
-            duration: Duration::from_secs(1),
-            renew_deadline: Duration::from_millis(700),
-            retry: Duration::from_millis(40),
-            request_limit: Duration::from_millis(300),
-        };
-        let identity = Identity::new(me, POD_UID);
-        elect(server.client(), LeaseOptions { namespace: "kube-system".into(), identity, timing }, gate.clone())
-    }
-
-    async fn reaches(handle: &LeaseHandle, what: &str, want: impl Fn(&LeaseState) -> bool) -> LeaseState {
-        let mut state = handle.state();
-        let found = tokio::time::timeout(Duration::from_secs(20), state.wait_for(|s| want(s))).await;
-        found.unwrap_or_else(|_| panic!("never: {what}")).unwrap().clone()
-    }
-
-    #[tokio::test]
-    async fn creates_renews_and_gives_back() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        gate.admit();
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        assert!(gate.is_open());
-        assert!(kept.lock().unwrap().spec("holderIdentity").as_str().unwrap().starts_with("berth-0_0a0b0c0d-"));
-        until("renewals", || kept.lock().unwrap().version > 3).await;
-        assert_eq!(server.count("GET", LEASE_NAME), 1, "the holder does not read");
-        handle.release().await;
-        assert!(!gate.is_open());
-        assert_eq!(kept.lock().unwrap().spec("holderIdentity"), "");
-    }
-
-    #[tokio::test]
-    async fn takes_over_what_is_not_renewed() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        kept.lock().unwrap().held_by("dead");
-        let began = Instant::now();
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "waiting", |s| *s == LeaseState::Waiting { holder: "dead".into() }).await;
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        assert!(began.elapsed() >= Duration::from_secs(1), "taken before it expired");
-        assert_eq!(kept.lock().unwrap().spec("leaseTransitions"), 5);
-    }
-
-    /// A request of the process before it may land for as long as a request may take.
-    #[tokio::test]
-    async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_no_longer() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        let killed = start(&server, "berth-0", &gate);
-        reaches(&killed, "leading", |s| *s == LeaseState::Leading).await;
-        killed.task.abort();
-        kept.lock().unwrap().lasts(3_600);
-
-        let began = Instant::now();
-        let again = start(&server, "berth-0", &gate);
-        reaches(&again, "waiting", |s| matches!(s, LeaseState::Waiting { .. })).await;
-        reaches(&again, "leading again", |s| *s == LeaseState::Leading).await;
-        assert!(began.elapsed() >= Duration::from_millis(300), "requests of the killed one may land");
-    }
-
-    /// Two processes of one host name once led side by side for minutes.
-    #[tokio::test]
-    async fn another_process_that_writes_under_our_identity_makes_us_step_down() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        gate.admit();
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        kept.lock().unwrap().renewed_at("2026-01-01T00:00:00.000000Z");
-        let state = reaches(&handle, "lost", |s| matches!(s, LeaseState::Lost { .. })).await;
-        let LeaseState::Lost { reason } = state else { unreachable!() };
-        assert!(reason.contains("another process that calls itself \"berth-0_"), "{reason}");
-        assert!(!gate.is_open());
-    }
-
-    #[tokio::test]
-    async fn an_edit_that_leaves_the_renew_time_alone_is_no_other_holder() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        kept.lock().unwrap().lasts(2);
-        let version = kept.lock().unwrap().version;
-        until("renewed again", || kept.lock().unwrap().version > version + 1).await;
-        assert_eq!(*handle.state().borrow(), LeaseState::Leading);
-    }
-
-    #[tokio::test]
-    async fn another_that_lives_is_named() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        kept.lock().unwrap().held_by("berth-in-other-namespace");
-        let handle = start(&server, "berth-0", &gate);
-        let renewing = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                kept.lock().unwrap().held_by("berth-in-other-namespace");
-            }
-        });
-        let state = reaches(&handle, "named", |s| matches!(s, LeaseState::AnotherInstallation { .. })).await;
-        assert_eq!(state, LeaseState::AnotherInstallation { holder: "berth-in-other-namespace".into() });
-        renewing.abort();
-        reaches(&handle, "it waits on, and leads when the other dies", |s| *s == LeaseState::Leading).await;
-    }
-
-    #[tokio::test]
-    async fn an_api_server_that_fails_for_too_long_ends_leadership() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        gate.admit();
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        kept.lock().unwrap().failing = true;
-        let state = reaches(&handle, "lost", |s| matches!(s, LeaseState::Lost { .. })).await;
-        let LeaseState::Lost { reason } = state else { unreachable!() };
-        assert!(reason.contains("was not renewed for 0.7 s") && reason.contains("etcd is away"), "{reason}");
-        assert!(!gate.is_open());
-    }
-
-    #[tokio::test]
-    async fn a_short_failure_does_not_end_it() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        let asked = server.requests().len();
-        kept.lock().unwrap().failing = true;
-        until("a failed renewal", || server.requests().len() > asked + 1).await;
-        let version = {
-            let mut kept = kept.lock().unwrap();
-            kept.failing = false;
-            kept.version
-        };
-        until("renewed again", || kept.lock().unwrap().version > version + 1).await;
-        assert_eq!(*handle.state().borrow(), LeaseState::Leading);
-    }
-
-    #[tokio::test]
-    async fn one_that_takes_it_from_us_is_named() {
-        let ((server, kept), gate) = (rig().await, Gate::new());
-        let handle = start(&server, "berth-0", &gate);
-        reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-        kept.lock().unwrap().held_by("thief");
-        let state = reaches(&handle, "lost", |s| matches!(s, LeaseState::Lost { .. })).await;
-        let LeaseState::Lost { reason } = state else { unreachable!() };
-        assert!(reason.contains("thief"), "{reason}");
-    }
-
-    #[tokio::test]
-    async fn a_missing_permission_is_named() {
-        let server = Scripted::start(|_| async { Reply::status(403, "no") }).await;
-        let handle = start(&server, "berth-0", &Gate::new());
-        let state = reaches(&handle, "fault", |s| matches!(s, LeaseState::Starting { fault: Some(_) })).await;
-        let LeaseState::Starting { fault: Some(fault) } = state else { unreachable!() };
-        assert!(fault.is_forbidden() && fault.to_string().contains("`get` on `leases.coordination.k8s.io`"), "{fault}");
-    }
-}
+#[path = "elector_tests.rs"]
+mod tests;

@@ -1,15 +1,103 @@
 //! Leadership: one operator works at a time, by a Lease of one fixed name.
 //!
-//! [`decide`] is pure; [`elect`] reads and writes as it says and moves the [`Gate`], which every write that needs
+//! [`decide`] is pure; [`elect`] reads and writes as it says, on a thread of its own, and moves the [`Gate`], which every write that needs
 //! leadership asks right before it is sent. The Lease is not fencing: a request that was sent before leadership ended
 //! may still land, which is why every request's time limit is shorter than what is left until a successor may start.
 
 mod decide;
 mod elector;
-mod gate;
 mod identity;
 
 pub use decide::{Decision, Holder, Observed, Record, Timing, decide};
 pub use elector::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect};
-pub use gate::Gate;
 pub use identity::Identity;
+
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct State {
+    leased_until: Option<Instant>,
+    /// Pods and nodes were read after leadership was taken.
+    admitted: bool,
+}
+
+/// Decides at the last moment whether a write may be sent. Cheap to clone; all clones are one gate.
+///
+/// Open only while leadership lasts *and* the state was read after it was taken ([`Gate::admit`]).
+/// It shuts by itself when its deadline passes, whatever else in the process hangs.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<watch::Sender<State>>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(State::default())))
+    }
+
+    /// Leadership lasts until then; a time in the past shuts the gate. The Lease calls this at each renewal.
+    pub fn lease_until(&self, until: Instant) {
+        self.0.send_modify(|state| state.leased_until = Some(until));
+    }
+
+    /// The consistent read after taking over is done: writes may be sent.
+    pub fn admit(&self) {
+        self.0.send_modify(|state| state.admitted = true);
+    }
+
+    /// No write may be sent any more, until leadership is taken and the state read again.
+    pub fn shut(&self) {
+        self.0.send_modify(|state| *state = State::default());
+    }
+
+    /// Whether a write may be sent at this moment.
+    pub fn is_open(&self) -> bool {
+        let state = *self.0.borrow();
+        state.admitted && state.leased_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits for the next change, renewals included; the deadline passing is not one.
+    pub fn changes(&self) -> GateChanges {
+        GateChanges(self.0.subscribe())
+    }
+}
+
+pub struct GateChanges(watch::Receiver<State>);
+
+impl GateChanges {
+    /// Returns after the next change; never once all clones of the gate are dropped.
+    pub async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn opens_only_with_leadership_and_a_read_and_shuts_by_itself() {
+        let gate = Gate::new();
+        assert!(!gate.is_open());
+        gate.admit();
+        assert!(!gate.is_open(), "a read alone is not leadership");
+        gate.lease_until(Instant::now() + Duration::from_secs(10));
+        assert!(gate.is_open());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(!gate.is_open(), "the deadline passed");
+        gate.lease_until(Instant::now() + Duration::from_secs(10));
+        assert!(gate.is_open());
+        gate.shut();
+        gate.lease_until(Instant::now() + Duration::from_secs(10));
+        assert!(!gate.is_open(), "leadership taken again needs a read again");
+    }
+}

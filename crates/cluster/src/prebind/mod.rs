@@ -12,62 +12,47 @@
 //! resourceVersion that was judged, so it can be repeated: a second one that lands is refused, and a read-back shows whose
 //! the first was. Nothing is undone in the cluster when a later write of a job fails: the volume controller continues
 //! from what is there, and so does the next attempt.
-//!
-//! Leadership is checked right before each write ([`Gate`](super::lease::Gate)). What was not begun can be taken back.
 
 mod nomination;
-mod pre_binder;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use crate::queue::Pending;
+pub use crate::queue::{Options, Pending};
+pub use berth_core::io::{NominateRequest, VolumeRequest};
 pub use nomination::{Nominated, Nomination};
 pub(crate) use nomination::{end_call, renominate_call};
-pub use pre_binder::PreBinder;
-pub use write::Write;
 
-pub use berth_core::io::{NominateRequest, VolumeRequest};
+use crate::bind::{Deliver, WorkerId};
+use crate::lease::Gate;
+use crate::queue::{Job, Writer};
+use crate::write::{Counters, Failure, GivenUp, Link, Meaning, Patience, PodRead, Progress, results};
+use berth_core::io::{AttemptId, Input, VolumesOutcome};
+use berth_core::model::{Pod, Str};
+use kube::Client;
+use nomination::{nominate_call, version_of};
+use write::{Found, Target, Write};
 
-use crate::write::results;
-use berth_core::io::AttemptId;
-use berth_core::model::Pod;
-use std::sync::Arc;
-use std::time::Duration;
+/// Times a nomination is sent: a second one where the pod had changed meanwhile.
+const NOMINATION_TRIES: u32 = 2;
 
-/// A pod's writes, in this order.
-#[derive(Debug, Clone)]
-struct PodWrites {
-    attempt: AttemptId,
-    pod: Arc<Pod>,
-    writes: Vec<Write>,
+/// Submits what is to be written before binds, and takes it back.
+pub type PreBinder = Writer<Work>;
+
+pub enum Work {
+    Nominate(NominateRequest),
+    Write(WorkerId, VolumeRequest),
 }
 
-impl From<VolumeRequest> for PodWrites {
-    fn from(VolumeRequest { attempt, pod, node, writes }: VolumeRequest) -> Self {
-        let bindings = writes.bindings.iter().map(Write::bind);
-        let provisions = writes.provisions.iter().map(|provision| Write::select_node(provision, &node));
-        Self { attempt, pod, writes: bindings.chain(provisions).collect() }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Jobs under way at once, at least 1: half of what binds may take, since each job is a step before a bind.
-    pub concurrency: usize,
-    /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
-    pub timeout: Duration,
-    /// Times one write is sent while its outcome is not known, or the API server asks for patience.
-    pub tries: u32,
-    /// The first pause between two tries; it doubles.
-    pub pause: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { concurrency: 32, timeout: Duration::from_secs(4), tries: 6, pause: Duration::from_millis(250) }
-    }
+/// What jobs are done with.
+pub struct Kit {
+    link: Link,
+    patience: Patience,
+    nominated: Nominated,
+    volumes: Counters<WriteResult>,
+    claims: Counters<WriteResult>,
+    nominations: Counters<WriteResult>,
 }
 
 results! {
@@ -77,5 +62,220 @@ results! {
         Conflict = "conflict",
         /// The API server refused, or its answer did not come in time, however often it was asked.
         Failed = "failed",
+    }
+}
+
+impl PreBinder {
+    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Nominations are noted in
+    /// `nominated`.
+    pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, deliver: Deliver) -> Self {
+        let Options { concurrency, timeout, patience } = options;
+        let kit = Kit {
+            link: Link { client, gate: gate.clone(), timeout },
+            patience,
+            nominated,
+            volumes: Counters::default(),
+            claims: Counters::default(),
+            nominations: Counters::default(),
+        };
+        Self::start(kit, gate, concurrency, deliver)
+    }
+
+    /// Queues a nomination, or its end. Never blocks. What is queued for the same pod afterwards waits for it.
+    pub fn nominate(&self, request: NominateRequest) {
+        // Ending a nomination needs a look at what was written meanwhile.
+        let known = request.node.is_some() && request.pod.nominated_node == request.node;
+        if !known {
+            self.queue(Work::Nominate(request));
+        }
+    }
+
+    /// Queues the writes to a pod's volumes and claims.
+    pub fn submit(&self, worker: WorkerId, request: VolumeRequest) {
+        self.queue(Work::Write(worker, request));
+    }
+
+    /// Results by the resource that was written.
+    pub fn counters(&self) -> [(&'static str, &Counters<WriteResult>); 3] {
+        let Kit { volumes, claims, nominations, .. } = self.kit();
+        [("persistentvolumes", volumes), ("persistentvolumeclaims", claims), ("pods/status", nominations)]
+    }
+}
+
+impl Work {
+    fn of(&self) -> &Pod {
+        match self {
+            Self::Nominate(request) => &request.pod,
+            Self::Write(_, request) => &request.pod,
+        }
+    }
+}
+
+impl Job for Work {
+    type Kit = Kit;
+
+    fn owner(&self) -> Option<(WorkerId, AttemptId)> {
+        match self {
+            Self::Nominate(_) => None,
+            Self::Write(worker, request) => Some((*worker, request.attempt)),
+        }
+    }
+
+    fn scheduler(&self) -> &Str {
+        &self.of().scheduler_name
+    }
+
+    fn namespace(&self) -> &str {
+        &self.of().key.namespace
+    }
+
+    /// A pod's nomination comes before its volumes.
+    fn pod(&self) -> Option<&Str> {
+        Some(&self.of().uid)
+    }
+
+    fn failed(&self, why: &str) -> Option<Input> {
+        let Self::Write(_, VolumeRequest { attempt, .. }) = self else { return None };
+        let outcome = VolumesOutcome::Failed { code: None, message: format!("not written: {why}") };
+        Some(Input::VolumesWritten { attempt: *attempt, outcome })
+    }
+
+    async fn run(self, kit: &Kit, progress: &dyn Progress) -> Option<Input> {
+        match self {
+            Self::Nominate(NominateRequest { pod, node: Some(node) }) => kit.nominate(&pod, node, progress).await,
+            Self::Nominate(NominateRequest { pod, node: None }) => kit.end_nomination(&pod, progress).await,
+            Self::Write(_, request) => {
+                let outcome = match kit.write_all(&request, progress).await {
+                    Ok(()) => VolumesOutcome::Written,
+                    Err(Failure { code, message }) => VolumesOutcome::Failed { code, message },
+                };
+                return Some(Input::VolumesWritten { attempt: request.attempt, outcome });
+            }
+        }
+        None
+    }
+}
+
+impl Kit {
+    /// Volumes first.
+    async fn write_all(&self, request: &VolumeRequest, progress: &dyn Progress) -> Result<(), Failure> {
+        let bindings = request.writes.bindings.iter().map(Write::bind);
+        let provisions = request.writes.provisions.iter().map(|one| Write::select_node(one, &request.node));
+        for write in bindings.chain(provisions) {
+            let counters = match write.target {
+                Target::Volume => &self.volumes,
+                Target::Claim => &self.claims,
+            };
+            let sent = self.write(&write, &request.pod.key.namespace, progress).await;
+            counters.count(sent.as_ref().map_or_else(|(result, _)| *result, |()| WriteResult::Written));
+            sent.map_err(|(_, Failure { code, message })| Failure { code, message: write.named(&message) })?;
+        }
+        Ok(())
+    }
+
+    /// Sends one write until its outcome is known, or it was sent often enough.
+    async fn write(
+        &self,
+        write: &Write,
+        namespace: &str,
+        progress: &dyn Progress,
+    ) -> Result<(), (WriteResult, Failure)> {
+        let call = write.call(self.link.timeout);
+        let failed = |failure| Err((WriteResult::Failed, failure));
+        let mut tries = self.link.tries(self.patience, progress, namespace);
+        loop {
+            let doubt = tries.doubt;
+            let error = match tries.next(&call).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) => error,
+                Err(GivenUp::NotLeading) => return failed("not written: this process leads no more".to_owned().into()),
+                Err(GivenUp::TriedOften { tries, last }) => {
+                    return failed(format!("not written in {tries} tries: {last}").into());
+                }
+            };
+            match error.meaning {
+                Meaning::Refused if !doubt => return failed(error.into()),
+                Meaning::Later { .. } | Meaning::NotSent => {
+                    "the API server could not be reached, or asked for patience".clone_into(&mut tries.last);
+                    continue;
+                }
+                Meaning::Refused | Meaning::ReadBack | Meaning::Unknown => {}
+            }
+            match write.found(self.link.send(&write.read_call()).await) {
+                Found::Wanted => return Ok(()),
+                Found::Other(what) => return Err((WriteResult::Conflict, what.into())),
+                // Not carried out yet: the same write is sent again.
+                Found::Untouched | Found::Unread(_) if error.meaning == Meaning::Unknown => {}
+                Found::Untouched => return failed(error.into()),
+                Found::Unread(why) => tries.last = why,
+            }
+        }
+    }
+
+    /// Writes a nomination, once more at its newer version if the pod has changed.
+    async fn nominate(&self, pod: &Pod, node: Str, progress: &dyn Progress) {
+        let ours = self.nominated.of(&pod.uid);
+        let judged = &pod.resource_version;
+        let mut version = ours.as_ref().map_or_else(|| judged.clone(), |ours| ours.version(judged));
+        for _ in 0..NOMINATION_TRIES {
+            if !self.link.gate.is_open() || version.is_empty() {
+                break;
+            }
+            match self.link.send_for(&nominate_call(pod, &node, &version), progress, &pod.key.namespace).await {
+                Ok(answer) => {
+                    self.nominations.count(WriteResult::Written);
+                    if let Some(after) = version_of(&answer) {
+                        let nomination = Nomination::followed(ours, Some(node), version, after);
+                        self.nominated.note(pod.uid.clone(), nomination);
+                    }
+                    return;
+                }
+                Err(error) if error.meaning == Meaning::ReadBack => {}
+                Err(error) => {
+                    if let Some(code) = error.code {
+                        tracing::warn!(pod = %pod.key, code, message = error.message, "nomination not written");
+                    }
+                    break;
+                }
+            }
+            match self.link.read_pod(&pod.key, &pod.uid).await {
+                PodRead::There(now)
+                    if now.node.is_none()
+                        && !now.terminating
+                        && !now.resource_version.is_empty()
+                        && now.resource_version != version =>
+                {
+                    version = now.resource_version;
+                }
+                _ => return self.nominations.count(WriteResult::Conflict),
+            }
+        }
+        self.nominations.count(WriteResult::Failed);
+    }
+
+    /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there.
+    async fn end_nomination(&self, pod: &Pod, progress: &dyn Progress) {
+        let ours = self.nominated.of(&pod.uid);
+        let node = ours.as_ref().and_then(|ours| ours.node.clone()).or_else(|| pod.nominated_node.clone());
+        let Some(node) = node else { return };
+        if !self.link.gate.is_open() {
+            return self.nominations.count(WriteResult::Failed);
+        }
+        let result = match self.link.send_for(&end_call(pod, &node), progress, &pod.key.namespace).await {
+            Ok(answer) => {
+                // The call has no version: what others may have written since our last write is taken for ours.
+                let at = ours.as_ref().map_or(&pod.resource_version, |ours| &ours.after).clone();
+                if let Some(after) = version_of(&answer) {
+                    self.nominated.note(pod.uid.clone(), Nomination::followed(ours, None, at, after));
+                }
+                WriteResult::Written
+            }
+            Err(error) if error.code.is_some() => {
+                self.nominated.forget(&pod.uid);
+                WriteResult::Conflict
+            }
+            Err(_) => WriteResult::Failed,
+        };
+        self.nominations.count(result);
     }
 }

@@ -10,22 +10,26 @@ use std::sync::{Arc, Mutex};
 /// Nominations remembered; beyond that the oldest are forgotten. Pods that wait for volumes are far fewer.
 const REMEMBERED: usize = 8_192;
 
+/// Versions remembered of one pod: those of two attempts, of which the watch may not have shown the later ones yet.
+const VERSIONS: usize = 4;
+
 /// Nominates the pod as it is at `version`.
 pub(super) fn nominate_call(pod: &Pod, node: &str, version: &str) -> Call {
     let patch = json!({
         "metadata": {"uid": *pod.uid, "resourceVersion": version},
         "status": {"nominatedNodeName": node},
     });
-    Call::patch(status_uri(&pod.key), "application/merge-patch+json", patch.to_string().into_bytes())
+    Call::patch(status_uri(&pod.key), "application/merge-patch+json", &patch)
 }
 
-/// Nominates the pod whatever its nomination was before; 422 means that another pod has its name.
-pub(crate) fn renominate_call(pod: &Pod, node: &str) -> Call {
+/// Nominates the pod as it was read at `version`, whatever its nomination was before; 422 means that it has changed since.
+pub(crate) fn renominate_call(pod: &Pod, node: &str, version: &str) -> Call {
     let patch = json!([
         {"op": "test", "path": "/metadata/uid", "value": *pod.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
         {"op": "add", "path": "/status/nominatedNodeName", "value": node},
     ]);
-    Call::patch(status_uri(&pod.key), "application/json-patch+json", patch.to_string().into_bytes())
+    Call::patch(status_uri(&pod.key), "application/json-patch+json", &patch)
 }
 
 /// Ends the nomination of this pod to this node, and no other; 422 means that it is another by now.
@@ -35,7 +39,7 @@ pub(crate) fn end_call(pod: &Pod, node: &str) -> Call {
         {"op": "test", "path": "/status/nominatedNodeName", "value": node},
         {"op": "remove", "path": "/status/nominatedNodeName"},
     ]);
-    Call::patch(status_uri(&pod.key), "application/json-patch+json", patch.to_string().into_bytes())
+    Call::patch(status_uri(&pod.key), "application/json-patch+json", &patch)
 }
 
 /// The resourceVersion that a write has made, from its answer.
@@ -49,8 +53,8 @@ pub(super) fn version_of(answer: &Answer) -> Option<Str> {
 pub struct Nomination {
     /// `None` where it was ended.
     pub node: Option<Str>,
-    /// The pod's resourceVersion before we wrote to it at all.
-    pub before: Str,
+    /// The pod's resourceVersions that our own writes have followed: the one before we wrote at all, and that of each write but the last.
+    pub before: Vec<Str>,
     /// The pod's resourceVersion after our last write.
     pub after: Str,
 }
@@ -58,7 +62,15 @@ pub struct Nomination {
 impl Nomination {
     /// The version to write at for a pod that was judged at `judged`: our own writes since do not count as changes.
     pub fn version(&self, judged: &Str) -> Str {
-        if self.before == *judged { self.after.clone() } else { judged.clone() }
+        if self.before.contains(judged) { self.after.clone() } else { judged.clone() }
+    }
+
+    /// What is remembered after a write of ours at version `at` that made version `after`; `ours` is what we wrote before.
+    pub(super) fn followed(ours: Option<Self>, node: Option<Str>, at: Str, after: Str) -> Self {
+        let mut before = ours.filter(|ours| ours.after == at).map_or_else(Vec::new, |ours| ours.before);
+        before.push(at);
+        before.drain(..before.len().saturating_sub(VERSIONS));
+        Self { node, before, after }
     }
 }
 
@@ -105,7 +117,21 @@ mod tests {
     use super::*;
 
     fn nomination(node: &str) -> Nomination {
-        Nomination { node: Some(node.into()), before: "1".into(), after: "2".into() }
+        Nomination { node: Some(node.into()), before: vec!["1".into()], after: "2".into() }
+    }
+
+    #[test]
+    fn a_pod_judged_between_our_writes_is_written_at_the_version_of_the_last_one() {
+        let ended = Nomination::followed(Some(nomination("a")), None, "2".into(), "3".into());
+        assert_eq!(
+            ["1", "2", "3", "9"].map(|judged| ended.version(&judged.into())),
+            ["3", "3", "3", "9"].map(Str::from)
+        );
+        let after_a_foreign_write = Nomination::followed(Some(nomination("a")), None, "7".into(), "8".into());
+        assert_eq!(
+            ["1", "2", "7"].map(|judged| after_a_foreign_write.version(&judged.into())),
+            ["1", "2", "8"].map(Str::from)
+        );
     }
 
     #[test]

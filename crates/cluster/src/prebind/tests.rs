@@ -1,16 +1,17 @@
 use super::*;
-use crate::bind::{Leftover, WorkerId};
-use crate::lease::Gate;
+use crate::bind::Leftover;
 use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
-use berth_core::io::{Input, VolumesOutcome};
-use berth_core::model::{BindingWrite, ClaimKey, ProvisionWrite};
+use berth_core::model::{BindingWrite, ClaimKey, ProvisionWrite, VolumeWrites};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const WORKER: WorkerId = WorkerId(1);
 
 fn quick() -> Options {
-    Options { concurrency: 4, timeout: Duration::from_secs(20), tries: 3, pause: Duration::from_millis(1) }
+    let patience = Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(10) };
+    Options { concurrency: 4, timeout: Duration::from_secs(20), patience }
 }
 
 struct Bench {
@@ -36,9 +37,14 @@ impl Bench {
         Self::with(Scripted::start(script).await, quick(), open_gate())
     }
 
-    fn submit(&self, attempt: u64, writes: Vec<Write>) {
+    fn submit(&self, attempt: u64, bindings: Vec<BindingWrite>) {
+        self.submit_writes(attempt, VolumeWrites { bindings, provisions: Vec::new() });
+    }
+
+    fn submit_writes(&self, attempt: u64, writes: VolumeWrites) {
         let pod = Arc::new(pod("ns", &format!("p{attempt}")));
-        self.pre_binder.submit_writes(WORKER, PodWrites { attempt: AttemptId(attempt), pod, writes });
+        let request = VolumeRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), writes };
+        self.pre_binder.submit(WORKER, request);
     }
 
     /// Nominations that were written or in conflict.
@@ -52,7 +58,7 @@ impl Bench {
         until("outcomes", || self.inputs.lock().unwrap().len() >= count).await;
         let outcome = |input: &Input| match input {
             Input::VolumesWritten { outcome: VolumesOutcome::Written, .. } => Ok(()),
-            Input::VolumesWritten { outcome: VolumesOutcome::Failed { message }, .. } => Err(message.clone()),
+            Input::VolumesWritten { outcome: VolumesOutcome::Failed { message, .. }, .. } => Err(message.clone()),
             Input::BindRevoked { .. } => Err("revoked".to_owned()),
             other => panic!("{other:?}"),
         };
@@ -64,8 +70,8 @@ fn claim() -> ClaimKey {
     ClaimKey { namespace: "ns".into(), name: "data".into() }
 }
 
-fn bind_of(by_controller: bool) -> Write {
-    Write::bind(&BindingWrite {
+fn bind_of(by_controller: bool) -> BindingWrite {
+    BindingWrite {
         volume: "pv".into(),
         volume_uid: "uid-pv".into(),
         resource_version: "7".into(),
@@ -74,16 +80,14 @@ fn bind_of(by_controller: bool) -> Write {
         claim_version: "9".into(),
         by_controller,
         needed: true,
-    })
+    }
 }
 
-fn select_node() -> Write {
-    let provision =
-        ProvisionWrite { claim: claim(), claim_uid: "uid-data".into(), resource_version: "9".into(), needed: true };
-    Write::select_node(&provision, &"n1".into())
+fn provision() -> ProvisionWrite {
+    ProvisionWrite { claim: claim(), claim_uid: "uid-data".into(), resource_version: "9".into(), needed: true }
 }
 
-fn bind() -> Write {
+fn bind() -> BindingWrite {
     bind_of(true)
 }
 
@@ -94,7 +98,8 @@ fn volume_with(uid: &str, version: &str, claim: Value) -> Reply {
 #[tokio::test]
 async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precondition() {
     let bench = Bench::start(|_| async { Reply::json(200, json!({})) }).await;
-    bench.submit(1, vec![bind(), select_node(), bind_of(false)]);
+    let writes = VolumeWrites { bindings: vec![bind(), bind_of(false)], provisions: vec![provision()] };
+    bench.submit_writes(1, writes);
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     let asked = bench.server.requests();
     assert_eq!((asked.len(), &*asked[0].method, &*asked[0].content_type), (3, "PATCH", "application/merge-patch+json"));
@@ -104,11 +109,11 @@ async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precond
     let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data",
         "uid": "uid-data", "resourceVersion": "9"});
     assert_eq!(asked[0].body["spec"]["claimRef"], reference);
-    assert_eq!(asked[1].path, "/api/v1/namespaces/ns/persistentvolumeclaims/data");
+    assert_eq!(asked[1].body["metadata"], json!({"uid": "uid-pv", "resourceVersion": "7"}), "meant for it before");
+    assert_eq!(asked[2].path, "/api/v1/namespaces/ns/persistentvolumeclaims/data");
     let precondition =
         json!({"uid": "uid-data", "resourceVersion": "9", "annotations": {"volume.kubernetes.io/selected-node": "n1"}});
-    assert_eq!(asked[1].body, json!({"metadata": precondition}));
-    assert_eq!(asked[2].body["metadata"], json!({"uid": "uid-pv", "resourceVersion": "7"}), "meant for it before");
+    assert_eq!(asked[2].body, json!({"metadata": precondition}));
     let [(_, volumes), (_, claims), _] = bench.pre_binder.counters();
     assert_eq!((volumes.seen(), claims.seen()), (vec![("written", 2)], vec![("written", 1)]));
     assert_eq!(bench.pre_binder.pending(), Pending { queued: 0, in_flight: 0 });
@@ -166,9 +171,18 @@ async fn an_unknown_outcome_is_read_back_and_the_same_write_sent_again() {
 #[tokio::test]
 async fn a_refusal_ends_the_pods_writes_and_names_the_object() {
     let bench = Bench::start(|_| async { Reply::status(403, "no rule") }).await;
-    bench.submit(1, vec![bind(), select_node()]);
+    bench.submit_writes(1, VolumeWrites { bindings: vec![bind()], provisions: vec![provision()] });
     assert_eq!(bench.outcomes(1).await, [Err("persistentvolume pv: no rule".to_owned())]);
     assert_eq!(bench.server.requests().len(), 1, "the second write is not begun");
+}
+
+#[tokio::test]
+async fn a_refusal_carries_its_status_whatever_its_message_says() {
+    let bench = Bench::start(|_| async { Reply::status(403, "verboten") }).await;
+    bench.submit(1, vec![bind()]);
+    until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
+    let outcome = VolumesOutcome::Failed { code: Some(403), message: "persistentvolume pv: verboten".into() };
+    assert_eq!(bench.inputs.lock().unwrap()[0], (WORKER, Input::VolumesWritten { attempt: AttemptId(1), outcome }));
 }
 
 #[tokio::test]
@@ -201,16 +215,7 @@ async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_b
 
 #[tokio::test]
 async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
-    let go = Arc::new(AtomicBool::new(false));
-    let seen = go.clone();
-    let server = Scripted::start(move |_| {
-        let seen = seen.clone();
-        async move {
-            until("released", || seen.load(Ordering::Relaxed)).await;
-            Reply::json(200, json!({}))
-        }
-    })
-    .await;
+    let (server, go) = Scripted::held().await;
     let bench = Bench::with(server, Options { concurrency: 1, ..quick() }, open_gate());
     bench.submit(1, vec![bind()]);
     until("one under way", || bench.server.requests().len() == 1).await;
@@ -220,7 +225,7 @@ async fn a_shutdown_gives_back_what_was_not_begun_and_waits_for_the_rest() {
     until("closed", || bench.pre_binder.pending().queued == 0).await;
     go.store(true, Ordering::Relaxed);
     let left = end.await.unwrap();
-    assert_eq!(left, Leftover { unsent: vec![(WORKER, AttemptId(2))], unsettled: 0 });
+    assert_eq!(left, Leftover { unsent: vec![(WORKER, AttemptId(2))], ..Leftover::default() });
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     bench.submit(3, vec![bind()]);
     assert_eq!(bench.outcomes(2).await[1], Err("revoked".to_owned()), "nothing is taken after the end");
@@ -251,7 +256,7 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
     assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
     assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
     assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
-    let nomination = Nomination { node: Some("n1".into()), before: "7".into(), after: "8".into() };
+    let nomination = Nomination { node: Some("n1".into()), before: vec!["7".into()], after: "8".into() };
     assert_eq!(bench.nominated.of("uid-p1"), Some(nomination));
 }
 
@@ -298,4 +303,65 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
         assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
         assert_eq!(bench.nominated.of("uid-p1").map(|nomination| nomination.node), kept);
     }
+}
+
+fn request_in(namespace: &str, attempt: u64) -> VolumeRequest {
+    let claim = ClaimKey { namespace: namespace.into(), name: "data".into() };
+    let writes = VolumeWrites { bindings: Vec::new(), provisions: vec![ProvisionWrite { claim, ..provision() }] };
+    let pod = Arc::new(pod(namespace, &format!("p{attempt}")));
+    VolumeRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), writes }
+}
+
+#[tokio::test]
+async fn a_namespace_that_hangs_or_is_throttled_keeps_no_other_waiting() {
+    for hangs in [true, false] {
+        let server = Scripted::start(move |asked| async move {
+            match (asked.path.contains("/namespaces/bad/"), hangs) {
+                (true, true) => Reply::hang().await,
+                (true, false) => Reply::status(429, "slow down").retry_after(25),
+                _ => Reply::json(200, json!({})),
+            }
+        })
+        .await;
+        let bench = Bench::with(server, Options::default(), open_gate());
+        for attempt in 0..64 {
+            bench.pre_binder.submit(WORKER, request_in("bad", attempt));
+        }
+        until("the first is sent", || !bench.server.requests().is_empty()).await;
+        let start = std::time::Instant::now();
+        bench.pre_binder.submit(WorkerId(2), request_in("fine", 100));
+        assert_eq!(bench.outcomes(1).await, [Ok(())]);
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(bench.server.requests().len() <= Options::default().concurrency, "half for the bad one");
+    }
+}
+
+#[tokio::test]
+async fn slots_are_free_again_while_a_namespace_that_hangs_is_tried() {
+    let server = Scripted::start(|asked| async move {
+        if asked.path.contains("/namespaces/hung") { Reply::hang().await } else { Reply::json(200, json!({})) }
+    })
+    .await;
+    let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..Options::default() }, open_gate());
+    // More namespaces than slots.
+    for attempt in 0..40 {
+        bench.pre_binder.submit(WORKER, request_in(&format!("hung{attempt}"), attempt));
+    }
+    until("all slots are taken", || bench.server.requests().len() >= Options::default().concurrency).await;
+    bench.pre_binder.submit(WorkerId(2), request_in("fine", 100));
+    let start = std::time::Instant::now();
+    until("the other is done", || !bench.inputs.lock().unwrap().is_empty()).await;
+    assert_eq!(bench.inputs.lock().unwrap()[0].0, WorkerId(2));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn when_the_queue_is_full_the_owner_of_what_is_given_up_is_told() {
+    let bench = Bench::with(Scripted::start(|_| Reply::hang()).await, quick(), Gate::new());
+    for attempt in 0..4_097 {
+        bench.pre_binder.submit(WORKER, request_in("greedy", attempt));
+    }
+    assert_eq!(bench.outcomes(1).await, [Err("not written: too many writes of its namespace wait".to_owned())]);
+    bench.pre_binder.submit(WORKER, request_in("other", 5_000));
+    assert_eq!((bench.pre_binder.pending().queued, bench.inputs.lock().unwrap().len()), (4_097, 1));
 }

@@ -12,28 +12,26 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The node for which a claim's volume is to be made.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     Volume,
     Claim,
 }
 
 /// One write to a volume or claim. Sending it twice does no more than sending it once.
-#[derive(Debug, Clone)]
-pub struct Write {
+pub(super) struct Write {
     pub(super) target: Target,
     /// How messages name the object.
     object: String,
     path: String,
+    /// Has the uid and resourceVersion that were judged as preconditions.
     patch: Value,
-    uid: Str,
     /// Where in the object the wanted value is, and what it is.
     wanted: (&'static str, Str),
 }
 
 impl Write {
     /// Ties a volume to its claim.
-    pub fn bind(binding: &BindingWrite) -> Self {
+    pub(super) fn bind(binding: &BindingWrite) -> Self {
         let BindingWrite { volume, claim, .. } = binding;
         let mut patch = json!({
             "metadata": precondition(&binding.volume_uid, &binding.resource_version),
@@ -54,13 +52,12 @@ impl Write {
             object: format!("persistentvolume {volume}"),
             path: format!("/api/v1/persistentvolumes/{volume}"),
             patch,
-            uid: binding.volume_uid.clone(),
             wanted: ("/spec/claimRef/uid", binding.claim_uid.clone()),
         }
     }
 
     /// Asks for the volume of a claim to be made for `node`.
-    pub fn select_node(provision: &ProvisionWrite, node: &Str) -> Self {
+    pub(super) fn select_node(provision: &ProvisionWrite, node: &Str) -> Self {
         let claim = &provision.claim;
         let mut patch = json!({"metadata": precondition(&provision.claim_uid, &provision.resource_version)});
         patch["metadata"]["annotations"] = json!({SELECTED_NODE: **node});
@@ -69,7 +66,6 @@ impl Write {
             object: format!("persistentvolumeclaim {claim}"),
             path: format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", claim.namespace, claim.name),
             patch,
-            uid: provision.claim_uid.clone(),
             wanted: ("/metadata/annotations/volume.kubernetes.io~1selected-node", node.clone()),
         }
     }
@@ -77,7 +73,7 @@ impl Write {
     /// The request; the API server gives up when we do.
     pub(super) fn call(&self, timeout: Duration) -> Call {
         let uri = format!("{}?fieldManager=berth&timeout={}ms", self.path, timeout.as_millis());
-        Call::patch(uri, "application/merge-patch+json", self.patch.to_string().into_bytes())
+        Call::patch(uri, "application/merge-patch+json", &self.patch)
     }
 
     pub(super) fn read_call(&self) -> Call {
@@ -97,13 +93,14 @@ impl Write {
         };
         let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (at, wanted) = &self.wanted;
-        if text("/metadata/uid") != &*self.uid {
+        let judged = &self.patch["metadata"];
+        if text("/metadata/uid") != judged["uid"] {
             return Found::Other(format!("{} is another one by now", self.object));
         }
         if text(at) == &**wanted {
             return Found::Wanted;
         }
-        if text("/metadata/resourceVersion") == self.patch["metadata"]["resourceVersion"] {
+        if text("/metadata/resourceVersion") == judged["resourceVersion"] {
             return Found::Untouched;
         }
         Found::Other(format!("{} has changed since it was chosen", self.object))
@@ -125,7 +122,6 @@ fn precondition(uid: &str, resource_version: &str) -> Value {
 }
 
 /// What the object itself shows of a write whose outcome is in doubt.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
     /// As wanted.
     Wanted,

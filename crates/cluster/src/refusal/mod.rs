@@ -2,58 +2,51 @@
 //!
 //! Each write carries the uid and the resourceVersion at which the pod was judged. The API server refuses it when the pod has
 //! changed since, and then it is dropped: the next attempt judges the newer pod and writes again. The newest refusal of a
-//! pod wins, and a bind takes back what is queued for its pod.
+//! pod wins, and a bind takes back what is queued for its pod. Profiles and namespaces take turns, and a namespace whose writes
+//! fail is paused by itself.
 //!
 //! A refusal may also end the pod's nomination (`status.nominatedNodeName`) or set it, in the same patch, as upstream's does.
 //! Our own write of it may be newer than the pod that was judged: then the version that it made is the precondition.
-
-mod patch;
 
 #[cfg(test)]
 mod tests;
 
 use crate::lease::Gate;
-use crate::prebind::Nominated;
-use crate::write::{Counters, Link, Meaning, WriteError, lock, results};
+use crate::prebind::{Nominated, Nomination, end_call, renominate_call};
+use crate::send::{Call, plain};
+use crate::write::{
+    Counters, Jobs, Limits, Link, Meaning, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError, lock, results,
+    status_uri,
+};
 use berth_core::io::{NominatedNode, RefusalReason, RefusalText};
 use berth_core::model::{Pod, Str};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use patch::{Change, NominationChange, patch_call};
-use std::collections::{HashMap, VecDeque};
+use serde_json::{Value, json};
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Writes in flight at once: a burst of refusals must not take the API server from the binds.
-const WRITERS: usize = 4;
+/// Writes in flight at once: a burst of refusals must not take the API server from the binds. One namespace has half of them.
+const WRITERS: usize = 8;
 
 /// Pods with a write queued: more are dropped, and written after their next attempt.
-const QUEUED: usize = 8_192;
+const LIMITS: Limits = Limits { queued: 8_192, queued_per_namespace: 6_144, per_free_slot: 1 };
 
-/// Tries of one write on answers that are worth another.
-const TRIES: u32 = 3;
-
-/// Pause before another try where the API server names none.
-const PAUSE: Duration = Duration::from_millis(500);
-
-/// Longest pause that one `Retry-After` may impose.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const PATIENCE: Patience = Patience { tries: 3, pause: Duration::from_millis(500), longest: Duration::from_secs(30) };
 
 /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
+/// Bytes of a condition message: the limit of conditions elsewhere in the API.
+const MESSAGE_BYTES: usize = 32_768;
+
 /// Queues refusals for writing. Cheap to clone; all clones are one writer. Its tasks end when the last
 /// clone is dropped.
 #[derive(Clone)]
-pub struct RefusalWriter(Arc<Handle>);
-
-struct Handle {
-    shared: Arc<Shared>,
-    /// Aborted when this is dropped.
-    _tasks: JoinSet<()>,
-}
+pub struct RefusalWriter(Arc<Pool<Shared>>);
 
 struct Shared {
     link: Link,
@@ -63,15 +56,26 @@ struct Shared {
     counters: Counters<ConditionResult>,
 }
 
-#[derive(Default)]
 struct State {
     /// The newest refusal of each pod, by uid.
     waiting: HashMap<Str, Refusal>,
-    /// The uids in order; a uid whose refusal was taken back is skipped.
-    order: VecDeque<Str>,
+    /// One for each pod in `waiting`.
+    turns: Turns<Turn>,
     /// The uids being written: two writes of one pod never race.
     writing: Vec<Str>,
-    paused_until: Option<Instant>,
+}
+
+/// A pod whose refusal waits.
+struct Turn(Arc<Pod>);
+
+impl Tenant for Turn {
+    fn scheduler(&self) -> &Str {
+        &self.0.scheduler_name
+    }
+
+    fn namespace(&self) -> &str {
+        &self.0.key.namespace
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -102,20 +106,19 @@ impl RefusalWriter {
     /// Starts the writer on the current tokio runtime. `client` must be one without retries.
     /// `nominated` are the nominations of our own, which end with a failed attempt.
     pub fn new(client: Client, gate: Gate, nominated: Nominated) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Shared {
             link: Link { client, gate, timeout: TIMEOUT },
             nominated,
-            state: Mutex::default(),
+            state: Mutex::new(State { waiting: HashMap::new(), turns: Turns::new(LIMITS), writing: Vec::new() }),
             wake: Notify::new(),
             counters: Counters::default(),
-        });
-        let tasks = (0..WRITERS).map(|_| shared.clone().write_all()).collect();
-        Self(Arc::new(Handle { shared, _tasks: tasks }))
+        };
+        Self(Arc::new(Pool::start(shared)))
     }
 
     /// Queues a refusal; it replaces an older one of the same pod that was not written yet. Never blocks.
     pub fn write(&self, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, nomination: NominatedNode) {
-        let shared = &self.0.shared;
+        let shared = &*self.0;
         let uid = pod.uid.clone();
         let mut refusal = Refusal { pod, reason, text, nomination, tries: 0 };
         {
@@ -126,11 +129,12 @@ impl RefusalWriter {
                     // What is to be kept is what the older refusal would have written.
                     refusal.nomination = older.nomination.clone();
                 }
-            } else if state.waiting.len() >= QUEUED {
+            } else if let Some(Turn(lost)) = state.turns.push(Turn(refusal.pod.clone())) {
                 shared.counters.count(ConditionResult::Dropped);
-                return;
-            } else {
-                state.order.push_back(uid.clone());
+                if lost.uid == uid {
+                    return;
+                }
+                state.waiting.remove(&lost.uid);
             }
             state.waiting.insert(uid, refusal);
         }
@@ -139,79 +143,79 @@ impl RefusalWriter {
 
     /// Takes back what is queued for a pod that is being bound or was deleted.
     pub fn cancel(&self, uid: &str) {
-        if self.0.shared.lock().waiting.remove(uid).is_some() {
-            self.0.shared.counters.count(ConditionResult::Conflict);
+        let mut state = self.0.lock();
+        if let Some(Refusal { pod, .. }) = state.waiting.remove(uid) {
+            state.turns.remove(&pod.scheduler_name, &pod.key.namespace, |turn| *turn.0.uid == *uid);
+            self.0.counters.count(ConditionResult::Conflict);
         }
     }
 
     /// Takes back everything: this process does not lead any more, or ends.
     pub fn clear(&self) {
-        let mut state = self.0.shared.lock();
-        self.0.shared.counters.add(ConditionResult::Dropped, state.waiting.len());
+        let mut state = self.0.lock();
+        self.0.counters.add(ConditionResult::Dropped, state.waiting.len());
         state.waiting.clear();
-        state.order.clear();
+        state.turns.extract(|_| true);
     }
 
     /// Pods with a write queued.
     #[cfg(test)]
     fn queued(&self) -> usize {
-        self.0.shared.lock().waiting.len()
+        self.0.lock().waiting.len()
     }
 
     pub fn counters(&self) -> &Counters<ConditionResult> {
-        &self.0.shared.counters
+        &self.0.counters
     }
 }
 
-enum Take {
-    Write(Refusal),
-    At(Instant),
-    Nothing,
+impl Jobs for Shared {
+    type Job = Refusal;
+    type Receipt = (Str, Slot);
+    /// The refusal that is to be written again, and after which pause.
+    type Outcome = Option<(Refusal, Duration)>;
+
+    fn wake(&self) -> &Notify {
+        &self.wake
+    }
+
+    fn take(&self) -> Result<(Refusal, (Str, Slot)), Option<Instant>> {
+        let State { waiting, turns, writing } = &mut *self.lock();
+        loop {
+            let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains(&turn.0.uid))?;
+            let uid = turn.0.uid.clone();
+            if let Some(refusal) = waiting.remove(&uid) {
+                writing.push(uid.clone());
+                return Ok((refusal, (uid, slot)));
+            }
+            turns.ended(&slot);
+        }
+    }
+
+    async fn run(&self, mut refusal: Refusal, _: &(Str, Slot)) -> Option<(Refusal, Duration)> {
+        let pause = self.try_write(&mut refusal).await?;
+        Some((refusal, pause))
+    }
+
+    fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(Refusal, Duration)>>) {
+        let State { waiting, turns, writing } = &mut *self.lock();
+        writing.retain(|u| *u != uid);
+        turns.ended(&slot);
+        let Some(again) = outcome else { return self.counters.count(ConditionResult::Failed) };
+        let Some((refusal, pause)) = again else { return };
+        match waiting.entry(uid) {
+            Entry::Occupied(_) => self.counters.count(ConditionResult::Conflict),
+            Entry::Vacant(place) => {
+                turns.again(Turn(refusal.pod.clone()), Instant::now() + pause);
+                place.insert(refusal);
+            }
+        }
+    }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-
-    async fn write_all(self: Arc<Self>) {
-        loop {
-            let taken = self.lock().take(Instant::now());
-            match taken {
-                Take::Write(refusal) => {
-                    // Wakes a second writer while there is more: each queued refusal gave one wake-up, a pause gave none.
-                    self.wake.notify_one();
-                    self.write(refusal).await;
-                }
-                Take::At(at) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(at) => {}
-                        () = self.wake.notified() => {}
-                    }
-                }
-                Take::Nothing => self.wake.notified().await,
-            }
-        }
-    }
-
-    async fn write(&self, mut refusal: Refusal) {
-        let uid = refusal.pod.uid.clone();
-        let again = self.try_write(&mut refusal).await;
-        {
-            let mut state = self.lock();
-            state.writing.retain(|u| *u != uid);
-            if let Some(pause) = again {
-                let until = Instant::now() + pause.min(LONGEST_PAUSE);
-                state.paused_until = state.paused_until.max(Some(until));
-                if state.waiting.contains_key(&uid) {
-                    self.counters.count(ConditionResult::Conflict);
-                } else {
-                    state.order.push_front(uid.clone());
-                    state.waiting.insert(uid, refusal);
-                }
-            }
-        }
-        self.wake.notify_one();
     }
 
     /// Returns the pause before the next try, if there is to be one.
@@ -226,20 +230,18 @@ impl Shared {
             self.counters.count(ConditionResult::Dropped);
             return None;
         }
-        let Err(error) = self.link.send(&call).await else {
+        let Err(error) = self.send(&call, &refusal.pod).await else {
             self.counters.count(ConditionResult::Written);
             self.forget(&refusal.pod, &nomination);
             return None;
         };
+        refusal.tries += 1;
         let is_conflict = error.code == Some(409);
         let pause = match error.meaning {
-            Meaning::Refused => {
-                self.give_up(&refusal.pod, &error);
-                return None;
-            }
+            Meaning::Refused => None,
             // Our own write of its nomination came between.
             Meaning::ReadBack if is_conflict && NominationChange::of(refusal, self.nominated.of(uid)) != nomination => {
-                Duration::ZERO
+                PATIENCE.after(refusal.tries, &error).and(Some(Duration::ZERO))
             }
             Meaning::ReadBack => {
                 self.counters.count(ConditionResult::Conflict);
@@ -249,28 +251,44 @@ impl Shared {
                 self.forget(&refusal.pod, &nomination);
                 return None;
             }
-            Meaning::Later { .. } | Meaning::NotSent | Meaning::Unknown => error.pause.unwrap_or(PAUSE),
+            Meaning::Later { .. } | Meaning::NotSent | Meaning::Unknown => PATIENCE.after(refusal.tries, &error),
         };
-        refusal.tries += 1;
-        if refusal.tries < TRIES {
-            return Some(pause);
+        if pause.is_none() {
+            self.counters.count(ConditionResult::Failed);
+            let WriteError { code, message, .. } = error;
+            tracing::warn!(pod = %refusal.pod.key, code, message, "condition PodScheduled not written");
         }
-        self.give_up(&refusal.pod, &error);
-        None
-    }
-
-    fn give_up(&self, pod: &Pod, error: &WriteError) {
-        self.counters.count(ConditionResult::Failed);
-        let WriteError { code, message, .. } = error;
-        tracing::warn!(pod = %pod.key, code, message, "condition PodScheduled not written");
+        pause
     }
 
     /// The pod has changed for other reasons: only its nomination is written, and ended only if it is still the one we mean.
     async fn write_nomination(&self, pod: &Pod, nomination: &NominationChange) {
-        if let Some(call) = nomination.call(pod).filter(|_| self.link.gate.is_open()) {
+        let call = match &nomination.change {
+            Change::None => return,
+            Change::End(node) => end_call(pod, node),
+            // The pod may have been bound meanwhile: it is nominated only as it was read.
+            Change::Set(node) => match self.link.read_pod(&pod.key, &pod.uid).await {
+                PodRead::There(now) if now.node.is_none() && !now.terminating && !now.resource_version.is_empty() => {
+                    renominate_call(pod, node, &now.resource_version)
+                }
+                _ => return,
+            },
+        };
+        if self.link.gate.is_open() {
             // Best effort: a test that fails means that someone else has written there, and the next attempt decides anew.
-            let _sent = self.link.send(&call).await;
+            let _sent = self.send(&call, pod).await;
         }
+    }
+
+    /// Sends once, and notes how the pod's namespace answers.
+    async fn send(&self, call: &Call, pod: &Pod) -> Result<(), WriteError> {
+        let sent = self.link.send(call).await;
+        let turns = &mut self.lock().turns;
+        match &sent {
+            Ok(_) => turns.answered(&pod.key.namespace),
+            Err(error) => turns.failed(&pod.key.namespace, error, Instant::now()),
+        }
+        sent.map(|_| ())
     }
 
     fn forget(&self, pod: &Pod, nomination: &NominationChange) {
@@ -280,20 +298,62 @@ impl Shared {
     }
 }
 
-impl State {
-    fn take(&mut self, now: Instant) -> Take {
-        if let Some(until) = self.paused_until.filter(|until| *until > now) {
-            return if self.waiting.is_empty() { Take::Nothing } else { Take::At(until) };
-        }
-        for _ in 0..self.order.len() {
-            let Some(uid) = self.order.pop_front() else { break };
-            if self.writing.contains(&uid) {
-                self.order.push_back(uid);
-            } else if let Some(refusal) = self.waiting.remove(&uid) {
-                self.writing.push(uid);
-                return Take::Write(refusal);
-            }
-        }
-        Take::Nothing
+/// What a refusal does to the pod's nomination.
+#[derive(PartialEq, Eq)]
+struct NominationChange {
+    change: Change,
+    /// The pod's resourceVersion, after our own write of its nomination.
+    version: Str,
+}
+
+#[derive(PartialEq, Eq)]
+enum Change {
+    /// The pod keeps its nomination, or has none.
+    None,
+    /// The nomination to this node ends.
+    End(Str),
+    Set(Str),
+}
+
+impl NominationChange {
+    /// `ours` is the nomination that we wrote last.
+    fn of(refusal: &Refusal, ours: Option<Nomination>) -> Self {
+        let pod = &refusal.pod;
+        let version = ours.as_ref().map_or_else(|| pod.resource_version.clone(), |n| n.version(&pod.resource_version));
+        let node = ours.map_or_else(|| pod.nominated_node.clone(), |ours| ours.node);
+        let change = match (&refusal.nomination, node) {
+            (NominatedNode::Keep, _) | (NominatedNode::Clear, None) => Change::None,
+            (NominatedNode::Clear, Some(node)) => Change::End(node),
+            (NominatedNode::Set(wanted), node) if node.as_ref() == Some(wanted) => Change::None,
+            (NominatedNode::Set(wanted), _) => Change::Set(wanted.clone()),
+        };
+        Self { change, version }
     }
+}
+
+/// `None` if the pod has the same condition already, or its version is not known.
+fn patch_call(refusal: &Refusal, nomination: &NominationChange) -> Option<Call> {
+    let Refusal { pod, reason, text, .. } = refusal;
+    let message = plain(&text.to_string(), MESSAGE_BYTES);
+    let before = pod.scheduled.as_ref();
+    let same = before.is_some_and(|c| !c.status && *c.reason == *reason.as_str() && *c.message == *message);
+    if (same && nomination.change == Change::None) || pod.resource_version.is_empty() {
+        return None;
+    }
+    let mut condition =
+        json!({"type": "PodScheduled", "status": "False", "reason": reason.as_str(), "message": message});
+    if before.is_none_or(|c| c.status) {
+        let now = format!("{:.0}", Timestamp::now());
+        condition["lastTransitionTime"] = Value::String(now);
+    }
+    let mut patch = json!({
+        "metadata": {"uid": *pod.uid, "resourceVersion": *nomination.version},
+        "status": {"conditions": [condition]},
+    });
+    match &nomination.change {
+        Change::None => {}
+        Change::End(_) => patch["status"]["nominatedNodeName"] = Value::Null,
+        Change::Set(node) => patch["status"]["nominatedNodeName"] = json!(**node),
+    }
+    Some(Call::patch(status_uri(&pod.key), "application/strategic-merge-patch+json", &patch))
 }

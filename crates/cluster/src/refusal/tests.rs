@@ -1,8 +1,6 @@
 use super::*;
-use crate::prebind::Nomination;
 use crate::scripted::{Reply, Scripted, open_gate, pod, refused_pod, until};
-use serde_json::json;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 fn plain(text: &str) -> RefusalText {
     RefusalText::Plain(text.into())
@@ -42,28 +40,19 @@ async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
 
 #[tokio::test]
 async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
-    let shut = Arc::new(AtomicBool::new(true));
-    let seen = shut.clone();
-    let server = Scripted::start(move |_| {
-        let seen = seen.clone();
-        async move {
-            until("released", || !seen.load(Ordering::Relaxed)).await;
-            Reply::json(200, json!({}))
-        }
-    })
-    .await;
+    let (server, go) = Scripted::held().await;
     let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
     for name in ["a", "b", "c", "d"] {
         writer.write(Arc::new(pod("ns", name)), NO, plain("first"), NominatedNode::Clear);
     }
-    until("all writers busy", || server.requests().len() == WRITERS).await;
+    until("all writers busy", || server.requests().len() == WRITERS / 2).await;
     for text in ["second", "third"] {
         writer.write(Arc::new(pod("ns", "a")), NO, plain(text), NominatedNode::Clear);
     }
     writer.write(Arc::new(pod("ns", "bound")), NO, plain("late"), NominatedNode::Clear);
     writer.cancel("uid-bound");
     assert_eq!(writer.queued(), 1);
-    shut.store(false, Ordering::Relaxed);
+    go.store(true, Ordering::Relaxed);
     until("written", || writer.counters().of(ConditionResult::Written) == 5).await;
     assert_eq!(writer.counters().of(ConditionResult::Conflict), 2);
     let asked = server.requests();
@@ -96,7 +85,7 @@ async fn a_failing_server_is_tried_again_a_few_times() {
     let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
     writer.write(Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("given up", || writer.counters().of(ConditionResult::Failed) == 1).await;
-    assert_eq!(server.requests().len(), TRIES as usize);
+    assert_eq!(server.requests().len(), PATIENCE.tries as usize);
 }
 
 #[tokio::test]
@@ -112,18 +101,19 @@ async fn nothing_is_written_without_leadership() {
 async fn the_queue_is_bounded() {
     let server = Scripted::start(|_| Reply::hang()).await;
     let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
-    for n in 0..QUEUED + WRITERS + 10 {
+    let most = LIMITS.queued_per_namespace;
+    for n in 0..most + WRITERS + 10 {
         writer.write(Arc::new(pod("ns", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
     }
     assert!(writer.counters().of(ConditionResult::Dropped) >= 10);
-    assert!(writer.queued() <= QUEUED);
+    assert!(writer.queued() <= most);
 }
 
 #[tokio::test]
 async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
     let nominated = Nominated::default();
-    let nomination = Nomination { node: Some("n1".into()), before: "7".into(), after: "8".into() };
+    let nomination = Nomination { node: Some("n1".into()), before: vec!["7".into()], after: "8".into() };
     nominated.note("uid-ours".into(), nomination);
     let writer = RefusalWriter::new(server.client(), open_gate(), nominated.clone());
     writer.write(Arc::new(pod("ns", "ours")), NO, plain("volumes not bound"), NominatedNode::Clear);
@@ -146,7 +136,11 @@ async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() 
 async fn a_nomination_is_written_with_the_condition_and_alone_where_the_pod_has_changed() {
     let server = Scripted::start(|asked| async move {
         let is_late = asked.path.contains("/changed/") && asked.content_type.contains("strategic");
-        if is_late { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }
+        match (is_late, &*asked.method) {
+            (true, _) => Reply::status(409, "changed"),
+            (_, "GET") => Reply::json(200, json!({"metadata": {"uid": "uid-changed", "resourceVersion": "9"}})),
+            _ => Reply::json(200, json!({})),
+        }
     })
     .await;
     let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
@@ -154,14 +148,15 @@ async fn a_nomination_is_written_with_the_condition_and_alone_where_the_pod_has_
     writer.write(Arc::new(pod("ns", "fresh")), NO, plain("no"), set());
     until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
     writer.write(Arc::new(pod("ns", "changed")), NO, plain("no"), set());
-    until("both", || server.requests().len() == 3).await;
+    until("both", || server.requests().len() == 4).await;
     let asked = server.requests();
     assert_eq!(asked[0].body["status"]["nominatedNodeName"], "n1");
     let alone = json!([
         {"op": "test", "path": "/metadata/uid", "value": "uid-changed"},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "9"},
         {"op": "add", "path": "/status/nominatedNodeName", "value": "n1"},
     ]);
-    assert_eq!(asked[2].body, alone);
+    assert_eq!(asked[3].body, alone);
 }
 
 #[tokio::test]
@@ -171,11 +166,92 @@ async fn the_nomination_of_a_pod_that_changed_is_ended_by_itself() {
     })
     .await;
     let nominated = Nominated::default();
-    nominated.note("uid-a".into(), Nomination { node: Some("n1".into()), before: "3".into(), after: "4".into() });
+    nominated.note("uid-a".into(), Nomination { node: Some("n1".into()), before: vec!["3".into()], after: "4".into() });
     let writer = RefusalWriter::new(server.client(), open_gate(), nominated.clone());
     writer.write(Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
     until("ended", || nominated.of("uid-a").is_none()).await;
     let asked = server.requests();
     assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
     assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+}
+
+#[tokio::test]
+async fn a_pod_that_was_bound_meanwhile_is_not_nominated() {
+    let server = Scripted::start(|asked| async move {
+        match &*asked.method {
+            "GET" => Reply::json(
+                200,
+                json!({"metadata": {"uid": "uid-a", "resourceVersion": "9"}, "spec": {"nodeName": "n7"}}),
+            ),
+            _ => Reply::status(409, "changed"),
+        }
+    })
+    .await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    writer.write(Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Set("n1".into()));
+    until("read", || server.requests().len() == 2).await;
+    until("over", || writer.0.lock().writing.is_empty()).await;
+    assert_eq!(server.requests().iter().map(|asked| &*asked.method).collect::<Vec<_>>(), ["PATCH", "GET"]);
+}
+
+/// The places of the requests about the namespace `other` among all.
+fn places(server: &Scripted) -> Vec<usize> {
+    let requests = server.requests();
+    requests.iter().filter(|asked| asked.path.contains("/namespaces/other/")).map(|asked| asked.number).collect()
+}
+
+#[tokio::test]
+async fn a_namespace_that_hangs_keeps_no_other_waiting() {
+    let server = Scripted::start(|asked| async move {
+        if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::json(200, json!({})) }
+    })
+    .await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    for n in 0..64 {
+        writer.write(Arc::new(pod("hung", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
+    }
+    until("the first hang", || server.requests().len() == WRITERS / 2).await;
+    let start = std::time::Instant::now();
+    writer.write(Arc::new(pod("other", "p")), NO, plain("no"), NominatedNode::Clear);
+    until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn thousands_of_refusals_of_one_namespace_come_after_the_first_of_another() {
+    let (server, go) = Scripted::held().await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    for n in 0..9_000 {
+        writer.write(Arc::new(pod("many", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
+    }
+    writer.write(Arc::new(pod("other", "p")), NO, plain("no"), NominatedNode::Clear);
+    go.store(true, Ordering::Relaxed);
+    until("written", || !places(&server).is_empty()).await;
+    assert!(places(&server)[0] < 2 * WRITERS, "{:?}", places(&server));
+}
+
+#[tokio::test]
+async fn one_failure_of_one_pod_pauses_no_other_and_neither_does_a_throttled_namespace() {
+    let server = Scripted::start(|asked| async move {
+        match &*asked.path {
+            "/api/v1/namespaces/ns/pods/bad/status" => Reply::status(500, "webhook is broken"),
+            path if path.contains("/namespaces/busy/") => Reply::status(429, "slow down").retry_after(25),
+            _ => Reply::json(200, json!({})),
+        }
+    })
+    .await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let write = |namespace, name: &str| {
+        writer.write(Arc::new(pod(namespace, name)), NO, plain("no"), NominatedNode::Clear);
+    };
+    write("ns", "bad");
+    write("busy", "p");
+    until("both failed", || server.requests().len() >= 2).await;
+    let start = std::time::Instant::now();
+    for n in 0..20 {
+        write("ns", &format!("good{n}"));
+        write("other", &format!("p{n}"));
+    }
+    until("written", || writer.counters().of(ConditionResult::Written) == 40).await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }

@@ -5,74 +5,28 @@
 //! are the same, and fields that are not read are skipped without a copy.
 //!
 //! ```text
-//!  fields        how a struct of slim objects is written
-//!  text          borrowed strings, ordered maps, quantities that may be bad
-//!  annotations   the few that are read
-//!  pod node workload volume  what is read of each kind
-//!  known         every published pod field, read or deliberately not
-//!  unknown       the fields of a pending pod that are in no such list
-//!  path          where in an object an error is
+//!  objects   what is read of each kind
+//!  text      borrowed strings, ordered maps, quantities that may be bad, the few annotations that are read
+//!  known     every published pod field, read or deliberately not
+//!  unknown   the fields of a pending pod that are in no such list
+//!  path      where in an object an error is
 //! ```
 
-mod annotations;
-mod fields;
 pub mod known;
-mod node;
+mod objects;
 mod path;
-mod pod;
 mod text;
 pub mod unknown;
-mod volume;
-mod workload;
 
-pub use annotations::{
-    Annotations, BIND_COMPLETED, CONFIG_MIRROR, CONFIG_SOURCE, MIGRATED_PLUGINS, PREFER_AVOID_PODS, SELECTED_NODE,
-    STORAGE_CLASS,
-};
-pub use node::{DeviceClassSpec, NodeImage, NodeSpec, NodeStatus, NodeTaint};
-pub use pod::{
-    Affinity, Condition, Container, ContainerPort, ContainerStatus, Expression, ImageVolume, LabelSelector, Named,
-    NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, PreferredTerm,
-    Resources, RestartRule, SpreadConstraint, Toleration, Volume,
-};
-pub use text::{Amount, Pairs, Text};
-pub use volume::{
-    AttachmentSpec, AzureDisk, ClaimSource, ClaimSpec, CsiDriverSpec, CsiNodeSpec, GcePd, InlineCsi, Iscsi, Phase, Rbd,
-    Top, TopologyTerm, VolumeId, VolumeNodeAffinity, VolumeSpec,
-};
-pub use workload::{BudgetStatus, PlainSelectorSpec, SelectorSpec};
+pub use objects::*;
+pub use text::*;
 
-use fields::{nullable, slim};
 use path::path_at;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-
-slim! {
-    struct SlimMeta<'a> {
-        name: Text<'a>,
-        /// Empty for cluster-scoped kinds.
-        namespace: Text<'a>,
-        uid: Text<'a>,
-        resource_version: Text<'a>,
-        /// In the order given.
-        labels: Pairs<'a, Text<'a>>,
-        /// RFC 3339.
-        creation_timestamp: Text<'a>,
-        /// RFC 3339; empty if the object is not being deleted.
-        deletion_timestamp: Text<'a>,
-        /// Those that are read.
-        annotations: Annotations<'a>,
-        owner_references: Vec<OwnerReference<'a>>,
-    }
-
-    struct OwnerReference<'a> {
-        api_version: Text<'a>,
-        kind: Text<'a>,
-        name: Text<'a>,
-        uid: Text<'a>,
-        controller: bool,
-    }
-}
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Where and why an object does not decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +45,41 @@ impl FieldError {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parts<S, T> {
+/// What an object holds beside its metadata.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(
+    default,
+    rename_all = "camelCase",
+    bound(deserialize = "'de: 'a, S: Deserialize<'de> + Default, T: Deserialize<'de> + Default")
+)]
+pub struct Parts<'a, S, T> {
+    /// Moved to [`Slim::metadata`].
+    #[serde(deserialize_with = "nullable")]
+    metadata: SlimMeta<'a>,
+    #[serde(deserialize_with = "nullable")]
     pub spec: S,
+    #[serde(deserialize_with = "nullable")]
     pub status: T,
+    // The fields of a StorageClass or CSIStorageCapacity: they have no spec.
+    pub provisioner: Text<'a>,
+    /// `Immediate` or `WaitForFirstConsumer`.
+    pub volume_binding_mode: Text<'a>,
+    #[serde(deserialize_with = "nullable")]
+    pub allowed_topologies: Vec<TopologyTerm<'a>>,
+    /// The nodes that have access to a capacity.
+    pub node_topology: Option<LabelSelector<'a>>,
+    pub storage_class_name: Text<'a>,
+    pub capacity: Option<Amount>,
+    pub maximum_volume_size: Option<Amount>,
+}
+
+/// Reads a field whose `null` means its default.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// An object whose metadata was read, whatever the rest is like.
@@ -102,84 +87,27 @@ pub struct Parts<S, T> {
 pub struct Slim<'a, S, T> {
     /// Only the names if the object is bad, and nothing if it is no JSON.
     pub metadata: SlimMeta<'a>,
-    pub parts: Result<Parts<S, T>, FieldError>,
-    pub top: Top<'a>,
+    pub parts: Result<Parts<'a, S, T>, FieldError>,
     /// Paths of fields that this version does not know, in the order met; noted for pending pods only.
     pub unknown: Vec<String>,
 }
 
-/// Nothing is read of this part.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Nothing;
-
-impl<'de> Deserialize<'de> for Nothing {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
-}
-
 pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
 pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
-pub type SlimNamespace<'a> = Slim<'a, Nothing, Nothing>;
-pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
-pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, Nothing>;
-pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
-pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, Nothing>;
+pub type SlimNamespace<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
+pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
+pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
+pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
+pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
 pub type SlimBudget<'a> = Slim<'a, SelectorSpec<'a>, BudgetStatus<'a>>;
-pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, Nothing>;
+pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, IgnoredAny>;
 pub type SlimVolume<'a> = Slim<'a, VolumeSpec<'a>, Phase<'a>>;
 pub type SlimClaim<'a> = Slim<'a, ClaimSpec<'a>, Phase<'a>>;
-pub type SlimStorageClass<'a> = Slim<'a, Nothing, Nothing>;
-pub type SlimCsiNode<'a> = Slim<'a, CsiNodeSpec<'a>, Nothing>;
-pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverSpec, Nothing>;
-pub type SlimCsiStorageCapacity<'a> = Slim<'a, Nothing, Nothing>;
-pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, Nothing>;
-
-/// The wire form of a whole object; fails where [`Slim`] does not.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a, S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
-pub(super) struct Wire<'a, S, T> {
-    #[serde(borrow, default, deserialize_with = "nullable")]
-    metadata: SlimMeta<'a>,
-    #[serde(default, deserialize_with = "nullable")]
-    spec: S,
-    #[serde(default, deserialize_with = "nullable")]
-    status: T,
-    #[serde(borrow, default)]
-    provisioner: Text<'a>,
-    #[serde(borrow, default, rename = "volumeBindingMode")]
-    volume_binding_mode: Text<'a>,
-    #[serde(borrow, default, rename = "allowedTopologies", deserialize_with = "nullable")]
-    allowed_topologies: Vec<TopologyTerm<'a>>,
-    #[serde(borrow, default, rename = "nodeTopology")]
-    node_topology: Option<LabelSelector<'a>>,
-    #[serde(borrow, default, rename = "storageClassName")]
-    storage_class_name: Text<'a>,
-    #[serde(default)]
-    capacity: Option<Amount>,
-    #[serde(default, rename = "maximumVolumeSize")]
-    maximum_volume_size: Option<Amount>,
-}
-
-#[derive(Deserialize)]
-struct Names<'a> {
-    #[serde(borrow)]
-    metadata: NameMeta<'a>,
-}
-
-/// Raw, so that one that is no text does not hide the others.
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct NameMeta<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    namespace: Option<&'a RawValue>,
-    #[serde(borrow)]
-    uid: Option<&'a RawValue>,
-    #[serde(borrow)]
-    resource_version: Option<&'a RawValue>,
-}
+pub type SlimStorageClass<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
+pub type SlimCsiNode<'a> = Slim<'a, CsiNodeSpec<'a>, IgnoredAny>;
+pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverSpec, IgnoredAny>;
+pub type SlimCsiStorageCapacity<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
+pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, IgnoredAny>;
 
 impl<'a, S, T> Slim<'a, S, T>
 where
@@ -188,44 +116,39 @@ where
 {
     /// Reads an object from JSON.
     pub fn read(bytes: &'a [u8]) -> Self {
-        match serde_json::from_slice::<Wire<'a, S, T>>(bytes) {
-            Ok(wire) => Self::from_wire(wire),
-            Err(error) => Self {
-                metadata: names(bytes),
-                parts: Err(FieldError::locate(bytes, &error)),
-                top: Top::default(),
-                unknown: Vec::new(),
-            },
+        match serde_json::from_slice::<Parts<'a, S, T>>(bytes) {
+            Ok(parts) => parts.into(),
+            Err(error) => {
+                let parts = Err(FieldError::locate(bytes, &error));
+                Self { metadata: names(bytes), parts, unknown: Vec::new() }
+            }
         }
-    }
-
-    pub(super) fn from_wire(wire: Wire<'a, S, T>) -> Self {
-        let top = Top {
-            provisioner: wire.provisioner,
-            volume_binding_mode: wire.volume_binding_mode,
-            allowed_topologies: wire.allowed_topologies,
-            node_topology: wire.node_topology,
-            storage_class_name: wire.storage_class_name,
-            capacity: wire.capacity,
-            maximum_volume_size: wire.maximum_volume_size,
-        };
-        let parts = Ok(Parts { spec: wire.spec, status: wire.status });
-        Self { metadata: wire.metadata, parts, top, unknown: Vec::new() }
     }
 }
 
-/// The names in an object of which nothing more could be read.
+impl<'a, S, T> From<Parts<'a, S, T>> for Slim<'a, S, T> {
+    fn from(mut parts: Parts<'a, S, T>) -> Self {
+        let metadata = std::mem::take(&mut parts.metadata);
+        Self { metadata, parts: Ok(parts), unknown: Vec::new() }
+    }
+}
+
+/// The names in an object of which nothing more could be read. One that is no text does not hide the others.
 fn names(bytes: &[u8]) -> SlimMeta<'_> {
-    let found = serde_json::from_slice::<Names<'_>>(bytes).map(|n| n.metadata).unwrap_or_default();
-    let text = |raw: Option<&'_ RawValue>| {
-        let text = raw.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
-        text.map(|text| Text(text.0.into_owned().into())).unwrap_or_default()
+    #[derive(Deserialize, Default)]
+    struct Names<'a> {
+        #[serde(borrow)]
+        metadata: HashMap<Cow<'a, str>, &'a RawValue>,
+    }
+    let found = serde_json::from_slice::<Names<'_>>(bytes).unwrap_or_default().metadata;
+    let text = |field: &str| {
+        found.get(field).and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok()).unwrap_or_default()
     };
     SlimMeta {
-        name: text(found.name),
-        namespace: text(found.namespace),
-        uid: text(found.uid),
-        resource_version: text(found.resource_version),
+        name: text("name"),
+        namespace: text("namespace"),
+        uid: text("uid"),
+        resource_version: text("resourceVersion"),
         ..SlimMeta::default()
     }
 }

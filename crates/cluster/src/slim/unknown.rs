@@ -1,8 +1,8 @@
 //! The fields of a pod that are not in the lists of known fields.
 
+use super::Text;
 use super::known::{Shape, Use};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::borrow::Cow;
 use std::fmt;
 
 /// Paths that one pod reports at most: enough to act on, and a bound on what a hostile object costs.
@@ -17,10 +17,7 @@ pub fn unknown_fields(bytes: &[u8], shape: &'static Shape) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let walk = Walk { shape, path: &Path { up: None, name: "" }, found: &mut found };
-    match walk.deserialize(&mut deserializer) {
-        Ok(()) => found,
-        Err(_) => Vec::new(),
-    }
+    if walk.deserialize(&mut deserializer).is_ok() { found } else { Vec::new() }
 }
 
 struct Path<'p> {
@@ -35,6 +32,15 @@ impl fmt::Display for Path<'_> {
             _ => f.write_str(self.name),
         }
     }
+}
+
+/// Visits of values that have no fields.
+macro_rules! scalars {
+    ($($visit:ident: $type:ty),+) => {$(
+        fn $visit<E>(self, _: $type) -> Result<(), E> {
+            Ok(())
+        }
+    )+};
 }
 
 struct Walk<'w> {
@@ -72,7 +78,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+        while let Some(key) = map.next_key::<Text<'de>>()? {
             match self.shape.get(&key) {
                 Some(Use::Into(shape)) => {
                     let path = Path { up: Some(self.path), name: &key };
@@ -93,36 +99,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
+    scalars! { visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str }
 
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
-    }
-}
-
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> serde::Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        super::Text::deserialize(deserializer).map(|text| Self(text.0))
     }
 }
 

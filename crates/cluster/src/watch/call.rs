@@ -1,4 +1,5 @@
-use super::{Absence, WatchOptions, Watched};
+use super::options::call_seconds;
+use super::{Absence, Watched};
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
@@ -80,10 +81,10 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The request for a watch from `version`; with `initial`, of everything there is first.
-pub(super) fn watch_request<W: Watched>(options: &WatchOptions, version: &str, initial: bool) -> WatchCall {
+pub(super) fn watch_request<W: Watched>(version: &str, initial: bool) -> WatchCall {
     let params = WatchParams {
         field_selector: W::FIELDS.map(ToOwned::to_owned),
-        timeout: Some(options.call_seconds()),
+        timeout: Some(call_seconds()),
         send_initial_events: initial,
         ..WatchParams::default()
     };

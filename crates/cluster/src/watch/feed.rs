@@ -1,14 +1,14 @@
 use super::{Tracked, WatchEvent};
 use berth_core::ledger::Ledger;
 use berth_core::model::Str;
-use rustc_hash::FxHashSet;
+use std::collections::HashSet;
 use std::marker::PhantomData;
 
 /// Applies what one watch sends to a ledger.
 #[derive(Debug)]
 pub struct Feed<K> {
     /// The objects that the whole read under way has shown; `None` between two reads.
-    seen: Option<FxHashSet<Str>>,
+    seen: Option<HashSet<Str>>,
     kind: PhantomData<fn(K)>,
 }
 
@@ -22,7 +22,7 @@ impl<K: Tracked> Feed<K> {
     /// Applies the next event. At the end of a whole read, every object that it has not shown is deleted.
     pub fn apply(&mut self, event: WatchEvent<K::Object>, ledger: &mut Ledger) {
         match event {
-            WatchEvent::Begin => self.seen = Some(FxHashSet::default()),
+            WatchEvent::Begin => self.seen = Some(HashSet::new()),
             WatchEvent::Item(object) | WatchEvent::Apply(object) => {
                 if let Some(seen) = &mut self.seen {
                     seen.insert(K::identity(&object));

@@ -2,7 +2,7 @@
 
 use super::ObjectKey;
 use crate::decode::DecodeError;
-use crate::slim::{FieldError, Slim, Text, Wire};
+use crate::slim::{FieldError, Parts, Slim, Text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -74,8 +74,8 @@ where
     T: Deserialize<'a> + Default,
 {
     // Nearly every line is an object that reads in one go; all others are looked at a second time.
-    let (kind, mut slim) = match serde_json::from_slice::<Envelope<'a, Wire<'a, S, T>>>(line) {
-        Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::from_wire(envelope.object)),
+    let (kind, mut slim) = match serde_json::from_slice::<Envelope<'a, Parts<'a, S, T>>>(line) {
+        Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::from(envelope.object)),
         _ => match serde_json::from_slice::<Envelope<'a, &'a RawValue>>(line) {
             Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::read(envelope.object.get().as_bytes())),
             Ok(envelope) => return control(&envelope.kind, envelope.object),
@@ -127,10 +127,5 @@ pub(super) fn read_object<'a, S, T, O>(
 
 /// The text of the object in a line of a watch.
 pub(super) fn object_of(line: &[u8]) -> Option<&[u8]> {
-    #[derive(Deserialize)]
-    struct Line<'a> {
-        #[serde(borrow)]
-        object: &'a RawValue,
-    }
-    serde_json::from_slice::<Line<'_>>(line).ok().map(|line| line.object.get().as_bytes())
+    serde_json::from_slice::<Envelope<'_, &RawValue>>(line).ok().map(|envelope| envelope.object.get().as_bytes())
 }

@@ -14,7 +14,7 @@ use berth_core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, Service, StorageClass, Str, VolumeAttachment, Workload, WorkloadKind,
 };
-use rustc_hash::FxHashSet;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A kind that can be watched.
@@ -62,7 +62,7 @@ pub trait Tracked: Watched {
     fn delete(identity: &str, ledger: &mut Ledger);
 
     /// Deletes all but the `seen` ones: the end of a re-read.
-    fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger);
+    fn retain(seen: &HashSet<Str>, ledger: &mut Ledger);
 }
 
 /// A kind by what manifests and RBAC rules call it.
@@ -213,7 +213,7 @@ macro_rules! kinds {
                     ledger.$delete($($more,)? identity);
                 }
 
-                fn retain(seen: &FxHashSet<Str>, ledger: &mut Ledger) {
+                fn retain(seen: &HashSet<Str>, ledger: &mut Ledger) {
                     ledger.$retain($($more,)? seen);
                 }
             }
@@ -242,7 +242,7 @@ kinds! {
         const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
 
         fn decoder() -> Decoder {
-            Decoder::new()
+            Decoder::default()
         }
 
         fn observer(observers: &RawObservers) -> Option<Arc<dyn RawObserver<Pod>>> {

@@ -6,6 +6,7 @@ use super::split::ListSplitter;
 use super::{BadObject, CallError, WatchOptions, Watched};
 use crate::decode::DecodeError;
 use kube::Client;
+use std::time::Duration;
 
 /// Objects in one page: a few MiB, which an API server sends without holding up anyone.
 const PAGE: u32 = 500;
@@ -36,39 +37,51 @@ impl<T> Default for Listed<T> {
 /// Reads every object of a kind, page by page and consistently. Beside the decoded objects one unfinished one is held.
 ///
 /// Pages that became too old while they were read begin anew, a few times.
-pub async fn list<W: Watched>(client: &Client, options: &WatchOptions) -> Result<Listed<W::Object>, CallError> {
+pub async fn list<W: Watched>(client: &Client) -> Result<Listed<W::Object>, CallError> {
+    let silence = WatchOptions::default().list_silence;
     let mut beginnings = 0;
     loop {
         beginnings += 1;
-        match pages::<W>(client, options).await {
+        let (mut decoder, mut listed) = (W::decoder(), Listed::default());
+        let take = |item: &[u8]| listed.take(W::item(&mut decoder, item));
+        match pages::<W>(client, Some(PAGE), silence, take).await {
+            Ok(_) => return Ok(listed),
             Err(CallError::Gone) if beginnings < BEGINNINGS => {}
-            other => return other,
+            Err(error) => return Err(error),
         }
     }
 }
 
-async fn pages<W: Watched>(client: &Client, options: &WatchOptions) -> Result<Listed<W::Object>, CallError> {
-    let (mut decoder, mut listed, mut token) = (W::decoder(), Listed::default(), String::new());
-    let silence = options.list_silence;
+/// Reads all pages of `limit` objects, or the one list, and gives each item to `each`; nothing for `silence` is an error.
+/// Returns the resourceVersion of the list.
+pub(super) async fn pages<W: Watched>(
+    client: &Client,
+    limit: Option<u32>,
+    silence: Duration,
+    mut each: impl FnMut(&[u8]),
+) -> Result<String, CallError> {
+    let mut token = String::new();
     loop {
-        let mut answer = list_request::<W>(Some(PAGE), &token).open(client.clone(), silence).await?;
+        let mut answer = list_request::<W>(limit, &token).open(client.clone(), silence).await?;
         let mut splitter = ListSplitter::new();
-        let mut item = |bytes: &[u8]| take(W::item(&mut decoder, bytes), &mut listed);
-        while answer.bytes(silence, |bytes| splitter.push(bytes, &mut item)).await? {}
-        token = splitter.finish().ok_or(CallError::Cut)?.token;
-        if token.is_empty() {
-            return Ok(listed);
+        while answer.bytes(silence, |bytes| splitter.push(bytes, &mut each)).await? {}
+        let meta = splitter.finish().ok_or(CallError::Cut)?;
+        if meta.token.is_empty() {
+            return Ok(meta.resource_version);
         }
+        token = meta.token;
     }
 }
 
-fn take<T>(read: ReadObject<T>, listed: &mut Listed<T>) {
-    match read.object {
-        Ok(object) => listed.objects.push(object),
-        Err(DecodeError { field, message, .. }) => {
-            listed.bad_count += 1;
-            if listed.bad.len() < NAMED {
-                listed.bad.push(BadObject { key: read.key, field, message });
+impl<T> Listed<T> {
+    fn take(&mut self, read: ReadObject<T>) {
+        match read.object {
+            Ok(object) => self.objects.push(object),
+            Err(DecodeError { field, message, .. }) => {
+                self.bad_count += 1;
+                if self.bad.len() < NAMED {
+                    self.bad.push(BadObject { key: read.key, field, message });
+                }
             }
         }
     }
@@ -97,7 +110,7 @@ mod tests {
             if asked.query.contains("continue=next") { page(&["c"], "") } else { page(&["a", "b"], "next") }
         })
         .await;
-        let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
+        let listed = list::<Nodes>(&server.client()).await.unwrap();
         assert_eq!(names(&listed), ["a", "b", "c"]);
         assert!(server.requests().iter().all(|r| r.query.contains("limit=500")), "{:?}", server.requests());
     }
@@ -117,7 +130,7 @@ mod tests {
             }
         })
         .await;
-        let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
+        let listed = list::<Nodes>(&server.client()).await.unwrap();
         assert_eq!(names(&listed), ["a", "b"], "nothing twice");
     }
 
@@ -129,7 +142,7 @@ mod tests {
             Reply::json(200, json!({"metadata": {"resourceVersion": "7"}, "items": [bad, good]}))
         })
         .await;
-        let listed = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap();
+        let listed = list::<Nodes>(&server.client()).await.unwrap();
         assert_eq!((names(&listed), listed.bad_count), (vec!["good"], 1));
         assert_eq!((&*listed.bad[0].key.name, &*listed.bad[0].field), ("bad", "status.allocatable[cpu]"));
     }
@@ -137,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_says_what_to_grant() {
         let server = Scripted::start(|_| async { Reply::status(403, "no") }).await;
-        let error = list::<Nodes>(&server.client(), &WatchOptions::default()).await.unwrap_err();
+        let error = list::<Nodes>(&server.client()).await.unwrap_err();
         assert!(error.to_string().contains("grant list on nodes"), "{error}");
     }
 }

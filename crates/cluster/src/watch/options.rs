@@ -1,5 +1,12 @@
 use std::time::Duration;
 
+/// The shortest and longest that one watch call is asked for, drawn anew for each: servers end calls together otherwise.
+const CALL: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
+
+/// Failures in a row to go on from the last resourceVersion before everything is read again: a server restored from a
+/// backup may never have heard of that version.
+pub(super) const RESUME_ATTEMPTS: u32 = 5;
+
 /// The form of a whole read. All forms are consistent reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialRead {
@@ -37,8 +44,6 @@ pub struct WatchOptions {
     pub initial: InitialRead,
     /// Objects in one page of [`InitialRead::Pages`].
     pub page_size: u32,
-    /// For how long one watch call is asked for, drawn anew for each: servers end calls together otherwise.
-    pub call: (Duration, Duration),
     /// Silence after which a watch counts as dead. The API server sends bookmarks about every minute.
     pub silence: Duration,
     /// Silence after which a streaming list counts as not supported.
@@ -49,9 +54,6 @@ pub struct WatchOptions {
     pub first_pause: Duration,
     /// The longest pause after a failure.
     pub longest_pause: Duration,
-    /// Failures in a row to go on from the last resourceVersion before everything is read again: a server restored from
-    /// a backup may never have heard of that version.
-    pub resume_attempts: u32,
     /// The pause before a kind that the cluster does without is asked for again: it comes with an upgrade or a new rule.
     pub absent_pause: Duration,
 }
@@ -61,13 +63,11 @@ impl Default for WatchOptions {
         Self {
             initial: InitialRead::SingleList,
             page_size: 10_000,
-            call: (Duration::from_mins(5), Duration::from_mins(10)),
             silence: Duration::from_secs(150),
             initial_silence: Duration::from_secs(10),
             list_silence: Duration::from_mins(1),
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
-            resume_attempts: 5,
             absent_pause: Duration::from_mins(2),
         }
     }
@@ -79,12 +79,12 @@ impl WatchOptions {
         let doubled = self.first_pause.saturating_mul(1 << failures.saturating_sub(1).min(16));
         doubled.min(self.longest_pause).mul_f64(0.5 + random() / 2.0)
     }
+}
 
-    /// For how many seconds to ask for the next call.
-    pub(super) fn call_seconds(&self) -> u32 {
-        let (least, most) = self.call;
-        (least + most.saturating_sub(least).mul_f64(random())).as_secs().clamp(1, u64::from(u32::MAX)) as u32
-    }
+/// For how many seconds to ask for the next watch call.
+pub(super) fn call_seconds() -> u32 {
+    let (least, most) = CALL;
+    (least + most.saturating_sub(least).mul_f64(random())).as_secs() as u32
 }
 
 /// A number from 0 up to 1, to keep clients from acting in step; no decision of the core depends on it.

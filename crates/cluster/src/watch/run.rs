@@ -1,6 +1,7 @@
-use super::call::{Answer, list_request, watch_request};
+use super::call::{Answer, watch_request};
 use super::frame::{Frame, ReadObject, object_of};
-use super::split::ListSplitter;
+use super::list::pages;
+use super::options::RESUME_ATTEMPTS;
 use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::slim::FieldError;
@@ -13,8 +14,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
-/// and tried again after a pause. `observer` sees each event before `sink`, which
-/// is called between two frames and must not block for longer than a lock is held.
+/// and tried again after a pause. `observer` sees each event before `sink`, which is called between two frames and must not
+/// block for longer than a lock is held.
 pub async fn run<W: Watched>(
     client: Client,
     options: WatchOptions,
@@ -24,26 +25,20 @@ pub async fn run<W: Watched>(
     observer: Option<Arc<dyn RawObserver<W::Object>>>,
 ) {
     let form = options.initial;
-    let decoder = W::decoder();
     let mut watch = Watch::<W, _> {
         client,
         options,
         stats,
         sink,
         observer,
-        decoder,
+        decoder: W::decoder(),
         form,
         taken: form,
         version: None,
+        failures: 0,
         kind: PhantomData,
     };
-    let mut trouble = Trouble::default();
-    while !cancel.is_cancelled() {
-        tokio::select! {
-            () = cancel.cancelled() => return,
-            () = watch.step(&mut trouble) => {}
-        }
-    }
+    while cancel.run_until_cancelled(watch.step()).await.is_some() {}
 }
 
 struct Watch<W: Watched, K> {
@@ -59,13 +54,9 @@ struct Watch<W: Watched, K> {
     taken: InitialRead,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
+    /// Failures since the last success.
+    failures: u32,
     kind: PhantomData<fn() -> W>,
-}
-
-/// Failures since the last success.
-#[derive(Default)]
-struct Trouble {
-    in_a_row: u32,
 }
 
 /// A watch call shorter than this that brought nothing counts as a failure, or a broken proxy would be asked in a loop.
@@ -73,7 +64,7 @@ const SHORT: Duration = Duration::from_secs(1);
 
 impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     /// One call, and the pause that its outcome asks for.
-    async fn step(&mut self, trouble: &mut Trouble) {
+    async fn step(&mut self) {
         let (began, frames) = (Instant::now(), self.stats.frames());
         let reading = self.version.is_none();
         let outcome = match self.version.clone() {
@@ -82,18 +73,18 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         };
         let progress = self.stats.frames() > frames || began.elapsed() >= SHORT;
         match outcome {
-            Ok(()) if progress || reading => trouble.in_a_row = 0,
-            Ok(()) => self.wait(trouble).await,
+            Ok(()) if progress || reading => self.failures = 0,
+            Ok(()) => self.wait().await,
             Err(error) if let Some(absence) = error.absence().filter(|_| W::OPTIONAL && reading) => {
-                trouble.in_a_row = 0;
+                self.failures = 0;
                 self.do_without(absence, &error).await;
             }
             Err(error) => {
                 self.stats.error(&error);
                 if self.stats.frames() > frames && self.version.is_some() {
-                    trouble.in_a_row = 0;
+                    self.failures = 0;
                 }
-                self.recover(&error, trouble).await;
+                self.recover(&error).await;
             }
         }
     }
@@ -107,7 +98,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         sleep(self.options.absent_pause).await;
     }
 
-    async fn recover(&mut self, error: &CallError, trouble: &mut Trouble) {
+    async fn recover(&mut self, error: &CallError) {
         let reading = self.version.is_none();
         tracing::warn!(resource = W::PLURAL, reading, form = self.form.as_str(), %error, "watch interrupted");
         match error {
@@ -120,23 +111,23 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                 return;
             }
             // A single list that keeps breaking off may be more than the server can send in one go.
-            _ if reading && self.form == InitialRead::SingleList && trouble.in_a_row >= 2 => {
+            _ if reading && self.form == InitialRead::SingleList && self.failures >= 2 => {
                 self.form = InitialRead::Pages;
             }
             // Overload and outages pass; reading everything again would only add to them.
             CallError::Refused { .. } | CallError::Api { .. }
-                if !error.is_overload() && trouble.in_a_row >= self.options.resume_attempts =>
+                if !error.is_overload() && self.failures >= RESUME_ATTEMPTS =>
             {
                 self.version = None;
             }
             _ => {}
         }
-        self.wait(trouble).await;
+        self.wait().await;
     }
 
-    async fn wait(&self, trouble: &mut Trouble) {
-        trouble.in_a_row = trouble.in_a_row.saturating_add(1);
-        sleep(self.options.pause(trouble.in_a_row)).await;
+    async fn wait(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        sleep(self.options.pause(self.failures)).await;
     }
 
     /// Reads everything; a streaming list goes on as the watch.
@@ -144,9 +135,8 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         self.send(WatchEvent::Begin, None);
         match self.form {
             InitialRead::StreamingList => {
-                let limit = self.options.initial_silence;
-                let call = watch_request::<W>(&self.options, "", true);
-                let answer = call.open(self.client.clone(), limit).await?;
+                let call = watch_request::<W>("", true);
+                let answer = call.open(self.client.clone(), self.options.initial_silence).await?;
                 self.frames(answer).await
             }
             InitialRead::SingleList => self.list(None).await,
@@ -156,19 +146,10 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     /// All pages, or the one list; what an interrupted read gave is read again from the start.
     async fn list(&mut self, limit: Option<u32>) -> Result<(), CallError> {
-        let mut token = String::new();
-        loop {
-            let silence = self.options.list_silence;
-            let mut answer = list_request::<W>(limit, &token).open(self.client.clone(), silence).await?;
-            let mut splitter = ListSplitter::new();
-            while answer.bytes(silence, |bytes| splitter.push(bytes, |item| self.item(item))).await? {}
-            let meta = splitter.finish().ok_or(CallError::Cut)?;
-            if meta.token.is_empty() {
-                self.synced(meta.resource_version);
-                return Ok(());
-            }
-            token = meta.token;
-        }
+        let (client, silence) = (self.client.clone(), self.options.list_silence);
+        let version = pages::<W>(&client, limit, silence, |item| self.item(item)).await?;
+        self.synced(version);
+        Ok(())
     }
 
     fn item(&mut self, bytes: &[u8]) {
@@ -187,7 +168,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     }
 
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
-        let call = watch_request::<W>(&self.options, version, false);
+        let call = watch_request::<W>(version, false);
         let answer = call.open(self.client.clone(), self.options.silence).await?;
         self.frames(answer).await
     }

@@ -1,5 +1,7 @@
 use super::CallError;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use crate::write::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -11,13 +13,8 @@ pub struct WatchStats {
     last_frame: AtomicU64,
     frames: AtomicU64,
     bad: AtomicU64,
-    /// 0 for a kind that is there.
-    absent: AtomicU8,
-    gone: AtomicU64,
-    refused: AtomicU64,
-    api: AtomicU64,
-    connection: AtomicU64,
-    silent: AtomicU64,
+    absence: Mutex<Option<Absence>>,
+    errors: Mutex<WatchErrors>,
 }
 
 /// Why there is nothing of a kind.
@@ -55,18 +52,13 @@ pub struct WatchErrors {
 
 impl Default for WatchStats {
     fn default() -> Self {
-        let zero = AtomicU64::default;
         Self {
             origin: Instant::now(),
-            last_frame: zero(),
-            frames: zero(),
-            bad: zero(),
-            absent: AtomicU8::new(0),
-            gone: zero(),
-            refused: zero(),
-            api: zero(),
-            connection: zero(),
-            silent: zero(),
+            last_frame: AtomicU64::default(),
+            frames: AtomicU64::default(),
+            bad: AtomicU64::default(),
+            absence: Mutex::default(),
+            errors: Mutex::default(),
         }
     }
 }
@@ -90,22 +82,11 @@ impl WatchStats {
 
     /// Why there is nothing of an optional kind; `None` while it is there.
     pub fn absence(&self) -> Option<Absence> {
-        match self.absent.load(Relaxed) {
-            0 => None,
-            1 => Some(Absence::Forbidden),
-            _ => Some(Absence::NotServed),
-        }
+        *lock(&self.absence)
     }
 
-    /// Failed calls by cause.
     pub fn errors(&self) -> WatchErrors {
-        WatchErrors {
-            gone: self.gone.load(Relaxed),
-            refused: self.refused.load(Relaxed),
-            api: self.api.load(Relaxed),
-            connection: self.connection.load(Relaxed),
-            silent: self.silent.load(Relaxed),
-        }
+        *lock(&self.errors)
     }
 
     pub(super) fn frame(&self) {
@@ -115,12 +96,7 @@ impl WatchStats {
 
     /// Notes whether the kind is there; `true` if that is news.
     pub(super) fn set_absence(&self, absence: Option<Absence>) -> bool {
-        let code = match absence {
-            None => 0,
-            Some(Absence::Forbidden) => 1,
-            Some(Absence::NotServed) => 2,
-        };
-        self.absent.swap(code, Relaxed) != code
+        std::mem::replace(&mut *lock(&self.absence), absence) != absence
     }
 
     pub(super) fn bad_object(&self) {
@@ -128,13 +104,14 @@ impl WatchStats {
     }
 
     pub(super) fn error(&self, error: &CallError) {
+        let mut errors = lock(&self.errors);
         let counter = match error {
-            CallError::Gone => &self.gone,
-            CallError::Refused { .. } => &self.refused,
-            CallError::Api { .. } => &self.api,
-            CallError::Connection { .. } | CallError::Cut => &self.connection,
-            CallError::Silent { .. } => &self.silent,
+            CallError::Gone => &mut errors.gone,
+            CallError::Refused { .. } => &mut errors.refused,
+            CallError::Api { .. } => &mut errors.api,
+            CallError::Connection { .. } | CallError::Cut => &mut errors.connection,
+            CallError::Silent { .. } => &mut errors.silent,
         };
-        counter.fetch_add(1, Relaxed);
+        *counter += 1;
     }
 }

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,12 +38,6 @@ pub struct Counters<R> {
 impl<R: Counted> Default for Counters<R> {
     fn default() -> Self {
         Self { counts: R::LABELS.iter().map(|_| AtomicU64::default()).collect(), results: PhantomData }
-    }
-}
-
-impl<R: Counted> fmt::Debug for Counters<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.all()).finish()
     }
 }
 

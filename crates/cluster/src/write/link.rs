@@ -5,8 +5,22 @@ use berth_core::model::{PodKey, Str};
 use kube::Client;
 use std::time::Duration;
 
-/// Longest pause between two tries of one request, whatever the API server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How often a request is sent, and the pauses between.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    pub tries: u32,
+    /// The pause after the first try, where the API server asks for none.
+    pub pause: Duration,
+    /// Longest pause, whatever the API server asks for.
+    pub longest: Duration,
+}
+
+impl Patience {
+    /// The pause after `made` tries of which the last ended in `error`; `None` after the last try.
+    pub(crate) fn after(&self, made: u32, error: &WriteError) -> Option<Duration> {
+        (made < self.tries).then(|| error.pause.unwrap_or(self.pause).min(self.longest))
+    }
+}
 
 /// What a writer sends with: a client without retries, the gate that it asks before each request, and its patience.
 pub(crate) struct Link {
@@ -26,18 +40,44 @@ impl Link {
         read_pod(&self.client, self.timeout, key, uid).await
     }
 
-    /// Sends one request up to `most` times; the pause between two tries starts at `pause` and doubles.
-    pub(crate) fn tries(&self, most: u32, pause: Duration) -> Tries<'_> {
-        Tries { link: self, most: most.max(1), made: 0, pause, wait: pause, doubt: false, last: String::new() }
+    /// Sends one request again and again; the pause between two tries doubles. `progress` is told how each request to
+    /// `namespace` went.
+    pub(crate) fn tries<'a>(&'a self, patience: Patience, progress: &'a dyn Progress, namespace: &'a str) -> Tries<'a> {
+        let wait = Duration::ZERO;
+        Tries { link: self, patience, progress, namespace, made: 0, wait, doubt: false, last: String::new() }
     }
+
+    /// Sends once, and tells `progress` how that went.
+    pub(crate) async fn send_for(
+        &self,
+        call: &Call,
+        progress: &dyn Progress,
+        namespace: &str,
+    ) -> Result<Answer, WriteError> {
+        let sent = self.send(call).await;
+        match &sent {
+            Ok(_) => progress.answered(namespace),
+            Err(error) => progress.failed(namespace, error),
+        }
+        sent
+    }
+}
+
+/// Is told how requests go, so that a namespace whose requests fail is paused and takes no slot from others.
+pub trait Progress: Sync {
+    fn answered(&self, namespace: &str);
+
+    /// Also where the error is an answer that shows that the namespace is well.
+    fn failed(&self, namespace: &str, error: &WriteError);
 }
 
 /// The repetition of one request until its outcome is known, while this process leads.
 pub(crate) struct Tries<'a> {
     link: &'a Link,
-    most: u32,
+    patience: Patience,
+    progress: &'a dyn Progress,
+    namespace: &'a str,
     made: u32,
-    pause: Duration,
     wait: Duration,
     /// Whether one of the tries may have been carried out without our knowing.
     pub(crate) doubt: bool,
@@ -51,29 +91,49 @@ pub(crate) enum GivenUp {
     TriedOften { tries: u32, last: String },
 }
 
+/// Why a write failed for good.
+pub(crate) struct Failure {
+    /// The HTTP status, where the API server refused.
+    pub(crate) code: Option<u16>,
+    pub(crate) message: String,
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { code: None, message }
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(WriteError { code, message, .. }: WriteError) -> Self {
+        Self { code, message }
+    }
+}
+
 impl Tries<'_> {
     /// Sends the request, after a pause if it was sent before.
     ///
     /// A doubtful [`Meaning::Later`] comes back as [`Meaning::Unknown`]: who repeats a write has to look in either case.
     pub(crate) async fn next(&mut self, call: &Call) -> Result<Result<Answer, WriteError>, GivenUp> {
+        let Patience { tries, longest, .. } = self.patience;
         if self.made > 0 {
             tokio::time::sleep(self.wait).await;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.patience.pause = (self.patience.pause * 2).min(longest);
         }
-        if self.made >= self.most {
-            return Err(GivenUp::TriedOften { tries: self.most, last: std::mem::take(&mut self.last) });
+        if self.made >= tries.max(1) {
+            return Err(GivenUp::TriedOften { tries, last: std::mem::take(&mut self.last) });
         }
         if !self.link.gate.is_open() {
             return Err(GivenUp::NotLeading);
         }
         self.made += 1;
-        self.wait = self.pause;
-        let mut sent = self.link.send(call).await;
+        self.wait = self.patience.pause;
+        let mut sent = self.link.send_for(call, self.progress, self.namespace).await;
         if let Err(error) = &mut sent {
             self.last.clone_from(&error.message);
             match error.meaning {
                 Meaning::Later { doubtful: false } => {
-                    self.wait = error.pause.unwrap_or(self.pause).min(LONGEST_PAUSE);
+                    self.wait = error.pause.unwrap_or(self.wait).min(longest);
                 }
                 Meaning::Later { doubtful: true } | Meaning::Unknown => {
                     error.meaning = Meaning::Unknown;

@@ -21,7 +21,7 @@ pub enum Meaning {
 
 /// A write that was not carried out, as far as is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WriteError {
+pub struct WriteError {
     pub(crate) meaning: Meaning,
     /// The HTTP status, where there was an answer.
     pub(crate) code: Option<u16>,

@@ -1,19 +1,27 @@
 //! What every write to the API server shares: what an answer means, how long a request is repeated, how a pod is read
-//! back, and how results are counted. Each verb adds only what it makes of a conflict or a refusal.
+//! back, whose turn it is, the tasks that send, and how results are counted. Each verb adds only what it makes of a conflict or
+//! a refusal.
 
 mod counters;
 mod link;
 mod meaning;
 mod pod;
+mod pool;
+mod turns;
 
 pub(crate) use counters::results;
 pub use counters::{Counted, Counters};
-pub(crate) use link::{GivenUp, Link};
+pub use link::Patience;
+pub use link::Progress;
+pub(crate) use link::{Failure, GivenUp, Link};
 pub use meaning::Meaning;
-pub(crate) use meaning::{WriteError, meaning};
+pub use meaning::WriteError;
+pub(crate) use meaning::meaning;
 #[cfg(test)]
 pub(crate) use pod::PodNow;
 pub(crate) use pod::{PodRead, pod_path, read_pod, status_uri};
+pub(crate) use pool::{Jobs, Pool, wait_until};
+pub(crate) use turns::{Limits, Slot, Tenant, Turns};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

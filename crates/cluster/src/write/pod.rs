@@ -1,6 +1,7 @@
 use crate::send::{Answer, Call, NoAnswer};
 use berth_core::model::{PodKey, Str};
 use kube::Client;
+use serde_json::Value;
 use std::time::Duration;
 
 pub(crate) fn pod_path(key: &PodKey) -> String {
@@ -37,39 +38,25 @@ pub(crate) async fn read_pod(client: &Client, timeout: Duration, key: &PodKey, u
 }
 
 fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRead {
-    #[derive(serde::Deserialize)]
-    struct Object {
-        metadata: Meta,
-        #[serde(default)]
-        spec: Spec,
-    }
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Meta {
-        uid: Str,
-        #[serde(default)]
-        resource_version: Str,
-        deletion_timestamp: Option<String>,
-    }
-    #[derive(serde::Deserialize, Default)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        node_name: Option<Str>,
-    }
     let answer = match result {
         Ok(answer) if answer.code == 404 => return PodRead::Gone,
         Ok(answer) if answer.is_success() => answer,
         Ok(answer) => return PodRead::Unread(answer.message()),
         Err(error) => return PodRead::Unread(error.to_string()),
     };
-    match serde_json::from_slice::<Object>(&answer.body) {
-        Ok(object) if object.metadata.uid != *uid => PodRead::Gone,
-        Ok(Object { metadata, spec }) => PodRead::There(PodNow {
-            node: spec.node_name.filter(|name| !name.is_empty()),
-            terminating: metadata.deletion_timestamp.is_some(),
-            resource_version: metadata.resource_version,
+    let object: Value = match serde_json::from_slice(&answer.body) {
+        Ok(object) => object,
+        Err(error) => return PodRead::Unread(format!("pod {key}: {error}")),
+    };
+    let text = |at| object.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
+    match text("/metadata/uid") {
+        None => PodRead::Unread(format!("pod {key}: an object without a uid")),
+        Some(read) if read != &**uid => PodRead::Gone,
+        Some(_) => PodRead::There(PodNow {
+            node: text("/spec/nodeName").map(Str::from),
+            terminating: text("/metadata/deletionTimestamp").is_some(),
+            resource_version: text("/metadata/resourceVersion").unwrap_or_default().into(),
         }),
-        Err(error) => PodRead::Unread(format!("pod {key}: {error}")),
     }
 }
 

@@ -320,7 +320,7 @@ proptest! {
         let want = compile("p", &spec).unwrap();
         let export = export(&[Profile { name: "p", spec: &spec }]).unwrap();
         prop_assert_eq!(&export.losses, &Vec::new(), "{}", export.configuration);
-        let back = import::read(&export.configuration).unwrap();
+        let back = import::testing::read(&export.configuration).unwrap();
         let lost: Vec<String> = back.losses.iter().filter(|l| l.matters()).map(ToString::to_string).collect();
         prop_assert_eq!(lost, Vec::<String>::new(), "{}", export.configuration);
         // Those to be ignored are listed last there: their resources, too.

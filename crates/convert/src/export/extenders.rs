@@ -1,9 +1,8 @@
 //! Extenders: one kube-scheduler asks all of them for the pods of every profile.
 
 use super::{Losses, Subject};
-use crate::import::Loss;
 use berth_api::{self as api, Extender, FailurePolicy};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The folder of the files that stand for Secrets and ConfigMaps.
 const FILES: &str = "/etc/kubernetes/extenders";
@@ -17,17 +16,17 @@ pub(super) fn skips(subject: &Subject<'_>) -> bool {
 /// Writes the extenders of all profiles, each once.
 pub(super) fn write(
     subjects: &[Subject<'_>],
-    configuration: &mut Map<String, Value>,
+    configuration: &mut Value,
     comments: &mut Vec<(String, String)>,
     losses: &mut Losses,
 ) {
-    let mut written: Vec<(&Extender, &str)> = Vec::new();
+    let mut written: Vec<(&Extender, &str, String)> = Vec::new();
     for subject in subjects {
         for (i, extender) in subject.spec.extenders.iter().enumerate() {
-            if written.iter().any(|(other, _)| *other == extender) {
+            if written.iter().any(|(other, ..)| *other == extender) {
                 continue;
             }
-            written.push((extender, subject.name));
+            let field = format!("spec.extenders[{i}]");
             let without = subjects.iter().filter(|s| !s.spec.extenders.contains(extender)).map(|s| s.name);
             let without: Vec<&str> = without.collect();
             if !without.is_empty() {
@@ -36,8 +35,9 @@ pub(super) fn write(
                     extender.name,
                     without.join(", ")
                 );
-                losses.add(subject.name, Loss::changed(format!("spec.extenders[{i}]"), what));
+                losses.changed(subject.name, &field, what);
             }
+            written.push((extender, subject.name, field));
         }
     }
     if written.is_empty() {
@@ -45,19 +45,12 @@ pub(super) fn write(
     }
     let mut list = Vec::new();
     let mut binder: Option<&str> = None;
-    for (extender, profile) in written {
-        let at = subjects
-            .iter()
-            .find(|s| s.name == profile)
-            .and_then(|s| s.spec.extenders.iter().position(|e| e == extender));
-        let mut lost = Lost { profile, field: format!("spec.extenders[{}]", at.unwrap_or_default()), losses };
-        comments.push((
-            format!("extenders[{}]", list.len()),
-            format!("from {} of SchedulerProfile {profile}", extender.name),
-        ));
-        list.push(one(extender, &mut binder, &mut lost));
+    for (extender, profile, field) in written {
+        let comment = format!("from {} of SchedulerProfile {profile}", extender.name);
+        comments.push((format!("extenders[{}]", list.len()), comment));
+        list.push(one(extender, &mut binder, &mut Lost { profile, field, losses }));
     }
-    configuration.insert("extenders".to_owned(), list.into());
+    configuration["extenders"] = list.into();
 }
 
 /// Reports losses of one extender.
@@ -69,20 +62,18 @@ struct Lost<'a> {
 
 impl Lost<'_> {
     fn lose(&mut self, field: &str, what: impl Into<String>) {
-        self.losses.add(self.profile, Loss::lost(format!("{}.{field}", self.field), what));
+        self.losses.lost(self.profile, format!("{}.{field}", self.field), what);
     }
 
     fn change(&mut self, field: &str, what: impl Into<String>) {
-        self.losses.add(self.profile, Loss::changed(format!("{}.{field}", self.field), what));
+        self.losses.changed(self.profile, format!("{}.{field}", self.field), what);
     }
 }
 
 fn one<'a>(extender: &'a Extender, binder: &mut Option<&'a str>, lost: &mut Lost<'_>) -> Value {
-    let mut written = Map::new();
-    let mut set = |name: &str, value: Value| drop(written.insert(name.to_owned(), value));
     let url = url(extender, lost);
     let https = url.starts_with("https://");
-    set("urlPrefix", url.into());
+    let mut written = json!({"urlPrefix": url});
     let verbs = &extender.verbs;
     let paths = [
         ("filterVerb", verbs.filter.as_ref().map(|v| &v.path)),
@@ -91,42 +82,42 @@ fn one<'a>(extender: &'a Extender, binder: &mut Option<&'a str>, lost: &mut Lost
     ];
     for (name, path) in paths {
         if let Some(path) = path {
-            set(name, path.as_str().into());
+            written[name] = path.as_str().into();
         }
     }
     if verbs.prioritize.is_some() {
-        set("weight", extender.weight.into());
+        written["weight"] = extender.weight.into();
     }
     if let Some(bind) = &verbs.bind {
         if let Some(other) = binder {
             lost.lose("verbs.bind", format!("{other} binds already, and kube-scheduler lets one extender do so"));
         } else {
-            set("bindVerb", bind.path.as_str().into());
+            written["bindVerb"] = bind.path.as_str().into();
             *binder = Some(&extender.name);
         }
     }
     if let Some(timeout) = timeout(verbs, lost) {
-        set("httpTimeout", timeout.to_string().into());
+        written["httpTimeout"] = timeout.to_string().into();
     }
     if extender.node_payload == api::NodePayload::Names {
-        set("nodeCacheCapable", true.into());
+        written["nodeCacheCapable"] = true.into();
     }
     if ignorable(verbs, lost) {
-        set("ignorable", true.into());
+        written["ignorable"] = true.into();
     }
     if !extender.managed_resources.is_empty() {
         let resource = |r: &api::ManagedResource| match r.fit_check {
             api::FitCheck::Keep => json!({"name": r.name}),
             api::FitCheck::Skip => json!({"name": r.name, "ignoredByScheduler": true}),
         };
-        set("managedResources", extender.managed_resources.iter().map(resource).collect());
+        written["managedResources"] = extender.managed_resources.iter().map(resource).collect();
     }
     if let Some(tls) = extender.tls.as_ref().filter(|_| https) {
         // enableHTTPS stays out: without a CA it would switch the check of the certificate off.
-        set("tlsConfig", tls_config(extender, tls, lost));
+        written["tlsConfig"] = tls_config(extender, tls, lost);
     }
     without_counterpart(extender, lost);
-    written.into()
+    written
 }
 
 /// A Service becomes its name in the cluster's DNS.
@@ -143,19 +134,18 @@ fn url(extender: &Extender, lost: &mut Lost<'_>) -> String {
 
 /// The longest of the timeouts, unless it is kube-scheduler's default.
 fn timeout(verbs: &api::ExtenderVerbs, lost: &mut Lost<'_>) -> Option<api::Duration> {
-    let all: Vec<(&str, api::Duration)> = [
-        verbs.filter.as_ref().map(|v| ("filter", v.timeout)),
-        verbs.prioritize.as_ref().map(|v| ("prioritize", v.timeout)),
-        verbs.preempt.as_ref().map(|v| ("preempt", v.timeout)),
-        verbs.bind.as_ref().map(|v| ("bind", v.timeout)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let longest = all.iter().map(|(_, timeout)| *timeout).max()?;
-    for (verb, timeout) in all.iter().filter(|(_, timeout)| *timeout != longest) {
-        let what = format!("{timeout} becomes {longest}: an extender has one timeout for all calls");
-        lost.change(&format!("verbs.{verb}.timeout"), what);
+    let timeouts = [
+        ("filter", verbs.filter.as_ref().map(|v| v.timeout)),
+        ("prioritize", verbs.prioritize.as_ref().map(|v| v.timeout)),
+        ("preempt", verbs.preempt.as_ref().map(|v| v.timeout)),
+        ("bind", verbs.bind.as_ref().map(|v| v.timeout)),
+    ];
+    let longest = timeouts.iter().filter_map(|(_, timeout)| *timeout).max()?;
+    for (verb, timeout) in timeouts {
+        if let Some(timeout) = timeout.filter(|timeout| *timeout != longest) {
+            let what = format!("{timeout} becomes {longest}: an extender has one timeout for all calls");
+            lost.change(&format!("verbs.{verb}.timeout"), what);
+        }
     }
     (longest != api::Duration::from_secs(5)).then_some(longest)
 }
@@ -178,29 +168,27 @@ fn ignorable(verbs: &api::ExtenderVerbs, lost: &mut Lost<'_>) -> bool {
 }
 
 fn tls_config(extender: &Extender, tls: &api::ExtenderTls, lost: &mut Lost<'_>) -> Value {
-    let mut config = Map::new();
+    let mut config = json!({});
     let folder = format!("{FILES}/{}", extender.name);
     if tls.mode == api::TlsMode::InsecureSkipVerify {
-        config.insert("insecure".to_owned(), true.into());
+        config["insecure"] = true.into();
     }
     if let Some(name) = &tls.server_name {
-        config.insert("serverName".to_owned(), name.as_str().into());
+        config["serverName"] = name.as_str().into();
     }
     if let Some(ca) = &tls.ca_bundle_ref {
         let file = format!("{folder}/{}", ca.key);
         lost.change("tls.caBundleRef", format!("mount {:?} {} so that its key {} is {file}", ca.kind, ca.name, ca.key));
-        config.insert("caFile".to_owned(), file.into());
+        config["caFile"] = file.into();
     }
     if let Some(cert) = &tls.client_cert_ref {
         let (cert_file, key_file) = (format!("{folder}/tls.crt"), format!("{folder}/tls.key"));
-        lost.change(
-            "tls.clientCertRef",
-            format!("mount Secret {} so that it is {cert_file} and {key_file}", cert.name),
-        );
-        config.insert("certFile".to_owned(), cert_file.into());
-        config.insert("keyFile".to_owned(), key_file.into());
+        let what = format!("mount Secret {} so that it is {cert_file} and {key_file}", cert.name);
+        lost.change("tls.clientCertRef", what);
+        config["certFile"] = cert_file.into();
+        config["keyFile"] = key_file.into();
     }
-    config.into()
+    config
 }
 
 fn without_counterpart(extender: &Extender, lost: &mut Lost<'_>) {

@@ -1,7 +1,6 @@
 //! Plugin sets, as differences from kube-scheduler's default profile.
 
 use super::{Losses, Subject, weighed};
-use crate::import::Loss;
 use crate::import::catalogue::{PLUGINS, Plugin, Point};
 use serde_json::{Map, Value, json};
 
@@ -82,15 +81,15 @@ fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: boo
 
 /// Reports filters and scores of the Policy era, which kube-scheduler has removed.
 fn legacy(subject: &Subject<'_>, losses: &mut Losses) {
-    let what = |name: &str| format!("kube-scheduler 1.36 has no {name} any more");
-    for filter in subject.compiled.filters.iter().filter(|filter| filter.is_legacy()) {
-        let at = subject.spec.filters.iter().position(|config| config.name.as_str() == filter.name());
-        let field = at.map_or_else(|| "spec.filters".to_owned(), |i| format!("spec.filters[{i}]"));
-        losses.add(subject.name, Loss::lost(field, what(filter.name())));
+    let mut lose = |list: &str, at: Option<usize>, name: &str| {
+        let field = at.map_or_else(|| format!("spec.{list}"), |i| format!("spec.{list}[{i}]"));
+        losses.lost(subject.name, field, format!("kube-scheduler 1.36 has no {name} any more"));
+    };
+    let Subject { spec, compiled, .. } = subject;
+    for name in compiled.filters.iter().filter(|filter| filter.is_legacy()).map(berth_core::model::Plugin::name) {
+        lose("filters", spec.filters.iter().position(|config| config.name.as_str() == name), name);
     }
-    for (score, _) in subject.compiled.scores.iter().filter(|(score, _)| score.is_legacy()) {
-        let at = subject.spec.scores.iter().position(|config| config.name.as_str() == score.name());
-        let field = at.map_or_else(|| "spec.scores".to_owned(), |i| format!("spec.scores[{i}]"));
-        losses.add(subject.name, Loss::lost(field, what(score.name())));
+    for name in compiled.scores.iter().filter(|(score, _)| score.is_legacy()).map(|(score, _)| score.name()) {
+        lose("scores", spec.scores.iter().position(|config| config.name.as_str() == name), name);
     }
 }

@@ -1,28 +1,21 @@
 //! Turns the arguments of kube-scheduler's plugins into those of a profile.
 
-use super::affinity;
 use super::catalogue::{REMOVED, find};
 use super::duration;
+use super::loss::{Draft, Report};
 use super::node::{Fields, ImportError, Node};
-use super::{Loss, Origins};
-use berth_api::{self as api, SchedulerProfileSpec};
+use berth_api::{
+    self as api, AddedAffinity, FieldSelectorRequirement, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement,
+    NodeSelectorTerm, PreferredNodeSelectorTerm,
+};
 use berth_core::model::is_scalar_resource;
 use berth_profile::{is_dns1123_subdomain, is_qualified_name};
 
 /// The most candidate nodes that a profile can ask for.
 const MAX_CANDIDATES: i32 = 100_000;
 
-/// What the readers of arguments fill in.
-pub(super) struct Out<'a> {
-    pub(super) spec: &'a mut SchedulerProfileSpec,
-    pub(super) origins: &'a mut Origins,
-    pub(super) losses: &'a mut Vec<Loss>,
-    /// Whether kube-scheduler puts the resources that extenders manage in the place of `ignoredResources`.
-    pub(super) ignored_elsewhere: bool,
-}
-
 /// Reads the list `pluginConfig` of a profile.
-pub(super) fn read(configs: Vec<Node<'_>>, out: &mut Out<'_>) -> Result<(), ImportError> {
+pub(super) fn read(configs: Vec<Node<'_>>, out: &mut Draft) -> Result<(), ImportError> {
     let mut seen: Vec<&str> = Vec::new();
     for config in configs {
         let fields = config.fields(&["name", "args"])?;
@@ -42,51 +35,54 @@ pub(super) fn read(configs: Vec<Node<'_>>, out: &mut Out<'_>) -> Result<(), Impo
     Ok(())
 }
 
-fn plugin(name: &str, at: &Node<'_>, args: &Node<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
-    match name {
+fn plugin(name: &str, at: &Node<'_>, args: &Node<'_>, out: &mut Draft) -> Result<(), ImportError> {
+    let field = match name {
         "NodeResourcesFit" => {
             out.spec.plugin_args.node_resources_fit = Some(fit(args, out)?);
+            "nodeResourcesFit"
         }
         "NodeResourcesBalancedAllocation" => {
             let fields = typed(args, name, &["resources"])?;
-            let field = "spec.pluginArgs.nodeResourcesBalancedAllocation";
-            let resources = resources(&fields, &format!("{field}.resources"), out)?;
-            out.origins.add(field, args.path());
+            let resources = resources(&fields, "spec.pluginArgs.nodeResourcesBalancedAllocation.resources", out)?;
             out.spec.plugin_args.node_resources_balanced_allocation = Some(api::BalancedAllocationArgs { resources });
+            "nodeResourcesBalancedAllocation"
         }
         "NodeAffinity" => {
             let fields = typed(args, name, &["addedAffinity"])?;
-            let added_affinity = fields.get("addedAffinity").map(|a| affinity::read(&a)).transpose()?;
-            out.origins.add("spec.pluginArgs.nodeAffinity", args.path());
+            let added_affinity = fields.get("addedAffinity").map(|a| added_affinity(&a)).transpose()?;
             out.spec.plugin_args.node_affinity = Some(api::NodeAffinityArgs { added_affinity });
+            "nodeAffinity"
         }
         "InterPodAffinity" => {
-            let read = inter_pod_affinity(args)?;
-            out.origins.add("spec.pluginArgs.interPodAffinity", args.path());
-            out.spec.plugin_args.inter_pod_affinity = Some(read);
+            out.spec.plugin_args.inter_pod_affinity = Some(inter_pod_affinity(args)?);
+            "interPodAffinity"
         }
         "PodTopologySpread" => {
-            let read = spread(args, out.losses)?;
-            out.origins.add("spec.pluginArgs.podTopologySpread", args.path());
-            out.spec.plugin_args.pod_topology_spread = Some(read);
+            out.spec.plugin_args.pod_topology_spread = Some(spread(args, &mut out.report)?);
+            "podTopologySpread"
         }
         "VolumeBinding" => {
-            let read = volume_binding(args)?;
-            out.origins.add("spec.pluginArgs.volumeBinding.bindTimeout", format!("{}.bindTimeoutSeconds", args.path()));
-            out.spec.plugin_args.volume_binding = Some(read);
+            out.spec.plugin_args.volume_binding = Some(volume_binding(args)?);
+            let source = format!("{}.bindTimeoutSeconds", args.path());
+            out.origins.add("spec.pluginArgs.volumeBinding.bindTimeout", source);
+            return Ok(());
         }
         "DynamicResources" => {
-            let read = dynamic_resources(args)?;
-            out.origins.add("spec.pluginArgs.dynamicResources", args.path());
-            out.spec.plugin_args.dynamic_resources = Some(read);
-            out.losses.push(Loss::lost(args.path(), "checked, and not used yet: a pod with resource claims is held"));
+            out.spec.plugin_args.dynamic_resources = Some(dynamic_resources(args)?);
+            out.report.lost(args.path(), "checked, and not used yet: a pod with resource claims is held");
+            "dynamicResources"
         }
-        "DefaultPreemption" => preemption(args, out)?,
-        _ if find(name).is_some() => {
-            out.losses.push(Loss::note(args.path(), format!("{name} takes no arguments: they have no effect")));
+        "DefaultPreemption" => return preemption(args, out),
+        _ => {
+            let (at, what) = match find(name) {
+                Some(_) => (args, format!("{name} takes no arguments: they have no effect")),
+                None => (at, format!("no plugin is named {name}: its arguments have no effect")),
+            };
+            out.report.note(at.path(), what);
+            return Ok(());
         }
-        _ => out.losses.push(Loss::note(at.path(), format!("no plugin is named {name}: its arguments have no effect"))),
-    }
+    };
+    out.origins.add(format!("spec.pluginArgs.{field}"), args.path());
     Ok(())
 }
 
@@ -105,7 +101,8 @@ fn typed<'a>(args: &Node<'a>, plugin: &str, known: &[&str]) -> Result<Fields<'a>
     Ok(fields)
 }
 
-fn fit(args: &Node<'_>, out: &mut Out<'_>) -> Result<api::NodeResourcesFitArgs, ImportError> {
+fn fit(args: &Node<'_>, out: &mut Draft) -> Result<api::NodeResourcesFitArgs, ImportError> {
+    use api::ScoringStrategyType::{LeastAllocated, MostAllocated, RequestedToCapacityRatio};
     const FIELD: &str = "spec.pluginArgs.nodeResourcesFit";
     let fields = typed(args, "NodeResourcesFit", &["ignoredResources", "ignoredResourceGroups", "scoringStrategy"])?;
     let mut read = api::NodeResourcesFitArgs {
@@ -116,40 +113,37 @@ fn fit(args: &Node<'_>, out: &mut Out<'_>) -> Result<api::NodeResourcesFitArgs, 
     if out.ignored_elsewhere && !read.ignored_resources.is_empty() {
         read.ignored_resources.clear();
         let what = "kube-scheduler puts the resources that extenders have it ignore in the place of these: left out";
-        out.losses.push(Loss::note(fields.at("ignoredResources"), what));
+        out.report.note(fields.at("ignoredResources"), what);
     }
     if !(read.ignored_resources.is_empty() && read.ignored_resource_groups.is_empty()) {
         out.spec.allow_unsafe = api::AllowUnsafe::Acknowledged;
         let what = "ignored resources can be overbooked: taken over with allowUnsafe: Acknowledged";
-        out.losses.push(Loss::note(args.path(), what));
+        out.report.note(args.path(), what);
     }
     if let Some(strategy) = fields.get("scoringStrategy") {
         let known = strategy.fields(&["type", "resources", "requestedToCapacityRatio"])?;
-        let kinds = [
-            ("LeastAllocated", api::ScoringStrategyType::LeastAllocated),
-            ("MostAllocated", api::ScoringStrategyType::MostAllocated),
-            ("RequestedToCapacityRatio", api::ScoringStrategyType::RequestedToCapacityRatio),
-        ];
         let kind = known.need("type", "write LeastAllocated, MostAllocated or RequestedToCapacityRatio")?;
         let ratio = known.get("requestedToCapacityRatio");
-        let kind = kind.choice(&kinds)?;
-        if let Some(ratio) = ratio.as_ref().filter(|_| kind != api::ScoringStrategyType::RequestedToCapacityRatio) {
+        let kind = kind.choice(&[LeastAllocated, MostAllocated, RequestedToCapacityRatio])?;
+        if let Some(ratio) = ratio.as_ref().filter(|_| kind != RequestedToCapacityRatio) {
             let message = "is read by type RequestedToCapacityRatio only";
             return Err(ratio.bad(message, "remove it, or change type"));
         }
         let resources = resources(&known, &format!("{FIELD}.strategy.resources"), out)?;
-        let shape = ratio.map(|r| shape(&r)).transpose()?.unwrap_or_default();
+        let shape = match ratio {
+            Some(ratio) => shape(&ratio.fields(&["shape"])?.list("shape")?)?,
+            None => Vec::new(),
+        };
         read.strategy = Some(api::ScoringStrategy { kind, resources, shape });
         let shape_field = format!("{}.requestedToCapacityRatio.shape", strategy.path());
         out.origins.add_silently(format!("{FIELD}.strategy.shape"), shape_field);
         out.origins.add_silently(format!("{FIELD}.strategy"), strategy.path());
     }
-    out.origins.add(FIELD, args.path());
     Ok(read)
 }
 
 /// The extended resources, or groups of them, in a list; other names never had an effect.
-fn ignored(fields: &Fields<'_>, list: &str, out: &mut Out<'_>) -> Result<Vec<String>, ImportError> {
+fn ignored(fields: &Fields<'_>, list: &str, out: &mut Draft) -> Result<Vec<String>, ImportError> {
     let mut names: Vec<String> = Vec::new();
     for item in fields.list(list)? {
         let name = item.text()?;
@@ -165,26 +159,24 @@ fn ignored(fields: &Fields<'_>, list: &str, out: &mut Out<'_>) -> Result<Vec<Str
                 names.push(name.to_owned());
             }
         } else {
-            out.losses.push(Loss::note(item.path(), format!("{name} names no extended resource: it has no effect")));
+            out.report.note(item.path(), format!("{name} names no extended resource: it has no effect"));
         }
     }
     Ok(names)
 }
 
 /// The resources that a score looks at. Names that no node can have are left out: they never counted.
-fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<api::ResourceWeight>, ImportError> {
+fn resources(fields: &Fields<'_>, field: &str, out: &mut Draft) -> Result<Vec<api::ResourceWeight>, ImportError> {
     let items = fields.list("resources")?;
     let mut read: Vec<api::ResourceWeight> = Vec::new();
     for item in &items {
         let resource = item.fields(&["name", "weight"])?;
         let name = resource.need("name", "name a resource, such as cpu")?.text()?;
-        let weight = match resource.get("weight").map(|w| w.int()).transpose()? {
-            None | Some(0) => 1,
-            Some(weight) => weight,
-        };
+        let weight = resource.int_or("weight", 1)?;
+        let weight = if weight == 0 { 1 } else { weight };
         let native = matches!(name, "cpu" | "memory" | "ephemeral-storage");
         if !(native || (is_qualified_name(name) && is_scalar_resource(name))) {
-            out.losses.push(Loss::note(item.path(), format!("{name} is no resource that nodes have: it never counts")));
+            out.report.note(item.path(), format!("{name} is no resource that nodes have: it never counts"));
             continue;
         }
         // NodeResourcesFit counts a resource that is listed twice with both weights.
@@ -202,12 +194,10 @@ fn resources(fields: &Fields<'_>, field: &str, out: &mut Out<'_>) -> Result<Vec<
     Ok(read)
 }
 
-fn shape(ratio: &Node<'_>) -> Result<Vec<api::ShapePoint>, ImportError> {
-    let points = ratio.fields(&["shape"])?.list("shape")?;
+pub(super) fn shape(points: &[Node<'_>]) -> Result<Vec<api::ShapePoint>, ImportError> {
     let point = |node: &Node<'_>| {
         let fields = node.fields(&["utilization", "score"])?;
-        let number = |name| fields.get(name).map_or(Ok(0), |n| n.int());
-        Ok(api::ShapePoint { utilization: number("utilization")?, score: number("score")? })
+        Ok(api::ShapePoint { utilization: fields.int_or("utilization", 0)?, score: fields.int_or("score", 0)? })
     };
     points.iter().map(point).collect()
 }
@@ -215,27 +205,26 @@ fn shape(ratio: &Node<'_>) -> Result<Vec<api::ShapePoint>, ImportError> {
 fn inter_pod_affinity(args: &Node<'_>) -> Result<api::InterPodAffinityArgs, ImportError> {
     let known = ["hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods"];
     let fields = typed(args, "InterPodAffinity", &known)?;
-    let mut read = api::InterPodAffinityArgs::default();
-    if let Some(weight) = fields.get("hardPodAffinityWeight") {
-        read.hard_pod_affinity_weight = weight.int()?;
-    }
-    if let Some(ignore) = fields.get("ignorePreferredTermsOfExistingPods") {
-        read.ignore_preferred_terms_of_existing_pods = ignore.flag()?;
-    }
-    Ok(read)
+    let default_weight = api::InterPodAffinityArgs::default().hard_pod_affinity_weight;
+    Ok(api::InterPodAffinityArgs {
+        hard_pod_affinity_weight: fields.int_or("hardPodAffinityWeight", default_weight)?,
+        ignore_preferred_terms_of_existing_pods: fields.flag("ignorePreferredTermsOfExistingPods")?,
+    })
 }
 
-fn spread(args: &Node<'_>, losses: &mut Vec<Loss>) -> Result<api::PodTopologySpreadArgs, ImportError> {
+fn spread(args: &Node<'_>, report: &mut Report) -> Result<api::PodTopologySpreadArgs, ImportError> {
+    use api::SpreadDefaulting::{List, System};
     let fields = typed(args, "PodTopologySpread", &["defaultingType", "defaultConstraints"])?;
-    let types = [("System", api::SpreadDefaulting::System), ("List", api::SpreadDefaulting::List)];
     let kind = fields.get("defaultingType").filter(|kind| kind.text() != Ok(""));
-    let kind = kind.map_or(Ok(api::SpreadDefaulting::System), |kind| kind.choice(&types))?;
-    let constraints =
-        fields.list("defaultConstraints")?.iter().map(|c| constraint(c, losses)).collect::<Result<_, _>>()?;
+    let kind = kind.map_or(Ok(System), |kind| kind.choice(&[System, List]))?;
+    let constraints = fields.list("defaultConstraints")?;
+    let constraints = constraints.iter().map(|c| constraint(c, report)).collect::<Result<_, _>>()?;
     Ok(api::PodTopologySpreadArgs { defaulting_type: Some(kind), default_constraints: constraints })
 }
 
-fn constraint(node: &Node<'_>, losses: &mut Vec<Loss>) -> Result<api::SpreadConstraint, ImportError> {
+fn constraint(node: &Node<'_>, report: &mut Report) -> Result<api::SpreadConstraint, ImportError> {
+    use api::NodeInclusionPolicy::{Honor, Ignore};
+    use api::WhenUnsatisfiable::{DoNotSchedule, ScheduleAnyway};
     let fields = node.fields(&[
         "maxSkew",
         "topologyKey",
@@ -251,22 +240,18 @@ fn constraint(node: &Node<'_>, losses: &mut Vec<Loss>) -> Result<api::SpreadCons
         return Err(selector.bad(message, "remove it"));
     }
     if let Some(keys) = fields.get("matchLabelKeys") {
-        losses.push(Loss::note(keys.path(), "has no effect in a default constraint"));
+        report.note(keys.path(), "has no effect in a default constraint");
     }
-    let actions = [
-        ("DoNotSchedule", api::WhenUnsatisfiable::DoNotSchedule),
-        ("ScheduleAnyway", api::WhenUnsatisfiable::ScheduleAnyway),
-    ];
-    let policies = [("Honor", api::NodeInclusionPolicy::Honor), ("Ignore", api::NodeInclusionPolicy::Ignore)];
-    let policy = |name| fields.get(name).map(|p| p.choice(&policies)).transpose();
-    let when = fields.need("whenUnsatisfiable", "write DoNotSchedule or ScheduleAnyway")?.choice(&actions)?;
+    let policy = |name| fields.get(name).map(|p| p.choice(&[Honor, Ignore])).transpose();
+    let when = fields.need("whenUnsatisfiable", "write DoNotSchedule or ScheduleAnyway")?;
+    let when = when.choice(&[DoNotSchedule, ScheduleAnyway])?;
     let min_domains = fields.get("minDomains").map(|n| n.int()).transpose()?;
     Ok(api::SpreadConstraint {
         max_skew: fields.need("maxSkew", "write 1 or more")?.int()?,
         topology_key: fields.need("topologyKey", "name a node label")?.text()?.to_owned(),
         when_unsatisfiable: when,
         // Scores never read minDomains.
-        min_domains: min_domains.filter(|_| when == api::WhenUnsatisfiable::DoNotSchedule),
+        min_domains: min_domains.filter(|_| when == DoNotSchedule),
         node_affinity_policy: policy("nodeAffinityPolicy")?,
         node_taints_policy: policy("nodeTaintsPolicy")?,
     })
@@ -292,21 +277,18 @@ fn volume_binding(args: &Node<'_>) -> Result<api::VolumeBindingArgs, ImportError
 
 fn dynamic_resources(args: &Node<'_>) -> Result<api::DynamicResourcesArgs, ImportError> {
     let fields = typed(args, "DynamicResources", &["filterTimeout", "bindingTimeout"])?;
-    let mut read = api::DynamicResourcesArgs::default();
-    if let Some(timeout) = fields.get("filterTimeout") {
-        read.filter_timeout = duration::read(&timeout)?;
-    }
-    if let Some(timeout) = fields.get("bindingTimeout") {
-        read.binding_timeout = duration::read(&timeout)?;
-    }
-    Ok(read)
+    let default = api::DynamicResourcesArgs::default();
+    let timeout = |name, default| fields.get(name).map_or(Ok(default), |timeout| duration::read(&timeout));
+    Ok(api::DynamicResourcesArgs {
+        filter_timeout: timeout("filterTimeout", default.filter_timeout)?,
+        binding_timeout: timeout("bindingTimeout", default.binding_timeout)?,
+    })
 }
 
-fn preemption(args: &Node<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
+fn preemption(args: &Node<'_>, out: &mut Draft) -> Result<(), ImportError> {
     let names = ["minCandidateNodesPercentage", "minCandidateNodesAbsolute"];
     let fields = typed(args, "DefaultPreemption", &names)?;
-    let number = |name: &str, default| fields.get(name).map_or(Ok(default), |n| n.int());
-    let (percentage, absolute) = (number(names[0], 10)?, number(names[1], 100)?);
+    let (percentage, absolute) = (fields.int_or(names[0], 10)?, fields.int_or(names[1], 100)?);
     let bad = |name: &str, message: &str, fix: &str| Err(ImportError::new(fields.at(name), message, fix));
     if !(0..=100).contains(&percentage) {
         return bad(names[0], &format!("{percentage} is not a percentage"), "write 0 to 100");
@@ -325,4 +307,64 @@ fn preemption(args: &Node<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
     }
     out.spec.preemption.candidate_nodes = read;
     Ok(())
+}
+
+/// `addedAffinity` of NodeAffinity, which is written as a pod's node affinity.
+fn added_affinity(node: &Node<'_>) -> Result<AddedAffinity, ImportError> {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    let fields = node.fields(&[required, preferred])?;
+    Ok(AddedAffinity {
+        required_during_scheduling_ignored_during_execution: fields.get(required).map(|s| selector(&s)).transpose()?,
+        preferred_during_scheduling_ignored_during_execution: preferences(&fields.list(preferred)?)?,
+    })
+}
+
+fn selector(node: &Node<'_>) -> Result<NodeSelector, ImportError> {
+    let terms = node.fields(&["nodeSelectorTerms"])?.list("nodeSelectorTerms")?;
+    Ok(NodeSelector { node_selector_terms: terms.iter().map(term).collect::<Result<_, _>>()? })
+}
+
+/// Preferred terms. Those of weight 0 can never count and are left out. An empty term matches nothing, but makes the
+/// score run for every pod, so it stays.
+fn preferences(nodes: &[Node<'_>]) -> Result<Vec<PreferredNodeSelectorTerm>, ImportError> {
+    let mut read = Vec::new();
+    for node in nodes {
+        let fields = node.fields(&["weight", "preference"])?;
+        let weight = fields.need("weight", "write 1 to 100")?.int()?;
+        let preference = term(&fields.need("preference", "write the term that weight is for")?)?;
+        if weight != 0 {
+            read.push(PreferredNodeSelectorTerm { weight, preference });
+        }
+    }
+    Ok(read)
+}
+
+fn term(node: &Node<'_>) -> Result<NodeSelectorTerm, ImportError> {
+    let fields = node.fields(&["matchExpressions", "matchFields"])?;
+    let expressions = fields.list("matchExpressions")?;
+    let names = fields.list("matchFields")?;
+    Ok(NodeSelectorTerm {
+        match_expressions: expressions.iter().map(expression).collect::<Result<_, _>>()?,
+        match_fields: names.iter().map(field).collect::<Result<_, _>>()?,
+    })
+}
+
+fn expression(node: &Node<'_>) -> Result<NodeSelectorRequirement, ImportError> {
+    let (key, operator, values) = requirement(&node.fields(&["key", "operator", "values"])?)?;
+    Ok(NodeSelectorRequirement { key, operator, values })
+}
+
+fn field(node: &Node<'_>) -> Result<FieldSelectorRequirement, ImportError> {
+    let (key, operator, values) = requirement(&node.fields(&["key", "operator", "values"])?)?;
+    Ok(FieldSelectorRequirement { key, operator, values })
+}
+
+fn requirement(fields: &Fields<'_>) -> Result<(String, NodeSelectorOperator, Vec<String>), ImportError> {
+    use NodeSelectorOperator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+    let operators = [In, NotIn, Exists, DoesNotExist, Gt, Lt];
+    let key = fields.need("key", "name a label")?.text()?.to_owned();
+    let operator = fields.need("operator", "write one, such as In")?.choice(&operators)?;
+    let values = fields.get("values").map_or_else(|| Ok(Vec::new()), |values| values.texts())?;
+    Ok((key, operator, values))
 }

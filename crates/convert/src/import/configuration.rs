@@ -1,11 +1,11 @@
 //! The root of a KubeSchedulerConfiguration: settings of the process, of all profiles, and the profiles.
 
 use super::extenders::{Extenders, Spelling};
+use super::loss::{Draft, Report};
 use super::node::{Fields, ImportError, Node};
 use super::sets::Plugins;
-use super::{API_VERSION, Import, ImportedProfile, KIND, Loss, Origins, args, effect};
-use berth_api::{self as api, DEFAULT_SCHEDULER_NAME, SchedulerProfileSpec};
-use berth_profile::compile;
+use super::{API_VERSION, Import, ImportedProfile, KIND, args, effect};
+use berth_api as api;
 
 /// Settings of the kube-scheduler process, which do not affect where pods go, and why they have no effect.
 const PROCESS: [(&str, &str); 6] = [
@@ -29,28 +29,24 @@ struct Shared<'a> {
     extenders: Extenders,
 }
 
-pub(super) fn read(document: &Node<'_>) -> Result<Import, ImportError> {
-    read_as(document, DEFAULT_SCHEDULER_NAME)
-}
-
 /// Reads a document whose only profile serves `scheduler_name` where it names none.
-pub(super) fn read_as(document: &Node<'_>, scheduler_name: &str) -> Result<Import, ImportError> {
+pub(super) fn read(document: &Node<'_>, scheduler_name: &str) -> Result<Import, ImportError> {
     check_type(document)?;
     let own = ["percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"];
     let known: Vec<&str> =
         ["apiVersion", "kind"].into_iter().chain(PROCESS.iter().map(|(name, _)| *name)).chain(own).collect();
     let fields = document.fields(&known)?;
-    let mut losses = Vec::new();
-    process(&fields, &mut losses);
+    let mut report = Report::default();
+    process(&fields, &mut report);
     check_process(&fields)?;
     let shared = Shared {
         scheduler_name,
         percentage: percentage(&fields)?.unwrap_or(0),
-        queue: backoff(&fields, &mut losses)?,
-        extenders: Extenders::read(&fields.list("extenders")?, Spelling::Configuration, &mut losses)?,
+        queue: backoff(&fields, &mut report)?,
+        extenders: Extenders::read(&fields.list("extenders")?, Spelling::Configuration, &mut report)?,
     };
-    let profiles = profiles(&fields, &shared, &mut losses)?;
-    Ok(Import { profiles, losses, manifests: shared.extenders.manifests })
+    let profiles = profiles(&fields, &shared, &mut report)?;
+    Ok(Import { profiles, losses: report.losses, manifests: report.manifests })
 }
 
 fn check_type(document: &Node<'_>) -> Result<(), ImportError> {
@@ -65,10 +61,10 @@ fn check_type(document: &Node<'_>) -> Result<(), ImportError> {
 }
 
 /// Notes the settings of the process that are set.
-pub(super) fn process(fields: &Fields<'_>, losses: &mut Vec<Loss>) {
+pub(super) fn process(fields: &Fields<'_>, report: &mut Report) {
     for name in fields.names() {
         if let Some((_, why)) = PROCESS.iter().find(|(setting, _)| *setting == name) {
-            losses.push(Loss::note(name, format!("without effect: {why}")));
+            report.note(name, format!("without effect: {why}"));
         }
     }
 }
@@ -100,10 +96,9 @@ pub(super) fn percentage(fields: &Fields<'_>) -> Result<Option<i32>, ImportError
     Ok(Some(value))
 }
 
-pub(super) fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api::Queue, ImportError> {
+pub(super) fn backoff(fields: &Fields<'_>, report: &mut Report) -> Result<api::Queue, ImportError> {
     let names = ["podInitialBackoffSeconds", "podMaxBackoffSeconds"];
-    let seconds = |name, default| fields.get(name).map_or(Ok(default), |n| n.long());
-    let (initial, max) = (seconds(names[0], 1)?, seconds(names[1], 10)?);
+    let (initial, max) = (fields.long_or(names[0], 1)?, fields.long_or(names[1], 10)?);
     if initial <= 0 {
         return Err(ImportError::new(names[0], format!("{initial} is out of range"), "write 1 or more"));
     }
@@ -113,10 +108,7 @@ pub(super) fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api
     }
     let mut bounded = |name: &str, value: i64| {
         if value > MAX_BACKOFF {
-            losses.push(Loss::changed(
-                name,
-                format!("{value} becomes {MAX_BACKOFF}, the longest that a profile can have"),
-            ));
+            report.changed(name, format!("{value} becomes {MAX_BACKOFF}, the longest that a profile can have"));
         }
         api::Duration::from_secs(value.min(MAX_BACKOFF).unsigned_abs())
     };
@@ -130,7 +122,7 @@ pub(super) fn backoff(fields: &Fields<'_>, losses: &mut Vec<Loss>) -> Result<api
 fn profiles(
     fields: &Fields<'_>,
     shared: &Shared<'_>,
-    losses: &mut Vec<Loss>,
+    report: &mut Report,
 ) -> Result<Vec<ImportedProfile>, ImportError> {
     let nothing = serde_json::Value::Object(serde_json::Map::new());
     let mut nodes = fields.list("profiles")?;
@@ -143,29 +135,22 @@ fn profiles(
     for node in &nodes {
         let fields = node.fields(&["schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"])?;
         let name = scheduler_name(&fields, alone.then_some(shared.scheduler_name), &profiles)?;
-        let mut spec = SchedulerProfileSpec {
-            scheduler_names: vec![name.to_owned()],
-            queue: shared.queue.clone(),
-            ..SchedulerProfileSpec::default()
-        };
-        spec.nodes.percentage_to_score = percentage(&fields)?.unwrap_or(shared.percentage);
-        let mut origins = Origins::default();
-        let plugins = Plugins::read(fields.get("plugins").as_ref(), losses)?;
+        let mut draft = Draft::new(name, Some(&fields.at("schedulerName")));
+        draft.spec.queue = shared.queue.clone();
+        draft.spec.nodes.percentage_to_score = percentage(&fields)?.unwrap_or(shared.percentage);
+        draft.ignored_elsewhere = shared.extenders.take_over_ignored;
+        let plugins = Plugins::read(fields.get("plugins").as_ref(), &mut draft.report)?;
         let path = fields.at("plugins");
-        effect::apply(&plugins, &path, &mut spec, &mut origins, losses)?;
+        effect::apply(&plugins, &path, &mut draft)?;
         if queue_sort.get_or_insert_with(|| plugins.queue_sort.clone()) != &plugins.queue_sort {
             let message = "differs from that of the first profile";
             return Err(ImportError::new(format!("{path}.queueSort"), message, "write the same in every profile"));
         }
-        let ignored_elsewhere = shared.extenders.take_over_ignored();
-        let mut out = args::Out { spec: &mut spec, origins: &mut origins, losses, ignored_elsewhere };
-        args::read(fields.list("pluginConfig")?, &mut out)?;
-        shared.extenders.apply(&mut spec, &mut origins, losses);
-        origins.add_silently("spec.schedulerNames[0]", fields.at("schedulerName"));
-        origins.add_silently("metadata.name", fields.at("schedulerName"));
-        let compiled = compile(name, &spec).map_err(|e| ImportError::new(origins.find(&e.field), e.message, e.fix))?;
-        let comments = origins.into_comments();
-        profiles.push(ImportedProfile { scheduler_name: name.to_owned(), spec, compiled, comments });
+        args::read(fields.list("pluginConfig")?, &mut draft)?;
+        shared.extenders.apply(&mut draft);
+        let (profile, mut own) = draft.finish()?;
+        report.losses.append(&mut own.losses);
+        profiles.push(profile);
     }
     Ok(profiles)
 }

@@ -1,28 +1,22 @@
 //! Turns the plugins of a profile into filters and scores, and reports the settings that have no counterpart.
 
 use super::catalogue::{PLUGINS, Plugin, Point};
+use super::loss::{Draft, Report};
 use super::node::ImportError;
 use super::sets::Plugins;
-use super::{Loss, Origins};
-use berth_api::{AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, SchedulerProfileSpec, ScoreConfig};
+use berth_api::{AllowUnsafe, FilterConfig, PluginState, PreemptionPolicy, Preset, ScoreConfig};
 
-/// Writes filters and scores into `spec`; `field` is the path of the profile's plugins.
-pub(super) fn apply(
-    plugins: &Plugins,
-    field: &str,
-    spec: &mut SchedulerProfileSpec,
-    origins: &mut Origins,
-    losses: &mut Vec<Loss>,
-) -> Result<(), ImportError> {
+/// Writes filters and scores into `out`; `field` is the path of the profile's plugins.
+pub(super) fn apply(plugins: &Plugins, field: &str, out: &mut Draft) -> Result<(), ImportError> {
     required(plugins, field)?;
-    filters(plugins, field, spec, origins, losses);
-    scores(plugins, field, spec, origins);
-    preemption(plugins, field, spec, origins);
-    order(plugins, field, losses);
+    filters(plugins, field, out);
+    scores(plugins, field, out);
+    preemption(plugins, field, out);
+    order(plugins, field, &mut out.report);
     for plugin in &PLUGINS {
-        halves(plugins, plugin, field, losses);
+        halves(plugins, plugin, field, &mut out.report);
     }
-    others(plugins, field, losses);
+    others(plugins, field, &mut out.report);
     Ok(())
 }
 
@@ -41,61 +35,55 @@ fn required(plugins: &Plugins, field: &str) -> Result<(), ImportError> {
 }
 
 /// Without DefaultPreemption at postFilter nothing is evicted.
-fn preemption(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
+fn preemption(plugins: &Plugins, field: &str, out: &mut Draft) {
     if !plugins.at(Point::PostFilter).iter().any(|entry| entry.plugin.name == "DefaultPreemption") {
-        spec.preemption.policy = PreemptionPolicy::Never;
-        origins
+        out.spec.preemption.policy = PreemptionPolicy::Never;
+        out.origins
             .comment("spec.preemption.policy", format!("from {field}: DefaultPreemption does not run at postFilter"));
     }
 }
 
-fn filters(
-    plugins: &Plugins,
-    field: &str,
-    spec: &mut SchedulerProfileSpec,
-    origins: &mut Origins,
-    losses: &mut Vec<Loss>,
-) {
+fn filters(plugins: &Plugins, field: &str, out: &mut Draft) {
     for plugin in &PLUGINS {
         let Some(name) = plugin.filter.filter(|_| !plugins.runs(plugin, Point::Filter)) else { continue };
-        if spec.filters.is_empty() {
-            origins.comment("spec.filters", format!("from {field}"));
+        if out.spec.filters.is_empty() {
+            out.origins.comment("spec.filters", format!("from {field}"));
         }
-        spec.filters.push(FilterConfig { name, state: PluginState::Disabled });
+        out.spec.filters.push(FilterConfig { name, state: PluginState::Disabled });
         if name.is_safety() {
-            spec.allow_unsafe = AllowUnsafe::Acknowledged;
-            losses.push(Loss::note(
+            out.spec.allow_unsafe = AllowUnsafe::Acknowledged;
+            out.report.note(
                 format!("{field}.filter"),
                 format!("{name} is disabled, which can place pods where they cannot run: taken over with allowUnsafe: Acknowledged"),
-            ));
+            );
         }
     }
 }
 
-fn scores(plugins: &Plugins, field: &str, spec: &mut SchedulerProfileSpec, origins: &mut Origins) {
+fn scores(plugins: &Plugins, field: &str, out: &mut Draft) {
     if !plugins.at(Point::Score).iter().any(|entry| entry.plugin.score.is_some()) {
-        spec.preset = Preset::NoScoring;
-        origins.comment("spec.preset", format!("from {field}.score: no score is left"));
+        out.spec.preset = Preset::NoScoring;
+        out.origins.comment("spec.preset", format!("from {field}.score: no score is left"));
         return;
     }
     for plugin in &PLUGINS {
         let Some(name) = plugin.score else { continue };
         if !plugins.runs(plugin, Point::Score) {
-            origins.comment(format!("spec.scores[{}]", spec.scores.len()), format!("from {field}.score"));
-            spec.scores.push(ScoreConfig { name, weight: None, state: PluginState::Disabled });
+            out.origins.comment(format!("spec.scores[{}]", out.spec.scores.len()), format!("from {field}.score"));
+            out.spec.scores.push(ScoreConfig { name, weight: None, state: PluginState::Disabled });
             continue;
         }
         let (weight, written) = plugins.weight(plugin);
         if Some(weight) != plugin.default {
             let source = if written.is_empty() { format!("{field}.score") } else { format!("{written}.weight") };
-            origins.add(format!("spec.scores[{}].weight", spec.scores.len()), source);
-            spec.scores.push(ScoreConfig { name, weight: Some(weight), state: PluginState::Enabled });
+            out.origins.add(format!("spec.scores[{}].weight", out.spec.scores.len()), source);
+            out.spec.scores.push(ScoreConfig { name, weight: Some(weight), state: PluginState::Enabled });
         }
     }
 }
 
 /// Reports a changed order of filters. The order here is fixed, and only the first filter that refuses a node is reported.
-fn order(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
+fn order(plugins: &Plugins, field: &str, report: &mut Report) {
     let place = |plugin: &Plugin| PLUGINS.iter().position(|p| p == plugin);
     let filters: Vec<&Plugin> =
         plugins.at(Point::Filter).iter().map(|e| e.plugin).filter(|p| p.filter.is_some()).collect();
@@ -103,45 +91,36 @@ fn order(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
         return;
     }
     let names: Vec<&str> = filters.iter().map(|p| p.name).collect();
-    losses.push(Loss::changed(
-        format!("{field}.filter"),
-        format!(
-            "the order {} becomes the default order: the same nodes are refused, with another of several reasons",
-            names.join(", ")
-        ),
-    ));
+    let what = format!(
+        "the order {} becomes the default order: the same nodes are refused, with another of several reasons",
+        names.join(", ")
+    );
+    report.changed(format!("{field}.filter"), what);
 }
 
 /// Reports plugins that run at some of their points only: here a filter or a score runs whole or not at all.
-fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss>) {
+fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, report: &mut Report) {
     let name = plugin.name;
     let has = |point| plugin.points.contains(&point);
     let runs = |point| plugins.runs(plugin, point);
-    let mut lose = |point: Point, what: String| losses.push(Loss::changed(format!("{field}.{}", point.field()), what));
+    let mut lose = |point: Point, what: String| report.changed(format!("{field}.{}", point.field()), what);
     if plugin.filter.is_some() && has(Point::PreFilter) {
-        match (runs(Point::PreFilter), runs(Point::Filter)) {
-            (true, false) => {
-                if let Some(work) = plugin.pre_filter {
-                    lose(
-                        Point::PreFilter,
-                        format!("the PreFilter of {name}, which {work}, goes with its filter, which is disabled"),
-                    );
-                }
-            }
+        let changed = match (runs(Point::PreFilter), runs(Point::Filter)) {
+            (true, false) => plugin
+                .pre_filter
+                .map(|work| format!("the PreFilter of {name}, which {work}, goes with its filter, which is disabled")),
             (false, true) => {
-                lose(
-                    Point::PreFilter,
-                    format!("the PreFilter of {name} is disabled and its filter is not: here the filter runs whole"),
-                );
+                Some(format!("the PreFilter of {name} is disabled and its filter is not: here the filter runs whole"))
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(changed) = changed {
+            lose(Point::PreFilter, changed);
         }
     }
     if has(Point::PreScore) && !plugin.scores_alone && runs(Point::Score) && !runs(Point::PreScore) {
-        lose(
-            Point::PreScore,
-            format!("the PreScore of {name} is disabled and its score is not: here the score runs whole"),
-        );
+        let what = format!("the PreScore of {name} is disabled and its score is not: here the score runs whole");
+        lose(Point::PreScore, what);
     }
     if plugin.filter.is_some() {
         for point in [Point::Reserve, Point::PreBind] {
@@ -154,26 +133,21 @@ fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, losses: &mut Vec<Loss
 }
 
 /// Reports plugins whose work here does not depend on the profile.
-fn others(plugins: &Plugins, field: &str, losses: &mut Vec<Loss>) {
+fn others(plugins: &Plugins, field: &str, report: &mut Report) {
     let on = |name: &str, point| plugins.at(point).iter().any(|e| e.plugin.name == name);
     if !on("SchedulingGates", Point::PreEnqueue) {
-        losses.push(Loss::lost(
-            format!("{field}.preEnqueue"),
-            "SchedulingGates is disabled: here scheduling gates are always respected",
-        ));
+        let what = "SchedulingGates is disabled: here scheduling gates are always respected";
+        report.lost(format!("{field}.preEnqueue"), what);
     }
     if !on("DynamicResources", Point::Filter) {
-        losses.push(Loss::changed(
-            format!("{field}.filter"),
-            "DynamicResources is disabled: a pod with resource claims is held all the same",
-        ));
+        let what = "DynamicResources is disabled: a pod with resource claims is held all the same";
+        report.changed(format!("{field}.filter"), what);
     }
     for (point, _) in Point::ALL {
         for entry in plugins.at(point).iter().filter(|e| e.plugin.default.is_none()) {
             let what = format!("{} has no effect: pods of a pod group are held", entry.plugin.name);
-            let loss = Loss::lost(&entry.field, what);
-            if !losses.contains(&loss) {
-                losses.push(loss);
+            if !report.losses.iter().any(|loss| loss.field == entry.field && loss.what == what) {
+                report.lost(&entry.field, what);
             }
         }
     }

@@ -1,4 +1,5 @@
-use super::{Import, ImportError, Loss, read_text};
+use super::testing::read_text;
+use super::{Import, ImportError, Loss};
 use berth_api::{BundleKind, FitCheck, TlsMode};
 use serde_json::json;
 
@@ -58,6 +59,10 @@ fn certificates_in_the_document_become_secrets() {
         ]
     );
     assert_eq!(fields(&import), ["extenders[0].tlsConfig.caData", "extenders[0].tlsConfig.certData"]);
+    for manifest in import.manifests_for(&["a", "b"]) {
+        let annotations = &manifest["metadata"]["annotations"];
+        assert_eq!(*annotations, json!({"scheduling.berth.dev/extender-profiles": "a,b"}));
+    }
 }
 
 #[test]
@@ -113,6 +118,14 @@ fn an_extender_without_verbs_still_takes_resources_away() {
 fn import_of_one_that_keeps() -> berth_api::Extender {
     import("{urlPrefix: 'https://a', bindVerb: b, managedResources: [{name: a.com/b}]}").profiles[0].spec.extenders[0]
         .clone()
+}
+
+#[test]
+fn a_resource_that_nobody_checks_is_acknowledged() {
+    let import =
+        import("{urlPrefix: 'https://a', bindVerb: b, managedResources: [{name: a.com/b, ignoredByScheduler: true}]}");
+    assert_eq!(import.profiles[0].spec.allow_unsafe, berth_api::AllowUnsafe::Acknowledged);
+    assert_eq!(fields(&import), ["extenders[0].managedResources"]);
 }
 
 #[test]

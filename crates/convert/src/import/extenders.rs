@@ -1,13 +1,14 @@
 //! Extenders as kube-scheduler's configurations and Policies list them. One kube-scheduler asks them for all its
-//! profiles, so every profile gets them all.
+//! profiles, so every profile gets them all. Certificates
+//! in files or in the document become references to Secrets and ConfigMaps.
 
 use super::duration;
-use super::loss::{Loss, Origins};
+use super::loss::{Draft, Report};
 use super::node::{Fields, ImportError, Node};
-use super::tls;
-use berth_api::{self as api, SchedulerProfileSpec};
+use crate::shell_word;
+use berth_api as api;
 use berth_profile::is_qualified_name;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How long a call may take where the document does not say.
 const DEFAULT_TIMEOUT: api::Duration = api::Duration::from_secs(5);
@@ -39,58 +40,58 @@ impl Spelling {
 /// The extenders of a process, in the order in which they are asked.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extenders {
-    list: Vec<api::Extender>,
-    /// The path of each in the document.
-    fields: Vec<String>,
-    /// Resources that NodeResourcesFit ignores because an extender checks them.
-    skipped: Vec<String>,
-    /// Those of `skipped` whose extender is not in `list`, since it has no verbs.
+    /// With the path of each in the document.
+    list: Vec<(api::Extender, String)>,
+    /// Whether NodeResourcesFit ignores some resource because an extender checks it. kube-scheduler then overwrites its
+    /// `ignoredResources`.
+    pub(super) take_over_ignored: bool,
+    /// Such resources whose extender is not in `list`, since it has no verbs.
     unclaimed: Vec<String>,
-    /// Secrets for certificates that are written in the document itself.
-    pub(super) manifests: Vec<Value>,
 }
 
 impl Extenders {
     /// Reads the items of a list of extenders.
-    pub(super) fn read(nodes: &[Node<'_>], spelling: Spelling, losses: &mut Vec<Loss>) -> Result<Self, ImportError> {
+    pub(super) fn read(nodes: &[Node<'_>], spelling: Spelling, report: &mut Report) -> Result<Self, ImportError> {
         let (mut read, mut resources, mut binders) = (Self::default(), Vec::new(), 0);
         for node in nodes {
             let fields = node.fields(&known(spelling))?;
             check(&fields, &mut binders)?;
             let managed = managed_resources(&fields, &mut resources)?;
             let skipped = managed.iter().filter(|r| r.fit_check == api::FitCheck::Skip).map(|r| r.name.clone());
-            read.skipped.extend(skipped.clone());
-            let name = read.name_for(text(&fields, "urlPrefix")?);
-            if let Some(extender) = extender(name, node, spelling, managed.clone(), losses, &mut read.manifests)? {
-                read.list.push(extender);
-                read.fields.push(node.path().to_owned());
+            let skipped: Vec<String> = skipped.collect();
+            read.take_over_ignored |= !skipped.is_empty();
+            let name = read.name_for(fields.text("urlPrefix")?);
+            if let Some(extender) = extender(name, &fields, spelling, managed, report)? {
+                read.list.push((extender, node.path().to_owned()));
             } else {
                 read.unclaimed.extend(skipped);
-                losses.push(Loss::note(node.path(), "has no verb, so that nothing is ever asked of it: left out"));
+                report.note(node.path(), "has no verb, so that nothing is ever asked of it: left out");
             }
         }
-        read.put_ignorable_last();
+        // Extenders whose failures are ignored are asked after the others, as kube-scheduler orders them at its start.
+        read.list.sort_by_key(|(extender, _)| is_ignorable(extender));
         Ok(read)
     }
 
-    /// Whether NodeResourcesFit ignores resources of extenders. kube-scheduler then overwrites its `ignoredResources`.
-    pub(super) fn take_over_ignored(&self) -> bool {
-        !self.skipped.is_empty()
-    }
-
     /// Adds the extenders to a profile.
-    pub(super) fn apply(&self, spec: &mut SchedulerProfileSpec, origins: &mut Origins, losses: &mut Vec<Loss>) {
-        for (i, field) in self.fields.iter().enumerate() {
-            origins.add(format!("spec.extenders[{i}]"), field);
+    pub(super) fn apply(&self, out: &mut Draft) {
+        for (i, (extender, field)) in self.list.iter().enumerate() {
+            out.origins.add(format!("spec.extenders[{i}]"), field);
+            out.spec.extenders.push(extender.clone());
         }
-        spec.extenders.clone_from(&self.list);
+        if let Some((_, field)) = self.list.iter().find(|(extender, _)| skips_unfiltered(extender)) {
+            out.spec.allow_unsafe = api::AllowUnsafe::Acknowledged;
+            let what = "ignoredByScheduler without filterVerb, so that nobody checks the resource: taken over with \
+                        allowUnsafe: Acknowledged";
+            out.report.note(format!("{field}.managedResources"), what);
+        }
         if !self.unclaimed.is_empty() {
-            let fit = spec.plugin_args.node_resources_fit.get_or_insert_default();
+            let fit = out.spec.plugin_args.node_resources_fit.get_or_insert_default();
             fit.ignored_resources.clone_from(&self.unclaimed);
-            spec.allow_unsafe = api::AllowUnsafe::Acknowledged;
+            out.spec.allow_unsafe = api::AllowUnsafe::Acknowledged;
             let what = "ignoredByScheduler of an extender without verbs: taken over as ignoredResources of \
                         NodeResourcesFit with allowUnsafe: Acknowledged";
-            losses.push(Loss::note("extenders", what));
+            out.report.note("extenders", what);
         }
     }
 
@@ -102,17 +103,16 @@ impl Extenders {
             host.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
         let base = plain.get(..plain.len().min(NAME_MAX - 3)).unwrap_or_default().trim_matches('-');
         let base = if base.is_empty() { "extender" } else { base };
-        let taken = |name: &str| self.list.iter().any(|extender| extender.name == name);
+        let taken = |name: &str| self.list.iter().any(|(extender, _)| extender.name == name);
         let numbered = (2..).map(|n| format!("{base}-{n}"));
         std::iter::once(base.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
     }
+}
 
-    /// Extenders whose failures are ignored are asked after the others, as kube-scheduler orders them at its start.
-    fn put_ignorable_last(&mut self) {
-        let pairs = self.list.drain(..).zip(self.fields.drain(..));
-        let (last, first): (Vec<_>, Vec<_>) = pairs.partition(|(extender, _)| is_ignorable(extender));
-        (self.list, self.fields) = first.into_iter().chain(last).unzip();
-    }
+/// Whether a resource is left to `extender`, which is not asked about nodes.
+fn skips_unfiltered(extender: &api::Extender) -> bool {
+    let skips = extender.managed_resources.iter().any(|resource| resource.fit_check == api::FitCheck::Skip);
+    skips && extender.verbs.filter.is_none()
 }
 
 fn is_ignorable(extender: &api::Extender) -> bool {
@@ -120,7 +120,7 @@ fn is_ignorable(extender: &api::Extender) -> bool {
     verbs.into_iter().flatten().any(|verb| verb.failure_policy == api::FailurePolicy::Ignore)
 }
 
-fn known(spelling: Spelling) -> [&'static str; 12] {
+pub(super) const fn known(spelling: Spelling) -> [&'static str; 12] {
     [
         "urlPrefix",
         "filterVerb",
@@ -139,12 +139,12 @@ fn known(spelling: Spelling) -> [&'static str; 12] {
 
 /// Refuses what kube-scheduler refuses: scores without a weight, and a second extender that binds.
 fn check(fields: &Fields<'_>, binders: &mut u32) -> Result<(), ImportError> {
-    let weight = weight(fields)?;
-    if !text(fields, "prioritizeVerb")?.is_empty() && weight <= 0 {
+    let weight = fields.long_or("weight", 0)?;
+    if !fields.text("prioritizeVerb")?.is_empty() && weight <= 0 {
         let message = format!("{weight} is not positive");
         return Err(ImportError::new(fields.at("weight"), message, "write 1 or more, or remove prioritizeVerb"));
     }
-    *binders += u32::from(!text(fields, "bindVerb")?.is_empty());
+    *binders += u32::from(!fields.text("bindVerb")?.is_empty());
     if *binders > 1 {
         let message = "is the second extender that binds";
         return Err(ImportError::new(fields.at("bindVerb"), message, "leave binding to one extender"));
@@ -152,41 +152,27 @@ fn check(fields: &Fields<'_>, binders: &mut u32) -> Result<(), ImportError> {
     Ok(())
 }
 
-fn text<'a>(fields: &Fields<'a>, name: &str) -> Result<&'a str, ImportError> {
-    fields.get(name).map_or(Ok(""), |field| field.text())
-}
-
-fn flag(fields: &Fields<'_>, name: &str) -> Result<bool, ImportError> {
-    fields.get(name).map_or(Ok(false), |field| field.flag())
-}
-
-fn weight(fields: &Fields<'_>) -> Result<i64, ImportError> {
-    fields.get("weight").map_or(Ok(0), |weight| weight.long())
-}
-
 /// One extender as a profile has it; `None` where it has no verbs.
 fn extender(
     name: String,
-    node: &Node<'_>,
+    fields: &Fields<'_>,
     spelling: Spelling,
     managed_resources: Vec<api::ManagedResource>,
-    losses: &mut Vec<Loss>,
-    manifests: &mut Vec<Value>,
+    report: &mut Report,
 ) -> Result<Option<api::Extender>, ImportError> {
-    let fields = node.fields(&known(spelling))?;
-    let verbs = verbs(&fields, timeout(&fields, spelling, losses)?)?;
+    let verbs = verbs(fields, timeout(fields, spelling, report)?)?;
     if verbs == api::ExtenderVerbs::default() {
         return Ok(None);
     }
-    let url = url(&fields)?;
-    losses.push(Loss::note(fields.at("urlPrefix"), who_allows(&url)));
-    let tls = tls::read(&fields, spelling.enable_https(), &url, &name, &mut tls::Out { losses, manifests })?;
-    let payload = if flag(&fields, "nodeCacheCapable")? { api::NodePayload::Names } else { api::NodePayload::Full };
+    let url = url(fields)?;
+    report.note(fields.at("urlPrefix"), who_allows(&url));
+    let tls = tls(fields, spelling.enable_https(), &url, &name, report)?;
+    let payload = if fields.flag("nodeCacheCapable")? { api::NodePayload::Names } else { api::NodePayload::Full };
     Ok(Some(api::Extender {
         name,
         endpoint: api::ExtenderEndpoint { url: Some(url), service: None },
         // Nothing reads the weight without prioritizeVerb.
-        weight: if verbs.prioritize.is_some() { weight(&fields)? } else { 1 },
+        weight: if verbs.prioritize.is_some() { fields.long_or("weight", 0)? } else { 1 },
         verbs,
         node_payload: payload,
         managed_resources,
@@ -214,9 +200,9 @@ fn who_allows(url: &str) -> String {
 }
 
 fn verbs(fields: &Fields<'_>, timeout: api::Duration) -> Result<api::ExtenderVerbs, ImportError> {
-    let failure_policy = if flag(fields, "ignorable")? { api::FailurePolicy::Ignore } else { api::FailurePolicy::Fail };
+    let failure_policy = if fields.flag("ignorable")? { api::FailurePolicy::Ignore } else { api::FailurePolicy::Fail };
     let path = |name: &str| -> Result<Option<String>, ImportError> {
-        let path = text(fields, name)?;
+        let path = fields.text(name)?;
         if path.contains(['?', '#']) || path.contains(char::is_whitespace) {
             return Err(ImportError::new(fields.at(name), format!("{path:?} is no path"), "write one such as filter"));
         }
@@ -234,7 +220,7 @@ fn verbs(fields: &Fields<'_>, timeout: api::Duration) -> Result<api::ExtenderVer
 }
 
 /// The timeout, which is the same for all verbs, within the bounds of a profile.
-fn timeout(fields: &Fields<'_>, spelling: Spelling, losses: &mut Vec<Loss>) -> Result<api::Duration, ImportError> {
+fn timeout(fields: &Fields<'_>, spelling: Spelling, report: &mut Report) -> Result<api::Duration, ImportError> {
     let Some(node) = fields.get("httpTimeout") else { return Ok(DEFAULT_TIMEOUT) };
     let written = match spelling {
         Spelling::Configuration => duration::read(&node)?,
@@ -245,10 +231,10 @@ fn timeout(fields: &Fields<'_>, spelling: Spelling, losses: &mut Vec<Loss>) -> R
     }
     let bounded = written.clamp(TIMEOUTS.0, TIMEOUTS.1);
     if bounded != written {
-        losses.push(Loss::changed(
+        report.changed(
             node.path(),
             format!("{written} becomes {bounded}: a call may take {} to {}", TIMEOUTS.0, TIMEOUTS.1),
-        ));
+        );
     }
     Ok(bounded)
 }
@@ -290,8 +276,152 @@ fn managed_resources(fields: &Fields<'_>, seen: &mut Vec<String>) -> Result<Vec<
             return Err(name.bad(format!("{text} is managed already"), "name each resource at one extender"));
         }
         seen.push(text.to_owned());
-        let fit_check = if flag(&resource, "ignoredByScheduler")? { api::FitCheck::Skip } else { api::FitCheck::Keep };
+        let fit_check = if resource.flag("ignoredByScheduler")? { api::FitCheck::Skip } else { api::FitCheck::Keep };
         read.push(api::ManagedResource { name: text.to_owned(), fit_check });
     }
     Ok(read)
+}
+
+pub(super) const TLS_FIELDS: [&str; 8] =
+    ["insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData"];
+
+/// A certificate or a key: base64 in the document itself, which has precedence, or the path of a file.
+struct Part<'a> {
+    data: Option<Node<'a>>,
+    file: Option<Node<'a>>,
+}
+
+impl<'a> Part<'a> {
+    fn of(fields: Option<&Fields<'a>>, data: &str, file: &str) -> Result<Self, ImportError> {
+        let filled = |name: &str| -> Result<Option<Node<'a>>, ImportError> {
+            let Some(node) = fields.and_then(|f| f.get(name)) else { return Ok(None) };
+            Ok(if node.text()?.is_empty() { None } else { Some(node) })
+        };
+        Ok(Self { data: filled(data)?, file: filled(file)? })
+    }
+
+    fn node(&self) -> Option<&Node<'a>> {
+        self.data.as_ref().or(self.file.as_ref())
+    }
+
+    /// The text in the document, still in base64.
+    fn inline(&self) -> Result<Option<&'a str>, ImportError> {
+        let Some(node) = &self.data else { return Ok(None) };
+        let text = node.text()?;
+        let alphabet = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+        if !text.chars().all(alphabet) || text.len() % 4 != 0 {
+            return Err(node.bad("is not base64", "write the PEM text in base64, or name a file"));
+        }
+        Ok(Some(text))
+    }
+}
+
+/// The TLS settings of the extender `name` at `url`, if it is reached over TLS and has any. `enable_https` is the name of
+/// the field that says so.
+fn tls(
+    extender: &Fields<'_>,
+    enable_https: &str,
+    url: &str,
+    name: &str,
+    report: &mut Report,
+) -> Result<Option<api::ExtenderTls>, ImportError> {
+    let https = extender.get(enable_https);
+    let enabled = https.as_ref().map_or(Ok(false), Node::flag)?;
+    let config = extender.get("tlsConfig");
+    let fields = config.as_ref().map(|config| config.fields(&TLS_FIELDS)).transpose()?;
+    let fields = fields.as_ref();
+    if !url.starts_with("https://") {
+        for setting in https.filter(|_| enabled).iter().chain(&config) {
+            report.note(setting.path(), "without effect: the scheme of urlPrefix is http");
+        }
+        return Ok(None);
+    }
+    let ca = Part::of(fields, "caData", "caFile")?;
+    let (cert, key) = (Part::of(fields, "certData", "certFile")?, Part::of(fields, "keyData", "keyFile")?);
+    let insecure = fields.and_then(|f| f.get("insecure"));
+    let asked = insecure.as_ref().map_or(Ok(false), Node::flag)?;
+    if let (true, Some(node), Some(insecure)) = (asked, ca.node(), &insecure) {
+        let message = format!("is true beside {}", node.path());
+        return Err(insecure.bad(message, "remove one of them: kube-scheduler refuses both"));
+    }
+    if !asked && enabled && ca.node().is_none() {
+        let what = "without a CA the certificate is not checked: taken over as tls.mode InsecureSkipVerify; \
+                    name the CA in tls.caBundleRef instead";
+        report.note(extender.at(enable_https), what);
+    }
+    let unchecked = asked || (enabled && ca.node().is_none());
+    let server_name = fields.map_or(Ok(""), |fields| fields.text("serverName"))?;
+    let tls = api::ExtenderTls {
+        mode: if unchecked { api::TlsMode::InsecureSkipVerify } else { api::TlsMode::Verify },
+        server_name: (!server_name.is_empty()).then(|| server_name.to_owned()),
+        ca_bundle_ref: ca_bundle(&ca, name, report)?,
+        client_cert_ref: client_certificate(&cert, &key, name, report)?,
+    };
+    Ok((tls != api::ExtenderTls::default()).then_some(tls))
+}
+
+fn ca_bundle(ca: &Part<'_>, extender: &str, report: &mut Report) -> Result<Option<api::CaBundleRef>, ImportError> {
+    let Some(node) = ca.node() else { return Ok(None) };
+    let (name, key) = (format!("{extender}-ca"), "ca.crt");
+    let kind = if let Some(data) = ca.inline()? {
+        report.manifests.push(secret(&name, "Opaque", json!({key: data})));
+        report.lost(node.path(), printed(&name));
+        api::BundleKind::Secret
+    } else {
+        let what = format!(
+            "a profile names no files: it refers to the ConfigMap {name}: make it in the operator's namespace with \
+             kubectl create configmap {name} --from-file={}",
+            shell_word(&format!("{key}={}", node.text()?))
+        );
+        report.lost(node.path(), what);
+        api::BundleKind::ConfigMap
+    };
+    Ok(Some(api::CaBundleRef { kind, name, key: key.to_owned() }))
+}
+
+fn client_certificate(
+    cert: &Part<'_>,
+    key: &Part<'_>,
+    extender: &str,
+    report: &mut Report,
+) -> Result<Option<api::SecretRef>, ImportError> {
+    let (cert_node, key_node) = match (cert.node(), key.node()) {
+        (None, None) => return Ok(None),
+        (Some(cert), Some(key)) => (cert, key),
+        (Some(alone), None) | (None, Some(alone)) => {
+            return Err(alone.bad("stands alone", "give a certificate and its key, or neither"));
+        }
+    };
+    let name = format!("{extender}-client");
+    let what = match (cert.inline()?, key.inline()?) {
+        (Some(cert), Some(key)) => {
+            report.manifests.push(secret(&name, "kubernetes.io/tls", json!({"tls.crt": cert, "tls.key": key})));
+            printed(&name)
+        }
+        _ => format!(
+            "a profile names no files: it refers to the Secret {name}: permit the profile to use it with the annotation \
+             {} and make it in the operator's namespace with kubectl create secret tls {name} --cert={} --key={}",
+            api::EXTENDER_PROFILES_ANNOTATION,
+            shell_word(&path_or_placeholder(cert, cert_node)?),
+            shell_word(&path_or_placeholder(key, key_node)?)
+        ),
+    };
+    report.lost(cert_node.path(), what);
+    Ok(Some(api::SecretRef { name }))
+}
+
+/// The path of the file, or a placeholder that names the field whose text is to be put into a file.
+fn path_or_placeholder(part: &Part<'_>, node: &Node<'_>) -> Result<String, ImportError> {
+    Ok(if part.data.is_some() { format!("<decoded {}>", node.path()) } else { node.text()?.to_owned() })
+}
+
+fn printed(secret: &str) -> String {
+    format!(
+        "a profile holds no certificates: it refers to the Secret {secret}, which is printed behind the profiles: \
+         apply it in the operator's namespace"
+    )
+}
+
+fn secret(name: &str, kind: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind, "data": data})
 }

@@ -1,3 +1,4 @@
+use super::testing::{read, read_text};
 use super::*;
 use berth_api::{AllowUnsafe, FilterName, PluginState, Preset, ScoreName, SpreadDefaulting};
 

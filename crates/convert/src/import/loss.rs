@@ -1,5 +1,9 @@
-//! What a conversion reports beside its result: settings that were lost or changed, and where fields came from.
+//! A profile while it is read, and what is reported beside it: settings that were lost or changed, and where fields came from.
 
+use super::node::ImportError;
+use super::{Import, ImportedProfile};
+use berth_api::SchedulerProfileSpec;
+use serde_json::Value;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -22,18 +26,6 @@ pub struct Loss {
 }
 
 impl Loss {
-    pub fn lost(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: LossKind::Lost, field: field.into(), what: what.into() }
-    }
-
-    pub fn changed(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: LossKind::Changed, field: field.into(), what: what.into() }
-    }
-
-    pub fn note(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { kind: LossKind::Note, field: field.into(), what: what.into() }
-    }
-
     /// Whether pods may go elsewhere than before, or be refused for other reasons.
     pub fn matters(&self) -> bool {
         self.kind != LossKind::Note
@@ -54,6 +46,72 @@ impl LossKind {
             Self::Changed => "changed",
             Self::Note => "note",
         }
+    }
+}
+
+/// What is reported beside the profiles.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) losses: Vec<Loss>,
+    /// Secrets for certificates in the document itself.
+    pub(super) manifests: Vec<Value>,
+}
+
+impl Report {
+    fn add(&mut self, kind: LossKind, field: impl Into<String>, what: impl Into<String>) {
+        self.losses.push(Loss { kind, field: field.into(), what: what.into() });
+    }
+
+    pub(super) fn lost(&mut self, field: impl Into<String>, what: impl Into<String>) {
+        self.add(LossKind::Lost, field, what);
+    }
+
+    pub(super) fn changed(&mut self, field: impl Into<String>, what: impl Into<String>) {
+        self.add(LossKind::Changed, field, what);
+    }
+
+    pub(super) fn note(&mut self, field: impl Into<String>, what: impl Into<String>) {
+        self.add(LossKind::Note, field, what);
+    }
+}
+
+/// A profile while it is read.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) spec: SchedulerProfileSpec,
+    pub(super) origins: Origins,
+    pub(super) report: Report,
+    /// Whether kube-scheduler puts the resources that extenders manage in the place of `ignoredResources`.
+    pub(super) ignored_elsewhere: bool,
+    /// Whether it is of kube-scheduler 1.13 or before, where SelectorSpread counted pods that any selector matched.
+    pub(super) any_selector: bool,
+}
+
+impl Draft {
+    /// `source` is the field that gives the scheduler name, if the document can give it.
+    pub(super) fn new(scheduler_name: &str, source: Option<&str>) -> Self {
+        let mut draft = Self::default();
+        draft.spec.scheduler_names.push(scheduler_name.to_owned());
+        if let Some(source) = source {
+            draft.origins.add_silently("spec.schedulerNames[0]", source);
+            draft.origins.add_silently("metadata.name", source);
+        }
+        draft
+    }
+
+    /// Compiles the profile.
+    pub(super) fn finish(self) -> Result<(ImportedProfile, Report), ImportError> {
+        let Self { spec, origins, report, .. } = self;
+        let scheduler_name = spec.scheduler_names.first().cloned().unwrap_or_default();
+        let compiled = berth_profile::compile(&scheduler_name, &spec)
+            .map_err(|e| ImportError::new(origins.find(&e.field), e.message, e.fix))?;
+        Ok((ImportedProfile { scheduler_name, spec, compiled, comments: origins.comments }, report))
+    }
+
+    /// Compiles the only profile of a document.
+    pub(super) fn finish_alone(self) -> Result<Import, ImportError> {
+        let (profile, Report { losses, manifests }) = self.finish()?;
+        Ok(Import { profiles: vec![profile], losses, manifests })
     }
 }
 
@@ -91,10 +149,5 @@ impl Origins {
             field.strip_prefix(spec.as_str()).filter(|rest| below(rest)).map(|rest| format!("{source}{rest}"))
         });
         found.unwrap_or_else(|| field.to_owned())
-    }
-
-    /// The comments in the order noted.
-    pub(super) fn into_comments(self) -> Vec<(String, String)> {
-        self.comments
     }
 }

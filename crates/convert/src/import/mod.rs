@@ -1,16 +1,5 @@
 //! Reads configurations of kube-scheduler into profiles, with a list of what was lost or changed on the way.
-//!
-//! - `configuration`: KubeSchedulerConfiguration v1, its root and the profiles in it
-//! - `catalogue`, `sets`: kube-scheduler's plugins, and how plugin sets are merged and expanded
-//! - `effect`: from plugins at extension points to filters and scores
-//! - `args`, `affinity`, `duration`: arguments of plugins
-//! - `policy`: the Policy of kube-scheduler 1.22 and before
-//! - `v1alpha1`: the KubeSchedulerConfiguration that names a Policy or a provider
-//! - `extenders`, `tls`: extenders of any of these
-//! - `node`: walking a document so that errors name the field
-//! - `loss`: what is reported beside the profiles
 
-mod affinity;
 mod args;
 pub(crate) mod catalogue;
 mod configuration;
@@ -21,17 +10,15 @@ mod loss;
 mod node;
 mod policy;
 mod sets;
-mod tls;
 mod v1alpha1;
 
 pub use loss::{Loss, LossKind};
 pub use node::ImportError;
 pub use v1alpha1::{NamedPolicy, PolicySources};
 
-use berth_api::SchedulerProfileSpec;
+use berth_api::{EXTENDER_PROFILES_ANNOTATION, SchedulerProfileSpec};
 use berth_core::profile::CompiledProfile;
-use loss::Origins;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The one version of KubeSchedulerConfiguration with profiles that is read.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
@@ -49,6 +36,18 @@ pub struct Import {
     pub losses: Vec<Loss>,
     /// Secrets for certificates in the document itself; the profiles refer to them.
     pub manifests: Vec<Value>,
+}
+
+impl Import {
+    /// The Secrets, permitted to the profiles of these names: an extender uses no other Secret.
+    pub fn manifests_for(&self, profiles: &[impl AsRef<str>]) -> Vec<Value> {
+        let names: Vec<&str> = profiles.iter().map(AsRef::as_ref).collect();
+        let mut manifests = self.manifests.clone();
+        for manifest in &mut manifests {
+            manifest["metadata"]["annotations"] = json!({EXTENDER_PROFILES_ANNOTATION: names.join(",")});
+        }
+        manifests
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -83,12 +82,7 @@ impl Form {
     }
 }
 
-/// Reads a KubeSchedulerConfiguration v1, as strictly as kube-scheduler does: unknown fields and plugins are errors.
-pub fn read(document: &Value) -> Result<Import, ImportError> {
-    configuration::read(&node::Node::root(document))
-}
-
-/// Reads a document of any form. `scheduler_name` is served where the document names none, as a Policy never does;
+/// Reads a document of any form, as strictly as kube-scheduler does: unknown fields and plugins are errors. `scheduler_name` is served where the document names none, as a Policy never does;
 /// `sources` finds the Policy that a v1alpha1 configuration names.
 pub fn read_form(
     form: Form,
@@ -97,25 +91,17 @@ pub fn read_form(
     sources: &dyn PolicySources,
 ) -> Result<Import, ImportError> {
     match form {
-        Form::Configuration => configuration::read_as(&node::Node::root(document), scheduler_name),
+        Form::Configuration => configuration::read(&node::Node::root(document), scheduler_name),
         Form::V1alpha1 => v1alpha1::read(&node::Node::root(document), scheduler_name, sources),
         Form::Policy => policy::read(document, scheduler_name),
     }
-}
-
-/// Reads a KubeSchedulerConfiguration from its text, one document of YAML or JSON.
-pub fn read_text(text: &str) -> Result<Import, ImportError> {
-    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-    let document: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let problem = error.without_snippet().to_string();
-        ImportError::new("document", problem.lines().next().unwrap_or_default(), "correct the syntax there")
-    })?;
-    read(&document)
 }
 
 #[cfg(test)]
 mod extender_tests;
 #[cfg(test)]
 mod import_tests;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod v1alpha1_tests;

@@ -1,6 +1,7 @@
 //! A document walked field by field, so that every complaint names the field it is about.
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 /// Why a configuration cannot be read: the field, what is wrong with it, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -8,9 +9,7 @@ use serde_json::{Map, Value};
 pub struct ImportError {
     /// The field's path within the document, such as `profiles[0].plugins.score.enabled[1].weight`.
     pub field: String,
-    /// What is wrong with it; names the offending value.
     pub message: String,
-    /// What to write instead.
     pub fix: String,
 }
 
@@ -92,13 +91,25 @@ impl<'a> Node<'a> {
         self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
     }
 
-    /// The value that `names` gives for the text.
-    pub(super) fn choice<T: Copy>(&self, names: &[(&str, T)]) -> Result<T, ImportError> {
+    /// The one of `values` that is written as the text.
+    pub(super) fn choice<T: Serialize + Copy>(&self, values: &[T]) -> Result<T, ImportError> {
         let text = self.text()?;
-        let found = names.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        let names: Vec<Value> = values.iter().map(|value| json!(value)).collect();
+        let found = names.iter().position(|name| name == text).map(|at| values[at]);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
             self.bad(format!("{text:?} is not known"), format!("use one of {}", names.join(", ")))
+        })
+    }
+
+    /// The row of a table for the name; `kind` is what the table is of.
+    pub(super) fn row<'t, T>(&self, table: &'t [(&str, T)], kind: &str) -> Result<&'t T, ImportError> {
+        let text = self.text()?;
+        let found = table.iter().find(|(name, _)| *name == text);
+        found.map(|(_, row)| row).ok_or_else(|| {
+            let known: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+            let fix = format!("give it an argument, or use one of {}", known.join(", "));
+            self.bad(format!("{text:?} is no {kind}"), fix)
         })
     }
 
@@ -118,6 +129,24 @@ impl<'a> Fields<'a> {
 
     pub(super) fn need(&self, name: &str, fix: &str) -> Result<Node<'a>, ImportError> {
         self.get(name).ok_or_else(|| ImportError::new(self.at(name), "is required and missing", fix))
+    }
+
+    /// The text of the field `name`; empty where it is absent.
+    pub(super) fn text(&self, name: &str) -> Result<&'a str, ImportError> {
+        self.get(name).map_or(Ok(""), |field| field.text())
+    }
+
+    /// The field `name`; false where it is absent.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ImportError> {
+        self.get(name).map_or(Ok(false), |field| field.flag())
+    }
+
+    pub(super) fn long_or(&self, name: &str, default: i64) -> Result<i64, ImportError> {
+        self.get(name).map_or(Ok(default), |field| field.long())
+    }
+
+    pub(super) fn int_or(&self, name: &str, default: i32) -> Result<i32, ImportError> {
+        self.get(name).map_or(Ok(default), |field| field.int())
     }
 
     /// The items of the list `name`; none where it is absent.

@@ -1,8 +1,8 @@
 //! Plugin sets: those of a profile laid over the default ones, and what comes of it at each extension point.
 
-use super::Loss;
 use super::catalogue::{PLUGINS, Plugin, Point, REMOVED, find};
-use super::node::{Fields, ImportError, Node};
+use super::loss::Report;
+use super::node::{ImportError, Node};
 
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
@@ -37,10 +37,11 @@ pub(super) struct Plugins {
 
 impl Plugins {
     /// Reads the field `plugins` of a profile; without one the default profile's plugins stand.
-    pub(super) fn read(plugins: Option<&Node<'_>>, losses: &mut Vec<Loss>) -> Result<Self, ImportError> {
-        let fields = plugins.map(known_fields).transpose()?;
+    pub(super) fn read(plugins: Option<&Node<'_>>, report: &mut Report) -> Result<Self, ImportError> {
+        let known: Vec<&str> = Point::ALL.iter().map(|(_, field)| *field).chain(["multiPoint"]).collect();
+        let fields = plugins.map(|plugins| plugins.fields(&known)).transpose()?;
         let mut read = |field: &str| match fields.as_ref().and_then(|f| f.get(field)) {
-            Some(set) => read_set(&set, losses),
+            Some(set) => read_set(&set, report),
             None => Ok(Set::default()),
         };
         let multi = with_defaults(read("multiPoint")?)?;
@@ -77,18 +78,13 @@ impl Plugins {
     }
 }
 
-fn known_fields<'a>(plugins: &Node<'a>) -> Result<Fields<'a>, ImportError> {
-    let known: Vec<&str> = Point::ALL.iter().map(|(_, field)| *field).chain(["multiPoint"]).collect();
-    plugins.fields(&known)
-}
-
-fn read_set(set: &Node<'_>, losses: &mut Vec<Loss>) -> Result<Set, ImportError> {
+fn read_set(set: &Node<'_>, report: &mut Report) -> Result<Set, ImportError> {
     let fields = set.fields(&["enabled", "disabled"])?;
     let mut read = Set::default();
     for item in fields.list("enabled")? {
         let entry = item.fields(&["name", "weight"])?;
         let name = entry.need("name", "name a plugin")?;
-        let weight = entry.get("weight").map_or(Ok(0), |weight| weight.int())?;
+        let weight = entry.int_or("weight", 0)?;
         read.enabled.push(Entry { plugin: known_plugin(&name)?, weight, field: item.path().to_owned() });
     }
     for item in fields.list("disabled")? {
@@ -96,7 +92,7 @@ fn read_set(set: &Node<'_>, losses: &mut Vec<Loss>) -> Result<Set, ImportError> 
         let name = item.fields(&["name", "weight"])?.need("name", "name a plugin, or \"*\" for all")?;
         let text = name.text()?;
         if text != "*" && find(text).is_none() {
-            losses.push(Loss::note(name.path(), format!("no plugin is named {text}: there is nothing to disable")));
+            report.note(name.path(), format!("no plugin is named {text}: there is nothing to disable"));
         }
         read.disabled.push(text.to_owned());
     }

@@ -1,11 +1,10 @@
 //! KubeSchedulerConfiguration v1alpha1 of kube-scheduler 1.10 to 1.18: one scheduler, configured by a Policy or a provider.
 
 use super::configuration::{backoff, percentage, process};
-use super::loss::{Loss, Origins};
+use super::loss::{Draft, Loss, Report};
 use super::node::{Fields, ImportError, Node};
-use super::{Import, ImportedProfile, policy};
-use berth_api::{self as api, Preset, SchedulerProfileSpec, ScoringStrategy, ScoringStrategyType};
-use berth_profile::compile;
+use super::{Import, policy};
+use berth_api::{self as api, ScoringStrategy, ScoringStrategyType};
 use serde_json::Value;
 
 /// Finds the Policies that a configuration names. An error is a problem and its fix, with a colon between them.
@@ -61,61 +60,46 @@ pub(super) fn read(
     sources: &dyn PolicySources,
 ) -> Result<Import, ImportError> {
     let fields = document.fields(&KNOWN)?;
-    let mut losses = Vec::new();
-    settings_of_process(&fields, &mut losses);
     let name = match fields.get("schedulerName") {
         Some(name) if !name.text()?.is_empty() => name.text()?,
         _ => scheduler_name,
     };
-    let mut origins = Origins::default();
-    let spec = spec(&fields, name, &mut origins, &mut losses)?;
+    let mut draft = Draft::new(name, Some("schedulerName"));
+    settings_of_process(&fields, &mut draft.report);
+    settings(&fields, &mut draft)?;
     let source = fields.get("algorithmSource").map(|source| source.fields(&["policy", "provider"])).transpose()?;
     let provider = source.as_ref().and_then(|source| source.get("provider"));
     let policy = source.as_ref().and_then(|source| source.get("policy"));
-    let mut import = match (policy, provider) {
+    match (policy, provider) {
         (Some(policy), None) => {
             // The group's name until 1.11.
-            let any_selector = fields.get("apiVersion").is_some_and(|v| v.text() == Ok("componentconfig/v1alpha1"));
-            from_policy(&policy, name, spec, origins, any_selector, sources)?
+            draft.any_selector = fields.get("apiVersion").is_some_and(|v| v.text() == Ok("componentconfig/v1alpha1"));
+            from_policy(&policy, draft, sources)
         }
-        (Some(_), Some(provider)) => {
-            return Err(provider.bad("stands beside a policy", "keep one of policy and provider"));
-        }
-        (None, provider) => from_provider(provider.as_ref(), name, spec, origins)?,
-    };
-    losses.append(&mut import.losses);
-    Ok(Import { losses, ..import })
+        (Some(_), Some(provider)) => Err(provider.bad("stands beside a policy", "keep one of policy and provider")),
+        (None, provider) => from_provider(provider.as_ref(), draft),
+    }
 }
 
-fn settings_of_process(fields: &Fields<'_>, losses: &mut Vec<Loss>) {
-    process(fields, losses);
+fn settings_of_process(fields: &Fields<'_>, report: &mut Report) {
+    process(fields, report);
     for (name, why) in PROCESS {
         if fields.get(name).is_some() {
-            losses.push(Loss::note(name, format!("without effect: {why}")));
+            report.note(name, format!("without effect: {why}"));
         }
     }
     for name in ["plugins", "pluginConfig"] {
         if let Some(node) = fields.get(name) {
             let what = "plugins of v1alpha1 are not read: write them as a KubeSchedulerConfiguration v1";
-            losses.push(Loss::lost(node.path(), what));
+            report.lost(node.path(), what);
         }
     }
 }
 
-fn spec(
-    fields: &Fields<'_>,
-    scheduler_name: &str,
-    origins: &mut Origins,
-    losses: &mut Vec<Loss>,
-) -> Result<SchedulerProfileSpec, ImportError> {
-    let mut spec = SchedulerProfileSpec {
-        scheduler_names: vec![scheduler_name.to_owned()],
-        queue: backoff(fields, losses)?,
-        ..SchedulerProfileSpec::default()
-    };
+fn settings(fields: &Fields<'_>, draft: &mut Draft) -> Result<(), ImportError> {
+    let Draft { spec, origins, report, .. } = draft;
+    spec.queue = backoff(fields, report)?;
     spec.nodes.percentage_to_score = percentage(fields)?.unwrap_or(0);
-    origins.add_silently("spec.schedulerNames[0]", "schedulerName");
-    origins.add_silently("metadata.name", "schedulerName");
     if let Some(off) = fields.get("disablePreemption")
         && off.flag()?
     {
@@ -137,21 +121,14 @@ fn spec(
             return Err(weight.bad(format!("{value} is out of range"), "write 0 to 100"));
         }
         if value != api::InterPodAffinityArgs::default().hard_pod_affinity_weight {
-            policy::set_hard_weight(&mut spec, value);
+            policy::set_hard_weight(spec, value);
             origins.add("spec.pluginArgs.interPodAffinity", weight.path());
         }
     }
-    Ok(spec)
+    Ok(())
 }
 
-fn from_policy(
-    policy: &Node<'_>,
-    scheduler_name: &str,
-    spec: SchedulerProfileSpec,
-    origins: Origins,
-    any_selector: bool,
-    sources: &dyn PolicySources,
-) -> Result<Import, ImportError> {
+fn from_policy(policy: &Node<'_>, mut draft: Draft, sources: &dyn PolicySources) -> Result<Import, ImportError> {
     let fields = policy.fields(&["file", "configMap"])?;
     let (node, found) = match (fields.get("file"), fields.get("configMap")) {
         (Some(file), None) => {
@@ -173,37 +150,26 @@ fn from_policy(
         node.bad(message, fix)
     })?;
     let within = |field: &str| format!("{}: {field}", found.place);
-    let mut import = policy::read_into(&found.document, scheduler_name, spec, origins, any_selector)
+    let mut losses = std::mem::take(&mut draft.report.losses);
+    let mut import = policy::read_into(&found.document, draft)
         .map_err(|error| ImportError { field: within(&error.field), ..error })?;
-    for loss in &mut import.losses {
-        loss.field = within(&loss.field);
-    }
-    Ok(import)
+    let of_policy = import.losses.drain(..);
+    losses.extend(of_policy.map(|loss| Loss { field: within(&loss.field), ..loss }));
+    Ok(Import { losses, ..import })
 }
 
-fn from_provider(
-    provider: Option<&Node<'_>>,
-    scheduler_name: &str,
-    mut spec: SchedulerProfileSpec,
-    mut origins: Origins,
-) -> Result<Import, ImportError> {
-    let providers = [("DefaultProvider", false), ("ClusterAutoscalerProvider", true)];
+fn from_provider(provider: Option<&Node<'_>>, mut draft: Draft) -> Result<Import, ImportError> {
     if let Some(node) = provider
-        && node.choice(&providers)?
+        && node.choice(&["DefaultProvider", "ClusterAutoscalerProvider"])? == "ClusterAutoscalerProvider"
     {
         // It differed from the default in the one score.
-        let fit = spec.plugin_args.node_resources_fit.get_or_insert_default();
+        let fit = draft.spec.plugin_args.node_resources_fit.get_or_insert_default();
         fit.strategy = Some(ScoringStrategy {
             kind: ScoringStrategyType::MostAllocated,
             resources: Vec::new(),
             shape: Vec::new(),
         });
-        origins.add("spec.pluginArgs.nodeResourcesFit", format!("{} ClusterAutoscalerProvider", node.path()));
+        draft.origins.add("spec.pluginArgs.nodeResourcesFit", format!("{} ClusterAutoscalerProvider", node.path()));
     }
-    spec.preset = Preset::Default;
-    let compiled =
-        compile(scheduler_name, &spec).map_err(|e| ImportError::new(origins.find(&e.field), e.message, e.fix))?;
-    let comments = origins.into_comments();
-    let profile = ImportedProfile { scheduler_name: scheduler_name.to_owned(), spec, compiled, comments };
-    Ok(Import { profiles: vec![profile], losses: Vec::new(), manifests: Vec::new() })
+    draft.finish_alone()
 }

@@ -60,7 +60,7 @@ fn settings_reach_the_profile_whatever_its_algorithm() {
         assert_eq!(import.profiles[0].scheduler_name, "mine");
         assert!(!compiled.preemption.enabled, "{source}");
         assert_eq!((compiled.sampling.percentage, compiled.inter_pod_affinity.hard_weight), (30, 5), "{source}");
-        assert_eq!(compiled.volume_binding.bind_timeout.as_secs(), 60, "{source}");
+        assert_eq!(compiled.bind_timeout.as_secs(), 60, "{source}");
         assert_eq!(compiled.queue.max_backoff.as_secs(), 20, "{source}");
     }
 }

@@ -2,8 +2,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::model::PodShape;
 use crate::plugins::{
-    Overlay, PluginContext, ResolvedPod, Verdict, balanced_allocation, filter, image_locality, legacy, node_affinity,
-    node_resources_fit, taint_toleration,
+    Overlay, PluginContext, ResolvedPod, Verdict, Work, filter, fixed_score, node_affinity, taint_toleration,
 };
 use crate::profile::Score;
 use rustc_hash::FxHashMap;
@@ -17,6 +16,12 @@ pub(super) struct Relative {
     pub(super) soft_taints: i64,
     /// Weight of matching preferred terms.
     pub(super) preferred: i64,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many rows were judged in this thread.
+    pub(crate) static JUDGED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// What a profile's own filters and scores find for one pod shape.
@@ -55,10 +60,31 @@ impl CachedRows {
     /// The verdict of the row as it is, without what [`NonRowChecks`](super::non_row_checks::NonRowChecks) may add.
     #[inline]
     pub(super) fn verdict(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> Verdict {
-        if self.made_at[node.index()] != cx.ledger.nodes().version[node.index()] {
+        if self.is_stale(cx, node) {
             self.judge(cx, resolved, node);
         }
         self.verdicts[node.index()]
+    }
+
+    /// As [`Self::verdict`]; none where the row has changed and no `work` is left to judge it.
+    #[inline]
+    pub(super) fn verdict_within(
+        &mut self,
+        cx: PluginContext<'_>,
+        resolved: &ResolvedPod,
+        node: NodeId,
+        work: &mut Work,
+    ) -> Option<Verdict> {
+        if self.is_stale(cx, node) {
+            work.take(resolved.cost).ok()?;
+            self.judge(cx, resolved, node);
+        }
+        Some(self.verdicts[node.index()])
+    }
+
+    #[inline]
+    fn is_stale(&self, cx: PluginContext<'_>, node: NodeId) -> bool {
+        self.made_at[node.index()] != cx.ledger.nodes().version[node.index()]
     }
 
     /// The weighted sum of the scores that are not normalised, of a row whose verdict was just found to fit.
@@ -72,8 +98,11 @@ impl CachedRows {
         self.relative[node.index()]
     }
 
-    /// Filters and scores a row from nothing and keeps the answer.
+    /// Filters and scores a row from nothing and keeps the answer. Apart from the loops that find most rows judged.
+    #[inline(never)]
     fn judge(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) {
+        #[cfg(test)]
+        JUDGED.set(JUDGED.get() + 1);
         let PluginContext { profile, ledger } = cx;
         let i = node.index();
         let verdict = filter(profile, resolved, ledger.nodes(), node, Overlay::none());
@@ -98,23 +127,6 @@ impl CachedRows {
             }
         }
         self.fixed[i] = fixed;
-    }
-}
-
-/// A score that is not normalised, 0 to 100; 0 where the plugin skips the pod.
-#[inline]
-pub(super) fn fixed_score(score: Score, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> i64 {
-    let PluginContext { profile, ledger } = cx;
-    let nodes = ledger.nodes();
-    match score {
-        Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, resolved, nodes, node),
-        Score::NodeResourcesBalancedAllocation if resolved.balances => {
-            balanced_allocation::score(resolved, nodes, node)
-        }
-        Score::ImageLocality => image_locality::score(resolved, ledger, node),
-        old if old.is_legacy() => legacy::score(old, profile, resolved, nodes, node),
-        // Normalised over the feasible nodes, looking beyond the row, or skipping the pod.
-        _ => 0,
     }
 }
 
@@ -161,7 +173,9 @@ impl ClassCache {
 
     /// The class of a shape that was judged just now. If it is still the scratch class, that does not count as coming back.
     pub(super) fn again(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
-        let Some(mut class) = self.scratch.take_if(|class| Arc::ptr_eq(&class.resolved.shape, shape)) else {
+        let has_own = self.slots.contains_key(&Arc::as_ptr(shape));
+        let Some(mut class) = self.scratch.take_if(|class| !has_own && Arc::ptr_eq(&class.resolved.shape, shape))
+        else {
             return self.get(cx, shape);
         };
         if class.resolved.refresh(cx.profile, cx.ledger) {

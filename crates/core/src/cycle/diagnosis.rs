@@ -1,6 +1,7 @@
 use crate::ledger::NodeId;
 use crate::model::{PodShape, Str};
-use crate::plugins::{Cause, Code, Plugin, PluginSet, Refusal, Verdict};
+use crate::plugins::{Cause, Code, Plugin, PluginSet, Verdict};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -25,14 +26,6 @@ pub struct NoFit {
     pub rejectors: PluginSet,
     /// The nodes that passed Berth's filters and were refused by extenders. Preemption reads the code.
     pub refused: BTreeMap<NodeId, Code>,
-}
-
-impl NoFit {
-    /// The end of an attempt whose pod PreFilter refused on all `nodes`.
-    pub(super) fn before_filter(shape: &Arc<PodShape>, nodes: u32, refusal: &Refusal) -> Self {
-        let diagnosis = refused_before_filter(shape, nodes, &refusal.message);
-        Self { diagnosis, rejectors: PluginSet::of(refusal.plugin), refused: BTreeMap::new() }
-    }
 }
 
 /// One reason of a refusal, without its text.
@@ -62,12 +55,12 @@ impl Reason {
     }
 
     /// Upstream's text for a pod of `shape`.
-    pub fn text(&self, shape: &PodShape) -> String {
+    pub fn text(&self, shape: &PodShape) -> Cow<'_, str> {
         match self {
-            Self::Cause(cause) => cause.text().to_owned(),
+            Self::Cause(cause) => cause.text().into(),
             Self::Lacking(bit) => crate::plugins::lacking_text(*bit, shape),
-            Self::Volumes(bit) => crate::plugins::volume_text(*bit).to_owned(),
-            Self::MissingClaim(text) | Self::Extender(text) => text.to_string(),
+            Self::Volumes(bit) => crate::plugins::volume_text(*bit).into(),
+            Self::MissingClaim(text) | Self::Extender(text) => (&**text).into(),
         }
     }
 }
@@ -76,6 +69,11 @@ impl Diagnosis {
     #[cfg(test)]
     pub(crate) fn of_no_node(shape: Arc<PodShape>) -> Self {
         Self { shape, nodes: 0, pre_filter: None, counts: Vec::new() }
+    }
+
+    /// Of a pod that PreFilter refused on all `nodes`.
+    pub(super) fn before_filter(shape: &Arc<PodShape>, nodes: u32, message: &str) -> Self {
+        Self { shape: shape.clone(), nodes, pre_filter: Some(message.into()), counts: Vec::new() }
     }
 
     /// Nodes that were candidates.
@@ -111,15 +109,23 @@ impl fmt::Display for Diagnosis {
         if let Some(message) = &self.pre_filter {
             return write!(f, " {message}.");
         }
-        // Two reasons may read alike: an extender's message is free text.
-        let mut by_text: BTreeMap<String, u32> = BTreeMap::new();
-        for (reason, count) in &self.counts {
-            *by_text.entry(reason.text(&self.shape)).or_insert(0) += count;
+        if self.counts.is_empty() {
+            return Ok(());
         }
-        let mut entries: Vec<String> = by_text.iter().map(|(text, count)| format!("{count} {text}")).collect();
-        entries.sort_unstable();
-        if entries.is_empty() { Ok(()) } else { write!(f, " {}.", entries.join(", ")) }
+        let counts = self.counts.iter().map(|(reason, count)| (reason.text(&self.shape).into_owned(), *count));
+        write!(f, " {}.", counted_texts(counts))
     }
+}
+
+/// Upstream's list of reasons: `1 …, 2 …`, sorted as strings. Reasons that read alike, as messages of extenders may, are one.
+pub(crate) fn counted_texts(counts: impl Iterator<Item = (String, u32)>) -> String {
+    let mut by_text: BTreeMap<String, u32> = BTreeMap::new();
+    for (text, count) in counts {
+        *by_text.entry(text).or_insert(0) += count;
+    }
+    let mut entries: Vec<String> = by_text.iter().map(|(text, count)| format!("{count} {text}")).collect();
+    entries.sort_unstable();
+    entries.join(", ")
 }
 
 /// Counts refusals during a search.
@@ -201,11 +207,6 @@ pub(super) fn reasons(verdict: Verdict, shape: &PodShape, missing: Option<&Str>)
     }
 }
 
-/// The diagnosis of a pod that PreFilter refused on all `nodes`.
-pub(super) fn refused_before_filter(shape: &Arc<PodShape>, nodes: u32, message: &str) -> Diagnosis {
-    Diagnosis { shape: shape.clone(), nodes, pre_filter: Some(message.into()), counts: Vec::new() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_pre_filter_message_replaces_the_histogram() {
-        let text = refused_before_filter(&Arc::new(shape()), 3, "pod affinity terms conflict").to_string();
+        let text = Diagnosis::before_filter(&Arc::new(shape()), 3, "pod affinity terms conflict").to_string();
         assert_eq!(text, "0/3 nodes are available: pod affinity terms conflict.");
     }
 }

@@ -1,12 +1,11 @@
-use super::class::fixed_score;
-use super::diagnosis::{Diagnosis, Tally, reasons, refused_before_filter};
+use super::diagnosis::{Diagnosis, Tally, reasons};
 use super::hold::hold_reason;
 use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, default_normalize, gated_text, node_affinity,
-    reverse_normalize, taint_toleration,
+    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Work, default_normalize, fixed_score, gated_text,
+    node_affinity, reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -80,10 +79,10 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
     let Look { verdicts, missing } = match probe::look(cx, pod, &resolved, nodes) {
         Ok(look) => look,
         Err(Stop::Refused(refusal)) => return Ok(refused(cx, pod, nodes, &refusal)),
-        Err(Stop::Failed(text)) => return Err(text),
+        Err(stop) => return Err(stop.into_text()),
     };
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
-    let mut scored = scores(cx, &resolved, &feasible)?.into_iter();
+    let mut scored = scores(cx, &resolved, &feasible).map_err(Stop::into_text)?.into_iter();
     let mut answers: Vec<(Str, NodeAnswer)> = Vec::with_capacity(verdicts.len());
     let mut tally = Tally::new();
     for (node, verdict) in &verdicts {
@@ -113,12 +112,12 @@ fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal
     let reasons = || vec![message.to_string()];
     let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: reasons(), lacking: Vec::new() };
     let answers = nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();
-    let diagnosis = (!nodes.is_empty()).then(|| refused_before_filter(&pod.shape, nodes.len() as u32, message));
+    let diagnosis = (!nodes.is_empty()).then(|| Diagnosis::before_filter(&pod.shape, nodes.len() as u32, message));
     Judgement { feasible: 0, diagnosis, nodes: answers }
 }
 
 /// The weighted scores of each feasible node, normalised over all of them.
-fn scores(cx: PluginContext<'_>, resolved: &ResolvedPod, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Str> {
+fn scores(cx: PluginContext<'_>, resolved: &ResolvedPod, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Stop> {
     let mut all: Vec<Vec<ScoreOf>> = feasible.iter().map(|_| Vec::new()).collect();
     let mut tables = Tables::default();
     let mut normalised = Vec::new();
@@ -127,7 +126,7 @@ fn scores(cx: PluginContext<'_>, resolved: &ResolvedPod, feasible: &[NodeId]) ->
             own_scores(*score, cx, resolved, feasible, &mut normalised);
             true
         } else {
-            tables.score(*score, cx, resolved, feasible, &mut normalised)?
+            tables.score(*score, cx, resolved, feasible, &mut normalised, &mut Work::unbounded())?
         };
         if runs {
             for (of_node, normalised) in all.iter_mut().zip(&normalised) {

@@ -15,7 +15,6 @@ mod diagnosis;
 mod explain;
 mod extender;
 mod hold;
-mod node_scan;
 mod non_row_checks;
 #[cfg(test)]
 mod overlay_tests;
@@ -24,13 +23,17 @@ mod score;
 mod search;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod work_tests;
 
 pub use choose::Rng;
-pub(crate) use diagnosis::Tally;
+#[cfg(test)]
+pub(crate) use class::JUDGED;
 pub use diagnosis::{Diagnosis, NoFit, Reason};
+pub(crate) use diagnosis::{Tally, counted_texts};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
 pub use extender::{ExtenderFilterState, Turn};
-pub(crate) use hold::hold_reason;
-pub(crate) use node_scan::NodeScan;
+pub(crate) use hold::{Hold, Holds};
+pub(crate) use non_row_checks::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
 pub use search::{Decision, Scheduler};

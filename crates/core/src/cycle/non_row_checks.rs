@@ -1,7 +1,9 @@
+use super::class::CachedRows;
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
-use crate::plugins::node_affinity::{self, Named};
-use crate::plugins::{Overlay, Plugin, PluginContext, Refusal, Relations, ResolvedPod, Stop, Tables, Verdict, filter};
+use crate::plugins::{
+    Overlay, Plugin, PluginContext, Refusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, filter, node_affinity,
+};
 use rustc_hash::FxHashMap;
 
 /// What PreFilter leaves for one pod, and what the cached verdicts of its class leave out because it is not a row's own:
@@ -25,9 +27,10 @@ pub(super) fn prepare<'t>(
     tables: &'t mut Tables,
     pod: &Pod,
     resolved: &'t ResolvedPod,
+    work: &mut Work,
 ) -> Result<NonRowChecks<'t>, Stop> {
     let named = named(cx, pod)?;
-    let relations = tables.pre_filter(cx, pod, resolved)?;
+    let relations = tables.pre_filter(cx, pod, resolved, work)?;
     Ok(NonRowChecks { cx, resolved, named, nominated: nominated(cx.ledger, pod), relations })
 }
 
@@ -43,17 +46,30 @@ impl NonRowChecks<'_> {
     }
 
     /// The verdict of a row whose own verdict is `own`.
+    pub(super) fn judge(&self, node: NodeId, own: impl FnOnce() -> Verdict) -> Verdict {
+        self.judge_in(self.cx, self.resolved, node, own)
+    }
+
+    /// As [`Self::judge`], for scans, which keep `cx` and `resolved` at hand: they are `self`'s own, and would be read from it
+    /// again for each row.
     ///
     /// With pods nominated to the node both passes must fit: with those pods (resources, ports, anti-affinity) and without
     /// them. A refusal of the first pass is final.
-    pub(super) fn judge(&self, node: NodeId, own: impl FnOnce() -> Verdict) -> Verdict {
+    #[inline]
+    pub(super) fn judge_in(
+        &self,
+        cx: PluginContext<'_>,
+        resolved: &ResolvedPod,
+        node: NodeId,
+        own: impl FnOnce() -> Verdict,
+    ) -> Verdict {
         if let Some(overlay) = self.nominated.get(&node) {
             let with_nominated = self.judge_under(node, overlay);
             if !with_nominated.fits() {
                 return with_nominated;
             }
         }
-        self.complete(node, own(), Overlay::none())
+        self.complete(cx, resolved, node, own(), Overlay::none())
     }
 
     /// The verdict of one row computed from nothing.
@@ -65,7 +81,7 @@ impl NonRowChecks<'_> {
     /// The verdict of a row with `overlay` laid over it, in one pass: nominated pods count only if they are in the overlay.
     pub(crate) fn judge_under(&self, node: NodeId, overlay: &Overlay) -> Verdict {
         let own = filter(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node, overlay);
-        self.complete(node, own, overlay)
+        self.complete(self.cx, self.resolved, node, own, overlay)
     }
 
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
@@ -74,11 +90,19 @@ impl NonRowChecks<'_> {
     }
 
     /// The whole chain's verdict where the row's own filters say `own`.
-    fn complete(&self, node: NodeId, own: Verdict, overlay: &Overlay) -> Verdict {
+    #[inline]
+    fn complete(
+        &self,
+        cx: PluginContext<'_>,
+        resolved: &ResolvedPod,
+        node: NodeId,
+        own: Verdict,
+        overlay: &Overlay,
+    ) -> Verdict {
         if !own.fits() && !own.cause().is_late() {
             return own;
         }
-        let beyond = self.relations.filter(self.cx, self.resolved, node, overlay);
+        let beyond = self.relations.filter(cx, resolved, node, overlay);
         // The row's late filters run between those of the Policy era that look beyond it.
         let is_first = !own.fits() && own.cause().is_before(beyond.cause());
         if beyond.fits() || is_first { own } else { beyond }
@@ -115,12 +139,55 @@ impl NonRowChecks<'_> {
     }
 }
 
+/// One pod's view of the nodes, for PostFilter: PreFilter done, verdicts from the class cache, and any node judged again
+/// under an overlay.
+#[derive(Debug)]
+pub(crate) struct NodeScan<'t> {
+    /// Judges a node from nothing as well.
+    pub(crate) checks: NonRowChecks<'t>,
+    pub(super) rows: &'t mut CachedRows,
+    /// The nodes that the profile places on, in scan order.
+    pub(super) nodes: &'t [NodeId],
+}
+
+impl NodeScan<'_> {
+    /// How many nodes the profile places on.
+    pub(crate) fn total(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Calls `each` with the verdict of each node that PreFilter leaves, in scan order whatever order the pod names them in,
+    /// as upstream collects them from its list of nodes. O(nodes), from the cache where rows did not change.
+    pub(crate) fn verdicts(&mut self, work: &mut Work, mut each: impl FnMut(NodeId, Verdict)) -> Result<(), Stop> {
+        let Self { checks, rows, nodes } = self;
+        let NonRowChecks { cx, resolved, .. } = *checks;
+        let plain = checks.is_empty();
+        for node in nodes.iter().filter(|node| checks.is_left(**node)) {
+            let Some(own) = rows.verdict_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
+            let verdict = if plain { own } else { checks.judge_in(cx, resolved, *node, || own) };
+            each(*node, verdict);
+        }
+        Ok(())
+    }
+
+    /// The verdict of one node as it is; none where the profile does not place there, or PreFilter leaves it out.
+    pub(crate) fn verdict(&mut self, node: NodeId) -> Option<Verdict> {
+        let Self { checks, rows, .. } = self;
+        let PluginContext { profile, ledger } = checks.cx;
+        if !(checks.is_left(node) && profile.places_on(ledger.nodes().labels(node))) {
+            return None;
+        }
+        let own = rows.verdict(checks.cx, checks.resolved, node);
+        Some(checks.judge(node, || own))
+    }
+}
+
 /// The nodes of the profile that NodeAffinity's PreFilter leaves, if only some; refuses a pod whose terms conflict.
 fn named(cx: PluginContext<'_>, pod: &Pod) -> Result<Option<Vec<NodeId>>, Stop> {
     if !cx.profile.filters.has(Plugin::NodeAffinity) {
         return Ok(None);
     }
-    let Named::Only(names) = node_affinity::named(&pod.shape) else {
+    let Some(names) = node_affinity::named(&pod.shape) else {
         return Ok(None);
     };
     if names.is_empty() {

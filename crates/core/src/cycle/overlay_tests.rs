@@ -8,7 +8,7 @@ use crate::model::{
     Attachable, InlineDisk, Labels, PersistentVolumeClaim, Pod, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
     Toleration, TolerationOperator, VolumeAttachment,
 };
-use crate::plugins::{Cause, Overlay, Plugin, PluginContext, ResolvedPod, Tables, Verdict};
+use crate::plugins::{Cause, Overlay, Plugin, PluginContext, ResolvedPod, Tables, Verdict, Work};
 use crate::profile::CompiledProfile;
 use crate::volume_testing::{bound, csi, csi_node, named};
 use std::collections::BTreeMap;
@@ -25,7 +25,8 @@ fn verdict(
 ) -> Option<Verdict> {
     let resolved = ResolvedPod::new(profile, ledger, &pod.shape);
     let mut tables = Tables::default();
-    let checks = prepare(PluginContext { profile, ledger }, &mut tables, pod, &resolved).ok()?;
+    let checks =
+        prepare(PluginContext { profile, ledger }, &mut tables, pod, &resolved, &mut Work::unbounded()).ok()?;
     let skips = !checks.has_pod_affinity() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
     (!skips).then(|| checks.judge_under(node, overlay))
 }
@@ -42,19 +43,19 @@ fn a_pod_laid_over_a_node_counts_as_if_it_were_there() {
         let mut profile = draw.profile();
         // ServiceAffinity is older than nominations and does not look at the overlay.
         profile.filters = profile.filters.without(Plugin::CheckServiceAffinity);
-        let (subject, other) = (Arc::new(draw.pod("subject")), Arc::new(draw.pod("other")));
+        let (pending, other) = (Arc::new(draw.pod("pending")), Arc::new(draw.pod("other")));
         let nodes = ledger.node_order();
         let Some(node) = nodes.get(draw.below(nodes.len().max(1) as u64) as usize).copied() else { continue };
         let name = ledger.nodes().name(node).clone();
-        ledger.apply_pod((*subject).clone());
-        let Some(PodState::Pending(subject)) = ledger.pod("subject").cloned() else { continue };
+        ledger.apply_pod((*pending).clone());
+        let Some(PodState::Pending(pending)) = ledger.pod("pending").cloned() else { continue };
         let mut overlay = Overlay::NONE;
         overlay.add(ledger.nodes(), &other);
-        let laid_over = verdict(&profile, &ledger, &subject, node, &overlay);
+        let laid_over = verdict(&profile, &ledger, &pending, node, &overlay);
         ledger.apply_pod(Pod { node_name: Some(name), ..(*other).clone() });
-        let there = verdict(&profile, &ledger, &subject, node, Overlay::none());
+        let there = verdict(&profile, &ledger, &pending, node, Overlay::none());
         if let (Some(laid_over), Some(there)) = (laid_over, there) {
-            assert_eq!(laid_over, there, "seed {seed}: {subject:#?} beside {other:#?}");
+            assert_eq!(laid_over, there, "seed {seed}: {pending:#?} beside {other:#?}");
             compared += 1;
             refused += i32::from(!there.fits());
         }
@@ -127,8 +128,8 @@ impl Crowd {
     }
 
     /// A pod that is refused for what other pods do, and seldom for what the node is like.
-    fn subject(&mut self) -> Pod {
-        let mut pod = self.pod("subject", true);
+    fn pending(&mut self) -> Pod {
+        let mut pod = self.pod("pending", true);
         let shape = Arc::make_mut(&mut pod.shape);
         if self.one_in(3) {
             shape.affinity = (0..=self.draw.below(2)).map(|_| self.draw.pod_term()).collect();
@@ -230,9 +231,9 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         let name = crowd.ledger.nodes().name(node).clone();
         crowd.fill(&name);
         crowd.settle_elsewhere(&nodes, node);
-        let subject = crowd.subject();
-        crowd.ledger.apply_pod(subject);
-        let Some(PodState::Pending(subject)) = crowd.ledger.pod("subject").cloned() else { continue };
+        let pending = crowd.pending();
+        crowd.ledger.apply_pod(pending);
+        let Some(PodState::Pending(pending)) = crowd.ledger.pod("pending").cloned() else { continue };
         let mut overlay = Overlay::NONE;
         let removed = crowd.take_away(&mut overlay, node);
         let mut added = Vec::new();
@@ -246,16 +247,16 @@ fn a_pod_taken_away_counts_as_if_it_were_deleted() {
         for pod in &added {
             overlay.add(crowd.ledger.nodes(), pod);
         }
-        let laid_over = verdict(&profile, &crowd.ledger, &subject, node, &overlay);
+        let laid_over = verdict(&profile, &crowd.ledger, &pending, node, &overlay);
         for placed in &removed {
             crowd.ledger.delete_pod(&placed.uid);
         }
         for pod in &added {
             crowd.ledger.apply_pod(Pod { node_name: Some(name.clone()), ..(**pod).clone() });
         }
-        let there = verdict(&profile, &crowd.ledger, &subject, node, Overlay::none());
+        let there = verdict(&profile, &crowd.ledger, &pending, node, Overlay::none());
         if let (Some(laid_over), Some(there)) = (laid_over, there) {
-            let context = || format!("seed {seed}: {subject:#?}, without {removed:#?}, beside {added:#?}");
+            let context = || format!("seed {seed}: {pending:#?}, without {removed:#?}, beside {added:#?}");
             assert_eq!(laid_over, there, "{}", context());
             compared += 1;
             *causes.entry(format!("{:?}", there.cause())).or_default() += 1;

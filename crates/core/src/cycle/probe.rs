@@ -4,7 +4,9 @@ use super::diagnosis::reasons;
 use super::non_row_checks::prepare;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
-use crate::plugins::{Cause, Code, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict};
+use crate::plugins::{
+    Cause, Code, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict, Work,
+};
 use crate::profile::CompiledProfile;
 
 /// One filter's refusal of one node.
@@ -16,6 +18,8 @@ pub struct Obstacle {
     pub code: Code,
     /// Upstream's texts.
     pub reasons: Vec<String>,
+    /// Where NodeResourcesFit refuses: the resource of each reason, `pods` for pod slots. Otherwise empty.
+    pub lacking: Vec<Str>,
 }
 
 /// What the filters find on nodes, each judged from nothing.
@@ -37,7 +41,7 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
 
 pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Stop> {
     let mut tables = Tables::default();
-    let checks = prepare(cx, &mut tables, pod, resolved)?;
+    let checks = prepare(cx, &mut tables, pod, resolved, &mut Work::unbounded())?;
     let verdict = |node: NodeId| {
         if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }
     };
@@ -87,7 +91,10 @@ fn add_obstacles(
     all: &mut [(NodeId, Vec<Obstacle>)],
 ) {
     let resolved = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
-    let everywhere = |plugin, code, text: Str| Obstacle { plugin, cause: None, code, reasons: vec![text.to_string()] };
+    let everywhere = |plugin, code, text: Str| {
+        let reasons = vec![text.to_string()];
+        Obstacle { plugin, cause: None, code, reasons, lacking: Vec::new() }
+    };
     let obstacle = match look(cx, pod, &resolved, nodes) {
         Ok(Look { verdicts, missing }) => {
             for ((_, obstacles), (_, verdict)) in all.iter_mut().zip(verdicts).filter(|(_, (_, v))| !v.fits()) {
@@ -96,12 +103,13 @@ fn add_obstacles(
                     cause: Some(verdict.cause()),
                     code: verdict.code(),
                     reasons: reasons(verdict, &pod.shape, missing.as_ref()),
+                    lacking: verdict.lacking_resources(&pod.shape),
                 });
             }
             return;
         }
         Err(Stop::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
-        Err(Stop::Failed(text)) => everywhere(filter, Code::UnschedulableAndUnresolvable, text),
+        Err(stop) => everywhere(filter, Code::UnschedulableAndUnresolvable, stop.into_text()),
     };
     for (_, obstacles) in all {
         obstacles.push(obstacle.clone());

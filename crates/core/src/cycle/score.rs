@@ -1,6 +1,6 @@
 use super::class::Class;
 use crate::ledger::NodeId;
-use crate::plugins::{PluginContext, ResolvedPod, Stop, Tables, default_normalize, reverse_normalize};
+use crate::plugins::{PluginContext, Stop, Tables, Work, default_normalize, reverse_normalize};
 use crate::profile::Score;
 
 /// Buffers for the scores of one attempt, kept so that none allocates.
@@ -19,27 +19,17 @@ impl Scorer {
         class: &Class,
         tables: &mut Tables,
         feasible: &mut [(NodeId, i64)],
+        work: &mut Work,
     ) -> Result<(), Stop> {
         if feasible.len() < 2 {
             return Ok(());
         }
         add_relative(cx, class, feasible);
-        self.add_relational(cx, &class.resolved, tables, feasible)
-    }
-
-    /// Adds the scores that look beyond the row.
-    fn add_relational(
-        &mut self,
-        cx: PluginContext<'_>,
-        resolved: &ResolvedPod,
-        tables: &mut Tables,
-        feasible: &mut [(NodeId, i64)],
-    ) -> Result<(), Stop> {
+        // The scores that look beyond the row.
         self.nodes.clear();
         self.nodes.extend(feasible.iter().map(|(node, _)| *node));
         for (score, weight) in &cx.profile.scores {
-            let runs = tables.score(*score, cx, resolved, &self.nodes, &mut self.scores).map_err(Stop::Failed)?;
-            if runs {
+            if tables.score(*score, cx, &class.resolved, &self.nodes, &mut self.scores, work)? {
                 for ((_, total), normalised) in feasible.iter_mut().zip(&self.scores) {
                     *total += weight * normalised;
                 }

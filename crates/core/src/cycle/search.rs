@@ -1,21 +1,19 @@
 use super::choose::{Rng, choose};
 use super::class::{CachedRows, Class, ClassCache};
-use super::diagnosis::{NoFit, Tally};
+use super::diagnosis::{Diagnosis, NoFit, Tally};
 use super::extender::{ExtenderFilterState, Messages, OwnFilters};
-use super::node_scan::NodeScan;
-use super::non_row_checks::{NonRowChecks, prepare};
+use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, Str};
-use crate::plugins::{Cause, PluginContext, ResolvedPod, Stop, Tables, volumes};
+use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, volumes};
 use crate::profile::CompiledProfile;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How an attempt ends.
 #[derive(Debug, Clone)]
 pub enum Decision {
     Place(Proposal),
-    /// No node fits.
     NoFit(NoFit),
     /// The profile places on no node.
     NoNodes,
@@ -23,6 +21,20 @@ pub enum Decision {
     Failed(Str),
     /// Extenders are to be asked first.
     Ask(Box<ExtenderFilterState>),
+}
+
+/// What a search knows beside the pod.
+struct About<'a> {
+    /// The node that is taken without looking at another if it fits.
+    nominated: Option<&'a Str>,
+    /// What extenders have reported so far.
+    messages: Messages,
+}
+
+impl<'a> About<'a> {
+    fn first(pod: &'a Pod) -> Self {
+        Self { nominated: pod.nominated_node.as_ref(), messages: Messages::default() }
+    }
 }
 
 /// One profile's way of deciding, with what makes the next decision cheap.
@@ -37,6 +49,8 @@ pub struct Scheduler {
     labels_version: u64,
     /// Where among the candidates the next scan starts.
     start: usize,
+    /// Whether the last look was given up, and what it judged is to be found by the next.
+    unfinished: bool,
     /// The nodes that fit, each with its total. Kept so that no attempt allocates.
     pub(super) feasible: Vec<(NodeId, i64)>,
     pub(super) scorer: Scorer,
@@ -54,6 +68,7 @@ impl Scheduler {
             order_version: u64::MAX,
             labels_version: u64::MAX,
             start: 0,
+            unfinished: false,
             feasible: Vec::new(),
             scorer: Scorer::default(),
             rng: Rng::seeded(seed),
@@ -90,36 +105,53 @@ impl Scheduler {
 
     /// Decides for one pod against the ledger as it is. Does not change the ledger.
     pub fn decide(&mut self, ledger: &Ledger, pod: &Arc<Pod>) -> Decision {
-        let nominated = pod.nominated_node.as_ref();
-        let decision = self.search(ledger, pod, nominated, Messages::default());
+        let decision = self.search(ledger, pod, &mut Work::unbounded(), About::first(pod));
         decision.unwrap_or_else(|stop| Decision::stopped(pod, self.nodes.len(), stop))
     }
 
-    /// Looks at all nodes after extenders refused the nominated one.
-    pub fn look_further(&mut self, ledger: &Ledger, state: ExtenderFilterState) -> Decision {
-        let ExtenderFilterState { pod, own, .. } = state;
-        let decision = self.search(ledger, &pod, None, own.messages);
-        decision.unwrap_or_else(|stop| Decision::stopped(&pod, self.nodes.len(), stop))
+    /// As [`Self::decide`], if `work` is enough for it. `None`: it is to be asked again, with the ledger as it is then; it begins
+    /// where this look ended, and comes to what [`Self::decide`] would then find in one go.
+    pub fn decide_within(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work) -> Option<Decision> {
+        self.search_within(ledger, pod, work, About::first(pod))
+    }
+
+    /// Looks at all nodes after extenders refused the nominated one, if `work` is enough for it: see [`Self::decide_within`].
+    pub fn look_further(&mut self, ledger: &Ledger, state: &ExtenderFilterState, work: &mut Work) -> Option<Decision> {
+        let about = About { nominated: None, messages: state.own.messages.clone() };
+        self.search_within(ledger, &state.pod, work, about)
+    }
+
+    fn search_within(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        work: &mut Work,
+        about: About<'_>,
+    ) -> Option<Decision> {
+        let start = self.start;
+        match self.search(ledger, pod, work, about) {
+            Ok(decision) => Some(decision),
+            Err(Stop::Unfinished) => {
+                self.start = start;
+                self.unfinished = true;
+                None
+            }
+            Err(stop) => Some(Decision::stopped(pod, self.nodes.len(), stop)),
+        }
     }
 
     /// PreFilter, the nominated node, all nodes, and then extenders or scores: after `schedulePod` in
     /// `pkg/scheduler/schedule_one.go`.
-    ///
-    /// `nominated` is taken without looking at another node if it fits. `messages` are what extenders have reported so far.
-    fn search(
-        &mut self,
-        ledger: &Ledger,
-        pod: &Arc<Pod>,
-        nominated: Option<&Str>,
-        messages: Messages,
-    ) -> Result<Decision, Stop> {
+    fn search(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work, about: About<'_>) -> Result<Decision, Stop> {
+        let About { nominated, messages } = about;
         let total = self.candidates(ledger).len();
         if total == 0 {
             return Ok(Decision::NoNodes);
         }
         let cx = PluginContext { profile: &self.profile, ledger };
-        let class = self.classes.get(cx, &pod.shape);
-        let checks = prepare(cx, &mut self.tables, pod, &class.resolved)?;
+        let again = std::mem::take(&mut self.unfinished);
+        let class = if again { self.classes.again(cx, &pod.shape) } else { self.classes.get(cx, &pod.shape) };
+        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
 
         if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
             let ask = ExtenderFilterState::about_nominated(cx, pod, total, node);
@@ -127,7 +159,8 @@ impl Scheduler {
         }
 
         let candidates = checks.named.as_deref().unwrap_or(&self.nodes);
-        let mut tally = find_feasible(&checks, &mut class.rows, candidates, self.start, &mut self.feasible);
+        let mut tally = Tally::new();
+        find_feasible(&checks, &mut class.rows, candidates, self.start, work, (&mut self.feasible, &mut tally))?;
         if let Some(text) = checks.failure() {
             return Err(Stop::Failed(text));
         }
@@ -146,16 +179,19 @@ impl Scheduler {
             }
         }
         let placing = Placing::after(checks);
-        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible)?;
+        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
         Ok(placing.on(cx, pod, choose(&self.feasible, &mut self.rng)))
     }
 
     /// For commit's re-check: if the pod still fits the node, by the whole filter chain of that row with counters brought up
     /// to date, what is to be done for its claims there.
+    ///
+    /// The ledger is locked for writing: where counters are behind by more than one hold's [`Work`], the pod is taken not to fit,
+    /// and the next look brings them up to date under a lock that others can share.
     pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
         let cx = PluginContext { profile: &self.profile, ledger };
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
-        let checks = prepare(cx, &mut self.tables, pod, &resolved).ok()?;
+        let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut Work::of_one_hold()).ok()?;
         checks.judge_fresh(node).fits().then(|| checks.volume_plan(node))
     }
 
@@ -164,11 +200,12 @@ impl Scheduler {
         &'t mut self,
         ledger: &'t Ledger,
         pod: &Pod,
+        work: &mut Work,
     ) -> Result<(NodeScan<'t>, &'t mut Rng), Stop> {
         self.candidates(ledger);
         let cx = PluginContext { profile: &self.profile, ledger };
         let Class { resolved, rows } = self.classes.again(cx, &pod.shape);
-        let checks = prepare(cx, &mut self.tables, pod, resolved)?;
+        let checks = prepare(cx, &mut self.tables, pod, resolved, work)?;
         Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng))
     }
 }
@@ -177,8 +214,12 @@ impl Decision {
     /// The end of an attempt that PreFilter or a filter stopped, with so many `nodes` as candidates.
     pub(super) fn stopped(pod: &Pod, nodes: usize, stop: Stop) -> Self {
         match stop {
-            Stop::Refused(refusal) => Self::NoFit(NoFit::before_filter(&pod.shape, nodes as u32, &refusal)),
-            Stop::Failed(text) => Self::Failed(text),
+            Stop::Refused(refusal) => Self::NoFit(NoFit {
+                diagnosis: Diagnosis::before_filter(&pod.shape, nodes as u32, &refusal.message),
+                rejectors: PluginSet::of(refusal.plugin),
+                refused: BTreeMap::new(),
+            }),
+            stop => Self::Failed(stop.into_text()),
         }
     }
 }
@@ -203,10 +244,10 @@ fn find_feasible(
     rows: &mut CachedRows,
     candidates: &[NodeId],
     start: usize,
-    feasible: &mut Vec<(NodeId, i64)>,
-) -> Tally {
+    work: &mut Work,
+    (feasible, tally): (&mut Vec<(NodeId, i64)>, &mut Tally),
+) -> Result<(), Stop> {
     let NonRowChecks { cx, resolved, .. } = *checks;
-    let mut tally = Tally::new();
     feasible.clear();
     let count = candidates.len();
     let one_will_do = cx.profile.scores.is_empty() && !cx.profile.has_node_extenders();
@@ -215,9 +256,9 @@ fn find_feasible(
     let plain = checks.is_empty();
     let start = if count == 0 { 0 } else { start % count };
     for node in candidates[start..].iter().chain(&candidates[..start]) {
-        let mut verdict = rows.verdict(cx, resolved, *node);
+        let Some(mut verdict) = rows.verdict_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
         if !plain {
-            verdict = checks.judge(*node, || verdict);
+            verdict = checks.judge_in(cx, resolved, *node, || verdict);
         }
         if !verdict.fits() {
             tally.add(verdict);
@@ -227,7 +268,7 @@ fn find_feasible(
             feasible.push((*node, rows.fixed(*node)));
         }
     }
-    tally
+    Ok(())
 }
 
 /// What a proposal says beside the node.

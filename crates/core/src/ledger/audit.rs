@@ -1,4 +1,4 @@
-use super::{Ledger, MatchClassTable, NodeTable, PlacedTerms, PodState};
+use super::{HashKey, Ledger, MatchClassTable, NodeTable, PlacedTerms, PodState};
 use std::sync::Arc;
 
 impl Ledger {
@@ -6,33 +6,27 @@ impl Ledger {
     ///
     /// O(pods + nodes). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
     pub fn audit(&self) -> Result<(), String> {
-        let mut naive = NodeTable::default();
-        let (mut match_classes, mut terms) = (MatchClassTable::default(), PlacedTerms::default());
+        let mut naive = self.nodes.empty_copy();
+        let key = HashKey::default();
+        let (mut match_classes, mut terms) = (MatchClassTable::new(&key), PlacedTerms::new(&key));
         let mut placed_pods = 0;
-        for row in 0..self.nodes.rows() {
-            naive.row(&format!("{row}").into());
-        }
         #[allow(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
-        for state in self.pods.states.values() {
-            let placed = match state {
-                PodState::Pending(_) => continue,
-                PodState::Assumed { placed, .. } | PodState::Bound(placed) => placed,
-            };
+        for placed in self.pods.states.values().filter_map(PodState::placed) {
             let (node, match_class) = (placed.node, &placed.match_class);
             if !self.pods_on(node).iter().any(|one| Arc::ptr_eq(one, placed)) {
                 return Err(format!("pod {}: not among the pods of its node", placed.key));
             }
             placed_pods += 1;
-            naive.take(node, &placed.usage, 1);
+            naive.change_use(node, None, Some(&placed.usage), &[]);
             match_classes.add(match_class, node);
             terms.add(match_class, node, 0);
         }
         self.compare_columns(&mut naive)?;
+        self.nodes.audit_scalars()?;
         if self.pods_on_node.len() != placed_pods {
             return Err(format!("{} pods on nodes, {placed_pods} placed", self.pods_on_node.len()));
         }
-        for row in 0..self.nodes.rows() {
-            let node = super::NodeId::new(row as u32);
+        for node in self.nodes.all_rows() {
             let lowest = self.pods_on(node).iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
             if self.lowest_priority(node) != lowest {
                 return Err(format!("node {}: lowest priority {lowest} is not known", self.nodes.name(node)));
@@ -44,19 +38,20 @@ impl Ledger {
         if !self.match_classes.same_placements(&match_classes) {
             return Err("match classes differ from those of the pods".into());
         }
+        self.audit_strays()?;
         self.audit_topologies()?;
         self.audit_evictions()?;
         self.audit_volumes()
     }
 
     fn compare_columns(&self, naive: &mut NodeTable) -> Result<(), String> {
-        for row in 0..self.nodes.rows() {
-            let node = super::NodeId::new(row as u32);
+        for node in self.nodes.all_rows() {
             let name = self.nodes.name(node);
             let (kept, summed) = (self.nodes.amounts(node).1, naive.amounts(node).1);
             if kept != summed {
                 return Err(format!("node {name}: requests {kept:?}, its pods sum to {summed:?}"));
             }
+            let row = node.index();
             let fixed = |t: &NodeTable| (t.used_pods[row], t.non_zero_cpu[row], t.non_zero_memory[row]);
             if fixed(&self.nodes) != fixed(naive) {
                 return Err(format!(

@@ -37,12 +37,6 @@ impl std::ops::BitOr for NodeAspects {
     }
 }
 
-impl std::ops::BitOrAssign for NodeAspects {
-    fn bitor_assign(&mut self, rhs: Self) {
-        self.0 |= rhs.0;
-    }
-}
-
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A pod without a node appeared or changed.
@@ -96,6 +90,10 @@ pub enum Change {
     /// its priority, and not for the pod itself.
     NominationEnded {
         priority: i32,
+    },
+    /// A victim that the pending pod with this uid counted on is not evicted after all.
+    VictimStays {
+        preemptor: Str,
     },
     /// A Service, or a controller that default spreading goes by, was added, changed or deleted.
     Workload,

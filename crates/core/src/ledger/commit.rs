@@ -1,4 +1,5 @@
-use super::{Ledger, MatchClass, NodeId, PlacedPod, PodState, VolumePlan};
+use super::{Ledger, NodeId, PlacedPod, PodState, VolumePlan};
+use crate::io::BindOutcome;
 use crate::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub struct Proposal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     pub node: Str,
+    pub epoch: u64,
     /// What must be written to the pod's claims before it can be bound; `None` where they are all bound.
     pub volumes: Option<Arc<VolumeWrites>>,
 }
@@ -35,12 +37,6 @@ pub enum Conflict {
     NoLongerFits,
 }
 
-/// Whether a decision about the pod as it was is still one about the pod as it is now.
-pub(super) fn unchanged(current: &Pod, decided: &Pod) -> bool {
-    let same = Arc::ptr_eq(&current.shape, &decided.shape) || current.shape == decided.shape;
-    same && current.volumes == decided.volumes && !current.deleting && current.gates.is_empty()
-}
-
 impl Ledger {
     /// Checks a proposal against the ledger as it is now and applies it: from here on the pod is assumed.
     ///
@@ -52,22 +48,13 @@ impl Ledger {
         proposal: &Proposal,
         refits: impl FnOnce(&Self) -> Option<VolumePlan>,
     ) -> Result<Committed, Conflict> {
-        let Some(PodState::Pending(current)) = self.pod(&proposal.pod.uid) else {
-            return Err(Conflict::PodChanged);
-        };
-        let current = current.clone();
-        if !unchanged(&current, &proposal.pod) {
-            return Err(Conflict::PodChanged);
-        }
-        let row = proposal.node.index();
-        if !self.nodes.present[row] || self.nodes.epoch[row] != proposal.epoch {
-            return Err(Conflict::NodeDeleted);
-        }
-        let anti_affinity = self.terms.anti_affinity.version();
+        let current = self.still_pending(&proposal.pod)?;
+        self.check_epoch(proposal.node, proposal.epoch)?;
         let newest = if proposal.looked_around {
             self.log.version()
         } else {
-            self.nodes.version[row].max(anti_affinity).max(self.nominations.version())
+            let row = self.nodes.version[proposal.node.index()];
+            row.max(self.terms.anti_affinity.version()).max(self.nominations.version())
         };
         let plan = if newest > proposal.seen { refits(self) } else { Some(proposal.volumes.clone()) };
         let plan = plan.ok_or(Conflict::NoLongerFits)?;
@@ -82,17 +69,38 @@ impl Ledger {
         let elsewhere = current.nominated_node.as_ref() != Some(&node);
         let was_nominated = self.end_nomination(&current, elsewhere);
         self.evictions.end(&current.uid);
-        let match_class = self.match_classes.intern(MatchClass::of(&current));
+        let match_class = self.match_classes.of(&current);
         let placed = Arc::new(PlacedPod::of(&current, proposal.node, match_class));
         let version = self.place(&placed);
         if was_nominated && !elsewhere {
             self.nominations.touch(version);
         }
-        self.volumes.mount(&current.uid, &current.key, current.volumes.as_ref(), proposal.node);
-        let uid = current.uid.clone();
         let waits = volumes.is_some();
-        self.set_state(uid, PodState::Assumed { pod: current, placed, volumes: volumes.clone(), waits });
-        Ok(Committed { node, volumes })
+        let assumed = PodState::Assumed { pod: current, placed, volumes: volumes.clone(), waits };
+        self.pods.insert(proposal.pod.uid.clone(), assumed);
+        Ok(Committed { node, epoch: proposal.epoch, volumes })
+    }
+
+    /// The pod as it is now, if a decision about it as it was is still one about it.
+    pub(super) fn still_pending(&self, decided: &Pod) -> Result<Arc<Pod>, Conflict> {
+        let Some(PodState::Pending(pod)) = self.pod(&decided.uid) else { return Err(Conflict::PodChanged) };
+        let same_shape = Arc::ptr_eq(&pod.shape, &decided.shape) || pod.shape == decided.shape;
+        if same_shape && pod.volumes == decided.volumes && !pod.deleting && pod.gates.is_empty() {
+            Ok(pod.clone())
+        } else {
+            Err(Conflict::PodChanged)
+        }
+    }
+
+    /// Whether the row is still that of the node that was added at `epoch`.
+    pub(super) fn check_epoch(&self, node: NodeId, epoch: u64) -> Result<(), Conflict> {
+        let is_same = self.nodes.present[node.index()] && self.nodes.epoch[node.index()] == epoch;
+        if is_same { Ok(()) } else { Err(Conflict::NodeDeleted) }
+    }
+
+    /// Whether the node `name` is the one that was added at `epoch`: not deleted since, and not made anew. O(1).
+    pub fn is_same_node(&self, name: &str, epoch: u64) -> bool {
+        self.nodes.find(name).is_some_and(|node| self.nodes.epoch[node.index()] == epoch)
     }
 
     /// The pod's claims are bound, and its bind is asked for next. False if the assumption was undone meanwhile.
@@ -119,7 +127,34 @@ impl Ledger {
             pod = Arc::new(Pod { nominated_node: None, ..Pod::clone(&pod) });
         }
         self.free_pod(uid);
-        self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
+        self.pods.insert(pod.uid.clone(), PodState::Pending(pod.clone()));
         self.record_pending(&pod, None);
+    }
+
+    /// The bind of the assumed pod `uid` ended. Nothing changes for a pod that is not assumed any more.
+    ///
+    /// The runtime calls this before the worker hears of the outcome: a worker that has ended by then leaves nothing behind.
+    pub fn bind_ended(&mut self, uid: &str, outcome: &BindOutcome) {
+        match outcome {
+            // The watch shows the pod on its node; what is unknown keeps its place.
+            BindOutcome::Bound | BindOutcome::Unknown => {}
+            BindOutcome::PodGone => self.delete_pod(uid),
+            BindOutcome::BoundElsewhere { node } => self.count_elsewhere(uid, node),
+            BindOutcome::Refused { .. } => self.give_up(uid),
+        }
+    }
+
+    /// Undoes what was assumed for the pod `uid`, and ends its nomination: its refusal says so to everyone else.
+    pub fn give_up(&mut self, uid: &str) {
+        self.forget(uid);
+        self.nominate(uid, None);
+    }
+
+    /// Counts a pod where the API server says it is, ahead of the watch.
+    fn count_elsewhere(&mut self, uid: &str, node: &Str) {
+        if let Some(PodState::Assumed { pod, .. }) = self.pod(uid) {
+            let seen = Pod { node_name: Some(node.clone()), ..Pod::clone(pod) };
+            self.apply_pod(seen);
+        }
     }
 }

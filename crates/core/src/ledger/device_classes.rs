@@ -1,6 +1,6 @@
-use super::{Change, Ledger, unseen};
+use super::{Change, Ledger};
 use crate::model::{DeviceClass, Str};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Before a DeviceClass's name this makes the extended resource that every class backs implicitly.
 const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
@@ -70,11 +70,7 @@ impl Ledger {
         }
     }
 
-    pub fn retain_device_classes(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.device_classes.by_name.keys(), names) {
-            self.delete_device_class(&name);
-        }
-    }
+    retain!(retain_device_classes by delete_device_class, |ledger| ledger.device_classes.by_name.keys());
 }
 
 #[cfg(test)]
@@ -95,7 +91,7 @@ mod tests {
         ledger.apply_device_class(class("new", Some("example.com/other")));
         assert!(!ledger.device_classes().is_backed("example.com/gpu"));
         assert!(ledger.device_classes().is_backed("example.com/other"));
-        ledger.retain_device_classes(&FxHashSet::default());
+        ledger.retain_device_classes(&rustc_hash::FxHashSet::default());
         assert!(!ledger.device_classes().is_backed("example.com/other") && ledger.device_classes().is_empty());
     }
 

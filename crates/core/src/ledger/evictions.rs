@@ -3,12 +3,11 @@
 //! ```text
 //!  commit_eviction ─▶ a pending preemption: its victims are claimed, the preemptor is nominated to the node
 //!       │                 victim seen deleted ─▶ out of the preemption
-//!       │                 victim not evicted  ─▶ out of every preemption that counts on it (`release`)
+//!       │                 victim not evicted  ─▶ out of every preemption that counts on it (`release`), and these look again
 //!       └ another pod may count on the same victims, but does not delete them a second time
 //! ```
 
-use super::commit::unchanged;
-use super::{Conflict, Ledger, NodeId, PlacedPod, PodState};
+use super::{Change, Conflict, Ledger, NodeId, PlacedPod, PodState};
 use crate::model::{Pod, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -58,15 +57,17 @@ pub(super) struct Evictions {
 }
 
 impl Evictions {
-    /// A pod left its node, or was not evicted after all: no preemptor counts on it any more.
-    pub(super) fn drop_victim(&mut self, uid: &str) {
-        for preemptor in self.claims.remove(uid).unwrap_or_default() {
-            let Some(preemption) = self.pending.get_mut(&preemptor) else { continue };
+    /// A pod left its node, or was not evicted after all: no preemptor counts on it any more. Returns those that did.
+    pub(super) fn drop_victim(&mut self, uid: &str) -> SmallVec<[Str; 1]> {
+        let preemptors = self.claims.remove(uid).unwrap_or_default();
+        for preemptor in &preemptors {
+            let Some(preemption) = self.pending.get_mut(preemptor) else { continue };
             preemption.victims.retain(|victim| **victim != *uid);
             if preemption.victims.is_empty() {
-                self.pending.remove(&preemptor);
+                self.pending.remove(preemptor);
             }
         }
+        preemptors
     }
 
     /// A preemptor waits for its victims no more. They stay claimed: their eviction was asked for and goes on.
@@ -99,17 +100,11 @@ impl Ledger {
         proposal: &EvictionProposal,
         still_valid: impl FnOnce(&Self) -> bool,
     ) -> Result<Evicting, Conflict> {
-        let Some(PodState::Pending(current)) = self.pod(&proposal.pod.uid) else {
-            return Err(Conflict::PodChanged);
-        };
-        let current = current.clone();
-        if !unchanged(&current, &proposal.pod) || current.priority != proposal.pod.priority {
+        let current = self.still_pending(&proposal.pod)?;
+        if current.priority != proposal.pod.priority {
             return Err(Conflict::PodChanged);
         }
-        let row = proposal.node.index();
-        if !self.nodes.present[row] || self.nodes.epoch[row] != proposal.epoch {
-            return Err(Conflict::NodeDeleted);
-        }
+        self.check_epoch(proposal.node, proposal.epoch)?;
         let there = |victim: &Arc<PlacedPod>| {
             self.pods_on(proposal.node).iter().find(|one| one.uid == victim.uid && one.priority < current.priority)
         };
@@ -117,7 +112,9 @@ impl Ledger {
             proposal.victims.iter().map(|victim| there(victim).cloned()).collect();
         let victims = victims.filter(|victims| !victims.is_empty()).ok_or(Conflict::NoLongerFits)?;
         // After a change on the node itself fewer victims may be enough: the choice is made anew.
-        if self.nodes.version[row] > proposal.seen || (self.version() > proposal.seen && !still_valid(self)) {
+        if self.nodes.version[proposal.node.index()] > proposal.seen
+            || (self.version() > proposal.seen && !still_valid(self))
+        {
             return Err(Conflict::NoLongerFits);
         }
         let node = self.nodes.name(proposal.node).clone();
@@ -162,12 +159,14 @@ impl Ledger {
         self.evictions.claims.contains_key(uid)
     }
 
+    /// Whether a pod waits for the pod `uid` to be evicted. False where all that did were deleted or placed since.
+    pub fn is_eviction_awaited(&self, uid: &str) -> bool {
+        self.evictions.claims.get(uid).is_some_and(|preemptors| !preemptors.is_empty())
+    }
+
     /// Every pod whose eviction was asked for and that is still on its node, in the order of their uids. O(such pods).
     pub fn evicting(&self) -> Vec<Arc<PlacedPod>> {
-        let placed = |uid: &Str| match self.pod(uid) {
-            Some(PodState::Bound(placed) | PodState::Assumed { placed, .. }) => Some(placed.clone()),
-            _ => None,
-        };
+        let placed = |uid: &Str| self.pod(uid).and_then(PodState::placed).cloned();
         let mut all: Vec<Arc<PlacedPod>> = self.evictions.claims.keys().filter_map(placed).collect();
         all.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
         all
@@ -188,10 +187,12 @@ impl Ledger {
         self.pending_preemption(uid).is_none_or(|preemption| preemption.victims.iter().all(terminating))
     }
 
-    /// These victims were not evicted after all: no preemptor counts on them any more.
+    /// These victims were not evicted after all: no preemptor counts on them any more, and each that did is to look again.
     pub fn release(&mut self, victims: &[Str]) {
         for victim in victims {
-            self.evictions.drop_victim(victim);
+            for preemptor in self.evictions.drop_victim(victim) {
+                self.record(None, Change::VictimStays { preemptor });
+            }
         }
     }
 
@@ -200,10 +201,21 @@ impl Ledger {
         &self.own_schedulers
     }
 
-    pub fn set_own_schedulers(&mut self, mut names: Vec<Str>) {
+    /// Says which schedulers are served from now on. Nominations of pods that were served and are no longer end: nobody will
+    /// place those pods, so they would keep the capacity for ever. Returns these pods as they were before.
+    pub fn set_own_schedulers(&mut self, mut names: Vec<Str>) -> Vec<Arc<Pod>> {
         names.sort_unstable();
         names.dedup();
-        self.own_schedulers = names.into();
+        let before = std::mem::replace(&mut self.own_schedulers, names.into());
+        let left: Vec<&Str> = before.iter().filter(|name| !self.is_own_scheduler(name)).collect();
+        if left.is_empty() || self.nominations.is_empty() {
+            return Vec::new();
+        }
+        let abandoned = self.pending_pods(|pod| pod.nominated_node.is_some() && left.contains(&&pod.scheduler_name));
+        for pod in &abandoned {
+            self.nominate(&pod.uid, None);
+        }
+        abandoned
     }
 
     /// Whether some profile of this process serves the scheduler `name`.
@@ -211,8 +223,8 @@ impl Ledger {
         self.own_schedulers.binary_search_by(|own| (**own).cmp(name)).is_ok()
     }
 
+    #[allow(clippy::iter_over_hash_type, reason = "the first fault found is as good as another")]
     pub(super) fn audit_evictions(&self) -> Result<(), String> {
-        #[allow(clippy::iter_over_hash_type, reason = "the first fault found is as good as another")]
         for (uid, preemption) in &self.evictions.pending {
             if !matches!(self.pod(uid), Some(PodState::Pending(_))) {
                 return Err(format!("pods are evicted for {uid}, which does not wait"));
@@ -227,12 +239,63 @@ impl Ledger {
                 }
             }
         }
-        #[allow(clippy::iter_over_hash_type, reason = "the first fault found is as good as another")]
         for victim in self.evictions.claims.keys() {
-            if !matches!(self.pod(victim), Some(PodState::Bound(_) | PodState::Assumed { .. })) {
+            if self.pod(victim).and_then(PodState::placed).is_none() {
                 return Err(format!("{victim} is recorded as being evicted and is on no node"));
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{node, pod, shape_of};
+
+    /// Two pods that wait for the same victim.
+    fn two_preemptors() -> Ledger {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("n", 1_000, 0, 10));
+        ledger.apply_pod(Pod { node_name: Some("n".into()), ..pod("victim", shape_of(1_000, 0)) });
+        for name in ["first", "second"] {
+            ledger.apply_pod(Pod { priority: 10, ..pod(name, shape_of(1_000, 0)) });
+            let Some(PodState::Pending(preemptor)) = ledger.pod(name).cloned() else { panic!("{name} waits") };
+            let node = ledger.nodes.find("n").unwrap();
+            let proposal = EvictionProposal {
+                pod: preemptor,
+                node,
+                epoch: ledger.nodes.epoch[node.index()],
+                seen: ledger.version(),
+                victims: ledger.pods_on(node).to_vec(),
+            };
+            ledger.commit_eviction(&proposal, |_| true).unwrap();
+        }
+        ledger
+    }
+
+    #[test]
+    fn an_eviction_is_awaited_while_any_of_its_preemptors_waits() {
+        let mut ledger = two_preemptors();
+        assert!(ledger.is_eviction_awaited("victim"));
+        ledger.delete_pod("first");
+        assert!(ledger.is_eviction_awaited("victim"), "the second counts on it");
+        ledger.apply_pod(Pod { node_name: Some("elsewhere".into()), ..pod("second", shape_of(1_000, 0)) });
+        assert!(!ledger.is_eviction_awaited("victim"), "bound by someone else");
+        assert!(ledger.is_being_evicted("victim"));
+        ledger.release(&["victim".into()]);
+        assert!(!ledger.is_being_evicted("victim"));
+    }
+
+    #[test]
+    fn a_node_that_is_made_anew_under_its_name_is_another_one() {
+        let mut ledger = two_preemptors();
+        let epoch = ledger.nodes.epoch[ledger.nodes.find("n").unwrap().index()];
+        ledger.apply_node(&node("n", 2_000, 0, 10));
+        assert!(ledger.is_same_node("n", epoch), "its resources changed");
+        ledger.delete_node("n");
+        assert!(!ledger.is_same_node("n", epoch), "it was deleted");
+        ledger.apply_node(&node("n", 1_000, 0, 10));
+        assert!(!ledger.is_same_node("n", epoch), "it was made anew");
     }
 }

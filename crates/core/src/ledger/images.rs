@@ -1,6 +1,6 @@
 use super::NodeId;
+use super::keyed::{HashKey, KeyedMap};
 use crate::model::{Image, Str};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// An image name that some node reports.
@@ -18,7 +18,7 @@ pub struct ImageSpread {
 /// Which nodes hold which images. After `pkg/scheduler/backend/cache/cache.go` (imageStates).
 #[derive(Debug, Default)]
 pub struct ImageTable {
-    ids: FxHashMap<Str, ImageId>,
+    ids: KeyedMap<Str, ImageId>,
     names: Vec<Str>,
     spread: Vec<ImageSpread>,
     free: Vec<ImageId>,
@@ -26,6 +26,10 @@ pub struct ImageTable {
 }
 
 impl ImageTable {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { ids: key.map(), ..Self::default() }
+    }
+
     pub fn find(&self, name: &str) -> Option<ImageId> {
         self.ids.get(name).copied()
     }
@@ -44,18 +48,14 @@ impl ImageTable {
         let mut held: SmallVec<[ImageId; 4]> = SmallVec::new();
         for image in images {
             for name in &image.names {
-                held.push(self.add(name, image.size_bytes));
+                let id = self.add(name, image.size_bytes);
+                match held.binary_search(&id) {
+                    // A name that the node reports twice counts once.
+                    Ok(_) => self.spread[id.0 as usize].nodes -= 1,
+                    Err(at) => held.insert(at, id),
+                }
             }
         }
-        held.sort_unstable();
-        let mut last = None;
-        held.retain(|id| {
-            let repeated = last.replace(*id) == Some(*id);
-            if repeated {
-                self.spread[id.0 as usize].nodes -= 1;
-            }
-            !repeated
-        });
         if self.on_node.len() <= node.index() {
             self.on_node.resize_with(node.index() + 1, SmallVec::new);
         }
@@ -63,12 +63,9 @@ impl ImageTable {
     }
 
     pub(super) fn clear(&mut self, node: NodeId) {
-        let held = self.take(node);
-        held.into_iter().for_each(|id| self.release(id));
-    }
-
-    fn take(&mut self, node: NodeId) -> SmallVec<[ImageId; 4]> {
-        self.on_node.get_mut(node.index()).map(std::mem::take).unwrap_or_default()
+        for id in self.on_node.get_mut(node.index()).map(std::mem::take).unwrap_or_default() {
+            self.release(id);
+        }
     }
 
     fn add(&mut self, name: &Str, size_bytes: i64) -> ImageId {

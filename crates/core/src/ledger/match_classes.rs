@@ -1,8 +1,9 @@
 use super::intern::Interner;
+use super::keyed::{HashKey, KeyedMap};
 use super::{CountsByNode, NodeId};
-use crate::model::{AffinityTerm, Labels, Pod, Str, WeightedTerm};
+use crate::model::{AffinityTerm, Footprint, Labels, Pod, PodShape, Str, WeightedTerm};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What other pods see of placed pods: all that spread, affinity and Services go by. Equal pods share one class, so that a
 /// selector is matched once for a thousand replicas.
@@ -31,7 +32,30 @@ impl MatchClass {
             preferred: shape.preferred_pods.clone(),
         }
     }
+
+    /// Whether this is [`of`](Self::of) the pod.
+    pub(super) fn is_of(&self, pod: &Pod) -> bool {
+        let shape = &pod.shape;
+        self.terminating == pod.deleting
+            && self.namespace == shape.namespace
+            && self.labels == shape.labels
+            && self.affinity == shape.affinity
+            && self.anti_affinity == shape.anti_affinity
+            && self.preferred == shape.preferred_pods
+    }
 }
+
+impl Footprint for MatchClass {
+    fn heap_bytes(&self) -> usize {
+        self.labels.heap_bytes()
+            + self.affinity.heap_bytes()
+            + self.anti_affinity.heap_bytes()
+            + self.preferred.heap_bytes()
+    }
+}
+
+/// Slots for classes made last.
+const RECENT: usize = 1024;
 
 /// The address of a class that the table holds: it stands for that class, and is compared, never followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,15 +68,26 @@ impl Address {
 }
 
 /// The classes of placed pods by namespace, and on which nodes they are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MatchClassTable {
     interner: Interner<MatchClass>,
-    by_namespace: FxHashMap<Str, Vec<(Arc<MatchClass>, CountsByNode)>>,
+    /// The class that was last made for a shape, in a slot by its address: most pods have the shape of some pod just before.
+    recent: Box<[Weak<MatchClass>]>,
+    by_namespace: KeyedMap<Str, Vec<(Arc<MatchClass>, CountsByNode)>>,
     /// Where in its namespace's list a class is, by address.
     slots: FxHashMap<Address, usize>,
 }
 
 impl MatchClassTable {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self {
+            interner: Interner::new(key),
+            recent: (0..RECENT).map(|_| Weak::new()).collect(),
+            by_namespace: key.map(),
+            slots: FxHashMap::default(),
+        }
+    }
+
     /// The classes of `namespace` with the nodes they are on, in an order that means nothing.
     pub fn of_namespace(&self, namespace: &str) -> &[(Arc<MatchClass>, CountsByNode)] {
         self.by_namespace.get(namespace).map_or(&[], Vec::as_slice)
@@ -64,18 +99,23 @@ impl MatchClassTable {
     }
 
     pub(super) fn same_placements(&self, other: &Self) -> bool {
-        let sorted = |table: &Self| -> Vec<(*const MatchClass, CountsByNode)> {
+        let by_class = |table: &Self| -> FxHashMap<Address, CountsByNode> {
             let all = table.by_namespace.values().flatten();
-            let mut list: Vec<_> =
-                all.map(|(match_class, counts)| (Arc::as_ptr(match_class), counts.clone())).collect();
-            list.sort_by_key(|(address, _)| *address);
-            list
+            all.map(|(match_class, counts)| (Address::of(match_class), counts.clone())).collect()
         };
-        sorted(self) == sorted(other)
+        by_class(self) == by_class(other)
     }
 
-    pub(super) fn intern(&mut self, match_class: MatchClass) -> Arc<MatchClass> {
-        self.interner.intern(Arc::new(match_class))
+    /// The one class that is [`of`](MatchClass::of) the pod.
+    pub(super) fn of(&mut self, pod: &Pod) -> Arc<MatchClass> {
+        let slot = Arc::as_ptr(&pod.shape) as usize / size_of::<PodShape>() % RECENT;
+        // What is still in use, or was until the last sweep, is interned.
+        if let Some(known) = self.recent[slot].upgrade().filter(|known| known.is_of(pod)) {
+            return known;
+        }
+        let match_class = self.interner.intern(Arc::new(MatchClass::of(pod)));
+        self.recent[slot] = Arc::downgrade(&match_class);
+        match_class
     }
 
     pub(super) fn add(&mut self, match_class: &Arc<MatchClass>, node: NodeId) {

@@ -16,22 +16,37 @@
 //!
 //! The ledger has no lock: the runtime puts one around it, tests and the simulator do without.
 
+/// Defines `Ledger::retain_…`, which ends a re-read: it deletes what the re-read did not see, in the order of the identities.
+macro_rules! retain {
+    ($retain:ident by $delete:ident, |$ledger:ident| $known:expr) => {
+        pub fn $retain<S: std::hash::BuildHasher>(&mut self, seen: &std::collections::HashSet<$crate::model::Str, S>) {
+            let $ledger = &*self;
+            for identity in $crate::ledger::unseen($known, seen) {
+                self.$delete(&identity);
+            }
+        }
+    };
+}
+
 mod audit;
-mod budgets;
 mod change;
 mod commit;
 mod device_classes;
 mod evictions;
+#[cfg(test)]
+mod hostile_tests;
 mod images;
 mod intern;
+mod keyed;
 mod match_classes;
 mod nodes;
 mod nominations;
 mod object;
 mod order;
-mod outcomes;
 mod placed;
 mod pods;
+mod scalars;
+mod strays;
 mod terms;
 mod topology;
 mod volumes;
@@ -42,11 +57,13 @@ pub use commit::{Committed, Conflict, Proposal};
 pub use device_classes::DeviceClasses;
 pub use evictions::{Evicting, EvictionProposal, PendingPreemption};
 pub use images::ImageId;
+pub use keyed::HashKey;
 pub use match_classes::{MatchClass, MatchClassTable};
-pub use nodes::{NodeId, NodeTable, ScalarId};
+pub use nodes::{NodeId, NodeTable};
 pub use object::Object;
 pub use placed::{CountsByNode, PlacedPod};
 pub use pods::PodState;
+pub use scalars::ScalarId;
 pub use terms::{PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
 pub(crate) use volumes::is_meant_for;
@@ -54,19 +71,21 @@ pub use volumes::{PlacedVolumes, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 
 use crate::model::{Labels, Namespace, PodShape, Str, Usage};
-use budgets::BudgetTable;
 use evictions::Evictions;
 use images::ImageTable;
 use intern::Interner;
+use keyed::KeyedMap;
 use nominations::Nominations;
 use order::NodeTree;
 use placed::PodsOnNode;
 use pods::PodTable;
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::borrow::Borrow;
 use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use topology::TopologyTable;
-use workloads::WorkloadTable;
+use workloads::{BudgetTable, WorkloadTable};
 
 /// How a worker reaches the ledger: under a lock in the operator, plainly in tests and the simulator.
 ///
@@ -88,9 +107,8 @@ impl LedgerAccess for RefCell<Ledger> {
 
 /// The shared table. See the module's documentation.
 ///
-/// Every watched kind has `apply_…` (the object as seen), `delete_…` and `retain_…`, which ends a re-read: it deletes what
-/// the re-read did not see. An object that changes nothing for scheduling is no change.
-#[derive(Debug, Default)]
+/// Every watched kind has `apply_…` (the object as seen), `delete_…` and `retain_…` (the end of a re-read). An object that changes nothing for scheduling is no change.
+#[derive(Debug)]
 pub struct Ledger {
     nodes: NodeTable,
     tree: NodeTree,
@@ -104,7 +122,7 @@ pub struct Ledger {
     evictions: Evictions,
     own_schedulers: Arc<[Str]>,
     volumes: VolumeTable,
-    namespaces: FxHashMap<Str, Labels>,
+    namespaces: KeyedMap<Str, Labels>,
     workloads: WorkloadTable,
     node_labels_version: u64,
     node_taints_version: u64,
@@ -115,9 +133,43 @@ pub struct Ledger {
     shapes: Interner<PodShape>,
 }
 
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Ledger {
+    /// With a key that everybody knows: for simulations and tests.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_hash_key(&HashKey::default())
+    }
+
+    /// Two ledgers decide the same whatever their keys are.
+    pub fn with_hash_key(key: &HashKey) -> Self {
+        Self {
+            nodes: NodeTable::new(key),
+            tree: NodeTree::default(),
+            images: ImageTable::new(key),
+            pods: PodTable::new(key),
+            pods_on_node: PodsOnNode::default(),
+            match_classes: MatchClassTable::new(key),
+            terms: PlacedTerms::new(key),
+            topologies: TopologyTable::new(key),
+            nominations: Nominations::new(key),
+            evictions: Evictions::default(),
+            own_schedulers: Arc::default(),
+            volumes: VolumeTable::new(key),
+            namespaces: key.map(),
+            workloads: key.map(),
+            node_labels_version: 0,
+            node_taints_version: 0,
+            device_classes: DeviceClasses::default(),
+            budgets: key.map(),
+            log: ChangeLog::default(),
+            usages: Interner::new(key),
+            shapes: Interner::new(key),
+        }
     }
 
     /// Gives `change` the next version, stamps `row` with it and logs the change. Versions come from here alone.
@@ -168,12 +220,10 @@ impl Ledger {
         &self.match_classes
     }
 
-    /// The affinity terms of placed pods.
     pub fn terms(&self) -> &PlacedTerms {
         &self.terms
     }
 
-    /// The pending pods with a nominated node.
     pub fn nominations(&self) -> &Nominations {
         &self.nominations
     }
@@ -198,17 +248,16 @@ impl Ledger {
         self.tree.order()
     }
 
-    /// The labels of the namespace `name`, if it is known.
     pub fn namespace(&self, name: &str) -> Option<&Labels> {
         self.namespaces.get(name)
     }
 
     pub fn apply_namespace(&mut self, namespace: Namespace) {
-        if self.namespaces.get(&namespace.name) == Some(&namespace.labels) {
-            return;
+        let Namespace { name, labels } = namespace;
+        if self.namespaces.get(&name) != Some(&labels) {
+            self.namespaces.insert(name.clone(), labels);
+            self.namespace_changed(name);
         }
-        self.namespaces.insert(namespace.name.clone(), namespace.labels);
-        self.namespace_changed(namespace.name);
     }
 
     pub fn delete_namespace(&mut self, name: &str) {
@@ -217,11 +266,7 @@ impl Ledger {
         }
     }
 
-    pub fn retain_namespaces(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.namespaces.keys(), names) {
-            self.delete_namespace(&name);
-        }
-    }
+    retain!(retain_namespaces by delete_namespace, |ledger| ledger.namespaces.keys());
 
     fn namespace_changed(&mut self, name: Str) {
         let version = self.record(None, Change::Namespace { name });
@@ -230,11 +275,25 @@ impl Ledger {
 }
 
 /// The identities (names, uids or `namespace/name`) that a re-read did not see, sorted.
-fn unseen<I: AsRef<str>>(known: impl Iterator<Item = I>, seen: &FxHashSet<Str>) -> Vec<Str> {
+fn unseen<I: AsRef<str>, S: BuildHasher>(known: impl Iterator<Item = I>, seen: &HashSet<Str, S>) -> Vec<Str> {
     let mut unseen: Vec<Str> =
         known.filter(|one| !seen.contains(one.as_ref())).map(|one| one.as_ref().into()).collect();
     unseen.sort_unstable();
     unseen
+}
+
+/// Removes `key` from `group`, and the group with its last value.
+fn remove_from_group<K: Ord + Borrow<Q>, Q: Ord + ?Sized, V, S: BuildHasher>(
+    groups: &mut HashMap<Str, BTreeMap<K, V>, S>,
+    group: &str,
+    key: &Q,
+) -> Option<V> {
+    let values = groups.get_mut(group)?;
+    let removed = values.remove(key);
+    if values.is_empty() {
+        groups.remove(group);
+    }
+    removed
 }
 
 /// `namespace` and `name` of an identity `namespace/name`, as watches give it.

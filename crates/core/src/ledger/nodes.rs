@@ -1,8 +1,10 @@
-use super::order::Zone;
-use super::{Change, Ledger, NodeAspects};
-use crate::limits::SCALAR_COLUMNS;
+use super::keyed::{HashKey, KeyedMap};
+use super::order::zone_of;
+use super::placed::PodsOnNode;
+use super::scalars::{ScalarColumns, ScalarId};
+use super::{Change, Ledger, NodeAspects, PlacedPod};
+use crate::limits::{GHOST_ROWS, LARGEST_SUM};
 use crate::model::{AvoidedController, HostPort, Image, Labels, Node, Pressure, Requests, Str, Taint, Usage};
-use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -20,24 +22,15 @@ impl NodeId {
     }
 }
 
-/// A column of a scalar resource. Ids are never reused: scalar names are few and bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ScalarId(u16);
-
-/// One scalar resource: what each node offers of it, and what its pods take.
-#[derive(Debug, Default)]
-struct ScalarColumn {
-    allocatable: Vec<i64>,
-    used: Vec<i64>,
-}
-
 /// One row a node, one column a fact.
 ///
 /// A row stays while the node exists or pods on it do; pods may be seen before their node. Rows are reused, versions are
 /// not: whatever was cached for a row before is recognised as old.
+///
+/// What pods take is summed up to [`LARGEST_SUM`], so that no arithmetic on a column can overflow.
 #[derive(Debug, Default)]
 pub struct NodeTable {
-    ids: FxHashMap<Str, NodeId>,
+    ids: KeyedMap<Str, NodeId>,
     free: Vec<NodeId>,
     present_count: usize,
     pub(crate) name: Vec<Str>,
@@ -67,12 +60,19 @@ pub struct NodeTable {
     pub(crate) non_zero_cpu: Vec<i64>,
     pub(crate) non_zero_memory: Vec<i64>,
     pub(crate) ports: Vec<SmallVec<[HostPort; 1]>>,
-    scalar_ids: FxHashMap<Str, ScalarId>,
-    scalars: Vec<ScalarColumn>,
+    scalars: ScalarColumns,
+    /// Whether some sum of the row may have stopped at [`LARGEST_SUM`]: then it is not known what is left without a pod.
+    saturated: Vec<bool>,
     soft_taints: usize,
+    /// On how many nodes each label key is.
+    label_keys: KeyedMap<Str, u32>,
 }
 
 impl NodeTable {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { ids: key.map(), label_keys: key.map(), ..Self::default() }
+    }
+
     /// How many nodes exist.
     pub fn len(&self) -> usize {
         self.present_count
@@ -89,7 +89,12 @@ impl NodeTable {
 
     /// The nodes that exist, in the order of their rows.
     pub(crate) fn present_nodes(&self) -> impl Iterator<Item = NodeId> {
-        (0..self.rows() as u32).map(NodeId).filter(|node| self.present[node.index()])
+        self.all_rows().filter(|node| self.present[node.index()])
+    }
+
+    /// Every row, unused ones included.
+    pub(super) fn all_rows(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.rows() as u32).map(NodeId)
     }
 
     /// The existing node `name`.
@@ -117,46 +122,34 @@ impl NodeTable {
     /// What the node offers and what its pods take of it: for reports and audits.
     pub fn amounts(&self, node: NodeId) -> (Requests, Requests) {
         let i = node.index();
-        let mut allocatable = Requests {
-            milli_cpu: self.allocatable_cpu[i],
-            memory: self.allocatable_memory[i],
-            ephemeral_storage: self.allocatable_storage[i],
+        let fixed = |cpu: &[i64], memory: &[i64], storage: &[i64]| Requests {
+            milli_cpu: cpu[i],
+            memory: memory[i],
+            ephemeral_storage: storage[i],
             ..Requests::default()
         };
-        let mut used = Requests {
-            milli_cpu: self.used_cpu[i],
-            memory: self.used_memory[i],
-            ephemeral_storage: self.used_storage[i],
-            ..Requests::default()
-        };
-        #[allow(clippy::iter_over_hash_type, reason = "`set_scalar` sorts by name")]
-        for (name, id) in &self.scalar_ids {
-            let column = &self.scalars[id.0 as usize];
-            for (of, amount) in [(&mut allocatable, column.allocatable[i]), (&mut used, column.used[i])] {
-                if amount != 0 {
-                    of.set_scalar(name.clone(), amount);
-                }
-            }
-        }
+        let mut allocatable = fixed(&self.allocatable_cpu, &self.allocatable_memory, &self.allocatable_storage);
+        let mut used = fixed(&self.used_cpu, &self.used_memory, &self.used_storage);
+        self.scalars.amounts(node, &mut allocatable, &mut used);
         (allocatable, used)
     }
 
-    /// The column of the scalar resource `name`, once some node or pod has named it.
+    /// The column of the scalar resource `name`; `None` where no node offers it, so that no request for it fits.
     pub fn scalar(&self, name: &str) -> Option<ScalarId> {
-        self.scalar_ids.get(name).copied()
+        self.scalars.find(name)
     }
 
-    /// How many scalar columns there are; only ever grows.
-    pub fn scalar_count(&self) -> usize {
-        self.scalars.len()
+    /// Moves when a scalar column is made or given back. Until then a [`ScalarId`] stands for its resource.
+    pub fn scalars_version(&self) -> u64 {
+        self.scalars.version()
     }
 
     pub fn scalar_allocatable(&self, scalar: ScalarId, node: NodeId) -> i64 {
-        self.scalars[scalar.0 as usize].allocatable[node.index()]
+        self.scalars.allocatable(scalar, node)
     }
 
     pub fn scalar_used(&self, scalar: ScalarId, node: NodeId) -> i64 {
-        self.scalars[scalar.0 as usize].used[node.index()]
+        self.scalars.used(scalar, node)
     }
 
     /// Whether any node has a PreferNoSchedule taint.
@@ -175,30 +168,31 @@ impl NodeTable {
         id
     }
 
+    /// The row for pods that are bound to `name`; `None` where that needs one more row for a node that nobody has seen than
+    /// `GHOST_ROWS`.
+    pub(super) fn row_of_bound(&mut self, name: &Str) -> Option<NodeId> {
+        let known = self.ids.get(name).copied();
+        let ghosts = self.ids.len() - self.present_count;
+        known.or_else(|| (ghosts < GHOST_ROWS).then(|| self.row(name)))
+    }
+
     fn grow(&mut self) -> NodeId {
         let id = NodeId(self.name.len() as u32);
-        self.name.push("".into());
-        self.uid.push("".into());
+        self.name.push(Str::default());
+        self.uid.push(Str::default());
         self.labels.push(Labels::none());
-        self.taints.push(Arc::from([]));
+        self.taints.push(Arc::default());
         self.images.push(Vec::new());
-        self.declared_features.push(Arc::from([]));
+        self.declared_features.push(Arc::default());
         self.pressure.push(Pressure::default());
-        self.avoids.push(Arc::from([]));
+        self.avoids.push(Arc::default());
         self.ports.push(SmallVec::new());
-        for flag in [&mut self.present, &mut self.unschedulable, &mut self.tainted] {
+        for flag in [&mut self.present, &mut self.unschedulable, &mut self.tainted, &mut self.saturated] {
             flag.push(false);
         }
         for version in [&mut self.epoch, &mut self.version] {
             version.push(0);
         }
-        for amount in self.amount_columns() {
-            amount.push(0);
-        }
-        id
-    }
-
-    fn amount_columns(&mut self) -> impl Iterator<Item = &mut Vec<i64>> {
         let fixed = [
             &mut self.allocatable_cpu,
             &mut self.allocatable_memory,
@@ -211,44 +205,95 @@ impl NodeTable {
             &mut self.non_zero_cpu,
             &mut self.non_zero_memory,
         ];
-        fixed.into_iter().chain(self.scalars.iter_mut().flat_map(|c| [&mut c.allocatable, &mut c.used]))
+        for amount in fixed {
+            amount.push(0);
+        }
+        self.scalars.grow();
+        id
     }
 
-    fn scalar_column(&mut self, name: &Str) -> Option<ScalarId> {
-        if let Some(id) = self.scalar(name) {
-            return Some(id);
-        }
-        if self.scalars.len() == SCALAR_COLUMNS {
-            return None;
-        }
-        let id = ScalarId(self.scalars.len() as u16);
-        let rows = self.rows();
-        self.scalars.push(ScalarColumn { allocatable: vec![0; rows], used: vec![0; rows] });
-        self.scalar_ids.insert(name.clone(), id);
-        Some(id)
-    }
-
-    /// Adds `usage` to what the row's pods take (`sign` 1), or subtracts it (−1).
-    pub(super) fn take(&mut self, node: NodeId, usage: &Usage, sign: i64) {
+    /// A pod comes to the row (`before` is `None`), leaves it (`after` is `None`), or takes `after` from now on.
+    ///
+    /// `pods` are those on the row once that has happened. O(1), or O(pods of the row) where a sum has stopped at `LARGEST_SUM`.
+    pub(super) fn change_use(
+        &mut self,
+        node: NodeId,
+        before: Option<&Usage>,
+        after: Option<&Usage>,
+        pods: &[Arc<PlacedPod>],
+    ) {
         let i = node.index();
-        self.used_cpu[i] += sign * usage.requests.milli_cpu;
-        self.used_memory[i] += sign * usage.requests.memory;
-        self.used_storage[i] += sign * usage.requests.ephemeral_storage;
-        self.non_zero_cpu[i] += sign * usage.non_zero_milli_cpu;
-        self.non_zero_memory[i] += sign * usage.non_zero_memory;
-        self.used_pods[i] += sign;
+        let known = !self.saturated[i] || before.is_none();
+        if let Some(before) = before {
+            self.used_pods[i] -= 1;
+            if known {
+                self.each_sum(node, before, |sum, amount| *sum -= amount);
+            }
+            for port in &before.ports {
+                if let Some(at) = self.ports[i].iter().position(|p| p == port) {
+                    self.ports[i].swap_remove(at);
+                }
+            }
+        }
+        if let Some(after) = after {
+            self.used_pods[i] += 1;
+            if known {
+                self.add(node, after);
+            }
+            self.ports[i].extend(after.ports.iter().cloned());
+        }
+        if !known {
+            self.recount(node, pods);
+        }
+    }
+
+    /// Sums up anew what `pods`, all those on the row, take.
+    fn recount(&mut self, node: NodeId, pods: &[Arc<PlacedPod>]) {
+        let i = node.index();
+        self.saturated[i] = false;
+        for sum in [&mut self.used_cpu, &mut self.used_memory, &mut self.used_storage] {
+            sum[i] = 0;
+        }
+        (self.non_zero_cpu[i], self.non_zero_memory[i]) = (0, 0);
+        self.scalars.clear_used(node);
+        for placed in pods {
+            self.add(node, &placed.usage);
+        }
+    }
+
+    fn add(&mut self, node: NodeId, usage: &Usage) {
+        let mut saturated = self.saturated[node.index()];
+        self.each_sum(node, usage, |sum, amount| saturated |= add_up(sum, amount));
+        self.saturated[node.index()] = saturated;
+    }
+
+    /// Calls `change` with each sum of the row and the amount of it that `usage` has.
+    fn each_sum(&mut self, node: NodeId, usage: &Usage, mut change: impl FnMut(&mut i64, i64)) {
+        let i = node.index();
+        change(&mut self.used_cpu[i], usage.requests.milli_cpu);
+        change(&mut self.used_memory[i], usage.requests.memory);
+        change(&mut self.used_storage[i], usage.requests.ephemeral_storage);
+        change(&mut self.non_zero_cpu[i], usage.non_zero_milli_cpu);
+        change(&mut self.non_zero_memory[i], usage.non_zero_memory);
         for (name, amount) in &usage.requests.scalars {
-            if let Some(id) = self.scalar_column(name) {
-                self.scalars[id.0 as usize].used[i] += sign * amount;
+            if let Some(sum) = self.scalars.used_mut(name, node) {
+                change(sum, *amount);
             }
         }
-        for port in &usage.ports {
-            if sign > 0 {
-                self.ports[i].push(port.clone());
-            } else if let Some(at) = self.ports[i].iter().position(|p| p == port) {
-                self.ports[i].swap_remove(at);
-            }
+    }
+
+    /// As many rows and the same scalar columns, all empty; for audits.
+    pub(super) fn empty_copy(&self) -> Self {
+        let mut copy = Self::default();
+        for row in 0..self.rows() {
+            copy.row(&format!("{row}").into());
         }
+        copy.scalars = self.scalars.copy_of_names();
+        copy
+    }
+
+    pub(super) fn audit_scalars(&self) -> Result<(), String> {
+        self.scalars.audit()
     }
 
     /// Drops the row if neither the node nor a pod needs it.
@@ -265,12 +310,13 @@ impl NodeTable {
         usize::from(taints.iter().any(|t| t.effect == PreferNoSchedule))
     }
 
-    fn set_object(&mut self, node: NodeId, object: &Node) {
+    /// `pods` are those on all nodes.
+    fn set_object(&mut self, node: NodeId, object: &Node, pods: &PodsOnNode) {
         let i = node.index();
         self.soft_taints += Self::count_soft_taints(&object.taints);
         self.soft_taints -= Self::count_soft_taints(&self.taints[i]);
         self.uid[i] = object.uid.clone();
-        self.labels[i] = object.labels.clone();
+        self.set_labels(node, &object.labels);
         self.taints[i] = object.taints.clone();
         self.tainted[i] = !object.taints.is_empty();
         self.unschedulable[i] = object.unschedulable;
@@ -278,70 +324,69 @@ impl NodeTable {
         self.declared_features[i] = object.declared_features.clone();
         self.pressure[i] = object.pressure;
         self.avoids[i] = object.avoids.clone();
-        self.set_allocatable(node, &object.allocatable, object.allocatable_pods);
+        let offered = &object.allocatable;
+        self.allocatable_cpu[i] = offered.milli_cpu.min(LARGEST_SUM);
+        self.allocatable_memory[i] = offered.memory.min(LARGEST_SUM);
+        self.allocatable_storage[i] = offered.ephemeral_storage.min(LARGEST_SUM);
+        self.allocatable_pods[i] = object.allocatable_pods;
+        for node in self.scalars.offer(node, offered, pods) {
+            self.saturated[node.index()] = true;
+        }
     }
 
-    fn set_allocatable(&mut self, node: NodeId, offered: &Requests, pods: i64) {
-        let i = node.index();
-        self.allocatable_cpu[i] = offered.milli_cpu;
-        self.allocatable_memory[i] = offered.memory;
-        self.allocatable_storage[i] = offered.ephemeral_storage;
-        self.allocatable_pods[i] = pods;
-        for column in &mut self.scalars {
-            column.allocatable[i] = 0;
+    fn set_labels(&mut self, node: NodeId, labels: &Labels) {
+        let before = std::mem::replace(&mut self.labels[node.index()], labels.clone());
+        if before == *labels {
+            return;
         }
-        for (name, amount) in &offered.scalars {
-            if let Some(id) = self.scalar_column(name) {
-                self.scalars[id.0 as usize].allocatable[i] = *amount;
+        for (key, _) in labels.iter() {
+            *self.label_keys.entry(key.clone()).or_default() += 1;
+        }
+        for (key, _) in before.iter() {
+            if let Some(nodes) = self.label_keys.get_mut(key) {
+                *nodes -= 1;
+                if *nodes == 0 {
+                    self.label_keys.remove(key);
+                }
             }
         }
     }
 
-    fn clear_object(&mut self, node: NodeId) {
-        let i = node.index();
-        self.soft_taints -= Self::count_soft_taints(&self.taints[i]);
-        self.uid[i] = "".into();
-        self.labels[i] = Labels::none();
-        self.taints[i] = Arc::from([]);
-        self.tainted[i] = false;
-        self.unschedulable[i] = false;
-        self.images[i] = Vec::new();
-        self.declared_features[i] = Arc::from([]);
-        self.pressure[i] = Pressure::default();
-        self.avoids[i] = Arc::from([]);
-        self.set_allocatable(node, &Requests::default(), 0);
+    /// Whether some node has a label of this key.
+    pub(super) fn has_label_key(&self, key: &str) -> bool {
+        self.label_keys.contains_key(key)
     }
 
     fn differences(&self, node: NodeId, object: &Node) -> NodeAspects {
         let i = node.index();
-        let mut aspects = NodeAspects::default();
-        let allocatable = (self.amounts(node).0, self.allocatable_pods[i]);
-        let offered = {
-            let mut offered = object.allocatable.clone();
-            offered.scalars.retain(|(_, amount)| *amount != 0);
-            offered
-        };
-        if allocatable != (offered, object.allocatable_pods) {
-            aspects |= NodeAspects::ALLOCATABLE;
-        }
-        if self.labels[i] != object.labels {
-            aspects |= NodeAspects::LABELS;
-        }
-        if self.taints[i] != object.taints || (self.unschedulable[i] && !object.unschedulable) {
-            aspects |= NodeAspects::TAINTS;
-        }
-        if !self.unschedulable[i] && object.unschedulable {
-            aspects |= NodeAspects::CORDONED;
-        }
-        if self.images[i] != object.images {
-            aspects |= NodeAspects::IMAGES;
-        }
-        let declared = self.declared_features[i] != object.declared_features;
-        if declared || self.pressure[i] != object.pressure || self.avoids[i] != object.avoids {
-            aspects |= NodeAspects::DECLARED;
-        }
-        aspects
+        let offered = &object.allocatable;
+        let same_fixed = self.allocatable_cpu[i] == offered.milli_cpu.min(LARGEST_SUM)
+            && self.allocatable_memory[i] == offered.memory.min(LARGEST_SUM)
+            && self.allocatable_storage[i] == offered.ephemeral_storage.min(LARGEST_SUM);
+        let (was_cordoned, is_cordoned) = (self.unschedulable[i], object.unschedulable);
+        let features = self.declared_features[i] != object.declared_features;
+        [
+            (!same_fixed || !self.scalars.is_offered(node, offered), NodeAspects::ALLOCATABLE),
+            (self.allocatable_pods[i] != object.allocatable_pods, NodeAspects::ALLOCATABLE),
+            (self.labels[i] != object.labels, NodeAspects::LABELS),
+            (self.taints[i] != object.taints || (was_cordoned && !is_cordoned), NodeAspects::TAINTS),
+            (!was_cordoned && is_cordoned, NodeAspects::CORDONED),
+            (self.images[i] != object.images, NodeAspects::IMAGES),
+            (features, NodeAspects::DECLARED),
+            (self.pressure[i] != object.pressure, NodeAspects::DECLARED),
+            (self.avoids[i] != object.avoids, NodeAspects::DECLARED),
+        ]
+        .into_iter()
+        .filter(|(differs, _)| *differs)
+        .fold(NodeAspects::default(), |all, (_, aspect)| all | aspect)
     }
+}
+
+/// Adds `amount` to `sum` up to [`LARGEST_SUM`]; returns whether that was reached.
+pub(super) fn add_up(sum: &mut i64, amount: i64) -> bool {
+    let exact = sum.saturating_add(amount);
+    *sum = exact.min(LARGEST_SUM);
+    exact >= LARGEST_SUM
 }
 
 impl Ledger {
@@ -356,14 +401,15 @@ impl Ledger {
             self.delete_node(&object.name);
         }
         let node = self.nodes.row(&object.name);
-        self.nodes.set_object(node, object);
+        self.nodes.set_object(node, object, &self.pods_on_node);
         self.nodes.present[node.index()] = true;
         self.nodes.present_count += 1;
         self.images.set(node, &object.images);
         self.volumes.set_node(&object.name, node, true);
         let version = self.node_changed(node, NodeAspects::ADDED);
         self.nodes.epoch[node.index()] = version;
-        self.tree.add(node, Zone::of(&object.labels), version);
+        self.tree.add(node, zone_of(&object.labels), version);
+        self.place_strays(&object.name);
     }
 
     fn update_node(&mut self, node: NodeId, object: &Node) {
@@ -371,13 +417,13 @@ impl Ledger {
         if aspects.is_empty() {
             return;
         }
-        let zone = Zone::of(self.nodes.labels(node));
-        self.nodes.set_object(node, object);
+        let zone = zone_of(self.nodes.labels(node));
+        self.nodes.set_object(node, object, &self.pods_on_node);
         if aspects.intersects(NodeAspects::IMAGES) {
             self.images.set(node, &object.images);
         }
         let version = self.node_changed(node, aspects);
-        let now = Zone::of(&object.labels);
+        let now = zone_of(&object.labels);
         if now != zone {
             self.tree.remove(node, &zone, version);
             self.tree.add(node, now, version);
@@ -389,8 +435,8 @@ impl Ledger {
         let Some(node) = self.nodes.find(name) else {
             return;
         };
-        let zone = Zone::of(self.nodes.labels(node));
-        self.nodes.clear_object(node);
+        let zone = zone_of(self.nodes.labels(node));
+        self.nodes.set_object(node, &Node::default(), &self.pods_on_node);
         self.nodes.present[node.index()] = false;
         self.nodes.present_count -= 1;
         self.images.clear(node);
@@ -406,13 +452,7 @@ impl Ledger {
         self.nodes.release_if_unused(node);
     }
 
-    pub fn retain_nodes(&mut self, names: &FxHashSet<Str>) {
-        let unseen: Vec<Str> =
-            self.node_order().into_iter().map(|n| self.nodes.name(n).clone()).filter(|n| !names.contains(n)).collect();
-        for name in unseen {
-            self.delete_node(&name);
-        }
-    }
+    retain!(retain_nodes by delete_node, |ledger| ledger.nodes.present_nodes().map(|node| ledger.nodes.name(node)));
 
     fn node_changed(&mut self, node: NodeId, aspects: NodeAspects) -> u64 {
         let version = self.record(Some(node), Change::Node { node, aspects });

@@ -1,3 +1,4 @@
+use super::keyed::{HashKey, KeyedMap};
 use super::{Ledger, PodState};
 use crate::model::{Pod, Str};
 use rustc_hash::FxHashMap;
@@ -14,12 +15,16 @@ struct Decided {
 /// Pending pods by their nominated node. After `pkg/scheduler/backend/queue/nominator.go`.
 #[derive(Debug, Default)]
 pub struct Nominations {
-    by_node: FxHashMap<Str, Vec<Arc<Pod>>>,
+    by_node: KeyedMap<Str, Vec<Arc<Pod>>>,
     version: u64,
     decided: FxHashMap<Str, Decided>,
 }
 
 impl Nominations {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { by_node: key.map(), ..Self::default() }
+    }
+
     /// The version of the last change.
     pub fn version(&self) -> u64 {
         self.version
@@ -121,7 +126,7 @@ impl Ledger {
         }
         self.nominations.decide(&before, node.clone());
         let pod = Arc::new(Pod { nominated_node: node, ..Pod::clone(&before) });
-        self.set_state(pod.uid.clone(), PodState::Pending(pod.clone()));
+        self.pods.insert(pod.uid.clone(), PodState::Pending(pod.clone()));
         self.record_pending(&pod, Some(before));
         Some(pod)
     }

@@ -11,29 +11,25 @@ pub(super) struct NodeTree {
 }
 
 /// Region and zone, each `None` where a node has no such label.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Zone(Option<Str>, Option<Str>);
+type Zone = (Option<Str>, Option<Str>);
 
-impl Zone {
-    /// Region and zone each by the beta label where there is one, else by the stable one.
-    ///
-    /// After `GetZoneKey` in `staging/src/k8s.io/component-helpers/node/topology/helpers.go`.
-    pub(super) fn of(labels: &Labels) -> Self {
-        let either = |beta: &str, stable: &str| {
-            labels.get(beta).or_else(|| labels.get(stable)).filter(|value| !value.is_empty()).cloned()
-        };
-        Self(
-            either("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
-            either("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-        )
-    }
+/// Region and zone each by the beta label where there is one, else by the stable one.
+///
+/// After `GetZoneKey` in `staging/src/k8s.io/component-helpers/node/topology/helpers.go`.
+pub(super) fn zone_of(labels: &Labels) -> Zone {
+    let either = |beta: &str, stable: &str| {
+        labels.get(beta).or_else(|| labels.get(stable)).filter(|value| !value.is_empty()).cloned()
+    };
+    (
+        either("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+        either("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    )
 }
 
 impl Ledger {
     /// The region and zone of the node's labels, by which upstream spreads nodes.
     pub fn region_and_zone(&self, node: NodeId) -> (Option<Str>, Option<Str>) {
-        let Zone(region, zone) = Zone::of(self.nodes.labels(node));
-        (region, zone)
+        zone_of(self.nodes.labels(node))
     }
 }
 
@@ -76,7 +72,7 @@ mod tests {
     use super::*;
 
     fn zone(name: &str) -> Zone {
-        Zone::of(&[("topology.kubernetes.io/zone", name)].into_iter().collect())
+        zone_of(&[("topology.kubernetes.io/zone", name)].into_iter().collect())
     }
 
     #[test]
@@ -98,7 +94,7 @@ mod tests {
             ("topology.kubernetes.io/zone", "new"),
             ("topology.kubernetes.io/region", "r"),
         ];
-        assert_eq!(Zone::of(&both.into_iter().collect()), Zone(Some("r".into()), Some("old".into())));
-        assert_eq!(Zone::of(&Labels::none()), Zone(None, None));
+        assert_eq!(zone_of(&both.into_iter().collect()), (Some("r".into()), Some("old".into())));
+        assert_eq!(zone_of(&Labels::none()), (None, None));
     }
 }

@@ -56,6 +56,8 @@ pub struct PlacedPod {
     pub is_static: bool,
     /// Whether a scheduler has marked it as evicted for another pod.
     pub preempted: bool,
+    /// Whether a scheduler other than this process chose the node: it was seen waiting before, and could have gone elsewhere.
+    pub chosen_by_other: bool,
 }
 
 impl PlacedPod {
@@ -72,6 +74,7 @@ impl PlacedPod {
             scheduler_name: pod.scheduler_name.clone(),
             is_static: pod.is_static,
             preempted: pod.preempted,
+            chosen_by_other: false,
         }
     }
 

@@ -1,6 +1,8 @@
-use super::{Change, Ledger, MatchClass, NodeId, PlacedPod, unseen};
+use super::keyed::{HashKey, KeyedMap};
+use super::strays::Strays;
+use super::{Change, Ledger, MatchClass, NodeId, PlacedPod};
 use crate::model::{Pod, PodKey, Str, Usage, VolumeWrites};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Where a pod is in its life, as the ledger knows it.
@@ -27,28 +29,67 @@ impl PodState {
             Self::Bound(placed) => &placed.key,
         }
     }
+
+    /// The pod as it is on its node; `None` while it is pending.
+    pub fn placed(&self) -> Option<&Arc<PlacedPod>> {
+        match self {
+            Self::Pending(_) => None,
+            Self::Assumed { placed, .. } | Self::Bound(placed) => Some(placed),
+        }
+    }
 }
 
 /// Every pod that is on a node or waits for one, by uid.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PodTable {
     pub(super) states: FxHashMap<Str, PodState>,
-    by_key: FxHashMap<PodKey, Str>,
+    by_key: KeyedMap<PodKey, Str>,
+    pub(super) strays: Strays,
 }
 
 impl PodTable {
-    fn insert(&mut self, uid: Str, state: PodState) {
-        self.by_key.insert(state.key().clone(), uid.clone());
-        self.states.insert(uid, state);
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { states: FxHashMap::default(), by_key: key.map(), strays: Strays::new(key) }
+    }
+
+    /// A pod of another uid has the name no more: the caller has deleted it.
+    pub(super) fn insert(&mut self, uid: Str, state: PodState) {
+        let key = state.key().clone();
+        if self.states.insert(uid.clone(), state).is_none_or(|before| *before.key() != key) {
+            self.by_key.insert(key, uid);
+        }
     }
 
     fn remove(&mut self, uid: &str) -> Option<PodState> {
         let state = self.states.remove(uid)?;
-        if self.by_key.get(state.key()).is_some_and(|u| &**u == uid) {
-            self.by_key.remove(state.key());
-        }
+        self.free_name(state.key(), uid);
         Some(state)
     }
+
+    fn free_name(&mut self, key: &PodKey, uid: &str) {
+        if self.by_key.get(key).is_some_and(|u| **u == *uid) {
+            self.by_key.remove(key);
+        }
+    }
+
+    /// Keeps a bound pod that has no row until its node is seen.
+    fn set_aside(&mut self, pod: &Pod, node: &Str) {
+        self.by_key.insert(pod.key.clone(), pod.uid.clone());
+        self.strays.insert(pod, node);
+    }
+
+    /// Returns whether the pod was set aside.
+    fn drop_stray(&mut self, uid: &str) -> bool {
+        let Some(pod) = self.strays.remove(uid) else { return false };
+        self.free_name(&pod.key, uid);
+        true
+    }
+}
+
+/// Whether a scheduler has a choice of nodes for this pod: a DaemonSet's pod names its node.
+fn has_choice(pod: &Pod) -> bool {
+    let mut terms = pod.shape.required_affinity.iter().flat_map(|required| &required.terms);
+    !terms.any(|term| term.names.iter().any(|(wanted, _)| *wanted))
 }
 
 impl Ledger {
@@ -94,14 +135,14 @@ impl Ledger {
         self.nominations.put_decided(&mut pod);
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
-            Some(PodState::Assumed { pod: known, placed, .. }) => {
-                let node = placed.node;
-                let before = std::mem::replace(known, pod.clone());
-                self.replace_assumed(node, &before, &pod);
-                return;
+            // Its bind is under way and only evidence ends that.
+            Some(PodState::Assumed { pod: known, .. }) => {
+                known.clone_from(&pod);
+                return self.update_placed(&pod);
             }
             // No update unbinds a pod: this one is older than what was seen.
             Some(PodState::Bound(_)) => return,
+            None if self.pods.strays.has(&pod.uid) => return,
             Some(PodState::Pending(known)) => Some(std::mem::replace(known, pod.clone())),
             None => {
                 self.pods.insert(pod.uid.clone(), PodState::Pending(pod.clone()));
@@ -111,28 +152,36 @@ impl Ledger {
         self.record_pending(&pod, before);
     }
 
-    /// An assumed pod changed: its bind is under way and only evidence ends that, but what it takes follows the object.
-    fn replace_assumed(&mut self, node: NodeId, before: &Pod, now: &Pod) {
-        self.resize(node, before.usage.clone(), now.usage.clone());
-        if before.volumes != now.volumes {
-            self.volumes.unmount(&before.uid, &before.key, before.volumes.as_ref(), node);
-            self.volumes.mount(&now.uid, &now.key, now.volumes.as_ref(), node);
+    /// An assumed or bound pod changed, and what it takes follows the object. What a bound pod mounts cannot change.
+    fn update_placed(&mut self, pod: &Pod) {
+        let (known, is_bound) = match self.pods.states.get_mut(&pod.uid) {
+            Some(PodState::Assumed { placed, .. }) => (placed, false),
+            Some(PodState::Bound(placed)) => (placed, true),
+            Some(PodState::Pending(_)) | None => return,
+        };
+        let same_class = known.match_class.is_of(pod);
+        let match_class = if same_class { known.match_class.clone() } else { self.match_classes.of(pod) };
+        let mut seen = PlacedPod::of(pod, known.node, match_class);
+        seen.chosen_by_other = known.chosen_by_other;
+        if is_bound {
+            seen.volumes.clone_from(&known.volumes);
         }
-        let fresh = self.match_classes.intern(MatchClass::of(now));
-        let seen = Arc::new(PlacedPod::of(now, node, fresh));
-        if let Some(PodState::Assumed { placed, .. }) = self.pods.states.get_mut(&now.uid) {
-            let old = std::mem::replace(placed, seen.clone());
-            self.regroup(node, &old.match_class, &seen.match_class);
-            self.pods_on_node.replace(&seen);
+        let seen = Arc::new(seen);
+        let before = std::mem::replace(known, seen.clone());
+        self.pods_on_node.replace(&seen);
+        self.resize(seen.node, before.usage.clone(), seen.usage.clone());
+        if before.volumes != seen.volumes {
+            self.volumes.unmount(&before);
+            self.volumes.mount(&seen);
         }
+        self.regroup(seen.node, &before.match_class, &seen.match_class);
     }
 
     fn resize(&mut self, node: NodeId, before: Arc<Usage>, after: Arc<Usage>) {
         if before == after {
             return;
         }
-        self.nodes.take(node, &before, -1);
-        self.nodes.take(node, &after, 1);
+        self.nodes.change_use(node, Some(&before), Some(&after), self.pods_on_node.on(node));
         self.record(Some(node), Change::Resized { node, before, after });
     }
 
@@ -171,23 +220,24 @@ impl Ledger {
 
     fn apply_bound(&mut self, pod: &Pod, node_name: &Str) {
         self.nominations.drop_decided(&pod.uid);
-        let node = self.nodes.row(node_name);
-        match self.pods.states.get(&pod.uid) {
-            Some(PodState::Bound(known)) if known.node == node => {
-                self.update_bound(pod, node);
-                return;
-            }
+        self.pods.drop_stray(&pod.uid);
+        let node = self.nodes.row_of_bound(node_name);
+        let mut chosen_by_other = false;
+        match self.pod(&pod.uid) {
+            Some(PodState::Bound(known)) if Some(known.node) == node => return self.update_placed(pod),
             Some(PodState::Bound(_)) => self.free_pod(&pod.uid),
-            Some(PodState::Assumed { placed, .. }) if placed.node == node => {
-                self.confirm(pod, node);
-                return;
+            Some(PodState::Assumed { placed, volumes, .. }) if Some(placed.node) == node => {
+                let (placed, writes) = (placed.clone(), volumes.clone());
+                return self.confirm(pod, placed, writes.as_deref());
             }
             Some(PodState::Assumed { pod: known, .. }) => {
+                chosen_by_other = has_choice(known);
                 let known = known.clone();
                 self.free_pod(&pod.uid);
                 self.record(None, Change::BoundElsewhere { pod: known, node: node_name.clone() });
             }
             Some(PodState::Pending(known)) => {
+                chosen_by_other = has_choice(known);
                 let known = known.clone();
                 self.end_nomination(&known, true);
                 self.evictions.end(&known.uid);
@@ -195,40 +245,29 @@ impl Ledger {
             }
             None => {}
         }
-        let match_class = self.match_classes.intern(MatchClass::of(pod));
-        let placed = Arc::new(PlacedPod::of(pod, node, match_class));
+        let Some(node) = node else {
+            self.pods.remove(&pod.uid);
+            return self.pods.set_aside(pod, node_name);
+        };
+        let match_class = self.match_classes.of(pod);
+        let placed = Arc::new(PlacedPod { chosen_by_other, ..PlacedPod::of(pod, node, match_class) });
         self.place(&placed);
-        self.volumes.mount(&pod.uid, &pod.key, pod.volumes.as_ref(), node);
         self.pods.insert(pod.uid.clone(), PodState::Bound(placed));
     }
 
     /// The assumption was right. From now on the object seen counts: admission may have changed it on binding.
-    fn confirm(&mut self, pod: &Pod, node: NodeId) {
-        let (placed, writes) = match self.pods.states.get(&pod.uid) {
-            Some(PodState::Assumed { placed, volumes, .. }) => (placed.clone(), volumes.clone()),
-            _ => return,
-        };
+    fn confirm(&mut self, pod: &Pod, placed: Arc<PlacedPod>, writes: Option<&VolumeWrites>) {
         self.pods.states.insert(pod.uid.clone(), PodState::Bound(placed));
         self.record(None, Change::Confirmed);
-        self.release_volumes(&pod.uid, writes.as_ref());
-        self.update_bound(pod, node);
-    }
-
-    /// A bound pod changed. What it mounts cannot change.
-    fn update_bound(&mut self, pod: &Pod, node: NodeId) {
-        let fresh = self.match_classes.intern(MatchClass::of(pod));
-        let Some(PodState::Bound(known)) = self.pods.states.get_mut(&pod.uid) else {
-            return;
-        };
-        let seen = Arc::new(PlacedPod { volumes: known.volumes.clone(), ..PlacedPod::of(pod, node, fresh) });
-        let old = std::mem::replace(known, seen.clone());
-        self.pods_on_node.replace(&seen);
-        self.resize(node, old.usage.clone(), seen.usage.clone());
-        self.regroup(node, &old.match_class, &seen.match_class);
+        self.release_volumes(&pod.uid, writes);
+        self.update_placed(pod);
     }
 
     pub fn delete_pod(&mut self, uid: &str) {
         self.nominations.drop_decided(uid);
+        if self.pods.drop_stray(uid) {
+            return;
+        }
         match self.pods.states.get(uid) {
             Some(PodState::Pending(pod)) => {
                 let pod = pod.clone();
@@ -247,20 +286,18 @@ impl Ledger {
         }
     }
 
-    /// An assumed pod that was not seen is deleted as well: it does not exist, so its bind cannot land.
-    pub fn retain_pods(&mut self, uids: &FxHashSet<Str>) {
-        for uid in unseen(self.pods.states.keys(), uids) {
-            self.delete_pod(&uid);
-        }
-    }
+    // An assumed pod that was not seen is deleted as well: it does not exist, so its bind cannot land.
+    retain!(retain_pods by delete_pod, |ledger| ledger.pods.states.keys().chain(ledger.pods.strays.uids()));
 
+    /// Counts what a pod takes from its node, on which it is assumed or bound from now on.
     pub(super) fn place(&mut self, placed: &Arc<PlacedPod>) -> u64 {
         let PlacedPod { node, match_class, .. } = &**placed;
-        self.nodes.take(*node, &placed.usage, 1);
         self.match_classes.add(match_class, *node);
         self.pods_on_node.add(placed);
-        let placed = Change::PodPlaced { node: *node, match_class: match_class.clone() };
-        let version = self.record(Some(*node), placed);
+        self.nodes.change_use(*node, None, Some(&placed.usage), self.pods_on_node.on(*node));
+        self.volumes.mount(placed);
+        let change = Change::PodPlaced { node: *node, match_class: match_class.clone() };
+        let version = self.record(Some(*node), change);
         self.terms.add(match_class, *node, version);
         version
     }
@@ -270,24 +307,20 @@ impl Ledger {
         let placed = match self.pods.remove(uid) {
             Some(PodState::Bound(placed)) => placed,
             Some(PodState::Assumed { placed, volumes, .. }) => {
-                self.release_volumes(uid, volumes.as_ref());
+                self.release_volumes(uid, volumes.as_deref());
                 placed
             }
             Some(PodState::Pending(_)) | None => return,
         };
         self.evictions.drop_victim(uid);
         let PlacedPod { node, usage, match_class, .. } = &*placed;
-        self.volumes.unmount(uid, &placed.key, placed.volumes.as_ref(), *node);
-        self.nodes.take(*node, usage, -1);
+        self.volumes.unmount(&placed);
         self.match_classes.remove(match_class, *node);
         self.pods_on_node.remove(&placed);
+        self.nodes.change_use(*node, Some(usage), None, self.pods_on_node.on(*node));
         let freed = Change::Freed { node: *node, usage: usage.clone(), match_class: match_class.clone() };
         let version = self.record(Some(*node), freed);
         self.terms.remove(match_class, *node, version);
         self.nodes.release_if_unused(*node);
-    }
-
-    pub(super) fn set_state(&mut self, uid: Str, state: PodState) {
-        self.pods.insert(uid, state);
     }
 }

@@ -1,6 +1,6 @@
+use super::keyed::{HashKey, KeyedMap};
 use super::{CountsByNode, Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
-use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// Equal terms are one entry, so that a thousand replicas cost one selector match.
 #[derive(Debug)]
 pub struct TermIndex<T> {
-    placed: FxHashMap<Arc<T>, CountsByNode>,
+    placed: KeyedMap<Arc<T>, CountsByNode>,
     version: u64,
 }
 
-impl<T> Default for TermIndex<T> {
-    fn default() -> Self {
-        Self { placed: FxHashMap::default(), version: 0 }
+impl<T> TermIndex<T> {
+    fn new(key: &HashKey) -> Self {
+        Self { placed: key.map(), version: 0 }
     }
 }
 
@@ -68,7 +68,7 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 }
 
 /// The affinity terms of placed pods, by kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PlacedTerms {
     pub anti_affinity: TermIndex<AffinityTerm>,
     /// Required affinity terms: they count in the score of pods that they match.
@@ -77,6 +77,10 @@ pub struct PlacedTerms {
 }
 
 impl PlacedTerms {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { anti_affinity: TermIndex::new(key), affinity: TermIndex::new(key), preferred: TermIndex::new(key) }
+    }
+
     /// Something that the terms depend on (node labels, namespaces) changed.
     pub(super) fn touch(&mut self, version: u64) {
         self.anti_affinity.touch(version);
@@ -112,7 +116,7 @@ impl Ledger {
     /// Whether `term` looks into `namespace`. A namespace that is not known has no labels, as upstream.
     pub fn reaches(&self, term: &AffinityTerm, namespace: &Str) -> bool {
         let scope = &term.namespaces;
-        scope.names.contains(namespace)
+        scope.names.binary_search(namespace).is_ok()
             || scope.selector.as_ref().is_some_and(|s| match self.namespace(namespace) {
                 Some(labels) => s.matches(labels),
                 None => s.matches(&Labels::none()),

@@ -1,8 +1,9 @@
+use super::keyed::{HashKey, KeyedMap, KeyedSet};
 use super::{Ledger, NodeId};
-use crate::limits::TOPOLOGY_KEYS;
+use crate::limits::{TOPOLOGY_BYTES, TOPOLOGY_KEYS_WANTED};
 use crate::model::{Pod, Str};
-use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 /// A value of one topology key, dense from 1 per key; [`DomainId::NONE`] where a node lacks the label.
 ///
@@ -25,16 +26,26 @@ impl DomainId {
 }
 
 /// One topology key over all nodes: which domain each row is in.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Topology {
     domains: Vec<DomainId>,
-    ids: FxHashMap<Str, DomainId>,
+    ids: KeyedMap<Str, DomainId>,
     /// By id: how many rows carry the value, and the value.
     carriers: Vec<(u32, Str)>,
     free: Vec<DomainId>,
 }
 
 impl Topology {
+    fn new(key: &HashKey) -> Self {
+        Self { domains: Vec::new(), ids: key.map(), carriers: Vec::new(), free: Vec::new() }
+    }
+
+    /// Without the texts of the values, which node labels share.
+    fn bytes(&self) -> usize {
+        let value = 2 * size_of::<(Str, DomainId)>() + size_of::<(u32, Str)>();
+        size_of::<Self>() + self.domains.len() * size_of::<DomainId>() + self.carriers.len() * value
+    }
+
     #[inline]
     pub fn domain(&self, node: NodeId) -> DomainId {
         self.domains.get(node.index()).copied().unwrap_or(DomainId::NONE)
@@ -88,17 +99,73 @@ impl Topology {
     }
 }
 
-/// A column over the nodes for each topology key that pods name. Bounded; a key that has no column is read from labels.
+/// One key's column, and when a pod last named the key.
 #[derive(Debug)]
-pub(super) struct TopologyTable {
-    columns: FxHashMap<Str, Topology>,
+struct Column {
+    topology: Topology,
+    named: u64,
 }
 
-impl Default for TopologyTable {
+/// A column over the nodes for each topology key that pods name and some node has.
+///
+/// A key that no node has needs none. Beyond `TOPOLOGY_BYTES` the key that no pod has named for longest loses its column, and is
+/// read from labels. Columns are dropped only when a node's labels change: until then a [`DomainId`] stands for its value.
+#[derive(Debug)]
+pub(super) struct TopologyTable {
+    columns: KeyedMap<Str, Column>,
+    /// Keys that pods have named lately and that have no column, oldest first.
+    wanted: VecDeque<Str>,
+    is_wanted: KeyedSet<Str>,
+    /// That of every key that no node has.
+    empty: Topology,
+    key: HashKey,
+}
+
+impl TopologyTable {
     /// With columns for the keys of default spreading, which no pod names.
-    fn default() -> Self {
-        let columns = DEFAULT_KEYS.map(|key| (key.into(), Topology::default()));
-        Self { columns: columns.into_iter().collect() }
+    pub(super) fn new(key: &HashKey) -> Self {
+        let mut columns = key.map();
+        for name in DEFAULT_KEYS {
+            columns.insert(name.into(), Column { topology: Topology::new(key), named: 0 });
+        }
+        Self { columns, wanted: VecDeque::new(), is_wanted: key.set(), empty: Topology::new(key), key: key.clone() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.columns.values().map(|column| column.topology.bytes()).sum()
+    }
+
+    fn want(&mut self, name: &Str) {
+        if !self.is_wanted.insert(name.clone()) {
+            return;
+        }
+        if self.wanted.len() == TOPOLOGY_KEYS_WANTED
+            && let Some(oldest) = self.wanted.pop_front()
+        {
+            self.is_wanted.remove(&oldest);
+        }
+        self.wanted.push_back(name.clone());
+    }
+
+    /// Ends that the key is wanted; returns whether it was.
+    fn take_wanted(&mut self, name: &Str) -> bool {
+        let was = self.is_wanted.remove(name);
+        if was {
+            self.wanted.retain(|one| one != name);
+        }
+        was
+    }
+
+    /// Drops the column that no pod has named for longest, apart from those of default spreading and the newest; returns
+    /// whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let mut ages: Vec<(u64, &Str)> = self.columns.iter().map(|(name, column)| (column.named, name)).collect();
+        ages.retain(|(_, name)| !DEFAULT_KEYS.contains(&&***name));
+        ages.sort_unstable();
+        let [(_, oldest), _, ..] = ages[..] else { return false };
+        let oldest = oldest.clone();
+        self.columns.remove(&oldest);
+        true
     }
 }
 
@@ -109,44 +176,63 @@ impl Ledger {
     /// The column of `key`, or one made for this call where there is none. O(1), or O(nodes).
     pub fn topology(&self, key: &str) -> Cow<'_, Topology> {
         match self.topologies.columns.get(key) {
-            Some(column) => Cow::Borrowed(column),
+            Some(column) => Cow::Borrowed(&column.topology),
+            None if !self.nodes.has_label_key(key) => Cow::Borrowed(&self.topologies.empty),
             None => Cow::Owned(self.make_topology(key)),
         }
     }
 
-    /// Keeps a column for `key` from now on, unless there are `TOPOLOGY_KEYS` already. O(nodes) the first time.
-    pub fn keep_topology(&mut self, key: &Str) {
-        if !self.topologies.columns.contains_key(key) && self.topologies.columns.len() < TOPOLOGY_KEYS {
-            let column = self.make_topology(key);
-            self.topologies.columns.insert(key.clone(), column);
-        }
-    }
-
+    /// Keeps a column from now on for each topology key of `pod` that some node has. O(nodes) for a new key.
     pub(super) fn keep_topologies_of(&mut self, pod: &Pod) {
-        let shape = pod.shape.clone();
-        let terms =
-            shape.affinity.iter().chain(&shape.anti_affinity).chain(shape.preferred_pods.iter().map(|t| &t.term));
-        for key in terms.map(|t| &t.topology_key).chain(shape.spread.iter().map(|c| &c.topology_key)) {
-            self.keep_topology(key);
+        let shape = &pod.shape;
+        let preferred = shape.preferred_pods.iter().map(|preferred| &preferred.term);
+        let terms = shape.affinity.iter().chain(&shape.anti_affinity).chain(preferred);
+        let named = self.log.version();
+        for key in terms.map(|term| &term.topology_key).chain(shape.spread.iter().map(|one| &one.topology_key)) {
+            if let Some(column) = self.topologies.columns.get_mut(key) {
+                column.named = named;
+            } else if self.nodes.has_label_key(key) && self.topologies.bytes() < TOPOLOGY_BYTES {
+                self.add_topology(key, named);
+            } else {
+                self.topologies.want(key);
+            }
         }
     }
 
-    /// Sets the node's domain in every column from its labels.
+    fn add_topology(&mut self, key: &Str, named: u64) {
+        self.topologies.take_wanted(key);
+        let topology = self.make_topology(key);
+        self.topologies.columns.insert(key.clone(), Column { topology, named });
+    }
+
+    /// The node's labels have changed: its domain is set in every column, and columns come and go with them.
     pub(super) fn update_topologies(&mut self, node: NodeId) {
-        let labels = self.nodes.labels(node);
-        #[allow(clippy::iter_over_hash_type, reason = "each column by itself")]
-        for (key, column) in &mut self.topologies.columns {
-            column.set(node, labels.get(key));
+        let labels = self.nodes.labels(node).clone();
+        let nodes = &self.nodes;
+        self.topologies.columns.retain(|key, column| {
+            column.topology.set(node, labels.get(key));
+            nodes.has_label_key(key) || DEFAULT_KEYS.contains(&&**key)
+        });
+        if !self.topologies.is_wanted.is_empty() {
+            for (key, _) in labels.iter() {
+                if self.topologies.is_wanted.contains(key) {
+                    self.add_topology(key, self.log.version());
+                }
+            }
         }
+        while self.topologies.bytes() > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
     }
 
     pub(super) fn audit_topologies(&self) -> Result<(), String> {
         #[allow(clippy::iter_over_hash_type, reason = "each column by itself")]
         for (key, column) in &self.topologies.columns {
-            for row in 0..self.nodes.rows() {
-                let node = NodeId::new(row as u32);
-                let domain = column.domain(node);
-                let kept = domain.is_some().then(|| &column.carriers[domain.index()].1);
+            let carried = self.nodes.all_rows().any(|node| self.nodes.labels(node).get(key).is_some());
+            if carried != self.nodes.has_label_key(key) || !(carried || DEFAULT_KEYS.contains(&&**key)) {
+                return Err(format!("topology {key} has a column and no node, or is not known to have one"));
+            }
+            for node in self.nodes.all_rows() {
+                let domain = column.topology.domain(node);
+                let kept = domain.is_some().then(|| &column.topology.carriers[domain.index()].1);
                 if kept != self.nodes.labels(node).get(key) {
                     return Err(format!("node {}: topology {key} says {kept:?}", self.nodes.name(node)));
                 }
@@ -156,11 +242,97 @@ impl Ledger {
     }
 
     fn make_topology(&self, key: &str) -> Topology {
-        let mut column = Topology::default();
-        for row in 0..self.nodes.rows() {
-            let node = NodeId::new(row as u32);
+        let mut column = Topology::new(&self.topologies.key);
+        for node in self.nodes.all_rows() {
             column.set(node, self.nodes.labels(node).get(key));
         }
         column
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Node, SpreadConstraint};
+    use crate::testing::{node, pod, shape};
+
+    fn spreading(name: &str, key: &str) -> Pod {
+        let constraint = SpreadConstraint {
+            max_skew: 1,
+            topology_key: key.into(),
+            hard: true,
+            selector: None,
+            min_domains: 1,
+            honor_affinity: true,
+            honor_taints: false,
+        };
+        let mut wanted = shape();
+        wanted.spread = vec![constraint];
+        pod(name, wanted)
+    }
+
+    fn labelled(name: &str, labels: &[(&str, &str)]) -> Node {
+        Node { labels: labels.iter().copied().collect(), ..node(name, 1_000, 1 << 30, 10) }
+    }
+
+    fn columns(ledger: &Ledger) -> Vec<&str> {
+        let mut keys: Vec<&str> = ledger.topologies.columns.keys().map(|key| &**key).collect();
+        keys.retain(|key| !DEFAULT_KEYS.contains(key));
+        keys.sort_unstable();
+        keys
+    }
+
+    #[test]
+    fn keys_that_no_node_has_take_no_column() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&labelled("a", &[("rack", "1")]));
+        for i in 0..2 * TOPOLOGY_KEYS_WANTED {
+            ledger.apply_pod(spreading(&format!("p{i}"), &format!("invented-{i}")));
+        }
+        assert!(columns(&ledger).is_empty());
+        assert!(ledger.topologies.wanted.len() <= TOPOLOGY_KEYS_WANTED);
+        assert_eq!(ledger.topologies.wanted.len(), ledger.topologies.is_wanted.len());
+        assert!(matches!(ledger.topology("invented-1"), Cow::Borrowed(_)), "nothing is laid out for it");
+        ledger.apply_pod(spreading("p", "rack"));
+        assert_eq!(columns(&ledger), ["rack"]);
+        ledger.audit().expect("columns");
+    }
+
+    #[test]
+    fn a_column_comes_with_the_first_node_that_has_the_key_and_goes_with_the_last() {
+        let mut ledger = Ledger::new();
+        ledger.apply_pod(spreading("p", "rack"));
+        ledger.apply_node(&labelled("a", &[("other", "1")]));
+        assert!(columns(&ledger).is_empty());
+        ledger.apply_node(&labelled("b", &[("rack", "1")]));
+        ledger.apply_node(&labelled("c", &[("rack", "2")]));
+        assert_eq!(columns(&ledger), ["rack"]);
+        let domain = |ledger: &Ledger, name: &str| {
+            let node = ledger.nodes().find(name).expect("applied");
+            let topology = ledger.topology("rack");
+            topology.domain(node).is_some().then(|| topology.carriers[topology.domain(node).index()].1.to_string())
+        };
+        assert_eq!((domain(&ledger, "a"), domain(&ledger, "c")), (None, Some("2".to_owned())));
+        ledger.audit().expect("columns");
+        ledger.apply_node(&labelled("b", &[]));
+        ledger.delete_node("c");
+        assert!(columns(&ledger).is_empty());
+        assert_eq!(ledger.topology("rack").width(), 1);
+        ledger.audit().expect("columns");
+    }
+
+    #[test]
+    fn the_key_that_was_named_first_loses_its_column_first() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&labelled("a", &[("x", "1"), ("y", "1"), ("z", "1")]));
+        for (name, key) in [("p", "x"), ("q", "y"), ("r", "z"), ("s", "x")] {
+            ledger.apply_pod(spreading(name, key));
+        }
+        assert!(ledger.topologies.drop_oldest());
+        assert_eq!(columns(&ledger), ["x", "z"]);
+        assert!(ledger.topologies.drop_oldest());
+        assert_eq!(columns(&ledger), ["x"]);
+        assert!(!ledger.topologies.drop_oldest(), "the newest stays");
+        assert!(ledger.topologies.columns.contains_key("kubernetes.io/hostname"));
     }
 }

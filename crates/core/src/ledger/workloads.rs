@@ -1,7 +1,8 @@
-use super::{Change, Ledger, parts, unseen};
-use crate::model::{LabelSelector, Labels, Service, Str, Workload, WorkloadKind};
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
+use super::keyed::KeyedMap;
+use super::{Change, Ledger, parts, remove_from_group, unseen};
+use crate::model::{LabelSelector, Labels, PodDisruptionBudget, Service, Str, Workload, WorkloadKind};
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasher;
 
 /// The Services and controllers of one namespace that select pods.
 #[derive(Debug, Default)]
@@ -41,7 +42,22 @@ impl Workloads {
 }
 
 /// By namespace.
-pub(super) type WorkloadTable = FxHashMap<Str, Workloads>;
+pub(super) type WorkloadTable = KeyedMap<Str, Workloads>;
+
+/// By namespace and name.
+pub(super) type BudgetTable = KeyedMap<Str, BTreeMap<Str, PodDisruptionBudget>>;
+
+/// Puts `value` in the place of what was known, and says whether that changed anything.
+fn set<K: Ord, V: PartialEq>(known: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
+    match value {
+        Some(value) if known.get(&key) == Some(&value) => false,
+        Some(value) => {
+            known.insert(key, value);
+            true
+        }
+        None => known.remove(&key).is_some(),
+    }
+}
 
 impl Ledger {
     pub fn workloads(&self, namespace: &str) -> Option<&Workloads> {
@@ -56,77 +72,80 @@ impl Ledger {
     /// A Service that selects no pods is as good as none.
     pub fn apply_service(&mut self, service: Service) {
         let Service { namespace, name, selector } = service;
-        let Some(selector) = selector else { return self.drop_service(&namespace, &name) };
-        let workloads = self.workloads.entry(namespace.clone()).or_default();
-        if workloads.services.get(&name) != Some(&selector) {
-            workloads.services.insert(name, selector);
-            self.workload_changed(&namespace);
-        }
+        self.change_workloads(&namespace, |workloads| set(&mut workloads.services, name, selector));
     }
 
     pub fn delete_service(&mut self, identity: &str) {
         let (namespace, name) = parts(identity);
-        self.drop_service(namespace, name);
+        self.change_workloads(namespace, |workloads| set(&mut workloads.services, name.into(), None));
     }
 
-    pub fn retain_services(&mut self, identities: &FxHashSet<Str>) {
-        let all = self.workloads.iter().flat_map(|(ns, w)| w.services.keys().map(move |name| format!("{ns}/{name}")));
-        for identity in unseen(all, identities) {
-            self.delete_service(&identity);
-        }
-    }
+    retain!(retain_services by delete_service, |ledger| {
+        ledger.workloads.iter().flat_map(|(ns, of)| of.services.keys().map(move |name| format!("{ns}/{name}")))
+    });
 
     /// A controller that selects no pods is as good as none.
     pub fn apply_controller(&mut self, controller: Workload) {
         let Workload { kind, namespace, name, selector } = controller;
-        let Some(selector) = selector else { return self.drop_controller(kind, &namespace, &name) };
-        let workloads = self.workloads.entry(namespace.clone()).or_default();
-        let key = (kind, name);
-        if workloads.controllers.get(&key) != Some(&selector) {
-            workloads.controllers.insert(key, selector);
-            self.workload_changed(&namespace);
-        }
+        self.change_workloads(&namespace, |workloads| set(&mut workloads.controllers, (kind, name), selector));
     }
 
     pub fn delete_controller(&mut self, kind: WorkloadKind, identity: &str) {
         let (namespace, name) = parts(identity);
-        self.drop_controller(kind, namespace, name);
+        self.change_workloads(namespace, |workloads| set(&mut workloads.controllers, (kind, name.into()), None));
     }
 
-    pub fn retain_controllers(&mut self, kind: WorkloadKind, identities: &FxHashSet<Str>) {
-        let of_kind = |w: &Workloads| -> Vec<Str> {
-            w.controllers.keys().filter(|(k, _)| *k == kind).map(|(_, name)| name.clone()).collect()
-        };
-        let all =
-            self.workloads.iter().flat_map(|(ns, w)| of_kind(w).into_iter().map(move |name| format!("{ns}/{name}")));
-        for identity in unseen(all, identities) {
+    pub fn retain_controllers<S: BuildHasher>(&mut self, kind: WorkloadKind, identities: &HashSet<Str, S>) {
+        let known = self.workloads.iter().flat_map(|(namespace, of)| {
+            let of_kind = of.controllers.keys().filter(move |(one, _)| *one == kind);
+            of_kind.map(move |(_, name)| format!("{namespace}/{name}"))
+        });
+        for identity in unseen(known, identities) {
             self.delete_controller(kind, &identity);
         }
     }
 
-    fn drop_service(&mut self, namespace: &str, name: &str) {
-        if self.workloads.get_mut(namespace).is_some_and(|w| w.services.remove(name).is_some()) {
-            self.workload_changed(namespace);
+    /// `change` says whether it changed anything.
+    fn change_workloads(&mut self, namespace: &str, change: impl FnOnce(&mut Workloads) -> bool) {
+        let mut workloads = self.workloads.remove(namespace).unwrap_or_default();
+        if change(&mut workloads) {
+            workloads.version = self.record(None, Change::Workload);
+        }
+        if !workloads.is_empty() {
+            self.workloads.insert(namespace.into(), workloads);
         }
     }
 
-    fn drop_controller(&mut self, kind: WorkloadKind, namespace: &str, name: &str) {
-        let key = (kind, Str::from(name));
-        if self.workloads.get_mut(namespace).is_some_and(|w| w.controllers.remove(&key).is_some()) {
-            self.workload_changed(namespace);
+    pub fn has_budgets(&self) -> bool {
+        !self.budgets.is_empty()
+    }
+
+    /// In the order of their names.
+    pub fn budgets(&self, namespace: &str) -> impl Iterator<Item = &PodDisruptionBudget> {
+        self.budgets.get(namespace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
+        let of_namespace = self.budgets.entry(budget.namespace.clone()).or_default();
+        let known = of_namespace.get(&budget.name);
+        if known == Some(&budget) {
+            return;
+        }
+        let loosened = known.is_some_and(|known| !budget.is_at_most(known));
+        of_namespace.insert(budget.name.clone(), budget);
+        self.record(None, Change::Budget { loosened });
+    }
+
+    pub fn delete_budget(&mut self, identity: &str) {
+        let (namespace, name) = parts(identity);
+        if remove_from_group(&mut self.budgets, namespace, name).is_some() {
+            self.record(None, Change::Budget { loosened: true });
         }
     }
 
-    fn workload_changed(&mut self, namespace: &str) {
-        let version = self.record(None, Change::Workload);
-        let emptied = self.workloads.get_mut(namespace).is_some_and(|workloads| {
-            workloads.version = version;
-            workloads.is_empty()
-        });
-        if emptied {
-            self.workloads.remove(namespace);
-        }
-    }
+    retain!(retain_budgets by delete_budget, |ledger| {
+        ledger.budgets.iter().flat_map(|(ns, of)| of.keys().map(move |name| format!("{ns}/{name}")))
+    });
 }
 
 #[cfg(test)]
@@ -143,7 +162,7 @@ mod tests {
         Workload { kind: WorkloadKind::ReplicaSet, namespace: "n".into(), name: name.into(), selector }
     }
 
-    fn set(identities: &[&str]) -> FxHashSet<Str> {
+    fn set(identities: &[&str]) -> HashSet<Str> {
         identities.iter().map(|i| Str::from(*i)).collect()
     }
 

@@ -1,4 +1,52 @@
-use super::{Labels, Str};
+use super::Str;
+use std::sync::Arc;
+
+/// Sorted by key, shared between the objects that carry them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Labels(Arc<[(Str, Str)]>);
+
+impl Labels {
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Pairs in any order; of a repeated key the last one counts.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (Str, Str)>) -> Self {
+        let mut all: Vec<(Str, Str)> = pairs.into_iter().collect();
+        all.reverse();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.dedup_by(|later, first| later.0 == first.0);
+        Self(all.into())
+    }
+
+    /// The value of `key`. O(log n).
+    pub fn get(&self, key: &str) -> Option<&Str> {
+        self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok().map(|i| &self.0[i].1)
+    }
+
+    /// In the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Str, &Str)> {
+        self.0.iter().map(|(k, v)| (k, v))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn is_subset_of(&self, other: &Self) -> bool {
+        self.iter().all(|(k, v)| other.get(k) == Some(v))
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
+    fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(pairs: T) -> Self {
+        Self::from_pairs(pairs.into_iter().map(|(k, v)| (k.into(), v.into())))
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequirementOperator {
@@ -22,8 +70,8 @@ impl Requirement {
     fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator {
-            RequirementOperator::In => value.is_some_and(|v| self.values.contains(v)),
-            RequirementOperator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
+            RequirementOperator::In => value.is_some_and(|v| self.values.binary_search(v).is_ok()),
+            RequirementOperator::NotIn => value.is_none_or(|v| self.values.binary_search(v).is_err()),
             RequirementOperator::Exists => value.is_some(),
             RequirementOperator::DoesNotExist => value.is_none(),
         }
@@ -62,7 +110,7 @@ pub enum NodeTestOperator {
 pub struct NodeTest {
     pub key: Str,
     pub operator: NodeTestOperator,
-    /// One integer for `Gt` and `Lt`.
+    /// Sorted; one integer for `Gt` and `Lt`.
     pub values: Vec<Str>,
 }
 
@@ -70,8 +118,8 @@ impl NodeTest {
     pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator {
-            NodeTestOperator::In => value.is_some_and(|v| self.values.contains(v)),
-            NodeTestOperator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
+            NodeTestOperator::In => value.is_some_and(|v| self.values.binary_search(v).is_ok()),
+            NodeTestOperator::NotIn => value.is_none_or(|v| self.values.binary_search(v).is_err()),
             NodeTestOperator::Exists => value.is_some(),
             NodeTestOperator::DoesNotExist => value.is_none(),
             NodeTestOperator::Gt => self.compares(value, |own, given| own > given),
@@ -103,6 +151,11 @@ impl NodeSelectorTerm {
             && self.expressions.iter().all(|t| t.matches(labels))
             && self.names.iter().all(|(wanted, n)| (&**n == name) == *wanted)
     }
+
+    /// How many comparisons [`Self::matches`] may take.
+    pub fn comparisons(&self) -> usize {
+        self.names.len() + self.expressions.iter().map(|test| 1 + test.values.len()).sum::<usize>()
+    }
 }
 
 /// One of the terms must match.
@@ -114,6 +167,11 @@ pub struct NodeSelector {
 impl NodeSelector {
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         self.terms.iter().any(|t| t.matches(name, labels))
+    }
+
+    /// How many comparisons [`Self::matches`] may take.
+    pub fn comparisons(&self) -> usize {
+        self.terms.iter().map(NodeSelectorTerm::comparisons).sum()
     }
 }
 

@@ -5,8 +5,8 @@ use super::context::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
 use crate::ledger::{NodeId, NodeTable};
 use smallvec::SmallVec;
 
-pub(crate) fn score(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
-    let [before, after] = match &*subject.balanced_resources {
+pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
+    let [before, after] = match &*pod.balanced_resources {
         // The common case, cpu and memory, without a list.
         [a, b] => match (fractions(a, nodes, node), fractions(b, nodes, node)) {
             (Some(a), Some(b)) => [evenness(&[a[0], b[0]]), evenness(&[a[1], b[1]])],
@@ -41,16 +41,8 @@ fn evenness(fractions: &[f64]) -> i64 {
         [a, b] => ((a - b) / 2.0).abs(),
         [_, _, _, ..] => {
             let count = fractions.len() as f64;
-            let mut total = 0.0;
-            for f in fractions {
-                total += f;
-            }
-            let mean = total / count;
-            let mut sum = 0.0;
-            for f in fractions {
-                sum += (f - mean) * (f - mean);
-            }
-            (sum / count).sqrt()
+            let mean = fractions.iter().sum::<f64>() / count;
+            (fractions.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / count).sqrt()
         }
         _ => 0.0,
     };

@@ -3,6 +3,7 @@
 pub(crate) use super::overlay::Overlay;
 pub(crate) use super::resolved_pod::{ResolvedPod, Resource, ScoredResource};
 pub(crate) use super::verdict::{Code, Verdict};
+pub(crate) use super::work::Work;
 pub(crate) use crate::model::{Cause, Plugin};
 
 use crate::ledger::Ledger;
@@ -34,13 +35,26 @@ impl Refusal {
     }
 }
 
-/// How PreFilter or a filter ends an attempt.
+/// How PreFilter or a filter ends an attempt, or a look at the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// No node can take the pod.
     Refused(Refusal),
     /// The attempt failed; upstream's text.
     Failed(Str),
+    /// The look has used up its [`Work`]: it says nothing yet, and is to be made again.
+    Unfinished,
+}
+
+impl Stop {
+    /// The text of an attempt that failed.
+    pub(crate) fn into_text(self) -> Str {
+        match self {
+            Self::Refused(refusal) => refusal.message,
+            Self::Failed(text) => text,
+            Self::Unfinished => "the look at the cluster was not finished".into(),
+        }
+    }
 }
 
 /// Scales a raw score to 0..=100 by the highest raw score among the feasible nodes.

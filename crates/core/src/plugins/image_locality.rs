@@ -10,14 +10,14 @@ const MIN_THRESHOLD: i64 = 23 * MIB;
 /// Above this sum for each container nothing more is gained.
 const MAX_CONTAINER_THRESHOLD: i64 = 1000 * MIB;
 
-pub(crate) fn score(subject: &ResolvedPod, ledger: &Ledger, node: NodeId) -> i64 {
-    if subject.images.is_empty() {
+pub(crate) fn score(pod: &ResolvedPod, ledger: &Ledger, node: NodeId) -> i64 {
+    if pod.images.is_empty() {
         return 0;
     }
     let here = |(image, worth): &(ImageId, i64)| {
         if ledger.images().is_on(*image, node) { *worth } else { 0 }
     };
-    priority(subject.images.iter().map(here).sum(), i64::from(subject.shape.container_count))
+    priority(pod.images.iter().map(here).sum(), i64::from(pod.shape.container_count))
 }
 
 fn priority(sum: i64, containers: i64) -> i64 {

@@ -16,31 +16,22 @@ struct Kind {
     resource: &'static str,
 }
 
+impl Kind {
+    const fn new(filter: Plugin, cause: Cause, plugin: InTreePlugin, resource: &'static str) -> Self {
+        Self { filter, cause, plugin, resource }
+    }
+}
+
 const KINDS: [Kind; 4] = [
-    Kind {
-        filter: Plugin::MaxEBSVolumeCount,
-        cause: Cause::EbsCount,
-        plugin: InTreePlugin::Ebs,
-        resource: "attachable-volumes-aws-ebs",
-    },
-    Kind {
-        filter: Plugin::MaxGCEPDVolumeCount,
-        cause: Cause::GcePdCount,
-        plugin: InTreePlugin::GcePd,
-        resource: "attachable-volumes-gce-pd",
-    },
-    Kind {
-        filter: Plugin::MaxAzureDiskVolumeCount,
-        cause: Cause::AzureDiskCount,
-        plugin: InTreePlugin::AzureDisk,
-        resource: "attachable-volumes-azure-disk",
-    },
-    Kind {
-        filter: Plugin::MaxCinderVolumeCount,
-        cause: Cause::CinderCount,
-        plugin: InTreePlugin::Cinder,
-        resource: "attachable-volumes-cinder",
-    },
+    Kind::new(Plugin::MaxEBSVolumeCount, Cause::EbsCount, InTreePlugin::Ebs, "attachable-volumes-aws-ebs"),
+    Kind::new(Plugin::MaxGCEPDVolumeCount, Cause::GcePdCount, InTreePlugin::GcePd, "attachable-volumes-gce-pd"),
+    Kind::new(
+        Plugin::MaxAzureDiskVolumeCount,
+        Cause::AzureDiskCount,
+        InTreePlugin::AzureDisk,
+        "attachable-volumes-azure-disk",
+    ),
+    Kind::new(Plugin::MaxCinderVolumeCount, Cause::CinderCount, InTreePlugin::Cinder, "attachable-volumes-cinder"),
 ];
 
 /// The limit of EBS volumes on instances of the Nitro generation, where the profile does not set one.
@@ -114,12 +105,12 @@ fn is_nitro(labels: &Labels) -> bool {
 fn disks(cx: PluginContext<'_>, plugin: InTreePlugin, pod: &PodKey, volumes: &PodVolumes) -> Vec<Str> {
     let mut disks: Vec<Str> = volumes
         .iter()
-        .filter_map(|volume| match (volume, plugin) {
-            (PodVolume::Disk { disk, .. }, plugin) => inline(disk, plugin),
-            (volume, plugin) => {
-                let (name, _) = volume.claim(&pod.name)?;
-                claimed(cx, &ClaimKey { namespace: pod.namespace.clone(), name }, plugin)
+        .filter_map(|volume| {
+            if let PodVolume::Disk { disk, .. } = volume {
+                return inline(disk, plugin);
             }
+            let (name, _) = volume.claim(&pod.name)?;
+            claimed(cx, &ClaimKey { namespace: pod.namespace.clone(), name }, plugin)
         })
         .collect();
     disks.sort_unstable();

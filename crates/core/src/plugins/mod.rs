@@ -2,26 +2,23 @@
 //!
 //! Plugins import [`context`] and never this file; the table of their names, weights and causes is `model/plugin.rs`.
 //!
-//! A filter of a row's own facts is a plain function of a [`ResolvedPod`], a row of the node table and an [`Overlay`]. It has
-//! two callers: `cycle::class` runs it over many rows with the empty overlay and keeps the answers by row version; nominated pods
-//! and commit's re-check run it for one row with the pods they add. Filters that look beyond the row (at volumes, at the pods of a
-//! domain) are prepared for each attempt as [`Relations`]. A score is a plain function too: nothing is called through a
-//! pointer, and the row's filters and scores allocate nothing.
-//!
-//! Verdicts are small and `Copy`; [`Verdict::reasons`] makes their text when someone reads it.
+//! A filter or score of a row's own facts is a plain function of a [`ResolvedPod`] and a row of the node table; filters also get an
+//! [`Overlay`]. Nothing is called through a pointer, and nothing here allocates. `cycle::class` runs filters with the empty overlay
+//! and keeps the answers by row version; nominated pods and commit's re-check run them for one row with the pods they add.
+//! Filters that look beyond the row (at volumes, at the pods of a domain) are prepared for each attempt as [`Relations`].
 
-pub(crate) mod balanced_allocation;
+mod balanced_allocation;
+mod cache;
 mod context;
 mod counts;
 pub(crate) mod hints;
-pub(crate) mod image_locality;
+mod image_locality;
 pub(crate) mod inter_pod_affinity;
-pub(crate) mod legacy;
-pub(crate) mod max_volume_count;
+mod legacy;
+mod max_volume_count;
 pub(crate) mod node_affinity;
-mod node_declared_features;
 mod node_ports;
-pub(crate) mod node_resources_fit;
+mod node_resources_fit;
 mod node_volume_limits;
 mod overlay;
 pub(crate) mod pod_topology_spread;
@@ -34,6 +31,7 @@ pub(crate) mod volume_binding;
 mod volume_restrictions;
 mod volume_zone;
 pub(crate) mod volumes;
+mod work;
 
 pub use crate::model::{Cause, Plugin, PluginSet};
 pub use context::Refusal;
@@ -43,8 +41,9 @@ pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::ResolvedPod;
 pub use verdict::{Code, Verdict};
 pub(crate) use verdict::{VOLUME_TEXTS, lacking_text, volume_text};
+pub use work::Work;
 
-use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumePlan};
+use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumeChange, VolumePlan};
 use crate::model::{Pod, Score, Str, Usage};
 use crate::profile::CompiledProfile;
 
@@ -59,60 +58,83 @@ pub(crate) fn gated_text(gates: &[Str]) -> String {
 #[inline]
 pub(crate) fn filter(
     profile: &CompiledProfile,
-    subject: &ResolvedPod,
+    pod: &ResolvedPod,
     nodes: &NodeTable,
     node: NodeId,
     overlay: &Overlay,
 ) -> Verdict {
     let on = |plugin| profile.filters.has(plugin);
-    if on(Plugin::NodeUnschedulable) && !subject.tolerates_cordon && nodes.unschedulable[node.index()] {
+    if on(Plugin::NodeUnschedulable) && !pod.tolerates_cordon && nodes.unschedulable[node.index()] {
         return Verdict::unresolvable(Cause::NodeUnschedulable);
     }
     // NodeName is only a name here, which profiles can disable and explanations list: a pod with a nodeName is bound, never pending.
-    if on(Plugin::TaintToleration) && !taint_toleration::fits(subject, nodes, node) {
+    if on(Plugin::TaintToleration) && !taint_toleration::fits(pod, nodes, node) {
         return Verdict::unresolvable(Cause::UntoleratedTaint);
     }
     if on(Plugin::NodeAffinity)
-        && let Some(cause) = node_affinity::refuses(profile, subject, nodes, node)
+        && let Some(cause) = node_affinity::refuses(profile, pod, nodes, node)
     {
         return Verdict::unresolvable(cause);
     }
-    if on(Plugin::NodePorts) && !node_ports::fits(subject, nodes, node, overlay) {
+    if on(Plugin::NodePorts) && !node_ports::fits(pod, nodes, node, overlay) {
         return Verdict::unschedulable(Cause::HostPorts);
     }
-    if on(Plugin::NodeResourcesFit) {
-        let verdict = node_resources_fit::filter(subject, nodes, node, overlay);
-        if !verdict.fits() {
-            return verdict;
-        }
+    if on(Plugin::NodeResourcesFit)
+        && let Some(refusal) = node_resources_fit::filter(pod, nodes, node, overlay).refusal()
+    {
+        return refusal;
     }
-    if on(Plugin::NodeDeclaredFeatures) && !node_declared_features::fits(subject, nodes, node) {
+    if on(Plugin::NodeDeclaredFeatures) && !declares_features(pod, nodes, node) {
         return Verdict::unresolvable(Cause::DeclaredFeatures);
     }
     if profile.filters.has_legacy()
-        && let Some(cause) = legacy::refuses(profile, subject, nodes, node)
+        && let Some(cause) = legacy::refuses(profile, pod, nodes, node)
     {
         return Verdict::unresolvable(cause);
     }
     Verdict::FITS
 }
 
+/// NodeDeclaredFeatures: whether the node declares every feature that the pod needs, which decoding infers from the pod's spec.
+///
+/// After `pkg/scheduler/framework/plugins/nodedeclaredfeatures/nodedeclaredfeatures.go`.
+#[inline]
+fn declares_features(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
+    let required = &pod.shape.required_features;
+    required.is_empty() || required.iter().all(|f| nodes.declared_features[node.index()].binary_search(f).is_ok())
+}
+
+/// A score that is not normalised, 0 to 100; 0 where the plugin skips the pod.
+#[inline]
+pub(crate) fn fixed_score(score: Score, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId) -> i64 {
+    let PluginContext { profile, ledger } = cx;
+    let nodes = ledger.nodes();
+    match score {
+        Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, pod, nodes, node),
+        Score::NodeResourcesBalancedAllocation if pod.balances => balanced_allocation::score(pod, nodes, node),
+        Score::ImageLocality => image_locality::score(pod, ledger, node),
+        old if old.is_legacy() => legacy::score(old, profile, pod, nodes, node),
+        // Normalised over the feasible nodes, looking beyond the row, or skipping the pod.
+        _ => 0,
+    }
+}
+
 /// Counters that relational plugins keep between attempts, only to be faster: made from nothing they give the same answers.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    pub(crate) spread: pod_topology_spread::Tables,
-    pub(crate) affinity: inter_pod_affinity::Tables,
-    pub(crate) selector_spread: selector_spread::Tables,
+    spread: pod_topology_spread::Tables,
+    affinity: inter_pod_affinity::Tables,
+    selector_spread: selector_spread::Tables,
 }
 
 /// What PreFilter found out for one pod about volumes, and about pods on other nodes. A plugin that skips the pod is `None`.
 #[derive(Debug, Default)]
 pub(crate) struct Relations<'t> {
-    pub(crate) volumes: Option<volumes::Attempt<'t>>,
-    pub(crate) spread: Option<pod_topology_spread::Hard<'t>>,
+    volumes: Option<volumes::Attempt<'t>>,
+    spread: Option<pod_topology_spread::Hard<'t>>,
     pub(crate) affinity: Option<inter_pod_affinity::Hard<'t>>,
-    pub(crate) services: Option<service_affinity::Attempt>,
-    pub(crate) disks: Option<max_volume_count::State>,
+    services: Option<service_affinity::Attempt>,
+    disks: Option<max_volume_count::State>,
 }
 
 impl Tables {
@@ -121,13 +143,14 @@ impl Tables {
         &'t mut self,
         cx: PluginContext<'t>,
         pod: &Pod,
-        subject: &ResolvedPod,
+        resolved: &ResolvedPod,
+        work: &mut Work,
     ) -> Result<Relations<'t>, Stop> {
         Ok(Relations {
             volumes: volumes::Attempt::prepare(cx, pod)?,
-            spread: self.spread.prepare(cx, subject),
-            affinity: self.affinity.prepare(cx, subject),
-            services: service_affinity::Attempt::prepare(cx, subject),
+            spread: self.spread.prepare(cx, resolved, work)?,
+            affinity: self.affinity.prepare(cx, resolved, work)?,
+            services: service_affinity::Attempt::prepare(cx, resolved),
             disks: max_volume_count::State::prepare(cx, pod),
         })
     }
@@ -140,24 +163,27 @@ impl Tables {
         &mut self,
         score: Score,
         cx: PluginContext<'_>,
-        subject: &ResolvedPod,
+        pod: &ResolvedPod,
         feasible: &[NodeId],
         out: &mut Vec<i64>,
-    ) -> Result<bool, Str> {
+        work: &mut Work,
+    ) -> Result<bool, Stop> {
         out.clear();
         let runs = match score {
-            Score::PodTopologySpread => self.spread.score(cx, subject, feasible, out),
-            Score::InterPodAffinity => self.affinity.score(cx, subject, feasible, out),
-            Score::SelectorSpread => self.selector_spread.score(cx, subject, feasible, out),
+            Score::PodTopologySpread => self.spread.score(cx, pod, feasible, out, work)?,
+            Score::InterPodAffinity => self.affinity.score(cx, pod, feasible, out, work)?,
+            Score::SelectorSpread => self.selector_spread.score(cx, pod, feasible, out, work)?,
             _ => false,
         };
         match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {
-            Some(invalid) if runs => Err(format!(
-                "applying score defaultWeights on Score plugins: plugin {:?} returns an invalid score {invalid}, \
-                 it should in the range of [0, {MAX_NODE_SCORE}] after normalizing",
-                score.name()
-            )
-            .into()),
+            Some(invalid) if runs => {
+                let text = format!(
+                    "applying score defaultWeights on Score plugins: plugin {:?} returns an invalid score {invalid}, \
+                     it should in the range of [0, {MAX_NODE_SCORE}] after normalizing",
+                    score.name()
+                );
+                Err(Stop::Failed(text.into()))
+            }
             _ => Ok(runs),
         }
     }
@@ -174,36 +200,26 @@ impl Relations<'_> {
     }
 
     /// The first relational filter's refusal of `node` with the pods of `overlay` on it.
-    pub(crate) fn filter(
-        &self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        overlay: &Overlay,
-    ) -> Verdict {
-        if let Some(volumes) = &self.volumes {
-            let verdict = volumes.filter(cx, node, overlay);
-            if !verdict.fits() {
-                return verdict;
-            }
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
+        if let Some(volumes) = &self.volumes
+            && let Some(refusal) = volumes.filter(cx, node, overlay).refusal()
+        {
+            return refusal;
         }
-        if let Some(spread) = &self.spread {
-            let verdict = spread.filter(cx, subject, node, overlay);
-            if !verdict.fits() {
-                return verdict;
-            }
+        if let Some(spread) = &self.spread
+            && let Some(refusal) = spread.filter(pod, node, overlay).refusal()
+        {
+            return refusal;
         }
-        if let Some(affinity) = &self.affinity {
-            let verdict = affinity.filter(cx, subject, node, overlay);
-            if !verdict.fits() {
-                return verdict;
-            }
+        if let Some(affinity) = &self.affinity
+            && let Some(refusal) = affinity.filter(cx, pod, node, overlay).refusal()
+        {
+            return refusal;
         }
-        if let Some(services) = &self.services {
-            let verdict = services.filter(cx, subject, node, overlay);
-            if !verdict.fits() {
-                return verdict;
-            }
+        if let Some(services) = &self.services
+            && let Some(refusal) = services.filter(cx, pod, node, overlay).refusal()
+        {
+            return refusal;
         }
         self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
     }
@@ -274,11 +290,12 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         }
         Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
         Change::Namespace { .. } => add(&[InterPodAffinity]),
-        Change::Volume(change) => add(hints::volumes::helped_by(change)),
+        Change::Volume(change) => add(helped_by_volume(change)),
         Change::Workload => add(&[PodTopologySpread, CheckServiceAffinity]),
         Change::Resized { .. }
         | Change::DeviceClass
         | Change::Budget { .. }
+        | Change::VictimStays { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
         | Change::Confirmed
@@ -314,10 +331,99 @@ fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plu
     }
 }
 
+/// Leaves out changes of claims, which help only pods that name them: see [`claim_matters_to`].
+const fn helped_by_volume(change: &VolumeChange) -> &'static [Plugin] {
+    use Plugin::{NodeVolumeLimits, VolumeBinding, VolumeZone};
+    match change {
+        VolumeChange::VolumeAdded
+        | VolumeChange::VolumeUpdated { zones: true }
+        | VolumeChange::ClassAdded { waits: true } => &[VolumeBinding, VolumeZone],
+        VolumeChange::VolumeUpdated { zones: false }
+        | VolumeChange::ClassAdded { waits: false }
+        | VolumeChange::ClassUpdated { topologies: true }
+        | VolumeChange::CsiNodeUpdated { raised: false, migrated: true }
+        | VolumeChange::CsiDriver { boundless: true }
+        | VolumeChange::CapacityGrew
+        // A volume that was assumed for a pod is free again. Upstream notices only at its periodic flush.
+        | VolumeChange::Released => &[VolumeBinding],
+        VolumeChange::CsiNodeAdded | VolumeChange::CsiNodeUpdated { raised: true, migrated: true } => {
+            &[NodeVolumeLimits, VolumeBinding]
+        }
+        VolumeChange::CsiNodeUpdated { raised: true, migrated: false }
+        // Without its CSINode a node has no limits.
+        | VolumeChange::CsiNodeDeleted
+        | VolumeChange::Detached => &[NodeVolumeLimits],
+        VolumeChange::VolumeDeleted
+        | VolumeChange::ClaimAdded(_)
+        | VolumeChange::ClaimUpdated(_)
+        | VolumeChange::ClaimDeleted(_)
+        | VolumeChange::ClassUpdated { topologies: false }
+        | VolumeChange::ClassDeleted
+        | VolumeChange::CsiNodeUpdated { raised: false, migrated: false }
+        | VolumeChange::CsiDriver { boundless: false }
+        | VolumeChange::CapacityChanged
+        | VolumeChange::Attached => &[],
+    }
+}
+
+/// Whether a new or changed claim may help a pod that names it and that `rejectors` refused.
+pub(crate) fn claim_matters_to(rejectors: PluginSet) -> bool {
+    volumes::PLUGINS.into_iter().any(|plugin| rejectors.has(plugin))
+}
+
 fn shrank(before: &Usage, after: &Usage) -> bool {
     let (b, a) = (&before.requests, &after.requests);
     b.milli_cpu > a.milli_cpu
         || b.memory > a.memory
         || b.ephemeral_storage > a.ephemeral_storage
         || b.scalars.iter().any(|(name, amount)| a.scalar(name).unwrap_or(0) < *amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::testing::{node, shape};
+    use std::sync::Arc;
+
+    fn verdict(required: &[&str], declared: &[&str], profile: &CompiledProfile) -> Verdict {
+        let texts = |of: &[&str]| of.iter().map(|f| Str::from(*f)).collect::<Vec<Str>>();
+        let mut ledger = Ledger::new();
+        let mut object = node("a", 1000, 1 << 30, 10);
+        object.declared_features = texts(declared).into();
+        ledger.apply_node(&object);
+        let mut pod = shape();
+        pod.required_features = texts(required);
+        let resolved = ResolvedPod::new(profile, &ledger, &Arc::new(pod));
+        filter(profile, &resolved, ledger.nodes(), ledger.nodes().find("a").expect("applied"), Overlay::none())
+    }
+
+    #[test]
+    fn every_required_feature_must_be_declared_by_the_node() {
+        let profile = CompiledProfile::default_preset("p");
+        for (required, declared, fits) in [
+            (&[][..], &[][..], true),
+            (&[], &["A"], true),
+            (&["A"], &["A"], true),
+            (&["A", "C"], &["A", "B", "C"], true),
+            (&["A"], &[], false),
+            (&["A", "C"], &["A", "B"], false),
+        ] {
+            let verdict = verdict(required, declared, &profile);
+            assert_eq!(verdict.fits(), fits, "{required:?} of {declared:?}");
+            if !fits {
+                assert_eq!(
+                    (verdict.cause(), verdict.code()),
+                    (Cause::DeclaredFeatures, Code::UnschedulableAndUnresolvable)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_filter_of_declared_features_can_be_switched_off() {
+        let mut profile = CompiledProfile::default_preset("p");
+        profile.filters = profile.filters.without(Plugin::NodeDeclaredFeatures);
+        assert!(verdict(&["A"], &[], &profile).fits());
+    }
 }

@@ -9,43 +9,26 @@ use crate::profile::CompiledProfile;
 /// Upstream's PreFilter message where the names that a pod asks for exclude each other.
 pub(crate) const CONFLICT: &str = "pod affinity terms conflict";
 
-/// The names to which PreFilter narrows the nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
-    Any,
-    /// Sorted.
-    Only(Vec<Str>),
-}
-
 /// The nodes that the pod's required affinity names by `metadata.name`, if every term does.
 ///
-/// Per term the names intersect, over the terms they unite. Only the pod's own terms count, as upstream.
-pub(crate) fn named(shape: &PodShape) -> Named {
-    let Some(required) = shape.required_affinity.as_ref().filter(|r| !r.terms.is_empty()) else {
-        return Named::Any;
-    };
+/// Per term the names intersect, over the terms they unite: sorted. Only the pod's own terms count, as upstream.
+pub(crate) fn named(shape: &PodShape) -> Option<Vec<Str>> {
+    let required = shape.required_affinity.as_ref().filter(|r| !r.terms.is_empty())?;
     let mut all: Vec<Str> = Vec::new();
     for term in &required.terms {
         let wanted: Vec<&Str> = term.names.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
-        let Some(first) = wanted.first() else {
-            return Named::Any;
-        };
+        let first = wanted.first()?;
         if wanted.iter().all(|name| name == first) {
             all.push((*first).clone());
         }
     }
     all.sort_unstable();
     all.dedup();
-    Named::Only(all)
+    Some(all)
 }
 
-pub(super) fn refuses(
-    profile: &CompiledProfile,
-    subject: &ResolvedPod,
-    nodes: &NodeTable,
-    node: NodeId,
-) -> Option<Cause> {
-    let shape = &subject.shape;
+pub(super) fn refuses(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
+    let shape = &pod.shape;
     let pod_selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
     if !pod_selects && profile.added_affinity.required.is_none() {
         return None;
@@ -60,15 +43,15 @@ pub(super) fn refuses(
 }
 
 /// The sum of the weights of the preferred terms that match: the pod's and the added ones.
-pub(crate) fn score(profile: &CompiledProfile, subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
-    if subject.shape.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
+pub(crate) fn score(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
+    if pod.shape.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
         return 0;
     }
     let (name, labels) = (nodes.name(node), nodes.labels(node));
     let sum = |terms: &[PreferredTerm]| {
         terms.iter().filter(|t| t.term.matches(name, labels)).map(|t| i64::from(t.weight)).sum::<i64>()
     };
-    sum(&profile.added_affinity.preferred) + sum(&subject.shape.preferred_affinity)
+    sum(&profile.added_affinity.preferred) + sum(&pod.shape.preferred_affinity)
 }
 
 #[cfg(test)]
@@ -77,7 +60,7 @@ mod tests {
     use crate::model::{NodeSelector, NodeSelectorTerm};
     use crate::testing::shape;
 
-    fn names_of(terms: &[&[&str]]) -> Named {
+    fn names_of(terms: &[&[&str]]) -> Option<Vec<Str>> {
         let mut pod = shape();
         let term = |names: &&[&str]| NodeSelectorTerm {
             names: names.iter().map(|n| (true, (*n).into())).collect(),
@@ -89,9 +72,9 @@ mod tests {
 
     #[test]
     fn names_intersect_within_a_term_and_unite_over_terms() {
-        assert_eq!(names_of(&[&["b"], &["a"], &["b"]]), Named::Only(vec!["a".into(), "b".into()]));
-        assert_eq!(names_of(&[&["a", "b"]]), Named::Only(vec![]));
-        assert_eq!(names_of(&[&["a"], &[]]), Named::Any);
-        assert_eq!(named(&shape()), Named::Any);
+        assert_eq!(names_of(&[&["b"], &["a"], &["b"]]), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(names_of(&[&["a", "b"]]), Some(vec![]));
+        assert_eq!(names_of(&[&["a"], &[]]), None);
+        assert_eq!(named(&shape()), None);
     }
 }

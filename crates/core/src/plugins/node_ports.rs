@@ -4,8 +4,8 @@ use super::context::{Overlay, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::HostPort;
 
-pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
-    let wanted = &subject.shape.host_ports;
+pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
+    let wanted = &pod.shape.host_ports;
     if wanted.is_empty() {
         return true;
     }
@@ -47,8 +47,8 @@ mod tests {
         let at: NodeId = ledger.nodes().find("a").expect("applied");
         let profile = CompiledProfile::default_preset("test");
         let fits_on = |ip: &str, overlay: &Overlay| {
-            let subject = ResolvedPod::new(&profile, &ledger, &with_port("p", ip).shape);
-            fits(&subject, ledger.nodes(), at, overlay)
+            let resolved = ResolvedPod::new(&profile, &ledger, &with_port("p", ip).shape);
+            fits(&resolved, ledger.nodes(), at, overlay)
         };
         let mut overlay = Overlay::NONE;
         for (name, anywhere, elsewhere) in [("v", false, false), ("w", false, true), ("x", true, true)] {

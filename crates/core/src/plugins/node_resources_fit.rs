@@ -6,9 +6,9 @@ use crate::ledger::{NodeId, NodeTable};
 use crate::profile::{FitArgs, FitStrategy, ShapePoint};
 
 #[inline]
-pub(super) fn filter(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
+pub(super) fn filter(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
     let i = node.index();
-    let wanted = &subject.shape.requests;
+    let wanted = &pod.shape.requests;
     let mut lacking = 0_u64;
     let mut unresolvable = false;
     if nodes.used_pods[i] + overlay.pods + 1 > nodes.allocatable_pods[i] {
@@ -20,11 +20,11 @@ pub(super) fn filter(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, ove
             unresolvable |= request > allocatable;
         }
     };
-    check(Verdict::CPU, wanted.milli_cpu, nodes.allocatable_cpu[i], nodes.used_cpu[i] + overlay.cpu);
-    check(Verdict::MEMORY, wanted.memory, nodes.allocatable_memory[i], nodes.used_memory[i] + overlay.memory);
-    let storage_used = nodes.used_storage[i] + overlay.storage;
+    check(Verdict::CPU, wanted.milli_cpu, nodes.allocatable_cpu[i], nodes.used_cpu[i] + overlay.cpu.get());
+    check(Verdict::MEMORY, wanted.memory, nodes.allocatable_memory[i], nodes.used_memory[i] + overlay.memory.get());
+    let storage_used = nodes.used_storage[i] + overlay.storage.get();
     check(Verdict::STORAGE, wanted.ephemeral_storage, nodes.allocatable_storage[i], storage_used);
-    for scalar in &subject.scalars {
+    for scalar in &pod.scalars {
         let (allocatable, used) = scalar.scalar.map_or((0, 0), |id| {
             (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node) + overlay.scalar(id))
         });
@@ -34,8 +34,8 @@ pub(super) fn filter(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId, ove
 }
 
 /// The allocation score, 0 to 100; not normalised.
-pub(crate) fn score(args: &FitArgs, subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
-    let resources = &subject.fit_resources;
+pub(crate) fn score(args: &FitArgs, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
+    let resources = &pod.fit_resources;
     match &args.strategy {
         FitStrategy::LeastAllocated => mean(resources, nodes, node, least),
         FitStrategy::MostAllocated => mean(resources, nodes, node, most),

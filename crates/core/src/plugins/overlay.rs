@@ -1,7 +1,30 @@
 use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId};
+use crate::limits::LARGEST_SUM;
 use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// A sum over pods: exact in any order, and cut down to what a column can have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    exact: i128,
+    cut: i64,
+}
+
+impl Sum {
+    const ZERO: Self = Self { exact: 0, cut: 0 };
+
+    fn add(&mut self, amount: i128) {
+        self.exact += amount;
+        self.cut = self.exact.clamp(i128::from(-LARGEST_SUM), i128::from(LARGEST_SUM)) as i64;
+    }
+
+    /// Within [`LARGEST_SUM`] on either side of 0, so that a column plus this does not overflow.
+    #[inline]
+    pub(crate) const fn get(self) -> i64 {
+        self.cut
+    }
+}
 
 /// How one row would change with pods added or removed: the difference, not a copy. Amounts may be below 0.
 ///
@@ -10,31 +33,34 @@ use std::sync::Arc;
 pub(crate) struct Overlay {
     pub(crate) pods: i64,
     /// Thousandths of a core.
-    pub(crate) cpu: i64,
+    pub(crate) cpu: Sum,
     /// Bytes.
-    pub(crate) memory: i64,
+    pub(crate) memory: Sum,
     /// Bytes of ephemeral storage.
-    pub(crate) storage: i64,
+    pub(crate) storage: Sum,
     /// Each scalar once.
-    pub(crate) scalars: SmallVec<[(ScalarId, i64); 1]>,
+    pub(crate) scalars: SmallVec<[(ScalarId, Sum); 1]>,
     /// Of added pods; those of removed pods are left to the filter.
     pub(crate) ports: SmallVec<[HostPort; 1]>,
     /// For filters that look at labels, terms and volumes.
     pub(crate) added: SmallVec<[Arc<Pod>; 1]>,
     /// Pods of the row.
     pub(crate) removed: SmallVec<[Arc<PlacedPod>; 2]>,
+    /// How many pods are added or removed: filters ask for each row whether there are any.
+    changes: u32,
 }
 
 impl Overlay {
     pub(crate) const NONE: Self = Self {
         pods: 0,
-        cpu: 0,
-        memory: 0,
-        storage: 0,
+        cpu: Sum::ZERO,
+        memory: Sum::ZERO,
+        storage: Sum::ZERO,
         scalars: SmallVec::new_const(),
         ports: SmallVec::new_const(),
         added: SmallVec::new_const(),
         removed: SmallVec::new_const(),
+        changes: 0,
     };
 
     /// [`Self::NONE`] by reference: a constant of a type with a destructor is made and dropped at each use, here once for each row.
@@ -43,18 +69,30 @@ impl Overlay {
         &NONE
     }
 
+    /// Pods added and removed without their amounts, for filters that look at nothing else.
+    #[cfg(test)]
+    pub(crate) fn of(
+        added: impl IntoIterator<Item = Arc<Pod>>,
+        removed: impl IntoIterator<Item = Arc<PlacedPod>>,
+    ) -> Self {
+        let (added, removed): (SmallVec<_>, SmallVec<_>) = (added.into_iter().collect(), removed.into_iter().collect());
+        let changes = (added.len() + removed.len()) as u32;
+        Self { added, removed, changes, ..Self::NONE }
+    }
+
     pub(crate) fn scalar(&self, scalar: ScalarId) -> i64 {
-        self.scalars.iter().find(|(id, _)| *id == scalar).map_or(0, |(_, amount)| *amount)
+        self.scalars.iter().find(|(id, _)| *id == scalar).map_or(0, |(_, sum)| sum.get())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty()
+        self.changes == 0
     }
 
     /// Empties the overlay and keeps its allocations.
     pub(crate) fn clear(&mut self) {
-        let Self { pods, cpu, memory, storage, scalars, ports, added, removed } = self;
-        (*pods, *cpu, *memory, *storage) = (0, 0, 0, 0);
+        let Self { pods, cpu, memory, storage, scalars, ports, added, removed, changes } = self;
+        (*pods, *changes) = (0, 0);
+        (*cpu, *memory, *storage) = (Sum::ZERO, Sum::ZERO, Sum::ZERO);
         scalars.clear();
         ports.clear();
         added.clear();
@@ -66,11 +104,13 @@ impl Overlay {
         self.count(nodes, &pod.usage.requests, 1);
         self.ports.extend(pod.usage.ports.iter().cloned());
         self.added.push(pod.clone());
+        self.changes += 1;
     }
 
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
         self.removed.push(placed.clone());
+        self.changes += 1;
     }
 
     /// Undoes [`Self::remove`]; does nothing if the pod was not removed.
@@ -80,6 +120,7 @@ impl Overlay {
         let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
         if let Some(at) = same.or_else(|| removed.clone().rposition(|one| one.uid == placed.uid)) {
             self.removed.swap_remove(at);
+            self.changes -= 1;
             self.count(nodes, &placed.usage.requests, 1);
         }
     }
@@ -112,20 +153,44 @@ impl Overlay {
 
     fn count(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
         self.pods += sign;
-        self.cpu += sign * requests.milli_cpu;
-        self.memory += sign * requests.memory;
-        self.storage += sign * requests.ephemeral_storage;
+        let signed = |amount: i64| i128::from(sign) * i128::from(amount);
+        self.cpu.add(signed(requests.milli_cpu));
+        self.memory.add(signed(requests.memory));
+        self.storage.add(signed(requests.ephemeral_storage));
         for (name, amount) in &requests.scalars {
-            if let Some(id) = nodes.scalar(name) {
-                self.count_scalar(id, sign * amount);
-            }
+            let Some(scalar) = nodes.scalar(name) else { continue };
+            let at = self.scalars.iter().position(|(known, _)| *known == scalar).unwrap_or_else(|| {
+                self.scalars.push((scalar, Sum::ZERO));
+                self.scalars.len() - 1
+            });
+            self.scalars[at].1.add(signed(*amount));
         }
     }
+}
 
-    fn count_scalar(&mut self, scalar: ScalarId, amount: i64) {
-        match self.scalars.iter_mut().find(|(id, _)| *id == scalar) {
-            Some((_, known)) => *known += amount,
-            None => self.scalars.push((scalar, amount)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::testing::{node, pod, shape_of};
+
+    #[test]
+    fn absurd_pods_are_taken_away_and_restored_exactly() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1_000, 1 << 30, 10));
+        for (name, memory) in [("x", i64::MAX), ("y", i64::MAX), ("z", 7)] {
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod(name, shape_of(1, memory)) });
         }
+        let nodes = ledger.nodes();
+        let placed = ledger.pods_on(nodes.find("a").expect("applied"));
+        let mut overlay = Overlay::NONE;
+        for one in placed {
+            overlay.remove(nodes, one);
+        }
+        assert_eq!((overlay.memory.get(), overlay.cpu.get()), (-LARGEST_SUM, -3));
+        for one in placed.iter().filter(|one| *one.uid != *"z") {
+            overlay.restore(nodes, one);
+        }
+        assert_eq!((overlay.memory.get(), overlay.cpu.get()), (-7, -1));
     }
 }

@@ -1,6 +1,7 @@
 use super::verdict::Verdict;
-use crate::ledger::{ImageId, Ledger, ScalarId};
-use crate::model::{PodShape, Requests, Str, Taint, TaintEffect};
+use crate::ledger::{ImageId, Ledger, NodeTable, ScalarId};
+use crate::limits::COMPARISONS_PER_WORK;
+use crate::model::{NodeSelector, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
 use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct ScoredResource {
 /// A scalar resource whose fit is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScalarRequest {
-    /// The column; `None` where no node or pod has ever named the resource.
+    /// The column; `None` where no node offers the resource.
     pub(crate) scalar: Option<ScalarId>,
     pub(crate) amount: i64,
     /// Its bit in a verdict.
@@ -44,25 +45,15 @@ pub(crate) struct ResolvedPod {
     pub(crate) balances: bool,
     /// Images of the pod that are on some node, with what each adds to the sum of ImageLocality.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
-    scalar_count: usize,
+    /// What judging one row takes, in units of [`Work`](super::context::Work).
+    pub(crate) cost: usize,
+    scalars_version: u64,
     soft_taints: bool,
 }
 
 impl ResolvedPod {
     pub(crate) fn new(profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> Self {
-        let mut subject = Self {
-            tolerates_cordon: tolerates_cordon(shape),
-            shape: shape.clone(),
-            scalars: SmallVec::new(),
-            fit_resources: SmallVec::new(),
-            balanced_resources: SmallVec::new(),
-            balances: false,
-            images: SmallVec::new(),
-            scalar_count: 0,
-            soft_taints: false,
-        };
-        subject.resolve(profile, ledger);
-        subject
+        Self::resolve(profile, ledger, shape.clone(), tolerates_cordon(shape))
     }
 
     /// Resolves again if the ledger has changed in what it depends on; returns whether any answer may differ now.
@@ -70,31 +61,46 @@ impl ResolvedPod {
     /// It depends on the scalar columns, on how many nodes have each image, and on whether any node has a soft taint.
     pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
         let images = image_worths(&self.shape, ledger);
-        let stale = self.scalar_count != ledger.nodes().scalar_count()
-            || self.soft_taints != ledger.nodes().has_soft_taints()
-            || images != self.images;
-        if stale {
-            self.resolve(profile, ledger);
+        let moved = self.scalars_version != ledger.nodes().scalars_version();
+        let differs = self.soft_taints != ledger.nodes().has_soft_taints() || images != self.images;
+        if !moved && !differs {
+            return false;
         }
+        let fresh = Self::resolve(profile, ledger, self.shape.clone(), self.tolerates_cordon);
+        // Most pods name none of the resources whose columns moved: their answers stay good.
+        let stale = differs || !self.has_columns_of(&fresh);
+        *self = fresh;
         stale
     }
 
-    fn resolve(&mut self, profile: &CompiledProfile, ledger: &Ledger) {
+    fn has_columns_of(&self, other: &Self) -> bool {
+        self.scalars == other.scalars
+            && self.fit_resources == other.fit_resources
+            && self.balanced_resources == other.balanced_resources
+    }
+
+    fn resolve(profile: &CompiledProfile, ledger: &Ledger, shape: Arc<PodShape>, tolerates_cordon: bool) -> Self {
         let nodes = ledger.nodes();
-        let requests = &self.shape.requests;
-        self.scalar_count = nodes.scalar_count();
-        self.soft_taints = nodes.has_soft_taints();
-        self.scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
+        let requests = &shape.requests;
+        let scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
             .filter(|((name, amount), _)| *amount > 0 && !is_ignored(&profile.fit, name))
             .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
             .collect();
         let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
-        self.fit_resources = scored(weighed, &self.shape.score_requests, |n| nodes.scalar(n));
         let even = profile.balanced.iter().map(|name| (name, 1));
-        self.balanced_resources = scored(even, requests, |n| nodes.scalar(n));
-        // Counts resources that no node has, too.
-        self.balances = profile.balanced.iter().any(|name| amount(requests, name) != 0);
-        self.images = image_worths(&self.shape, ledger);
+        Self {
+            tolerates_cordon,
+            scalars,
+            fit_resources: scored(weighed, &shape.score_requests, nodes),
+            balanced_resources: scored(even, requests, nodes),
+            // Counts resources that no node has, too.
+            balances: profile.balanced.iter().any(|name| amount(requests, name) != 0),
+            images: image_worths(&shape, ledger),
+            cost: 1 + comparisons(profile, &shape) / COMPARISONS_PER_WORK,
+            scalars_version: nodes.scalars_version(),
+            soft_taints: nodes.has_soft_taints(),
+            shape,
+        }
     }
 
     /// Whether the pod, or the profile for it, prefers some nodes by label.
@@ -115,13 +121,23 @@ impl ResolvedPod {
     }
 }
 
+/// How many comparisons judging one row for the pod may take, beside those of resources.
+fn comparisons(profile: &CompiledProfile, shape: &PodShape) -> usize {
+    let required = [&profile.added_affinity.required, &shape.required_affinity];
+    let preferred = profile.added_affinity.preferred.iter().chain(&shape.preferred_affinity);
+    let terms: usize = required.into_iter().flatten().map(NodeSelector::comparisons).sum();
+    let wishes: usize = preferred.map(|PreferredTerm { term, .. }| term.comparisons()).sum();
+    let lists = [shape.tolerations.len(), shape.host_ports.len(), shape.images.len(), shape.required_features.len()];
+    terms + wishes + lists.iter().sum::<usize>() + shape.node_selector.len()
+}
+
 /// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.
 ///
 /// After `calculateNodeAllocatableRequest` in `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`.
 fn scored<'a>(
     weights: impl Iterator<Item = (&'a Str, i64)>,
     requests: &Requests,
-    scalar: impl Fn(&Str) -> Option<ScalarId>,
+    nodes: &NodeTable,
 ) -> SmallVec<[ScoredResource; 2]> {
     let resolve = |(name, weight): (&Str, i64)| {
         let request = amount(requests, name);
@@ -130,7 +146,7 @@ fn scored<'a>(
             "memory" => Resource::Memory,
             "ephemeral-storage" => Resource::Storage,
             _ if request == 0 => return None,
-            _ => Resource::Scalar(scalar(name)?),
+            _ => Resource::Scalar(nodes.scalar(name)?),
         };
         Some(ScoredResource { resource, request, weight })
     };

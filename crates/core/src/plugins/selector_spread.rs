@@ -1,8 +1,9 @@
 //! SelectorSpread of the Policy era: prefers nodes and zones with fewer pods of the same Services and controllers.
 //! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
 
-use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod};
-use super::counts::{Alike, ByShape, Counters};
+use super::cache::ByShape;
+use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod, Stop, Work};
+use super::counts::{Alike, Counters};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{LabelSelector, Labels, PodShape, Requirement, RequirementOperator, Str};
 use crate::profile::LegacyArgs;
@@ -49,40 +50,7 @@ impl Zones {
     fn of(&self, node: NodeId) -> usize {
         self.of_row.get(node.index()).copied().unwrap_or(0) as usize
     }
-}
 
-impl Tables {
-    /// Writes the scores of the `feasible` nodes into `out`. False for a pod that has spread constraints of its own.
-    pub(crate) fn score(
-        &mut self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        feasible: &[NodeId],
-        out: &mut Vec<i64>,
-    ) -> bool {
-        let (ledger, shape) = (cx.ledger, &subject.shape);
-        if !shape.spread.is_empty() {
-            return false;
-        }
-        let version = ledger.workloads_version(&shape.namespace);
-        let alike = self.alike.get(shape, version, || alike(ledger, shape, &cx.profile.legacy));
-        self.counters.catch_up(ledger);
-        let counts = match alike.as_ref() {
-            Some(alike) => {
-                let counter = self.counters.get(ledger, alike);
-                self.counters.by_node(counter)
-            }
-            None => &[],
-        };
-        self.zones.follow(ledger);
-        out.clear();
-        out.extend(feasible.iter().map(|node| i64::from(counts.get(node.index()).copied().unwrap_or(0))));
-        self.zones.spread(feasible, out);
-        true
-    }
-}
-
-impl Zones {
     /// Turns counts by node into scores.
     fn spread(&mut self, feasible: &[NodeId], counts: &mut [i64]) {
         let mut sums = std::mem::take(&mut self.sums);
@@ -104,6 +72,38 @@ impl Zones {
             *count = score as i64;
         }
         self.sums = sums;
+    }
+}
+
+impl Tables {
+    /// Writes the scores of the `feasible` nodes into `out`. False for a pod that has spread constraints of its own.
+    pub(crate) fn score(
+        &mut self,
+        cx: PluginContext<'_>,
+        pod: &ResolvedPod,
+        feasible: &[NodeId],
+        out: &mut Vec<i64>,
+        work: &mut Work,
+    ) -> Result<bool, Stop> {
+        let (ledger, shape) = (cx.ledger, &pod.shape);
+        if !shape.spread.is_empty() {
+            return Ok(false);
+        }
+        let version = ledger.workloads_version(&shape.namespace);
+        let alike = self.alike.get(shape, version, || alike(ledger, shape, &cx.profile.legacy));
+        self.counters.catch_up(ledger, work)?;
+        let counts = match alike.as_ref() {
+            Some(alike) => {
+                let counter = self.counters.get(ledger, alike, work)?;
+                self.counters.by_node(counter)
+            }
+            None => &[],
+        };
+        self.zones.follow(ledger);
+        out.clear();
+        out.extend(feasible.iter().map(|node| i64::from(counts.get(node.index()).copied().unwrap_or(0))));
+        self.zones.spread(feasible, out);
+        Ok(true)
     }
 }
 
@@ -177,8 +177,9 @@ mod tests {
     fn scores_with(ledger: &Ledger, shape: PodShape, legacy: LegacyArgs) -> Option<Vec<i64>> {
         let profile = CompiledProfile { legacy, ..CompiledProfile::default_preset("test") };
         let (cx, mut out) = (PluginContext { profile: &profile, ledger }, Vec::new());
-        let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
-        Tables::default().score(cx, &subject, &ledger.node_order(), &mut out).then_some(out)
+        let resolved = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
+        let runs = Tables::default().score(cx, &resolved, &ledger.node_order(), &mut out, &mut Work::unbounded());
+        (runs == Ok(true)).then_some(out)
     }
 
     #[test]

@@ -31,11 +31,11 @@ impl Attempt {
     ///
     /// The values come from the pod's nodeSelector. If it leaves some labels open and a Service selects the pod, their values are
     /// those of the first node, in scan order, with a placed pod that carries all of the pod's labels. Terminating pods count.
-    pub(crate) fn prepare(cx: PluginContext<'_>, subject: &ResolvedPod) -> Option<Self> {
+    pub(crate) fn prepare(cx: PluginContext<'_>, pod: &ResolvedPod) -> Option<Self> {
         if !cx.profile.filters.has(Plugin::CheckServiceAffinity) {
             return None;
         }
-        let (keys, shape) = (&cx.profile.legacy.affinity_labels, &subject.shape);
+        let (keys, shape) = (&cx.profile.legacy.affinity_labels, &pod.shape);
         let selected = |key: &Str| shape.node_selector.get(key).map(|value| (key.clone(), value.clone()));
         let mut wanted: Wanted = keys.iter().filter_map(selected).collect();
         let mut peer = None;
@@ -58,16 +58,10 @@ impl Attempt {
     }
 
     /// Added pods do not matter, because they are on this very node.
-    pub(crate) fn filter(
-        &self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        overlay: &Overlay,
-    ) -> Verdict {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
         let wanted = match &self.peer {
-            Some(peer) if peer.node == node && peer.is_emptied(subject, overlay) => &peer.without,
+            Some(peer) if peer.node == node && peer.is_emptied(pod, overlay) => &peer.without,
             _ => &self.wanted,
         };
         let has_all = wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
@@ -77,8 +71,8 @@ impl Attempt {
 
 impl Peer {
     /// Whether `overlay` removes all pods for which the node was chosen.
-    fn is_emptied(&self, subject: &ResolvedPod, overlay: &Overlay) -> bool {
-        let is_alike = |match_class: &MatchClass| i64::from(is_alike(match_class, &subject.shape));
+    fn is_emptied(&self, pod: &ResolvedPod, overlay: &Overlay) -> bool {
+        let is_alike = |match_class: &MatchClass| i64::from(is_alike(match_class, &pod.shape));
         !overlay.removed.is_empty() && overlay.sum_removed(is_alike) == self.pods
     }
 }
@@ -142,10 +136,10 @@ mod tests {
         profile.filters = profile.filters.with(Plugin::CheckServiceAffinity);
         profile.legacy.affinity_labels = keys.iter().map(|k| Str::from(*k)).collect();
         let cx = PluginContext { profile: &profile, ledger };
-        let subject = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
-        let attempt = Attempt::prepare(cx, &subject);
+        let resolved = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
+        let attempt = Attempt::prepare(cx, &resolved);
         let fits =
-            |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, &subject, *node, Overlay::none()).fits());
+            |node: &NodeId| attempt.as_ref().is_none_or(|a| a.filter(cx, &resolved, *node, Overlay::none()).fits());
         ledger.node_order().into_iter().filter(fits).map(|n| ledger.nodes().name(n).to_string()).collect()
     }
 

@@ -5,8 +5,8 @@ use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{TaintEffect, Toleration};
 
-pub(super) fn fits(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
-    admits(&subject.shape.tolerations, nodes, node)
+pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
+    admits(&pod.shape.tolerations, nodes, node)
 }
 
 /// Whether `tolerations` tolerate every NoSchedule and NoExecute taint of the node.
@@ -22,13 +22,13 @@ pub(super) fn admits(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId
 }
 
 /// How many PreferNoSchedule taints the pod does not tolerate; normalised in reverse.
-pub(crate) fn score(subject: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
+pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
     if !nodes.tainted[node.index()] {
         return 0;
     }
     let soft = TaintEffect::PreferNoSchedule;
     let untolerated = |taint: &&crate::model::Taint| {
-        taint.effect == soft && !subject.shape.tolerations.iter().any(|t| t.tolerates(taint))
+        taint.effect == soft && !pod.shape.tolerations.iter().any(|t| t.tolerates(taint))
     };
     nodes.taints[node.index()].iter().filter(untolerated).count() as i64
 }

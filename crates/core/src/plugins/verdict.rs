@@ -1,4 +1,5 @@
 use crate::model::{Cause, PodShape, Str};
+use std::borrow::Cow;
 
 /// The framework's status code of a refusal, by upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,6 +60,12 @@ impl Verdict {
         matches!(self.cause, Cause::None)
     }
 
+    /// `None` where the node fits.
+    #[inline]
+    pub(super) const fn refusal(self) -> Option<Self> {
+        if self.fits() { None } else { Some(self) }
+    }
+
     pub const fn cause(self) -> Cause {
         self.cause
     }
@@ -74,9 +81,9 @@ impl Verdict {
 
     /// Upstream's texts of this refusal of a pod of `shape`, in the order in which upstream checks.
     pub fn reasons(self, shape: &PodShape) -> Vec<String> {
-        let set = (0..u64::BITS).filter(|bit| self.bits & (1 << bit) != 0);
+        let set = set_bits(self.bits);
         match self.cause {
-            Cause::Resources => set.map(|bit| lacking_text(bit, shape)).collect(),
+            Cause::Resources => set.map(|bit| lacking_text(bit, shape).into_owned()).collect(),
             Cause::Volumes => set.map(|bit| volume_text(bit).to_owned()).collect(),
             cause => vec![cause.text().to_owned()],
         }
@@ -86,9 +93,12 @@ impl Verdict {
     /// slots. Otherwise empty.
     pub fn lacking_resources(self, shape: &PodShape) -> Vec<Str> {
         let bits = if self.cause == Cause::Resources { self.bits } else { 0 };
-        let set = (0..u64::BITS).filter(|bit| bits & (1 << bit) != 0);
-        set.map(|bit| resource_name(bit, shape).into()).collect()
+        set_bits(bits).map(|bit| resource_name(bit, shape).into()).collect()
     }
+}
+
+fn set_bits(bits: u64) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |bit| bits & (1 << bit) != 0)
 }
 
 /// The resource that `bit` of a verdict stands for.
@@ -103,10 +113,13 @@ fn resource_name(bit: u32, shape: &PodShape) -> &str {
 }
 
 /// Upstream's text for the lacking resource that `bit` of a verdict stands for.
-pub(crate) fn lacking_text(bit: u32, shape: &PodShape) -> String {
+pub(crate) fn lacking_text(bit: u32, shape: &PodShape) -> Cow<'static, str> {
     match bit {
-        Verdict::PODS => "Too many pods".to_owned(),
-        bit => format!("Insufficient {}", resource_name(bit, shape)),
+        Verdict::PODS => "Too many pods".into(),
+        Verdict::CPU => "Insufficient cpu".into(),
+        Verdict::MEMORY => "Insufficient memory".into(),
+        Verdict::STORAGE => "Insufficient ephemeral-storage".into(),
+        bit => format!("Insufficient {}", resource_name(bit, shape)).into(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! After `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
 use super::context::{Cause, Plugin, PluginContext, Refusal, Stop, Verdict};
-use super::volumes::mounts::{Mounts, missing_claim, missing_volume};
+use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
 use crate::model::{BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, Str};
 
@@ -59,7 +59,10 @@ impl State {
 fn volume_of<'t>(cx: PluginContext<'t>, claim: &PersistentVolumeClaim) -> Result<Option<&'t PersistentVolume>, String> {
     let volumes = cx.ledger.volumes();
     if let Some(name) = &claim.volume {
-        return volumes.volume(name).map(|volume| Some(&**volume)).ok_or_else(|| missing_volume(name));
+        return volumes
+            .volume(name)
+            .map(|volume| Some(&**volume))
+            .ok_or_else(|| format!("persistentvolume {name:?} not found"));
     }
     if claim.class.is_empty() {
         return Err("PersistentVolumeClaim had no pv name and storageClass name".to_owned());

@@ -6,9 +6,32 @@ use super::{Candidate, Limits, Outcome, PREFIX, Search};
 use crate::cycle::{NodeScan, Rng};
 use crate::ledger::{Ledger, NodeId, PlacedPod};
 use crate::model::Pod;
-use crate::plugins::{Code, Overlay, PluginContext, Verdict};
+use crate::plugins::{Code, Overlay, PluginContext, Verdict, Work};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
+
+/// What dry runs for one attempt of a pod have found so far, where the last was given up.
+#[derive(Debug, Default)]
+pub struct DryRuns(FxHashMap<NodeId, Found>);
+
+/// Good for one version of the node's row.
+#[derive(Debug)]
+struct Found {
+    row: u64,
+    result: Result<Candidate, Status>,
+}
+
+impl DryRuns {
+    fn keep(&mut self, ledger: &Ledger, node: NodeId, result: Result<Candidate, Status>) {
+        self.0.insert(node, Found { row: ledger.nodes().version[node.index()], result });
+    }
+
+    fn take(&mut self, ledger: &Ledger, node: NodeId) -> Option<Result<Candidate, Status>> {
+        let found = self.0.remove(&node)?;
+        (found.row == ledger.nodes().version[node.index()]).then_some(found.result)
+    }
+}
 
 /// What evictions would do for one pod, node by node. Its buffers are used again for each node.
 pub(super) struct DryRun<'t> {
@@ -81,37 +104,72 @@ impl<'t> DryRun<'t> {
         }
     }
 
-    /// The candidates, those that violate no budget first. An error where there is none.
-    pub(super) fn run(mut self, rng: &mut Rng) -> Result<Vec<Candidate>, Outcome> {
+    /// The candidates, those that violate no budget first. An error where there is none. `None`: `work` was not enough, and
+    /// `known` has what was found.
+    pub(super) fn run(
+        mut self,
+        rng: &mut Rng,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Result<Vec<Candidate>, Outcome>> {
         let total = self.scan.total();
-        let potential = self.potential()?;
+        let potential = match self.potential() {
+            Ok(potential) => potential,
+            Err(outcome) => return Some(Err(outcome)),
+        };
         if potential.is_empty() {
-            return Err(Outcome::NotHelpful(status::not_helpful(total)));
+            return Some(Err(Outcome::NotHelpful(status::not_helpful(total))));
         }
+        let before = rng.clone();
         let limit = self.scan.checks.cx.profile.preemption.candidates(potential.len()).max(1);
         let (start, wanted) = match self.limits.search {
             Search::Sampled => (rng.below(potential.len() as u64) as usize, limit),
             Search::From(start) => (start % potential.len(), limit),
             Search::Everywhere => (0, usize::MAX),
         };
-        let mut harmless = Vec::new();
-        let mut violating = Vec::new();
-        let mut statuses = Statuses::new();
-        let mut needs_none = None;
+        let mut harmless: Vec<Candidate> = Vec::new();
+        let mut violating: Vec<Candidate> = Vec::new();
+        let mut failed: Vec<(NodeId, Status)> = Vec::new();
         for node in potential[start..].iter().chain(&potential[..start]) {
-            match self.victims_on(*node, violating.len() >= wanted) {
+            let Some(result) = self.try_on(*node, violating.len() >= wanted, known, work) else {
+                // The next run begins at the same node.
+                *rng = before;
+                let candidates = harmless.into_iter().chain(violating);
+                candidates.for_each(|candidate| known.keep(self.ledger, candidate.node, Ok(candidate)));
+                let failed = failed.into_iter().filter(|(_, status)| *status != Status::Passed);
+                failed.for_each(|(node, status)| known.keep(self.ledger, node, Err(status)));
+                return None;
+            };
+            match result {
                 Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
                 Ok(candidate) if violating.len() < wanted => violating.push(candidate),
                 Ok(_) => {}
-                Err(Status::NeedsNone) => needs_none = needs_none.or(Some(*node)),
-                Err(status) => statuses.add(status),
+                Err(status) => failed.push((*node, status)),
             }
             if !harmless.is_empty() && harmless.len() + violating.len() >= wanted {
                 break;
             }
         }
         harmless.append(&mut violating);
-        if harmless.is_empty() { Err(self.nothing(&statuses, needs_none)) } else { Ok(harmless) }
+        Some(if harmless.is_empty() { Err(self.nothing(&failed)) } else { Ok(harmless) })
+    }
+
+    /// As [`Self::victims_on`], if it is not known yet and there is work left for it.
+    fn try_on(
+        &mut self,
+        node: NodeId,
+        only_harmless: bool,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Result<Candidate, Status>> {
+        if let Some(result) = known.take(self.ledger, node) {
+            return Some(result);
+        }
+        work.take(0).ok()?;
+        let result = self.victims_on(node, only_harmless);
+        // Each pod is removed, and may be put back, with a look at the node.
+        work.spend(1 + 2 * self.lower.len() * self.scan.checks.resolved.cost);
+        Some(result)
     }
 
     /// Nodes that were refused for a reason that evictions may change. An error where a node takes the pod as it is.
@@ -119,24 +177,30 @@ impl<'t> DryRun<'t> {
         let refused = self.limits.refused;
         let mut potential = Vec::new();
         let mut check = FitCheck::default();
-        self.scan.verdicts(|node, verdict| {
-            let by_extender = refused(node);
+        let looked = self.scan.verdicts(&mut Work::unbounded(), |node, verdict| {
+            let by_extender = refused.get(&node).copied();
             check.add(verdict, by_extender);
             let code = by_extender.or_else(|| (!verdict.fits()).then_some(verdict.code()));
             if code == Some(Code::Unschedulable) {
                 potential.push(node);
             }
         });
+        looked.map_err(|stop| Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into()))?;
         if check.fits() { Err(Outcome::Fits) } else { Ok(potential) }
     }
 
-    fn nothing(&self, statuses: &Statuses, needs_none: Option<NodeId>) -> Outcome {
+    /// Why there is no candidate, where each node `failed`.
+    fn nothing(&self, failed: &[(NodeId, Status)]) -> Outcome {
         if let Some(text) = self.scan.checks.failure() {
             return Outcome::Failed(format!("{PREFIX}{text}").into());
         }
-        if let Some(node) = needs_none {
-            let name = self.ledger.nodes().name(node);
+        if let Some((node, _)) = failed.iter().find(|(_, status)| *status == Status::NeedsNone) {
+            let name = self.ledger.nodes().name(*node);
             return Outcome::Failed(format!("{PREFIX}expected at least one victim pod on node {name:?}").into());
+        }
+        let mut statuses = Statuses::new();
+        for (_, status) in failed {
+            statuses.add(*status);
         }
         let missing = self.scan.checks.missing_claim();
         Outcome::NotHelpful(statuses.text(self.scan.total(), &self.scan.checks.resolved.shape, missing))
@@ -172,8 +236,9 @@ impl<'t> DryRun<'t> {
         }
         let victims = || self.lower.iter().filter(|lower| lower.is_victim);
         let violations = if self.strict { 0 } else { victims().filter(|lower| lower.violates).count() as u32 };
+        let seen = self.ledger.version();
         let victims: Vec<Arc<PlacedPod>> = victims().map(|lower| lower.placed.clone()).collect();
-        if victims.is_empty() { Err(Status::NeedsNone) } else { Ok(Candidate { node, victims, violations }) }
+        if victims.is_empty() { Err(Status::NeedsNone) } else { Ok(Candidate { node, victims, violations, seen }) }
     }
 
     /// Collects the pods of the node that may be victims, most important first; true if budgets protect others.

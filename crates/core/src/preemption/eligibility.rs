@@ -1,56 +1,46 @@
+//! Whether a pod may preempt at all. After `PodEligibleToPreemptOthers`.
+
 use super::rules::is_lower;
 use super::{Limits, PREFIX};
 use crate::cycle::NodeScan;
-use crate::ledger::{Ledger, NodeId};
+use crate::ledger::NodeId;
 use crate::model::Pod;
 use crate::plugins::Code;
 use crate::profile::Preemption;
 
-/// Whether a pod may preempt at all. After `PodEligibleToPreemptOthers`.
-#[derive(Clone, Copy)]
-pub(super) struct Eligibility<'a> {
-    pub(super) ledger: &'a Ledger,
-    pub(super) pod: &'a Pod,
-    pub(super) limits: &'a Limits<'a>,
+/// Whether the pod's policy and the profile's `maxVictimsPerMinute` allow a preemption; an error is why not.
+pub(super) fn of_pod(pod: &Pod, preemption: &Preemption, limits: &Limits<'_>) -> Result<(), String> {
+    if !pod.preempts {
+        return Err(format!("{PREFIX}not eligible due to preemptionPolicy=Never."));
+    }
+    if preemption.max_per_minute.is_some() && limits.budget_left == Some(0) {
+        return Err(format!("{PREFIX}not eligible due to maxVictimsPerMinute of the profile."));
+    }
+    Ok(())
 }
 
-impl Eligibility<'_> {
-    /// Whether the pod's policy and the profile's `maxVictimsPerMinute` allow a preemption; an error is why not.
-    pub(super) fn of_pod(self, preemption: &Preemption) -> Result<(), String> {
-        if !self.pod.preempts {
-            return Err(format!("{PREFIX}not eligible due to preemptionPolicy=Never."));
-        }
-        if preemption.max_per_minute.is_some() && self.limits.budget_left == Some(0) {
-            return Err(format!("{PREFIX}not eligible due to maxVictimsPerMinute of the profile."));
-        }
-        Ok(())
+/// An error if the pod still waits for victims on its nominated node.
+///
+/// Where evictions can no longer help on that node, the pod looks for another one at once.
+pub(super) fn of_nomination(scan: &mut NodeScan<'_>, pod: &Pod, limits: &Limits<'_>) -> Result<(), String> {
+    let ledger = scan.checks.cx.ledger;
+    let Some(node) = pod.nominated_node.as_ref().and_then(|name| ledger.nodes().find(name)) else { return Ok(()) };
+    if !is_resolvable(scan, node, limits) {
+        return Ok(());
     }
-
-    /// An error if the pod still waits for victims on its nominated node.
-    ///
-    /// Where evictions can no longer help on that node, the pod looks for another one at once.
-    pub(super) fn of_nomination(self, scan: &mut NodeScan<'_>) -> Result<(), String> {
-        let nominated = self.pod.nominated_node.as_ref().and_then(|name| self.ledger.nodes().find(name));
-        match nominated {
-            Some(node) if self.is_resolvable(scan, node) && self.waits_on(node) => {
-                Err(format!("{PREFIX}not eligible due to a terminating pod on the nominated node."))
-            }
-            _ => Ok(()),
-        }
+    // A pod of lower priority is being evicted there for a preemption, by this process or by another scheduler.
+    let lower = |placed| is_lower(placed, pod.priority);
+    let ordered = limits.evicting.iter().any(|placed| placed.node == node && lower(placed));
+    if ordered || ledger.pods_on(node).iter().any(|p| lower(p) && p.is_terminating() && p.preempted) {
+        return Err(format!("{PREFIX}not eligible due to a terminating pod on the nominated node."));
     }
+    Ok(())
+}
 
-    fn is_resolvable(self, scan: &mut NodeScan<'_>, node: NodeId) -> bool {
-        match (scan.verdict(node), (self.limits.refused)(node)) {
-            (None, _) => false,
-            (Some(verdict), None) => verdict.fits() || verdict.code() == Code::Unschedulable,
-            (Some(_), Some(code)) => code == Code::Unschedulable,
-        }
-    }
-
-    /// Whether a pod of lower priority is being evicted there for a preemption, by this process or by another scheduler.
-    fn waits_on(self, node: NodeId) -> bool {
-        let lower = |placed| is_lower(placed, self.pod.priority);
-        let ordered = self.limits.evicting.iter().any(|placed| placed.node == node && lower(placed));
-        ordered || self.ledger.pods_on(node).iter().any(|p| lower(p) && p.is_terminating() && p.preempted)
+fn is_resolvable(scan: &mut NodeScan<'_>, node: NodeId, limits: &Limits<'_>) -> bool {
+    match (scan.verdict(node), limits.refused.get(&node)) {
+        (None, _) => false,
+        (Some(verdict), None) => verdict.fits() || verdict.code() == Code::Unschedulable,
+        (Some(_), Some(code)) => *code == Code::Unschedulable,
     }
 }

@@ -54,6 +54,6 @@ pub fn explain(
         Victims { node: name(candidate.node).clone(), victims, violations: candidate.violations }
     });
     let tried: Vec<Victims> = tried.collect();
-    let node = super::candidate::pick(candidates).map(|chosen| name(chosen.node).clone());
+    let node = super::pick(candidates).map(|chosen| name(chosen.node).clone());
     Some(Prospect { node, message: None, candidates: tried })
 }

@@ -7,7 +7,7 @@
 use super::rules::{Rules, is_lower};
 use super::{Candidate, Limits, PREFIX};
 use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply, NodeVictims};
-use crate::ledger::{Ledger, NodeId, PlacedPod};
+use crate::ledger::Ledger;
 use crate::model::{Pod, Str};
 use crate::profile::{CompiledProfile, Extender, OnFailure};
 use std::cmp::Reverse;
@@ -88,12 +88,12 @@ impl ExtenderPreemptState {
     }
 
     /// The candidates that are left, without those whose node was deleted meanwhile.
-    pub fn candidates(self, ledger: &Ledger) -> Vec<Candidate> {
-        let is_there = |choice: &Choice| {
+    pub fn candidates(&self, ledger: &Ledger) -> Vec<Candidate> {
+        let is_there = |choice: &&Choice| {
             let node = choice.candidate.node;
             ledger.nodes().find(&choice.name) == Some(node) && ledger.nodes().epoch[node.index()] == choice.epoch
         };
-        self.choices.into_iter().filter(is_there).map(|choice| choice.candidate).collect()
+        self.choices.iter().filter(is_there).map(|choice| choice.candidate.clone()).collect()
     }
 
     /// The candidates that the reply leaves: those of the question first, in its order.
@@ -160,15 +160,18 @@ impl ExtenderPreemptState {
             )
             .into());
         }
-        sort_by_importance(&mut victims);
+        victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us.unwrap_or(i64::MAX)));
         let violations = named.budget_violations.clamp(0, i64::from(u32::MAX)) as u32;
         Ok(match self.choices.get(at) {
             Some(Choice { name, epoch, candidate }) => Choice {
                 name: name.clone(),
                 epoch: *epoch,
-                candidate: Candidate { node: candidate.node, victims, violations },
+                candidate: Candidate { node: candidate.node, victims, violations, seen: ledger.version() },
             },
-            None => Choice::of(ledger, Candidate { node: placed_on(&victims), victims, violations }),
+            // The victims were all found on one node, and there is at least one.
+            None => {
+                Choice::of(ledger, Candidate { node: victims[0].node, victims, violations, seen: ledger.version() })
+            }
         })
     }
 }
@@ -180,15 +183,6 @@ impl Choice {
         let epoch = nodes.epoch[candidate.node.index()];
         Self { name, epoch, candidate }
     }
-}
-
-/// The node of the victims: they were all found on one, and there is at least one.
-fn placed_on(victims: &[Arc<PlacedPod>]) -> NodeId {
-    victims[0].node
-}
-
-fn sort_by_importance(victims: &mut [Arc<PlacedPod>]) {
-    victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us.unwrap_or(i64::MAX)));
 }
 
 /// The first extender from index `from` on that changes victims for `pod`.

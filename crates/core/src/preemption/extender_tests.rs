@@ -3,6 +3,7 @@ use crate::cycle::Scheduler;
 use crate::extender::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims};
 use crate::ledger::{Ledger, PodState};
 use crate::model::Pod;
+use crate::plugins::Work;
 use crate::profile::{CompiledProfile, Extender, OnFailure};
 use crate::testing::{extender, node, pod, shape_of};
 use std::sync::Arc;
@@ -58,14 +59,14 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
     let mut asked = Vec::new();
     let left = match ExtenderPreemptState::begin(&profile, &ledger, &waits, candidates) {
         Err(candidates) => candidates,
-        Ok(mut consultation) => {
+        Ok(mut state) => {
             let mut answers = answers.into_iter();
             loop {
-                asked.push(question_text(&consultation.question().1));
+                asked.push(question_text(&state.question().1));
                 let answer = answers.next().expect("an answer to each question");
-                match consultation.answer(&profile, &ledger, &limits, answer) {
+                match state.answer(&profile, &ledger, &limits, answer) {
                     Reply::Ask => {}
-                    Reply::Done => break consultation.candidates(&ledger),
+                    Reply::Done => break state.candidates(&ledger),
                     Reply::Failed(text) => return (asked, text.to_string()),
                 }
             }
@@ -73,7 +74,7 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
     };
     let outcome = match scheduler.pick(&ledger, &waits, left) {
         Outcome::Evict(plan) => {
-            assert!(scheduler.plan_still_valid(&ledger, &plan, &limits), "the plan is valid");
+            assert!(scheduler.plan_still_valid(&ledger, &plan, &limits, &mut Work::unbounded()), "the plan is valid");
             let victims: Vec<&str> = plan.victims.iter().map(|placed| &*placed.uid).collect();
             format!("{}:{}", ledger.nodes().name(plan.node), victims.join(","))
         }
@@ -144,11 +145,11 @@ fn more_victims_may_be_named_than_were_asked_about() {
     let mut scheduler = Scheduler::new(Arc::new(profile.clone()), 1);
     let limits = Limits::at(1_000_000);
     let candidates = scheduler.preemption_candidates(&ledger, &waits, &limits).expect("evictions help");
-    let mut consultation = ExtenderPreemptState::begin(&profile, &ledger, &waits, candidates).expect("asks");
-    assert_eq!(consultation.answer(&profile, &ledger, &limits, reply("b:mid,more")), Reply::Done);
-    let candidates = consultation.clone().candidates(&ledger);
+    let mut state = ExtenderPreemptState::begin(&profile, &ledger, &waits, candidates).expect("asks");
+    assert_eq!(state.answer(&profile, &ledger, &limits, reply("b:mid,more")), Reply::Done);
+    let candidates = state.clone().candidates(&ledger);
     let victims: Vec<&str> = candidates[0].victims.iter().map(|placed| &*placed.uid).collect();
     assert_eq!(victims, ["more", "mid"], "most important first");
     ledger.apply_node(&crate::model::Node { uid: "new".into(), ..node("b", 1000, 1 << 30, 10) });
-    assert!(consultation.candidates(&ledger).is_empty(), "another node has its name");
+    assert!(state.candidates(&ledger).is_empty(), "another node has its name");
 }

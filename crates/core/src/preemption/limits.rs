@@ -1,7 +1,10 @@
 use crate::ledger::{NodeId, PlacedPod};
 use crate::model::Str;
 use crate::plugins::Code;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+static NONE_REFUSED: BTreeMap<NodeId, Code> = BTreeMap::new();
 
 /// Where among the potential nodes the dry run begins, and when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,23 +28,20 @@ pub struct Limits<'a> {
     pub budget_left: Option<u32>,
     /// Victims of plans in force that are not deleted yet.
     pub evicting: &'a [Arc<PlacedPod>],
-    /// The code with which an extender refused a node in this attempt.
-    pub refused: &'a dyn Fn(NodeId) -> Option<Code>,
+    /// The nodes that extenders refused in this attempt.
+    pub refused: &'a BTreeMap<NodeId, Code>,
     pub search: Search,
 }
 
 impl Limits<'_> {
     /// No limit and nothing under way at the given moment.
     pub fn at(now_unix_us: i64) -> Self {
-        const fn nobody(_: NodeId) -> Option<Code> {
-            None
-        }
         Self {
             now_unix_us,
             own_schedulers: &[],
             budget_left: None,
             evicting: &[],
-            refused: &nobody,
+            refused: &NONE_REFUSED,
             search: Search::Sampled,
         }
     }

@@ -11,18 +11,12 @@
 //! pod is no victim, since deleting its object frees nothing; of equally important victims those that came to the node
 //! first are spared first; and where the percentage of candidates comes to none, one is looked for.
 //!
-//! # What a profile may add
-//!
-//! - `victimScope`, `protectedNamespaces` and `minVictimRuntime` restrict which pods of lower priority may be victims. Pods
-//!   that are leaving, since they are terminating or victims of a plan in force, may be victims in any case.
-//! - `maxVictimsPerPod` and `maxVictimsPerMinute`: a node that takes more victims is no candidate. Pods that are leaving are
-//!   not counted. With nothing left of the minute a pod is not eligible.
-//! - `podDisruptionBudgets: Strict`: a plan violates no budget, as the budgets are seen now, evictions under way deducted.
-//!   Pods whose budget has nothing left are no victims; of those that share one, the least important are taken first
-//!   (upstream takes the most important); and a node where the victims found still exceed a budget is no candidate.
+//! `docs/preemption.md` lists what a profile may add. Pods that are leaving, since they are terminating or victims of a plan
+//! in force, may be victims whatever a profile protects, and are not counted. With `podDisruptionBudgets: Strict`, evictions
+//! under way are deducted from the budgets as they are seen now, and the least important pods are taken first (upstream takes
+//! the most important).
 
 mod budgets;
-mod candidate;
 mod dry_run;
 mod eligibility;
 mod explain;
@@ -42,45 +36,28 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use candidate::Candidate;
+pub use dry_run::DryRuns;
 pub use explain::{Prospect, Victims, explain};
 pub use extender::{ExtenderPreemptState, Reply};
 pub use limits::{Limits, Search};
 pub use rules::next_past_min_runtime;
 
-use crate::cycle::Scheduler;
-use crate::ledger::{Ledger, NodeId, PlacedPod};
+use crate::cycle::{Rng, Scheduler};
+use crate::ledger::{EvictionProposal, Ledger, NodeId, PlacedPod};
 use crate::model::{Pod, Str};
-use crate::plugins::Stop;
+use crate::plugins::{Stop, Work};
 use dry_run::DryRun;
-use eligibility::Eligibility;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The beginning of every message.
 const PREFIX: &str = "preemption: ";
 
-/// What to do for a pod: evict these pods from that node.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The preemptor.
-    pub pod: Arc<Pod>,
-    /// The node that the preemptor is nominated to.
-    pub node: NodeId,
-    /// The node's epoch when it was decided.
-    pub epoch: u64,
-    /// The ledger's version that was seen.
-    pub seen: u64,
-    /// The victims, most important first. Those that are terminating already need no eviction.
-    pub victims: Vec<Arc<PlacedPod>>,
-    /// How many of them violate a PodDisruptionBudget.
-    pub violations: u32,
-}
-
 /// How preemption ends for a pod that fits nowhere. Texts follow the diagnosis of the attempt, after a blank.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// The pod is to be nominated to the plan's node.
-    Evict(Plan),
+    Evict(EvictionProposal),
     /// Nothing is done now; the pod keeps the nomination that it has.
     NotEligible(String),
     /// Evictions would not help; the pod's nomination ends. The text is empty where the profile does not preempt at all.
@@ -89,6 +66,42 @@ pub enum Outcome {
     Fits,
     /// Something that a plugin needs is wrong; the pod keeps the nomination that it has.
     Failed(Str),
+}
+
+/// A node where evicting some pods lets the preemptor fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub node: NodeId,
+    /// The pods to evict, most important first; never none.
+    pub victims: Vec<Arc<PlacedPod>>,
+    /// How many of them violate a PodDisruptionBudget.
+    pub violations: u32,
+    /// The ledger's version at which they were found.
+    pub seen: u64,
+}
+
+/// What candidates are compared by, the smallest first: violations, the priority of the most important victim, the sum of
+/// priorities, the number of victims, and the latest of the earliest starts.
+type Rank = (u32, i32, i64, usize, Reverse<i64>);
+
+/// The best candidate; of equals the first. After `pickOneNodeForPreemption`.
+fn pick(candidates: Vec<Candidate>) -> Option<Candidate> {
+    candidates.into_iter().min_by_key(rank)
+}
+
+fn rank(candidate: &Candidate) -> Rank {
+    let victims = &candidate.victims;
+    let first = victims.first().map_or(i32::MIN, |placed| placed.priority);
+    // Shifted to be positive: a node with few victims of negative priority is not worse than one with many.
+    let sum = victims.iter().map(|placed| i64::from(placed.priority) + (1 << 31)).sum();
+    (candidate.violations, first, sum, victims.len(), Reverse(earliest_start(candidate)))
+}
+
+/// When the first of the victims of highest priority was started; one that has not started counts as the latest of all.
+fn earliest_start(candidate: &Candidate) -> i64 {
+    let highest = candidate.victims.iter().map(|placed| placed.priority).max();
+    let of_highest = candidate.victims.iter().filter(|placed| Some(placed.priority) == highest);
+    of_highest.map(|placed| placed.started_unix_us.unwrap_or(i64::MAX)).min().unwrap_or(i64::MAX)
 }
 
 impl Scheduler {
@@ -103,6 +116,38 @@ impl Scheduler {
         pod: &Arc<Pod>,
         limits: &Limits<'_>,
     ) -> Result<Vec<Candidate>, Outcome> {
+        let known = &mut DryRuns::default();
+        loop {
+            if let Some(found) = self.preemption_candidates_within(ledger, pod, limits, known, &mut Work::unbounded()) {
+                return found;
+            }
+        }
+    }
+
+    /// As [`Self::preemption_candidates`], if `work` is enough for it. `None`: it is to be asked again, with the ledger as it is
+    /// then. `known` keeps what was found until then for nodes that do not change: what changes elsewhere meanwhile is left to
+    /// commit's re-check.
+    pub fn preemption_candidates_within(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        limits: &Limits<'_>,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Result<Vec<Candidate>, Outcome>> {
+        match self.dry_run(ledger, pod, limits) {
+            Ok((dry_run, rng)) => dry_run.run(rng, known, work),
+            Err(outcome) => Some(Err(outcome)),
+        }
+    }
+
+    /// The dry run, ready to begin; an outcome where there is nothing to try.
+    fn dry_run<'t>(
+        &'t mut self,
+        ledger: &'t Ledger,
+        pod: &'t Pod,
+        limits: &'t Limits<'t>,
+    ) -> Result<(DryRun<'t>, &'t mut Rng), Outcome> {
         if !self.profile().preemption.enabled {
             return Err(Outcome::NotHelpful(String::new()));
         }
@@ -110,24 +155,23 @@ impl Scheduler {
         if total == 0 {
             return Err(Outcome::Failed(format!("{PREFIX}no nodes available").into()));
         }
-        let eligibility = Eligibility { ledger, pod, limits };
-        eligibility.of_pod(&self.profile().preemption).map_err(Outcome::NotEligible)?;
-        let (mut scan, rng) = match self.node_scan(ledger, pod) {
+        eligibility::of_pod(pod, &self.profile().preemption, limits).map_err(Outcome::NotEligible)?;
+        let (mut scan, rng) = match self.node_scan(ledger, pod, &mut Work::unbounded()) {
             Ok(scan) => scan,
             Err(Stop::Refused(_)) => return Err(Outcome::NotHelpful(status::not_helpful(total))),
-            Err(Stop::Failed(text)) => return Err(Outcome::Failed(format!("{PREFIX}{text}").into())),
+            Err(stop) => return Err(Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into())),
         };
-        eligibility.of_nomination(&mut scan).map_err(Outcome::NotEligible)?;
-        DryRun::new(scan, pod, limits).run(rng)
+        eligibility::of_nomination(&mut scan, pod, limits).map_err(Outcome::NotEligible)?;
+        Ok((DryRun::new(scan, pod, limits), rng))
     }
 
     /// Chooses among candidates by upstream's six criteria; of equals the first.
     pub fn pick(&mut self, ledger: &Ledger, pod: &Arc<Pod>, candidates: Vec<Candidate>) -> Outcome {
-        let Some(Candidate { node, victims, violations }) = candidate::pick(candidates) else {
+        let Some(Candidate { node, victims, seen, .. }) = pick(candidates) else {
             return Outcome::NotEligible(format!("{PREFIX}no candidate node for preemption"));
         };
         let epoch = ledger.nodes().epoch[node.index()];
-        Outcome::Evict(Plan { pod: pod.clone(), node, epoch, seen: ledger.version(), victims, violations })
+        Outcome::Evict(EvictionProposal { pod: pod.clone(), node, epoch, seen, victims })
     }
 
     /// What to do for a pod that fits nowhere, where no extender is to be asked: [`Self::preemption_candidates`] and
@@ -142,11 +186,19 @@ impl Scheduler {
     /// For commit: whether the plan's victims are all still on its node and the pod fits there without them, from nothing;
     /// under strict budgets also whether none is violated by now. Also rejects the plan if the pod now fits somewhere
     /// without eviction. O(nodes) from the cache.
-    pub fn plan_still_valid(&mut self, ledger: &Ledger, plan: &Plan, limits: &Limits<'_>) -> bool {
+    ///
+    /// Where more has changed than `work` is enough to look at, the plan is rejected: the search then begins anew.
+    pub fn plan_still_valid(
+        &mut self,
+        ledger: &Ledger,
+        plan: &EvictionProposal,
+        limits: &Limits<'_>,
+        work: &mut Work,
+    ) -> bool {
         let strict = self.profile().preemption.strict_budgets;
-        match self.node_scan(ledger, &plan.pod) {
+        match self.node_scan(ledger, &plan.pod, work) {
             Ok((mut scan, _)) => {
-                !recheck::fits_somewhere(&mut scan, limits)
+                recheck::fits_somewhere(&mut scan, limits, work) == Ok(false)
                     && recheck::still_valid(&scan, plan, strict.then_some(limits))
             }
             Err(_) => false,

@@ -1,8 +1,8 @@
+use super::Limits;
 use super::budgets::Budgets;
-use super::{Limits, Plan};
 use crate::cycle::NodeScan;
-use crate::ledger::PlacedPod;
-use crate::plugins::{Code, Overlay, Verdict};
+use crate::ledger::{EvictionProposal, PlacedPod};
+use crate::plugins::{Code, Overlay, Stop, Verdict, Work};
 use std::sync::Arc;
 
 /// Whether some node takes the pod without evictions, from the verdicts of all nodes.
@@ -26,15 +26,15 @@ impl FitCheck {
 }
 
 /// Whether some node takes the pod without evictions.
-pub(super) fn fits_somewhere(scan: &mut NodeScan<'_>, limits: &Limits<'_>) -> bool {
+pub(super) fn fits_somewhere(scan: &mut NodeScan<'_>, limits: &Limits<'_>, work: &mut Work) -> Result<bool, Stop> {
     let mut check = FitCheck::default();
-    scan.verdicts(|node, verdict| check.add(verdict, (limits.refused)(node)));
-    check.fits()
+    scan.verdicts(work, |node, verdict| check.add(verdict, limits.refused.get(&node).copied()))?;
+    Ok(check.fits())
 }
 
 /// Whether the plan's victims are all still there, and evicting them makes the pod fit; `strict` where budgets must not be
 /// violated.
-pub(super) fn still_valid(scan: &NodeScan<'_>, plan: &Plan, strict: Option<&Limits<'_>>) -> bool {
+pub(super) fn still_valid(scan: &NodeScan<'_>, plan: &EvictionProposal, strict: Option<&Limits<'_>>) -> bool {
     let ledger = scan.checks.cx.ledger;
     let nodes = ledger.nodes();
     let node = plan.node;
@@ -59,7 +59,7 @@ pub(super) fn still_valid(scan: &NodeScan<'_>, plan: &Plan, strict: Option<&Limi
 }
 
 /// The plan's victims as they are now; none where one is deleted.
-fn still_there<'l>(on_node: &'l [Arc<PlacedPod>], plan: &Plan) -> Option<Vec<&'l Arc<PlacedPod>>> {
+fn still_there<'l>(on_node: &'l [Arc<PlacedPod>], plan: &EvictionProposal) -> Option<Vec<&'l Arc<PlacedPod>>> {
     plan.victims.iter().map(|victim| on_node.iter().find(|placed| placed.uid == victim.uid)).collect()
 }
 

@@ -1,9 +1,8 @@
 use super::PREFIX;
 use super::rules::TooMany;
-use crate::cycle::Tally;
+use crate::cycle::{Tally, counted_texts};
 use crate::model::{PodShape, Str};
 use crate::plugins::Verdict;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
@@ -64,16 +63,10 @@ impl Statuses {
         let tried = self.verdicts.refused() + own.iter().map(|(_, count)| count).sum::<u32>();
         let untried = (NOT_HELPFUL, (total as u32).saturating_sub(tried));
         let diagnosis = self.verdicts.diagnose(shape, total as u32, missing);
-        let refused = diagnosis.counts().iter().map(|(reason, count)| (reason.text(shape), *count));
+        let refused = diagnosis.counts().iter().map(|(reason, count)| (reason.text(shape).into_owned(), *count));
         let own = own.iter().chain([&untried]).filter(|(_, count)| *count > 0);
-        // Reasons of two plugins may read alike.
-        let mut by_text: BTreeMap<String, u32> = BTreeMap::new();
-        for (text, count) in refused.chain(own.map(|(text, count)| ((*text).to_owned(), *count))) {
-            *by_text.entry(text).or_insert(0) += count;
-        }
-        let mut entries: Vec<String> = by_text.iter().map(|(text, count)| format!("{count} {text}")).collect();
-        entries.sort_unstable();
-        format!("{PREFIX}0/{total} nodes are available: {}.", entries.join(", "))
+        let counts = refused.chain(own.map(|(text, count)| ((*text).to_owned(), *count)));
+        format!("{PREFIX}0/{total} nodes are available: {}.", counted_texts(counts))
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Limits, Outcome, Search};
 use crate::cycle::Scheduler;
 use crate::ledger::{Ledger, PodState};
 use crate::model::{LabelSelector, Pod, PodDisruptionBudget, PodShape, Requirement, RequirementOperator};
+use crate::plugins::Work;
 use crate::profile::{CompiledProfile, Preemption};
 use crate::testing::{node, pod, shape_of};
 use std::sync::Arc;
@@ -83,7 +84,7 @@ pub(super) fn outcome(ledger: &mut Ledger, preemption: &Preemption, limits: &Lim
     };
     let all: Vec<String> = candidates.iter().map(one).collect();
     let Outcome::Evict(plan) = scheduler.pick(ledger, &waiting, candidates) else { panic!("a candidate is chosen") };
-    let valid = scheduler.plan_still_valid(ledger, &plan, limits);
+    let valid = scheduler.plan_still_valid(ledger, &plan, limits, &mut Work::unbounded());
     assert!(valid, "a plan stays valid as long as nothing changes");
     format!("{}; best {}", all.join(", "), ledger.nodes().name(plan.node))
 }

@@ -3,9 +3,10 @@
 use super::testing::{NOW, budget, everywhere, nodes, on, outcome, pending, profile, upstream, waits};
 use super::*;
 use crate::model::{LabelSelector, PodDisruptionBudget, PodShape, TaintEffect, Toleration};
-use crate::plugins::Code;
+use crate::plugins::{Code, Work};
 use crate::profile::Preemption;
 use crate::testing::{node, shape_of};
+use std::collections::BTreeMap;
 
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
@@ -279,13 +280,9 @@ fn refusals_of_extenders_count_with_their_code() {
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), on("b", "y", 1, 2000, 1)]);
     ledger.apply_node(&node("c", 2000, 8 << 30, 10));
     ledger.apply_pod(on("c", "z", 1, 100, 1));
-    let id = |ledger: &Ledger, name| ledger.nodes().find(name);
+    let id = |ledger: &Ledger, name| ledger.nodes().find(name).expect("it is there");
     let (a, c) = (id(&ledger, "a"), id(&ledger, "c"));
-    let refused = move |node| match Some(node) {
-        node if node == a => Some(Code::UnschedulableAndUnresolvable),
-        node if node == c => Some(Code::Unschedulable),
-        _ => None,
-    };
+    let refused = BTreeMap::from([(a, Code::UnschedulableAndUnresolvable), (c, Code::Unschedulable)]);
     let limits = Limits { refused: &refused, ..everywhere() };
     let default = Preemption::default();
     assert_eq!(
@@ -316,7 +313,9 @@ fn a_plan_is_valid_as_long_as_its_victims_free_enough() {
     let mut scheduler = Scheduler::new(profile(Preemption::default()), 1);
     let Outcome::Evict(plan) = scheduler.preempt(&ledger, &waiting, &limits) else { panic!("a plan") };
     assert_eq!(ledger.nodes().name(plan.node).to_string(), "a");
-    let is_valid = |scheduler: &mut Scheduler, ledger: &Ledger| scheduler.plan_still_valid(ledger, &plan, &limits);
+    let is_valid = |scheduler: &mut Scheduler, ledger: &Ledger| {
+        scheduler.plan_still_valid(ledger, &plan, &limits, &mut Work::unbounded())
+    };
     assert!(is_valid(&mut scheduler, &ledger));
     ledger.apply_pod(Pod { deleting: true, ..on("a", "x", 1, 1500, 1) });
     assert!(is_valid(&mut scheduler, &ledger), "a victim that terminates is still there");

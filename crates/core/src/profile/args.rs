@@ -1,5 +1,4 @@
 use crate::model::{NodeSelector, PreferredTerm, SpreadConstraint, Str};
-use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceWeight {
@@ -44,10 +43,7 @@ impl Default for FitArgs {
             ignored_resources: Vec::new(),
             ignored_resource_groups: Vec::new(),
             strategy: FitStrategy::LeastAllocated,
-            resources: vec![
-                ResourceWeight { name: "cpu".into(), weight: 1 },
-                ResourceWeight { name: "memory".into(), weight: 1 },
-            ],
+            resources: ["cpu", "memory"].map(|name| ResourceWeight { name: name.into(), weight: 1 }).to_vec(),
         }
     }
 }
@@ -71,6 +67,21 @@ pub enum SpreadDefaults {
     List(Vec<SpreadConstraint>),
 }
 
+impl SpreadDefaults {
+    /// A soft constraint without a selector, which the plugin derives for each pod.
+    pub fn soft(topology_key: &str, max_skew: i32) -> SpreadConstraint {
+        SpreadConstraint {
+            max_skew,
+            topology_key: topology_key.into(),
+            hard: false,
+            selector: None,
+            min_domains: 1,
+            honor_affinity: true,
+            honor_taints: false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterPodAffinityArgs {
     /// What a placed pod's required affinity term adds to the score of pods that it matches, 0 to 100.
@@ -82,18 +93,6 @@ pub struct InterPodAffinityArgs {
 impl Default for InterPodAffinityArgs {
     fn default() -> Self {
         Self { hard_weight: 1, ignore_preferred_of_existing: false }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VolumeBindingArgs {
-    /// How long the claims of an assumed pod may take to be bound.
-    pub bind_timeout: Duration,
-}
-
-impl Default for VolumeBindingArgs {
-    fn default() -> Self {
-        Self { bind_timeout: Duration::from_secs(600) }
     }
 }
 

@@ -7,7 +7,7 @@ mod preemption;
 pub use crate::model::Score;
 pub use args::{
     AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
-    SpreadDefaults, VolumeBindingArgs,
+    SpreadDefaults,
 };
 pub use extender::{Extender, ExtenderSet, OnFailure};
 pub use preemption::{Preemption, VictimScope};
@@ -105,7 +105,8 @@ pub struct CompiledProfile {
     pub added_affinity: AddedAffinity,
     pub spread_defaults: SpreadDefaults,
     pub inter_pod_affinity: InterPodAffinityArgs,
-    pub volume_binding: VolumeBindingArgs,
+    /// VolumeBinding: how long the claims of an assumed pod may take to be bound.
+    pub bind_timeout: Duration,
     /// For the filters and scores of the Policy era.
     pub legacy: LegacyArgs,
     /// The nodes it places on; `None` is all.
@@ -119,6 +120,8 @@ pub struct CompiledProfile {
 }
 
 impl CompiledProfile {
+    pub const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(600);
+
     /// The Default preset under `name`, serving the scheduler name of the same spelling.
     pub fn default_preset(name: &str) -> Self {
         Self {
@@ -133,7 +136,7 @@ impl CompiledProfile {
             added_affinity: AddedAffinity::default(),
             spread_defaults: SpreadDefaults::default(),
             inter_pod_affinity: InterPodAffinityArgs::default(),
-            volume_binding: VolumeBindingArgs::default(),
+            bind_timeout: Self::DEFAULT_BIND_TIMEOUT,
             legacy: LegacyArgs::default(),
             node_selector: None,
             sampling: Sampling { percentage: 0, min_feasible: 100 },

@@ -2,8 +2,9 @@ use super::Parked;
 use crate::cycle::Diagnosis;
 use crate::model::{Pod, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
-use crate::profile::ExtenderSet;
+use crate::profile::{ExtenderSet, QueueTimes};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 pub(super) enum Part {
     Active,
     Deferred(ExtenderSet),
+    Withheld,
     Backoff,
     Unschedulable,
     Parked(Parked),
@@ -75,6 +77,11 @@ impl Entry {
         &self.pod
     }
 
+    /// Whether something keeps the pod from being tried.
+    pub fn is_parked(&self) -> bool {
+        matches!(self.part, Part::Parked(_))
+    }
+
     #[cfg(test)]
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
@@ -124,11 +131,104 @@ impl Entry {
 
 /// A popped pod: in flight until one of the queue's endings consumes it.
 #[derive(Debug)]
-#[must_use = "a popped pod must be ended: done, refused, failed, requeued or deferred"]
+#[must_use = "a popped pod must be ended: done, refused, failed, requeued, deferred or withheld"]
 pub struct Ticket(pub(super) Entry);
 
 impl Ticket {
     pub fn pod(&self) -> &Arc<Pod> {
         &self.0.pod
+    }
+
+    /// The pod was seen again; what was judged of it is as before.
+    pub fn renew(&mut self, pod: Arc<Pod>) {
+        self.0.pod = pod;
+    }
+}
+
+/// Active pods that are passed over for now, by what they wait for: the extenders that they need and that take no more
+/// questions, or the namespace whose binds are paused. There are few such sets.
+#[derive(Debug)]
+pub(super) struct PassedOver<K> {
+    by_cause: BTreeMap<K, BTreeSet<ActiveKey>>,
+    len: usize,
+}
+
+impl<K> Default for PassedOver<K> {
+    fn default() -> Self {
+        Self { by_cause: BTreeMap::new(), len: 0 }
+    }
+}
+
+impl<K: Ord> PassedOver<K> {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first pod whose cause has ended.
+    pub(super) fn first(&self, has_ended: impl Fn(&K) -> bool) -> Option<&ActiveKey> {
+        let open = self.by_cause.iter().filter(|(cause, _)| has_ended(cause));
+        open.filter_map(|(_, pods)| pods.first()).min()
+    }
+
+    pub(super) fn insert(&mut self, cause: K, key: ActiveKey) {
+        self.len += usize::from(self.by_cause.entry(cause).or_default().insert(key));
+    }
+
+    pub(super) fn remove(&mut self, cause: &K, key: &ActiveKey) {
+        if let Some(pods) = self.by_cause.get_mut(cause) {
+            self.len -= usize::from(pods.remove(key));
+            if pods.is_empty() {
+                self.by_cause.remove(cause);
+            }
+        }
+    }
+}
+
+/// The backoff after `count` failures in a row: it doubles from the initial to the longest.
+///
+/// After `calculateBackoffDuration` in `pkg/scheduler/backend/queue/backoff_queue.go`.
+pub(super) fn backoff_duration(times: QueueTimes, count: u32) -> Duration {
+    if count == 0 || times.max_backoff.is_zero() {
+        return Duration::ZERO;
+    }
+    let factor = 1_u32.checked_shl(count - 1);
+    factor.and_then(|f| times.initial_backoff.checked_mul(f)).map_or(times.max_backoff, |d| d.min(times.max_backoff))
+}
+
+/// Whether a backoff that ends at `expires` (a whole second) still runs: upstream looks once a second, and equality counts.
+pub(super) fn is_backing_off(expires: Time, now: Time) -> bool {
+    expires != Time::ZERO && expires >= now.floor_to_second()
+}
+
+/// The first moment at which [`is_backing_off`] is false.
+pub(super) fn released_at(expires: Time) -> Time {
+    expires.floor_to_second() + Duration::from_secs(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backoff_doubles_up_to_its_maximum() {
+        let times = QueueTimes::default();
+        let seconds: Vec<u64> = (0..8).map(|count| backoff_duration(times, count).as_secs()).collect();
+        assert_eq!(seconds, [0, 1, 2, 4, 8, 10, 10, 10]);
+        assert_eq!(backoff_duration(times, u32::MAX).as_secs(), 10);
+    }
+
+    #[test]
+    fn a_backoff_lasts_until_the_second_after_its_end() {
+        for entered in [12_700, 12_000] {
+            let expires = (Time::from_millis(entered) + Duration::from_secs(1)).floor_to_second();
+            assert_eq!(expires, Time::from_millis(13_000));
+            assert!(is_backing_off(expires, Time::from_millis(13_999)));
+            assert!(!is_backing_off(expires, Time::from_millis(14_000)));
+            assert_eq!(released_at(expires), Time::from_millis(14_000));
+        }
     }
 }

@@ -12,11 +12,9 @@
 //!                        └───────────────────────────── error ─────────────────┘
 //! ```
 //!
-//! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed`, `requeue` and `defer`
-//! consume. Order: higher priority, then the time of the last (re)entry, then arrival.
+//! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed`, `requeue`, `defer` and
+//! `withhold` consume. Order: higher priority, then the time of the last (re)entry, then arrival.
 
-mod backoff;
-mod deferred;
 mod entry;
 #[cfg(test)]
 mod tests;
@@ -24,12 +22,11 @@ mod tests;
 pub use entry::{Entry, Ticket};
 
 use crate::cycle::Diagnosis;
+use crate::io::Paused;
 use crate::model::{Pod, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
-use backoff::{backoff_duration, is_backing_off};
-use deferred::Deferred;
-use entry::{ActiveKey, BackoffKey, Part};
+use entry::{ActiveKey, BackoffKey, Part, PassedOver, backoff_duration, is_backing_off, released_at};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +34,6 @@ use std::sync::Arc;
 /// What keeps a pod from being tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
-    /// It has scheduling gates.
     Gated,
     /// The worker holds it: a feature not implemented, a namespace refused.
     Held,
@@ -45,7 +41,7 @@ pub enum Parked {
     Preempting,
 }
 
-/// How many pods are in each part.
+/// Pods by part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Ready to be tried.
@@ -68,13 +64,16 @@ pub enum Wake {
     Requeue,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Queue {
     times: QueueTimes,
     entries: FxHashMap<Str, Entry>,
     active: BTreeSet<ActiveKey>,
     /// The part of active that waits until extenders take another question.
-    deferred: Deferred,
+    deferred: PassedOver<ExtenderSet>,
+    /// The part of active whose namespaces' binds were paused when it was popped.
+    withheld: PassedOver<Str>,
+    paused: Paused,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
     /// By arrival, so that wake-ups happen in an order that repeats.
@@ -86,18 +85,7 @@ pub struct Queue {
 
 impl Queue {
     pub fn new(times: QueueTimes) -> Self {
-        Self {
-            times,
-            entries: FxHashMap::default(),
-            active: BTreeSet::new(),
-            deferred: Deferred::default(),
-            backoff: BTreeSet::new(),
-            error_backoff: BTreeSet::new(),
-            unschedulable: BTreeMap::new(),
-            counts: Counts::default(),
-            arrivals: 0,
-            rescued_by_sweep: 0,
-        }
+        Self { times, ..Self::default() }
     }
 
     /// Running backoffs keep their end.
@@ -107,7 +95,7 @@ impl Queue {
 
     pub fn counts(&self) -> Counts {
         Counts {
-            active: self.active.len() + self.deferred.len(),
+            active: self.active.len() + self.deferred.len() + self.withheld.len(),
             backoff: self.backoff.len() + self.error_backoff.len(),
             unschedulable: self.unschedulable.len(),
             ..self.counts
@@ -128,15 +116,27 @@ impl Queue {
         self.head(full).is_some()
     }
 
+    /// Pods that a pause covers are not popped, or only to be [withheld](Self::withhold), until it ends.
+    pub fn set_paused(&mut self, paused: Paused) {
+        self.paused = paused;
+    }
+
+    pub fn is_paused(&self, pod: &Pod) -> bool {
+        self.paused.covers(&pod.key.namespace)
+    }
+
     /// The uid of the pod that is tried next.
     fn head(&self, full: ExtenderSet) -> Option<&Str> {
-        if self.deferred.is_empty() {
-            return match self.active.first() {
-                Some(key) => Some(&key.uid),
-                None => self.backoff.first().map(|key| &key.uid),
-            };
+        if self.paused == Paused::All {
+            return None;
         }
-        self.active.first().into_iter().chain(self.deferred.first(full)).min().map(|key| &key.uid)
+        let deferred = self.deferred.first(|asks| !asks.intersects(full));
+        let withheld = self.withheld.first(|namespace| !self.paused.covers(namespace));
+        match self.active.first().into_iter().chain(deferred).chain(withheld).min() {
+            Some(key) => Some(&key.uid),
+            None if self.deferred.is_empty() => self.backoff.first().map(|key| &key.uid),
+            None => None,
+        }
     }
 
     /// In an order that means nothing; for reports.
@@ -144,32 +144,31 @@ impl Queue {
         self.entries.values()
     }
 
-    pub fn is_parked(&self, uid: &str) -> bool {
-        self.entries.get(uid).is_some_and(|entry| matches!(entry.part, Part::Parked(_)))
+    /// What parks the queued pod `uid`.
+    pub fn parked(&self, uid: &str) -> Option<Parked> {
+        match self.entries.get(uid)?.part {
+            Part::Parked(why) => Some(why),
+            _ => None,
+        }
     }
 
     /// Adds a new pod: parked if something keeps it from being tried, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
         self.arrivals += 1;
-        let entry = Entry::new(pod, now, self.arrivals);
-        match parked {
-            Some(why) => self.park(entry, why),
-            None => self.move_to_active(entry),
-        }
+        self.park_or_activate(Entry::new(pod, now, self.arrivals), parked);
     }
 
-    /// Replaces the object of a queued pod. `wakes` says whether the change may make an unschedulable pod fit.
+    /// Replaces the object of a queued pod. `wakes`: the change may make an unschedulable pod fit.
     pub fn update(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>, wakes: bool) {
         let Some(mut entry) = self.take(&pod.uid) else {
             self.add(pod, now, parked);
             return;
         };
-        let was = entry.part;
         entry.pod = pod;
-        match (parked, was) {
+        match (parked, entry.part) {
             (Some(why), _) => self.park(entry, why),
-            (None, Part::Parked(_) | Part::Active | Part::Deferred(_)) => self.move_to_active(entry),
+            (None, Part::Parked(_) | Part::Active | Part::Deferred(_) | Part::Withheld) => self.move_to_active(entry),
             (None, Part::Backoff) => self.move_to_backoff(entry),
             (None, Part::Unschedulable) if wakes => self.move_to_active_or_backoff(entry, now),
             (None, Part::Unschedulable) => self.move_to_unschedulable(entry),
@@ -201,9 +200,18 @@ impl Queue {
         self.keep(entry);
     }
 
-    /// Passes no pod over any more: other extenders may be interested in the pods now.
+    /// No bind would be sent for the pod now: it keeps its place in active, and is passed over until its namespace's pause ends.
+    pub fn withhold(&mut self, ticket: Ticket) {
+        let mut entry = ticket.0;
+        entry.attempts = entry.attempts.saturating_sub(1);
+        entry.part = Part::Withheld;
+        self.withheld.insert(entry.pod.key.namespace.clone(), entry.active_key());
+        self.keep(entry);
+    }
+
+    /// Defers no pod any more: other extenders may be interested in the pods now.
     pub fn end_deferrals(&mut self) {
-        while let Some(uid) = self.deferred.first(ExtenderSet::NONE).map(|key| key.uid.clone()) {
+        while let Some(uid) = self.deferred.first(|_| true).map(|key| key.uid.clone()) {
             if let Some(entry) = self.take(&uid) {
                 self.move_to_active(entry);
             }
@@ -217,7 +225,7 @@ impl Queue {
 
     /// No node fitted. The pod waits for an event that may help one of `rejectors`, seen after `version`.
     ///
-    /// `missed` says that such an event came while the attempt ran: it is tried again after backoff.
+    /// `missed`: such an event came while the attempt ran. The pod is tried again after backoff.
     pub fn refused(
         &mut self,
         ticket: Ticket,
@@ -273,13 +281,10 @@ impl Queue {
         let mut entry = ticket.0;
         entry.pod = pod;
         entry.attempts = entry.attempts.saturating_sub(1);
-        match parked {
-            Some(why) => self.park(entry, why),
-            None => self.move_to_active(entry),
-        }
+        self.park_or_activate(entry, parked);
     }
 
-    /// Moves every unschedulable pod for which `wake` says so to backoff, or to active if its backoff has ended.
+    /// Moves every unschedulable pod for which `wake` returns [`Wake::Requeue`] to backoff, or to active if its backoff has ended.
     pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
         let woken: Vec<Str> = self
             .unschedulable
@@ -290,25 +295,6 @@ impl Queue {
         for uid in woken {
             if let Some(entry) = self.take(&uid) {
                 self.move_to_active_or_backoff(entry, now);
-            }
-        }
-    }
-
-    /// Checks every parked pod again: those that `parked` gives no cause for become active.
-    pub fn recheck_parked(&mut self, mut parked: impl FnMut(&Pod) -> Option<Parked>) {
-        let mut all: Vec<(u64, Str)> = self
-            .entries
-            .values()
-            .filter(|e| matches!(e.part, Part::Parked(_)))
-            .map(|e| (e.arrival, e.pod.uid.clone()))
-            .collect();
-        all.sort_unstable();
-        for (_, uid) in all {
-            if let Some(entry) = self.take(&uid) {
-                match parked(&entry.pod) {
-                    Some(why) => self.park(entry, why),
-                    None => self.move_to_active(entry),
-                }
             }
         }
     }
@@ -367,20 +353,15 @@ impl Queue {
 
     /// Moves every pod whose backoff has ended to active.
     pub fn flush_backoff(&mut self, now: Time) {
-        for errors in [false, true] {
-            loop {
-                let part = if errors { &self.error_backoff } else { &self.backoff };
-                let Some(uid) = part.first().filter(|k| !is_backing_off(k.expires, now)).map(|k| k.uid.clone()) else {
-                    break;
-                };
-                if let Some(entry) = self.take(&uid) {
-                    self.move_to_active(entry);
-                }
+        let ended = |part: &BTreeSet<BackoffKey>| part.first().filter(|key| !is_backing_off(key.expires, now)).cloned();
+        while let Some(key) = ended(&self.backoff).or_else(|| ended(&self.error_backoff)) {
+            if let Some(entry) = self.take(&key.uid) {
+                self.move_to_active(entry);
             }
         }
     }
 
-    /// Moves every pod that has been unschedulable for longer than the profile allows to active or backoff; says how many.
+    /// Moves every pod that has been unschedulable for longer than the profile allows to active or backoff; returns how many.
     pub fn sweep(&mut self, now: Time) -> usize {
         let limit = self.times.max_unschedulable;
         let mut moved = 0;
@@ -396,7 +377,7 @@ impl Queue {
     /// When the first backoff ends, if one is running: the next whole second after its expiry.
     pub fn next_backoff_end(&self) -> Option<Time> {
         let first = [self.backoff.first(), self.error_backoff.first()];
-        first.into_iter().flatten().map(|key| backoff::released_at(key.expires)).min()
+        first.into_iter().flatten().map(|key| released_at(key.expires)).min()
     }
 
     fn move_to_active_or_backoff(&mut self, entry: Entry, now: Time) {
@@ -415,9 +396,12 @@ impl Queue {
 
     fn move_to_backoff(&mut self, mut entry: Entry) {
         entry.part = Part::Backoff;
-        let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
-        part.insert(entry.backoff_key());
+        self.backoff_of(&entry).insert(entry.backoff_key());
         self.keep(entry);
+    }
+
+    fn backoff_of(&mut self, entry: &Entry) -> &mut BTreeSet<BackoffKey> {
+        if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff }
     }
 
     fn move_to_unschedulable(&mut self, mut entry: Entry) {
@@ -426,7 +410,18 @@ impl Queue {
         self.keep(entry);
     }
 
+    fn park_or_activate(&mut self, entry: Entry, parked: Option<Parked>) {
+        match parked {
+            Some(why) => self.park(entry, why),
+            None => self.move_to_active(entry),
+        }
+    }
+
     fn park(&mut self, mut entry: Entry, why: Parked) {
+        if why == Parked::Held {
+            // What stopped it before is not what stops it now.
+            entry.diagnosis = None;
+        }
         entry.part = Part::Parked(why);
         *self.parked_count(why) += 1;
         self.keep(entry);
@@ -447,12 +442,9 @@ impl Queue {
         let entry = self.entries.remove(uid)?;
         match entry.part {
             Part::Active => drop(self.active.remove(&entry.active_key())),
-            Part::Deferred(asks) => self.deferred.remove(asks, &entry.active_key()),
-            Part::Backoff => {
-                let key = entry.backoff_key();
-                let part = if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff };
-                part.remove(&key);
-            }
+            Part::Deferred(asks) => self.deferred.remove(&asks, &entry.active_key()),
+            Part::Withheld => self.withheld.remove(&entry.pod.key.namespace, &entry.active_key()),
+            Part::Backoff => drop(self.backoff_of(&entry).remove(&entry.backoff_key())),
             Part::Unschedulable => drop(self.unschedulable.remove(&entry.arrival)),
             Part::Parked(why) => *self.parked_count(why) -= 1,
         }

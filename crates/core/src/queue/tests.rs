@@ -104,7 +104,7 @@ fn gated_and_held_pods_stay_parked_until_their_cause_ends() {
     assert_eq!(next(&mut queue), None);
     queue.update(named("gated", 0), at(2), None, true);
     assert_eq!(queue.counts(), Counts { active: 1, held: 1, ..Counts::default() });
-    queue.recheck_parked(|_| None);
+    queue.update(named("held", 0), at(3), None, false);
     assert_eq!(queue.counts(), Counts { active: 2, ..Counts::default() });
 }
 
@@ -116,6 +116,7 @@ enum Op {
     Wake,
     Flush,
     Sweep,
+    Pause(bool),
     Advance(u32),
 }
 
@@ -127,8 +128,32 @@ fn op() -> impl Strategy<Value = Op> {
         Just(Op::Wake),
         Just(Op::Flush),
         Just(Op::Sweep),
+        any::<bool>().prop_map(Op::Pause),
         (1..20_000_u32).prop_map(Op::Advance),
     ]
+}
+
+#[test]
+fn a_withheld_pod_keeps_its_place_and_nothing_is_popped_while_all_is_paused() {
+    let of = |name: &str, namespace: &str| {
+        let shape = crate::model::PodShape { namespace: namespace.into(), ..shape() };
+        Arc::new(pod(name, shape))
+    };
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(of("first", "hung"), at(0), None);
+    queue.add(of("second", "fine"), at(1), None);
+    queue.set_paused(Paused::Namespaces(["hung".into()].into()));
+    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    assert!(queue.is_paused(ticket.pod()));
+    queue.withhold(ticket);
+    assert_eq!((queue.counts().active, next(&mut queue).as_deref()), (2, Some("second")));
+    assert!(!queue.can_pop(ExtenderSet::NONE));
+    queue.add(of("third", "fine"), at(2), None);
+    queue.set_paused(Paused::All);
+    assert!(!queue.can_pop(ExtenderSet::NONE) && queue.pop(ExtenderSet::NONE).is_none());
+    queue.set_paused(Paused::None);
+    let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
+    assert_eq!(order, ["first", "third"]);
 }
 
 proptest! {
@@ -153,6 +178,7 @@ proptest! {
                     let pod = ticket.pod().clone();
                     prop_assert!(queue.get(&pod.uid).is_none());
                     match ending {
+                        _ if queue.is_paused(&pod) => queue.withhold(ticket),
                         0 => { known.remove(&*pod.uid); queue.done(ticket); }
                         1 => refuse(&mut queue, ticket, at(now), false),
                         2 => queue.failed(ticket, at(now)),
@@ -162,6 +188,9 @@ proptest! {
                 Op::Wake => queue.wake(at(now), |_| Wake::Requeue),
                 Op::Flush => queue.flush_backoff(at(now)),
                 Op::Sweep => { queue.sweep(at(now)); }
+                Op::Pause(begins) => {
+                    queue.set_paused(if begins { Paused::Namespaces(["default".into()].into()) } else { Paused::None });
+                }
                 Op::Advance(millis) => now += u64::from(millis),
             }
             let c = queue.counts();

@@ -1,24 +1,60 @@
-use super::extend::Consulted;
-use super::preemption::PostFilter;
-use super::{Binding, Worker};
-use crate::cycle::{Decision, NoFit};
+use super::extender::{About, VictimReplies};
+use super::follow::{held, missed_claim};
+use super::preemption::{PostFilter, Unfinished};
+use super::{Binding, Step, Worker};
+use crate::cycle::{Decision, Holds, NoFit};
 use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
-use crate::ledger::{Committed, Conflict, LedgerAccess, PodState, Proposal};
-use crate::limits::COMMIT_RETRIES;
-use crate::model::{Pod, Str, Time};
+use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
+use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
+use crate::model::{Pod, Str};
+use crate::plugins::Work;
 use crate::queue::{Parked, Ticket};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Upstream's text for a cluster (or a node selector) without nodes.
-pub(crate) const NO_NODES: &str = "no nodes available to schedule pods";
+const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// A decision of an attempt.
-pub(super) struct Decided {
-    pub(super) decision: Decision,
-    /// The ledger's version at which it was made.
-    pub(super) version: u64,
-    /// How often someone else was faster before.
+/// The attempt to place a popped pod.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) ticket: Ticket,
+    /// How often someone else was faster.
     pub(super) conflicts: u32,
+}
+
+/// Looks at the ledger in as many holds of its lock as it takes: `look` gives none as long as it is not finished. With the version
+/// that the last one saw.
+pub(super) fn look<T>(ledger: &impl LedgerAccess, mut look: impl FnMut(&Ledger, &mut Work) -> Option<T>) -> (T, u64) {
+    let mut holds = 0;
+    loop {
+        let mut work = if holds < HOLDS_PER_LOOK { Work::of_one_hold() } else { Work::unbounded() };
+        let found = ledger.read(|ledger| look(ledger, &mut work).map(|found| (found, ledger.version())));
+        if let Some(found) = found {
+            return found;
+        }
+        holds += 1;
+    }
+}
+
+/// A panic of a check that a commit makes before it writes anything. It goes on once the ledger is unlocked, so that it
+/// ends this worker only: a panic under the write lock ends the process.
+#[derive(Default)]
+pub(super) struct DeferredPanic(Option<Box<dyn Any + Send>>);
+
+impl DeferredPanic {
+    /// `None` if `check` panics.
+    pub(super) fn run<R>(&mut self, check: impl FnOnce() -> R) -> Option<R> {
+        // What the check leaves half done belongs to the worker, which is built anew after a panic.
+        catch_unwind(AssertUnwindSafe(check)).map_err(|panic| self.0 = Some(panic)).ok()
+    }
+
+    pub(super) fn resume(self) {
+        if let Some(panic) = self.0 {
+            resume_unwind(panic);
+        }
+    }
 }
 
 /// A search in which no node fitted.
@@ -27,187 +63,188 @@ pub(super) struct Refused {
     pub(super) no_fit: NoFit,
     /// The ledger's version at which own filters looked.
     pub(super) version: u64,
-    /// How often someone else was faster before.
-    pub(super) conflicts: u32,
 }
 
 impl Worker {
-    /// One attempt, from the popped pod to a bind that is asked for, or back into the queue.
-    pub(super) fn attempt(&mut self, now: Time, ticket: Ticket, ledger: &impl LedgerAccess, effects: &mut Vec<Effect>) {
-        self.attempt_after(0, now, ticket, ledger, effects);
-    }
-
-    /// The same of an attempt that met `conflicts` conflicts so far.
-    pub(super) fn attempt_after(
-        &mut self,
-        conflicts: u32,
-        now: Time,
-        mut ticket: Ticket,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
-    ) {
-        for conflicts in conflicts..=COMMIT_RETRIES {
+    /// Goes on with an attempt until a bind is asked for, or the pod is back in the queue, or it waits for extenders.
+    pub(super) fn attempt(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut attempt: Attempt) {
+        self.trying = Some(attempt.ticket.pod().clone());
+        while attempt.conflicts <= COMMIT_RETRIES {
             let scheduler = &mut self.scheduler;
-            let (decision, version) = ledger.read(|l| (scheduler.decide(l, ticket.pod()), l.version()));
-            let decided = Decided { decision, version, conflicts };
-            match self.act_on(now, ticket, decided, ledger, effects) {
-                Some(again) => ticket = again,
+            let pod = attempt.ticket.pod();
+            let (decision, version) = look(step.ledger, |ledger, work| scheduler.decide_within(ledger, pod, work));
+            match self.act_on(step, attempt, decision, version) {
+                Some(again) => attempt = again,
                 None => return,
             }
         }
         self.totals.errors += 1;
-        self.queue.failed(ticket, now);
+        self.queue.failed(attempt.ticket, step.now);
     }
 
-    /// Acts on a decision. Gives the ticket back where someone else was faster.
+    /// Acts on a decision made at `version`. Returns the attempt if it is to be made again.
     pub(super) fn act_on(
         &mut self,
-        now: Time,
-        ticket: Ticket,
-        decided: Decided,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Ticket> {
-        match decided.decision {
-            Decision::Place(proposal) => match self.commit(&proposal, ledger) {
-                Ok(committed) => self.committed(now, ticket, committed, effects),
-                Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
-                Err(Conflict::NodeDeleted | Conflict::NoLongerFits) => {
-                    self.totals.conflicts += 1;
-                    return Some(ticket);
-                }
+        step: &mut Step<'_, impl LedgerAccess>,
+        attempt: Attempt,
+        decision: Decision,
+        version: u64,
+    ) -> Option<Attempt> {
+        match decision {
+            Decision::Place(proposal) => match self.commit(step, &proposal) {
+                Ok(committed) => self.committed(step, attempt.ticket, committed),
+                Err(conflict) => return self.conflicted(step, attempt, conflict),
             },
             Decision::NoFit(no_fit) => {
-                let refused = Refused { no_fit, version: decided.version, conflicts: decided.conflicts };
-                return self.fits_nowhere(now, ticket, refused, Consulted::NotYet, ledger, effects);
+                return self.fits_nowhere(step, attempt, Refused { no_fit, version }, VictimReplies::NotAsked);
             }
-            Decision::NoNodes => self.no_nodes(now, ticket, effects),
-            Decision::Failed(text) => self.attempt_failed(now, ticket, text, effects),
-            Decision::Ask(inquiry) => self.ask(ticket, inquiry, decided.conflicts, effects),
+            Decision::NoNodes => {
+                self.totals.unschedulable += 1;
+                let refusal = Refusal::failed(attempt.ticket.pod().clone(), NO_NODES);
+                step.refuse(Refusal { reason: RefusalReason::Unschedulable, ..refusal });
+                self.queue.failed(attempt.ticket, step.now);
+            }
+            Decision::Failed(text) => {
+                self.refuse_failed(step, attempt.ticket.pod().clone(), text);
+                self.queue.failed(attempt.ticket, step.now);
+            }
+            Decision::Ask(state) => self.ask(step, attempt, About::Nodes(state)),
         }
         None
     }
 
-    /// Sees whether evictions make room, and says what came of it. Gives the ticket back where someone else was faster.
+    /// Looks whether evictions help, and reports the result. Returns the attempt if it is to be made again.
     pub(super) fn fits_nowhere(
         &mut self,
-        now: Time,
-        ticket: Ticket,
+        step: &mut Step<'_, impl LedgerAccess>,
+        attempt: Attempt,
         refused: Refused,
-        consulted: Consulted,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Ticket> {
-        match self.post_filter(now, ticket.pod(), &refused, consulted, ledger) {
-            Ok((PostFilter::Ask(consultation), _)) => self.consult(ticket, consultation, refused, effects),
-            Ok((said, version)) => self.refuse(now, ticket, Refused { version, ..refused }, said, ledger, effects),
-            Err(Conflict::PodChanged) => self.give_back(ticket, ledger),
-            Err(Conflict::NodeDeleted | Conflict::NoLongerFits) => {
-                self.totals.conflicts += 1;
-                return Some(ticket);
-            }
+        replies: VictimReplies,
+    ) -> Option<Attempt> {
+        match self.post_filter(step, attempt.ticket.pod(), &refused, &replies) {
+            Ok((result, version)) => self.refuse(step, attempt.ticket, Refused { version, ..refused }, result),
+            Err(Unfinished::Ask(state)) => self.ask(step, attempt, About::Victims(state, Box::new(refused))),
+            Err(Unfinished::Conflict(conflict)) => return self.conflicted(step, attempt, conflict),
         }
         None
     }
 
-    fn commit(&mut self, proposal: &Proposal, ledger: &impl LedgerAccess) -> Result<Committed, Conflict> {
-        let scheduler = &mut self.scheduler;
-        let refits = |l: &_| scheduler.refits(l, &proposal.pod, proposal.node);
-        ledger.write(|ledger| ledger.commit(proposal, refits))
-    }
-
-    fn committed(&mut self, now: Time, ticket: Ticket, committed: Committed, effects: &mut Vec<Effect>) {
-        self.forget_rounds(&ticket.pod().uid);
-        if let Some(writes) = committed.volumes {
-            return self.prepare_volumes(now, ticket, committed.node, writes, effects);
-        }
-        let attempt = self.next_attempt();
-        self.ask_to_bind(attempt, ticket, committed.node, effects);
-    }
-
-    pub(super) fn ask_to_bind(&mut self, attempt: AttemptId, ticket: Ticket, node: Str, effects: &mut Vec<Effect>) {
-        let pod = ticket.pod().clone();
-        self.binding_by_uid.insert(pod.uid.clone(), attempt);
-        self.binding.insert(attempt, Binding { ticket, unknown: false });
-        let extender = self.profile().binder_of(&pod);
-        effects.push(Effect::Bind(BindRequest { attempt, pod, node, extender }));
-    }
-
-    fn refuse(
+    /// Someone else was faster. Returns the attempt if it is to be made again.
+    pub(super) fn conflicted(
         &mut self,
-        now: Time,
+        step: &mut Step<'_, impl LedgerAccess>,
+        mut attempt: Attempt,
+        conflict: Conflict,
+    ) -> Option<Attempt> {
+        match conflict {
+            Conflict::PodChanged => {
+                self.requeue(step, attempt.ticket);
+                None
+            }
+            Conflict::NodeDeleted | Conflict::NoLongerFits => {
+                self.totals.conflicts += 1;
+                attempt.conflicts += 1;
+                Some(attempt)
+            }
+        }
+    }
+
+    fn commit(&mut self, step: &Step<'_, impl LedgerAccess>, proposal: &Proposal) -> Result<Committed, Conflict> {
+        let scheduler = &mut self.scheduler;
+        let mut panic = DeferredPanic::default();
+        let refits = |l: &_| panic.run(|| scheduler.refits(l, &proposal.pod, proposal.node)).flatten();
+        let committed = step.ledger.write(|ledger| ledger.commit(proposal, refits));
+        panic.resume();
+        committed
+    }
+
+    fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, committed: Committed) {
+        self.preemptions.forget(&ticket.pod().uid);
+        if let Some(writes) = committed.volumes {
+            return self.prepare_volumes(step, ticket, (committed.node, committed.epoch), writes);
+        }
+        let id = self.next_attempt();
+        self.ask_to_bind(step, id, ticket, (committed.node, committed.epoch));
+    }
+
+    pub(super) fn ask_to_bind<L>(
+        &mut self,
+        step: &mut Step<'_, L>,
+        id: AttemptId,
         ticket: Ticket,
-        refused: Refused,
-        said: PostFilter,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
+        (node, epoch): (Str, u64),
     ) {
+        let pod = ticket.pod().clone();
+        self.popped.insert(pod.uid.clone());
+        self.binding.insert(id, Binding { ticket, unknown: false });
+        let extender = self.profile().binder_of(&pod);
+        step.effects.push(Effect::Bind(BindRequest { attempt: id, pod, node, epoch, extender }));
+    }
+
+    fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
         self.totals.unschedulable += 1;
-        let Refused { no_fit, version, .. } = refused;
+        let Refused { no_fit, version } = refused;
         let diagnosis = Arc::new(no_fit.diagnosis);
         let pod = ticket.pod().clone();
-        let (text, nomination) = match &said {
-            PostFilter::NotRun | PostFilter::Ask(_) => {
-                (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Clear)
-            }
-            PostFilter::Evicting(evicting) => {
-                (RefusalText::Diagnosis(diagnosis.clone()), NominatedNode::Set(evicting.node.clone()))
-            }
-            PostFilter::Not(why, nomination) if why.is_empty() => {
-                (RefusalText::Diagnosis(diagnosis.clone()), nomination.clone())
-            }
-            PostFilter::Not(why, nomination) => {
-                (RefusalText::NotPreempting(diagnosis.clone(), why.clone()), nomination.clone())
-            }
+        let (why, nomination) = match &result {
+            PostFilter::NotRun => (None, NominatedNode::Clear),
+            PostFilter::Evicting(evicting) => (None, NominatedNode::Set(evicting.node.clone())),
+            PostFilter::Not(why, nomination) => (Some(why).filter(|why| !why.is_empty()), nomination.clone()),
         };
-        let (reason, told) = (RefusalReason::Unschedulable, ledger.read(|ledger| ledger.as_reported(&pod)));
-        effects.push(Effect::Refuse(Refusal { pod: told, reason, text, attempted: true, nomination }));
-        let missed = self.hints.may_help(no_fit.rejectors, version);
-        self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, now, missed);
-        if let PostFilter::Evicting(evicting) = said {
-            self.ask_to_evict(pod, *evicting, effects);
+        let text = match why {
+            None => RefusalText::Diagnosis(diagnosis.clone()),
+            Some(why) => RefusalText::NotPreempting(diagnosis.clone(), why.clone()),
+        };
+        step.refuse_unschedulable(&pod, text, nomination);
+        // An attempt that was parked did not see what was followed meanwhile.
+        let was_away = self.cursor.is_some_and(|cursor| version < cursor);
+        let missed = self.hints.may_help(no_fit.rejectors, version)
+            || was_away && step.ledger.read(|ledger| missed_claim(ledger, &pod, no_fit.rejectors, version));
+        self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, step.now, missed);
+        if let PostFilter::Evicting(evicting) = result {
+            self.ask_to_evict(step, pod, *evicting);
         }
     }
 
-    fn no_nodes(&mut self, now: Time, ticket: Ticket, effects: &mut Vec<Effect>) {
-        self.totals.unschedulable += 1;
-        let reason = RefusalReason::Unschedulable;
-        effects.push(Effect::Refuse(Refusal { reason, ..Refusal::failed(ticket.pod().clone(), NO_NODES) }));
-        self.queue.failed(ticket, now);
-    }
-
-    /// The attempt could not be finished; it is tried again after backoff.
-    fn attempt_failed(&mut self, now: Time, ticket: Ticket, text: Str, effects: &mut Vec<Effect>) {
-        self.say_failed(&ticket, text, effects);
-        self.queue.failed(ticket, now);
-    }
-
-    pub(super) fn say_failed(&mut self, ticket: &Ticket, text: Str, effects: &mut Vec<Effect>) {
+    /// Counts and reports an attempt that ended in an error.
+    pub(super) fn refuse_failed<L>(&mut self, step: &mut Step<'_, L>, pod: Arc<Pod>, text: impl Into<Arc<str>>) {
         self.totals.errors += 1;
-        effects.push(Effect::Refuse(Refusal::failed(ticket.pod().clone(), text)));
+        step.refuse(Refusal::failed(pod, text));
     }
 
     /// Whether a pod whose attempt is over belongs in this worker's queue: a swap may have given its name away meanwhile.
-    pub(super) fn keeps(&self, pod: &Pod) -> bool {
+    fn keeps(&self, pod: &Pod) -> bool {
         !pod.deleting && self.profile().serves(&pod.scheduler_name)
     }
 
-    /// Ends an attempt without an outcome: the pod as the ledger has it now stands where it stood, if it is still there.
-    pub(super) fn give_back(&mut self, ticket: Ticket, ledger: &impl LedgerAccess) {
-        match self.pending_now(&ticket, ledger) {
-            Some((pod, parked)) => self.queue.requeue(ticket, pod, parked),
-            None => self.queue.done(ticket),
+    /// Ends an attempt without an outcome: the pod as the ledger has it now gets its place back, if it is still there.
+    pub(super) fn requeue(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket) {
+        let Some((pod, parked)) = self.pending_now(step, &ticket) else { return self.queue.done(ticket) };
+        if parked == Some(Parked::Held) {
+            let hold = step.ledger.read(|ledger| self.hold(&mut Holds::new(self.profile(), ledger), &pod));
+            step.effects.extend(hold.map(|hold| Effect::Refuse(held(&pod, hold.text(self.profile(), &pod)))));
         }
+        self.note_if_not_tried(&pod, parked);
+        self.queue.requeue(ticket, pod, parked);
+    }
+
+    /// The ticket's pod as the ledger has it now, if what was found out about the pod still holds for it and it is to be tried.
+    pub(super) fn still_as_judged(&self, step: &Step<'_, impl LedgerAccess>, ticket: &Ticket) -> Option<Arc<Pod>> {
+        let (now, parked) = self.pending_now(step, ticket)?;
+        let judged = ticket.pod();
+        let same =
+            (Arc::ptr_eq(&now.shape, &judged.shape) || now.shape == judged.shape) && now.volumes == judged.volumes;
+        (same && parked.is_none()).then_some(now)
     }
 
     /// The ticket's pod as the ledger has it now, and what parks it; `None` if it is not to be placed any more.
     pub(super) fn pending_now(
         &self,
+        step: &Step<'_, impl LedgerAccess>,
         ticket: &Ticket,
-        ledger: &impl LedgerAccess,
     ) -> Option<(Arc<Pod>, Option<Parked>)> {
-        ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
-            Some(PodState::Pending(pod)) if !pod.deleting => Some((pod.clone(), self.parked(ledger, pod, None))),
+        step.ledger.read(|ledger| match ledger.pod(&ticket.pod().uid) {
+            Some(PodState::Pending(pod)) if self.keeps(pod) => Some((pod.clone(), self.parked(ledger, pod))),
             _ => None,
         })
     }

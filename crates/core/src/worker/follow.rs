@@ -1,10 +1,12 @@
-use super::{ForeignBind, Worker, hold_reason};
-use crate::io::{Effect, NominatedNode, Refusal};
-use crate::ledger::{Change, Ledger, NodeAspects};
+use super::{ForeignBind, Step, Worker};
+use crate::cycle::{Hold, Holds};
+use crate::io::{NominatedNode, Refusal};
+use crate::ledger::{Change, Ledger, NodeAspects, PodState};
 use crate::limits::UNKNOWN_FIELDS_NAMED;
 use crate::model::{ClaimKey, Pod, Str, Time};
-use crate::plugins::hints::claim_matters_to;
-use crate::queue::{Parked, Wake};
+use crate::plugins::{PluginSet, claim_matters_to};
+use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
+use crate::queue::{Entry, Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
@@ -18,41 +20,69 @@ fn moves_claims(change: &Change, ledger: &Ledger) -> bool {
     }
 }
 
+/// Tells the owner of a pod why it is held.
+pub(super) fn held(pod: &Arc<Pod>, reason: String) -> Refusal {
+    Refusal { attempted: false, nomination: NominatedNode::Keep, ..Refusal::failed(pod.clone(), reason) }
+}
+
+/// Whether the labels of namespaces decide whose pods the profile takes.
+fn reads_namespace_labels(profile: &CompiledProfile) -> bool {
+    matches!(&profile.namespaces, NamespaceAccess::Restricted { match_labels, .. } if !match_labels.is_empty())
+}
+
+/// Whether a claim of a pod that was not unschedulable at the time has changed after `version`, where a plugin that reads claims
+/// refused the pod.
+pub(super) fn missed_claim(ledger: &Ledger, pod: &Pod, rejectors: PluginSet, version: u64) -> bool {
+    let Some(volumes) = pod.volumes.as_ref().filter(|_| claim_matters_to(rejectors)) else { return false };
+    let Ok(mut changes) = ledger.log().since(version) else { return true };
+    changes.any(|(_, change)| {
+        let Change::Volume(change) = change else { return false };
+        let (namespace, name) = (&pod.key.namespace, &pod.key.name);
+        change.claim().is_some_and(|key| volumes.claims(namespace, name).any(|(claim, _)| claim == *key))
+    })
+}
+
 impl Worker {
     /// Brings the queue up to the ledger's version: new pods, changed pods, and wake-ups.
     ///
     /// A cursor that fell off the log looks at every pending pod and takes anything for changed.
-    pub(super) fn follow(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
-        let log = ledger.log();
-        let Some(Ok(changes)) = self.cursor.map(|cursor| log.since(cursor)) else {
-            self.rebuild(now, ledger, effects);
-            return;
+    pub(super) fn follow(&mut self, step: &mut Step<'_, Ledger>) {
+        let ledger = step.ledger;
+        let Some(Ok(changes)) = self.cursor.map(|cursor| ledger.log().since(cursor)) else {
+            return self.rebuild(step);
         };
         self.hints.begin();
         let mut helps = false;
         let mut claims = FxHashSet::default();
+        let mut namespaces = FxHashSet::default();
         let mut device_classes = false;
         for (version, change) in changes {
             self.volumes.note(change);
-            self.inquiries.note_change(change);
-            self.rounds.note(change);
+            self.asking.note_change(change);
+            self.preemptions.note(change);
             if let Change::Volume(change) = change {
                 claims.extend(change.claim().cloned());
+            }
+            if let Change::Namespace { name } = change {
+                namespaces.insert(name.clone());
             }
             device_classes |= moves_claims(change, ledger);
             let inside = self.is_inside(change, ledger);
             helps |= self.hints.note(version, change, inside);
-            helps |= self.follow_one(now, change, ledger, effects);
+            helps |= self.follow_one(step, change);
         }
         self.cursor = Some(ledger.version());
         if device_classes {
-            self.recheck_claims(now, ledger, effects);
+            self.recheck(step, |pod| !pod.shape.requests.scalars.is_empty());
+        }
+        if !namespaces.is_empty() && reads_namespace_labels(self.profile()) {
+            self.recheck(step, |pod| namespaces.contains(&pod.key.namespace));
         }
         if helps {
-            self.wake_helped(now, ledger);
+            self.wake_helped(step);
         }
         if !claims.is_empty() {
-            self.wake_users(now, &claims);
+            self.wake_users(step.now, &claims);
         }
     }
 
@@ -66,91 +96,70 @@ impl Worker {
         });
     }
 
-    /// Looks again at queued pods that request scalar resources: dynamic resource allocation may have become the only way
-    /// to provide one, or is no longer.
-    fn recheck_claims(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
-        let entries = self.queue.entries().map(crate::queue::Entry::pod);
-        let mut asking: Vec<Arc<Pod>> = entries.filter(|p| !p.shape.requests.scalars.is_empty()).cloned().collect();
-        asking.sort_by(|a, b| a.key.cmp(&b.key));
-        for pod in asking {
-            let held = self.queue.is_parked(&pod.uid);
-            let parked = self.parked(ledger, &pod, None);
-            if held != parked.is_some() {
-                let parked = parked.and_then(|_| self.parked(ledger, &pod, Some(effects)));
-                self.queue.update(pod, now, parked, false);
+    /// Looks again at queued pods that are `concerned`: what holds them may have come or gone.
+    fn recheck(&mut self, step: &mut Step<'_, Ledger>, concerned: impl Fn(&Pod) -> bool) {
+        let entries = self.queue.entries().map(Entry::pod);
+        let mut pods: Vec<Arc<Pod>> = entries.filter(|pod| concerned(pod)).cloned().collect();
+        pods.sort_by(|a, b| a.key.cmp(&b.key));
+        for pod in pods {
+            if self.queue.parked(&pod.uid) != self.parked(step.ledger, &pod) {
+                let parked = self.report_parked(step, &pod);
+                self.queue.update(pod, step.now, parked, false);
             }
         }
     }
 
     /// Whether a change happened on a node that the profile places on, or on none in particular: what happens elsewhere
-    /// gives no room to its pods. A relabelled node may enter the selector: it always counts.
+    /// frees no capacity for its pods. A relabelled node may enter the selector: it always counts.
     fn is_inside(&self, change: &Change, ledger: &Ledger) -> bool {
         match change {
-            Change::Node { node, aspects } if !aspects.intersects(NodeAspects::LABELS) => {
-                self.profile().places_on(ledger.nodes().labels(*node))
-            }
-            Change::Freed { node, .. } | Change::Resized { node, .. } => {
+            Change::Node { aspects, .. } if aspects.intersects(NodeAspects::LABELS) => true,
+            Change::Node { node, .. } | Change::Freed { node, .. } | Change::Resized { node, .. } => {
                 self.profile().places_on(ledger.nodes().labels(*node))
             }
             _ => true,
         }
     }
 
-    fn wake_helped(&mut self, now: Time, ledger: &Ledger) {
-        let mut judge = self.hints.judge(ledger);
-        self.queue.wake(now, |entry| {
+    fn wake_helped(&mut self, step: &Step<'_, Ledger>) {
+        let mut judge = self.hints.judge(step.ledger);
+        self.queue.wake(step.now, |entry| {
             let helped = judge.may_help(entry.rejectors(), entry.refused_at(), &entry.pod().shape);
             if helped { Wake::Requeue } else { Wake::Stay }
         });
     }
 
-    /// Takes up one change; says whether it may help pods in a way that the hints' table does not see.
-    fn follow_one(&mut self, now: Time, change: &Change, ledger: &Ledger, effects: &mut Vec<Effect>) -> bool {
+    /// Takes up one change; true if it may help pods in a way that the hints' table does not see.
+    fn follow_one(&mut self, step: &mut Step<'_, Ledger>, change: &Change) -> bool {
+        let profile = self.profile();
         match change {
-            Change::PodPending { pod, .. } => {
-                if self.profile().serves(&pod.scheduler_name) {
-                    self.take_up(now, pod, ledger, effects);
-                }
-            }
             // Others' pods are most of what a worker reads: they cost no lookup.
-            Change::PodDeleted { pod } if self.profile().serves(&pod.scheduler_name) => {
-                drop(self.queue.remove(&pod.uid));
-            }
-            Change::BoundElsewhere { pod, node } if self.profile().serves(&pod.scheduler_name) => {
+            Change::PodPending { pod, .. } if profile.serves(&pod.scheduler_name) => self.take_up(step, pod),
+            Change::PodDeleted { pod } if profile.serves(&pod.scheduler_name) => drop(self.queue.remove(&pod.uid)),
+            Change::BoundElsewhere { pod, node } if profile.serves(&pod.scheduler_name) => {
                 self.queue.remove(&pod.uid);
-                self.note_foreign_bind(now, pod, node);
+                let count = self.foreign.as_ref().map_or(0, |f| f.count) + 1;
+                self.foreign = Some(ForeignBind { pod: pod.clone(), node: node.clone(), at: step.now, count });
             }
-            Change::Namespace { .. } => self.recheck_holds(ledger),
-            Change::Node { aspects, .. } if self.profile().node_selector.is_some() => {
-                // With a node selector a label can make a node a candidate: to this profile it is as good as new.
-                let relabelled = aspects.intersects(NodeAspects::LABELS);
-                if relabelled {
-                    self.hints.note_gap(ledger.version());
-                }
-                return relabelled;
+            // With a node selector a label can make a node a candidate: to this profile it is as good as new.
+            Change::Node { aspects, .. }
+                if profile.node_selector.is_some() && aspects.intersects(NodeAspects::LABELS) =>
+            {
+                self.hints.note_gap(step.ledger.version());
+                return true;
             }
-            Change::Node { .. }
-            | Change::PodDeleted { .. }
-            | Change::BoundElsewhere { .. }
-            | Change::DeviceClass
-            | Change::Budget { .. }
-            | Change::Confirmed
-            | Change::PodPlaced { .. }
-            | Change::Freed { .. }
-            | Change::Resized { .. }
-            | Change::Regrouped { .. }
-            | Change::Workload
-            | Change::Volume(_)
-            | Change::NominationEnded { .. } => {}
+            _ => {}
         }
         false
     }
 
-    /// Queues a pending pod, or updates the one that is queued. A pod whose bind is on the way is left alone.
-    fn take_up(&mut self, now: Time, pod: &Arc<Pod>, ledger: &Ledger, effects: &mut Vec<Effect>) {
-        if self.binding_by_uid.contains_key(&pod.uid) {
+    /// Queues a pending pod, or updates the one that is queued. A pod that is popped stays as its ticket has it.
+    fn take_up(&mut self, step: &mut Step<'_, Ledger>, pod: &Arc<Pod>) {
+        if self.popped.contains(&pod.uid) {
             return;
         }
+        // The log may tell of a time before the pod was bound.
+        let Some(PodState::Pending(pod)) = step.ledger.pod(&pod.uid) else { return };
         if pod.deleting {
             self.queue.remove(&pod.uid);
             return;
@@ -160,69 +169,74 @@ impl Worker {
                 self.unknown_fields.insert(field.clone());
             }
         }
-        let parked = self.parked(ledger, pod, Some(effects));
+        let parked = self.report_parked(step, pod);
         match self.queue.get(&pod.uid) {
-            None => self.queue.add(pod.clone(), now, parked),
+            None => self.queue.add(pod.clone(), step.now, parked),
             Some(known) => {
                 let changed = !Arc::ptr_eq(&known.shape, &pod.shape);
-                self.queue.update(pod.clone(), now, parked, changed);
+                self.queue.update(pod.clone(), step.now, parked, changed);
             }
         }
     }
 
-    /// What keeps the pod from being looked at; a hold is told to the pod's owner where `effects` are given.
-    pub(super) fn parked(&self, ledger: &Ledger, pod: &Arc<Pod>, effects: Option<&mut Vec<Effect>>) -> Option<Parked> {
+    /// What keeps the pod from being tried.
+    pub(super) fn parked(&self, ledger: &Ledger, pod: &Pod) -> Option<Parked> {
+        self.parked_by(ledger, pod, drop)
+    }
+
+    /// Why the pod is held, if it is.
+    pub(super) fn hold(&self, holds: &mut Holds<'_>, pod: &Pod) -> Option<Hold> {
+        if self.quarantined.contains(&pod.uid) {
+            return Some(Hold::Quarantined);
+        }
+        holds.of(pod)
+    }
+
+    /// As [`Self::parked`]; `report` gets the reason of a hold.
+    fn parked_by(&self, ledger: &Ledger, pod: &Pod, report: impl FnOnce(String)) -> Option<Parked> {
         if !pod.gates.is_empty() {
             return Some(Parked::Gated);
         }
-        let Some(reason) = hold_reason(self.profile(), ledger, pod) else {
-            return self.rounds.gates(&pod.uid).then_some(Parked::Preempting);
-        };
-        if let Some(effects) = effects {
-            let nomination = NominatedNode::Keep;
-            effects.push(Effect::Refuse(Refusal {
-                attempted: false,
-                nomination,
-                ..Refusal::failed(pod.clone(), reason)
-            }));
+        if let Some(hold) = self.hold(&mut Holds::new(self.profile(), ledger), pod) {
+            report(hold.text(self.profile(), pod));
+            return Some(Parked::Held);
         }
-        Some(Parked::Held)
+        self.preemptions.gates(&pod.uid).then_some(Parked::Preempting)
     }
 
-    fn recheck_holds(&mut self, ledger: &Ledger) {
-        let profile = self.profile().clone();
-        let rounds = &self.rounds;
-        self.queue.recheck_parked(|pod| {
-            if !pod.gates.is_empty() {
-                return Some(Parked::Gated);
-            }
-            let held = hold_reason(&profile, ledger, pod).map(|_| Parked::Held);
-            held.or_else(|| rounds.gates(&pod.uid).then_some(Parked::Preempting))
-        });
+    /// As [`Self::parked`]; a hold is reported to the pod's owner, and a nomination of a pod that is not tried is noted.
+    fn report_parked(&mut self, step: &mut Step<'_, Ledger>, pod: &Arc<Pod>) -> Option<Parked> {
+        let parked = self.parked_by(step.ledger, pod, |reason| step.refuse(held(pod, reason)));
+        self.note_if_not_tried(pod, parked);
+        parked
     }
 
-    fn note_foreign_bind(&mut self, now: Time, pod: &Arc<Pod>, node: &Str) {
-        let count = self.foreign.as_ref().map_or(0, |f| f.count) + 1;
-        self.foreign = Some(ForeignBind { pod: pod.clone(), node: node.clone(), at: now, count });
+    /// Notes a nominated pod that is held, or whose profile is paused.
+    pub(super) fn note_if_not_tried(&mut self, pod: &Arc<Pod>, parked: Option<Parked>) {
+        let is_tried = parked != Some(Parked::Held) && self.profile().mode == Mode::Active;
+        if pod.nominated_node.is_some() && !is_tried {
+            self.not_tried.push(pod.clone());
+        }
     }
 
-    fn rebuild(&mut self, now: Time, ledger: &Ledger, effects: &mut Vec<Effect>) {
-        let served = ledger.pending_pods(|pod| self.profile().serves(&pod.scheduler_name));
+    fn rebuild(&mut self, step: &mut Step<'_, Ledger>) {
+        let version = step.ledger.version();
+        let served = step.ledger.pending_pods(|pod| self.profile().serves(&pod.scheduler_name));
         let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
-        let mut gone: Vec<Str> =
-            self.queue.entries().map(|e| e.pod().uid.clone()).filter(|uid| !uids.contains(uid)).collect();
-        gone.sort_unstable();
-        for uid in gone {
+        let queued = self.queue.entries().map(|entry| entry.pod().uid.clone());
+        let deleted: Vec<Str> = queued.filter(|uid| !uids.contains(uid)).collect();
+        for uid in deleted {
             self.queue.remove(&uid);
         }
+        self.preemptions.keep_only(&uids);
         for pod in &served {
-            self.take_up(now, pod, ledger, effects);
+            self.take_up(step, pod);
         }
-        self.hints.note_gap(ledger.version());
-        self.volumes.note_gap();
-        self.inquiries.note_gap();
-        self.rounds.note_gap();
-        self.cursor = Some(ledger.version());
-        self.wake_helped(now, ledger);
+        self.hints.note_gap(version);
+        self.volumes.dirty = true;
+        self.asking.dirty = true;
+        self.preemptions.note_gap();
+        self.cursor = Some(version);
+        self.wake_helped(step);
     }
 }

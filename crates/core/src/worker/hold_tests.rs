@@ -2,9 +2,11 @@ use super::Worker;
 use crate::io::{BindRequest, Effect, Refusal, RefusalReason};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::model::{DeviceClass, Feature, LabelSelector, Pod, Requirement, RequirementOperator, Time};
-use crate::profile::CompiledProfile;
-use crate::testing::{node, pod, shape};
+use crate::model::{
+    DeviceClass, Feature, LabelSelector, Labels, Namespace, Pod, Requirement, RequirementOperator, Time,
+};
+use crate::profile::{CompiledProfile, NamespaceAccess};
+use crate::testing::{node, pod, shape, shape_of};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -67,16 +69,16 @@ fn a_resource_that_only_devices_provide_holds_the_pod_until_a_node_lists_it() {
         ledger.apply_pod(asking("q", "example.com/other"));
     });
     assert!(binds.is_empty());
-    let said = |part: &str| refusals.iter().find(|(_, text)| text.contains(part)).map(|(reason, _)| *reason);
-    assert_eq!(said("dynamic resource allocation"), Some(RefusalReason::SchedulerError));
-    assert_eq!(said("Insufficient example.com/other"), Some(RefusalReason::Unschedulable));
+    let reason_of = |part: &str| refusals.iter().find(|(_, text)| text.contains(part)).map(|(reason, _)| *reason);
+    assert_eq!(reason_of("dynamic resource allocation"), Some(RefusalReason::SchedulerError));
+    assert_eq!(reason_of("Insufficient example.com/other"), Some(RefusalReason::Unschedulable));
     assert_eq!(bench.held(), 1);
     let (binds, _) = bench.change(|ledger| ledger.apply_node(&listing("with", 1)));
     assert_eq!((binds, bench.held()), (vec!["with".to_owned()], 0));
 }
 
 #[test]
-fn a_class_that_comes_later_holds_the_pod_and_one_that_goes_frees_it() {
+fn a_class_that_is_added_later_holds_the_pod_until_it_is_deleted() {
     let mut bench = Bench::new(CompiledProfile::default_preset("test"));
     let (_, refusals) = bench.change(|ledger| {
         ledger.apply_node(&listing("plain", 0));
@@ -93,13 +95,13 @@ fn a_class_that_comes_later_holds_the_pod_and_one_that_goes_frees_it() {
 }
 
 #[test]
-fn a_pod_that_lists_too_much_is_held_whatever_room_there_is() {
+fn a_pod_that_lists_too_much_is_held_whatever_capacity_there_is() {
     let mut bench = Bench::new(CompiledProfile::default_preset("test"));
     let (binds, refusals) = bench.change(|ledger| {
         ledger.apply_node(&listing("plain", 0));
         let mut shape = shape();
         let field = "spec.topologySpreadConstraints".into();
-        shape.holds = vec![
+        shape.held_by = vec![
             Feature::ResourceClaims,
             Feature::TooLarge { field, count: 1_000, limit: limits::SPREAD_CONSTRAINTS_PER_POD },
         ];
@@ -133,4 +135,25 @@ fn nodes_that_the_profile_does_not_place_on_list_nothing() {
     labelled.labels = [("pool", "a")].into_iter().collect();
     let (binds, _) = bench.change(|ledger| ledger.apply_node(&labelled));
     assert_eq!(binds, ["outside"]);
+}
+
+#[test]
+fn pods_of_a_namespace_that_loses_access_are_held_wherever_they_wait() {
+    let labels = |team: &str| -> Labels { [("team", team)].into_iter().collect() };
+    let of_team = |team: &str| Namespace { name: "default".into(), labels: labels(team) };
+    let namespaces = NamespaceAccess::Restricted { names: Vec::new(), match_labels: labels("batch") };
+    let mut bench = Bench::new(CompiledProfile { namespaces, ..CompiledProfile::default_preset("test") });
+    let (binds, _) = bench.change(|ledger| {
+        ledger.apply_namespace(of_team("batch"));
+        ledger.apply_node(&node("a", 1000, 1 << 30, 10));
+        ledger.apply_pod(pod("waits", shape_of(2000, 0)));
+    });
+    assert!(binds.is_empty() && bench.held() == 0);
+    let (_, refusals) = bench.change(|ledger| ledger.apply_namespace(of_team("web")));
+    assert_eq!((bench.held(), refusals[0].0), (1, RefusalReason::SchedulerError));
+    assert!(refusals[0].1.contains("namespace default may not use SchedulerProfile test"), "{}", refusals[0].1);
+    let (binds, _) = bench.change(|ledger| ledger.apply_node(&node("a", 4000, 1 << 30, 10)));
+    assert!(binds.is_empty(), "there is room, but not for this namespace");
+    let (binds, _) = bench.change(|ledger| ledger.apply_namespace(of_team("batch")));
+    assert_eq!((binds, bench.held()), (vec!["a".to_owned()], 0));
 }

@@ -2,27 +2,37 @@
 //!
 //! ```text
 //!  step ─▶ inputs (how binds ended) ─▶ change log (new pods, wake-ups) ─▶ pop ─▶ decide (read) ─▶ commit (write) ─▶ Bind
-//!                                      extenders have a say first: see `extend` ──▲    │
-//!                                                                     claims to be bound first: see `volumes` ──▲
+//!                                     extenders are asked first: see `extender` ──▲    │
+//!                                                                       claims are bound first: see `volumes` ──▲
 //! ```
 //!
 //! A step never blocks and never waits. An attempt is a value: while its bind is on the way it is parked under its
 //! [`AttemptId`] and holds nothing but the popped pod's ticket; an answer to an attempt that is over is dropped.
 
 mod attempt;
-mod extend;
 #[cfg(test)]
-mod extend_parked_tests;
+mod away_tests;
 #[cfg(test)]
-mod extend_random_tests;
+mod capacity_tests;
+mod extender;
 #[cfg(test)]
-mod extend_tests;
+mod extender_parked_tests;
 #[cfg(test)]
-mod extend_victims_tests;
+mod extender_random_tests;
+#[cfg(test)]
+mod extender_tests;
+#[cfg(test)]
+mod extender_victims_tests;
 mod follow;
 #[cfg(test)]
 mod hold_tests;
+#[cfg(test)]
+mod lock_tests;
+#[cfg(test)]
+mod nomination_tests;
 mod outcome;
+#[cfg(test)]
+mod pause_tests;
 mod preemption;
 #[cfg(test)]
 mod preemption_limit_tests;
@@ -31,7 +41,7 @@ mod preemption_random_tests;
 #[cfg(test)]
 mod preemption_tests;
 #[cfg(test)]
-mod room_tests;
+mod quarantine_tests;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -45,17 +55,20 @@ mod wake_tests;
 
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
-use crate::cycle::{Scheduler, hold_reason};
-use crate::io::{AttemptId, Effect, Input};
-use crate::ledger::{Ledger, LedgerAccess};
+use crate::cycle::Scheduler;
+use crate::io::{
+    AttemptId, Effect, Input, NominateRequest, NominatedNode, Paused, Refusal, RefusalReason, RefusalText,
+};
+use crate::ledger::LedgerAccess;
 use crate::limits::{DECISIONS_PER_STEP, UNSCHEDULABLE_SWEEP};
-use crate::model::{Str, Time};
+use crate::model::{Pod, Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
-use extend::ExtenderFilterStates;
-use preemption::Rounds;
-use rustc_hash::FxHashMap;
+use attempt::Attempt;
+use extender::ParkedAttempts;
+use preemption::PendingPreemptions;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use volumes::VolumeWaits;
@@ -71,11 +84,32 @@ pub enum Next {
     Idle,
 }
 
+/// What all parts of one step work with. `L` is the access to the ledger, or the ledger itself while it is locked for reading.
+struct Step<'a, L> {
+    now: Time,
+    ledger: &'a L,
+    effects: &'a mut Vec<Effect>,
+}
+
+impl<L> Step<'_, L> {
+    fn refuse(&mut self, refusal: Refusal) {
+        self.effects.push(Effect::Refuse(refusal));
+    }
+}
+
+impl<L: LedgerAccess> Step<'_, L> {
+    /// Reports that no node fits `pod`.
+    fn refuse_unschedulable(&mut self, pod: &Arc<Pod>, text: RefusalText, nomination: NominatedNode) {
+        let pod = self.ledger.read(|ledger| ledger.as_reported(pod));
+        self.refuse(Refusal { pod, reason: RefusalReason::Unschedulable, text, attempted: true, nomination });
+    }
+}
+
 /// An attempt whose bind is on the way.
 #[derive(Debug)]
 struct Binding {
     ticket: Ticket,
-    /// Its outcome is not known: it is no longer counted against the window.
+    /// Whether its outcome is unknown: then it is no longer counted against the window.
     unknown: bool,
 }
 
@@ -88,11 +122,14 @@ pub struct Worker {
     /// The version up to which the change log has been followed; none before the first look.
     cursor: Option<u64>,
     binding: FxHashMap<AttemptId, Binding>,
-    binding_by_uid: FxHashMap<Str, AttemptId>,
+    /// The uids of popped pods whose attempt waits for a bind, for claims or for extenders.
+    popped: FxHashSet<Str>,
     unknown_binds: usize,
     volumes: VolumeWaits,
-    inquiries: ExtenderFilterStates,
-    rounds: Rounds,
+    asking: ParkedAttempts,
+    preemptions: PendingPreemptions,
+    /// Nominated pods that are not tried as things are: their nominations end in this step.
+    not_tried: Vec<Arc<Pod>>,
     unix_us_at_zero: i64,
     bind_window: usize,
     last_attempt: u64,
@@ -100,10 +137,14 @@ pub struct Worker {
     totals: Totals,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
+    /// The pod of the attempt under way: whose fault a panic is.
+    trying: Option<Arc<Pod>>,
+    /// The uids of pods whose attempts made this worker panic: they are held.
+    quarantined: FxHashSet<Str>,
 }
 
 impl Worker {
-    /// A worker for `profile`; equal seeds and inputs give equal decisions.
+    /// Equal seeds and inputs give equal decisions.
     pub fn new(profile: Arc<CompiledProfile>, seed: u64) -> Self {
         Self {
             queue: Queue::new(profile.queue),
@@ -111,11 +152,12 @@ impl Worker {
             hints: Hints::default(),
             cursor: None,
             binding: FxHashMap::default(),
-            binding_by_uid: FxHashMap::default(),
+            popped: FxHashSet::default(),
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
-            inquiries: ExtenderFilterStates::default(),
-            rounds: Rounds::default(),
+            asking: ParkedAttempts::default(),
+            preemptions: PendingPreemptions::default(),
+            not_tried: Vec::new(),
             unix_us_at_zero: 0,
             bind_window: usize::MAX,
             last_attempt: 0,
@@ -123,24 +165,41 @@ impl Worker {
             totals: Totals::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),
+            trying: None,
+            quarantined: FxHashSet::default(),
         }
     }
 
-    /// The profile it serves.
     pub fn profile(&self) -> &Arc<CompiledProfile> {
         self.scheduler.profile()
     }
 
-    /// How many binds may be unacknowledged before it stops popping: twice its share of the bind lane.
+    /// How many binds may be unacknowledged before the worker stops popping: twice its share of the binder.
     ///
-    /// A late pod of high priority then waits for a lane, not for a backlog.
+    /// A late pod of high priority then waits for a free request of the binder, not for a backlog.
     pub fn set_bind_window(&mut self, window: usize) {
         self.bind_window = window.max(1);
     }
 
-    /// What the time [`Time::ZERO`] is on the wall clock, in microseconds of Unix time: how long pods have run is told by that.
+    /// For which pods no bind is sent at present: they are neither tried nor assumed. The caller revokes what was decided for
+    /// them and not sent, and passes it in as [`Input::BindRevoked`].
+    pub fn set_paused(&mut self, paused: Paused) {
+        self.queue.set_paused(paused);
+    }
+
+    /// What [`Time::ZERO`] is on the wall clock, in microseconds of Unix time: how long pods have run is computed from it.
     pub fn set_unix_us_at_zero(&mut self, unix_us: i64) {
         self.unix_us_at_zero = unix_us;
+    }
+
+    /// The pod whose attempt a panic broke off, if it was an attempt that panicked.
+    pub fn trying(&self) -> Option<&Arc<Pod>> {
+        self.trying.as_ref()
+    }
+
+    /// Holds the pods with these uids until the profile is swapped. Call it before the first step.
+    pub fn quarantine(&mut self, uids: impl IntoIterator<Item = Str>) {
+        self.quarantined.extend(uids);
     }
 
     /// Requests on the way that count against the window.
@@ -153,29 +212,26 @@ impl Worker {
         AttemptId(self.last_attempt)
     }
 
-    /// Binds on the way, those of unknown outcome included.
-    pub fn binds_in_flight(&self) -> usize {
-        self.binding.len()
-    }
-
     /// Serves another profile from the next step on. Between two steps nothing is half done.
     ///
-    /// The caller revokes unsent binds and gives them in as [`Input::BindRevoked`] first or later: either way their
+    /// The caller revokes unsent binds and passes them in as [`Input::BindRevoked`] before or after: either way their
     /// pods are decided anew by this profile. Binds already sent run on. Every unschedulable pod is tried again.
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
         self.scheduler.set_profile(profile);
         self.queue.wake(now, |_| Wake::Requeue);
         self.unknown_fields.clear();
-        self.volumes.give_back();
-        self.inquiries.give_back();
+        // The new profile may do without what panicked.
+        self.quarantined.clear();
+        self.volumes.requeue_all = true;
+        self.asking.requeue_all = true;
         self.queue.end_deferrals();
         self.cursor = None;
     }
 
     /// Takes up what happened, then decides for as many pods as one step may.
     ///
-    /// `inputs` is drained; what it wants done is appended to `effects`.
+    /// `inputs` is drained; what the worker wants done is appended to `effects`.
     pub fn step(
         &mut self,
         now: Time,
@@ -183,31 +239,47 @@ impl Worker {
         ledger: &impl LedgerAccess,
         effects: &mut Vec<Effect>,
     ) -> Next {
+        let step = &mut Step { now, ledger, effects };
         for input in inputs.drain(..) {
-            self.take_input(now, input, ledger, effects);
+            self.take_input(step, input);
         }
-        ledger.read(|ledger| self.follow(now, ledger, effects));
+        ledger.read(|ledger| self.follow(&mut Step { now, ledger, effects: step.effects }));
         self.run_timers(now);
-        self.run_volumes(now, ledger, effects);
-        self.run_inquiries(now, ledger, effects);
-        self.run_rounds(now, ledger);
+        self.run_volumes(step);
+        self.run_asking(step);
+        self.trying = None;
+        self.run_preemptions(step);
+        self.end_nominations(step);
         if self.profile().mode == Mode::Active {
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
                     break;
                 }
-                let full = self.inquiries.full();
+                let full = self.asking.full();
                 let Some(ticket) = self.queue.pop(full) else {
                     break;
                 };
+                if self.queue.is_paused(ticket.pod()) {
+                    self.queue.withhold(ticket);
+                    continue;
+                }
                 if let Some(asks) = self.must_wait(full, ticket.pod()) {
                     self.queue.defer(ticket, asks);
                     continue;
                 }
-                self.attempt(now, ticket, ledger, effects);
+                self.attempt(step, Attempt { ticket, conflicts: 0 });
             }
+            self.trying = None;
         }
         self.next()
+    }
+
+    /// Ends the nominations of pods that are not tried: a hold or a pause of the profile may last, and the capacity is for others.
+    fn end_nominations(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
+        for pod in std::mem::take(&mut self.not_tried) {
+            step.ledger.write(|ledger| ledger.nominate(&pod.uid, None));
+            step.effects.push(Effect::Nominate(NominateRequest { pod, node: None }));
+        }
     }
 
     fn run_timers(&mut self, now: Time) {
@@ -220,22 +292,15 @@ impl Worker {
     }
 
     fn next(&self) -> Next {
-        let counts = self.queue.counts();
         let window_open = self.unacknowledged() < self.bind_window;
         let active = self.profile().mode == Mode::Active;
-        if active && window_open && self.queue.can_pop(self.inquiries.full()) {
+        if active && window_open && self.queue.can_pop(self.asking.full()) {
             return Next::Now;
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
-        let sweep = self.next_sweep.filter(|_| counts.unschedulable > 0);
-        backoff
-            .into_iter()
-            .chain(sweep)
-            .chain(self.volumes.next_timeout())
-            .chain(self.rounds.next_look())
-            .chain(self.inquiries.next_look())
-            .min()
-            .map_or(Next::Idle, Next::At)
+        let sweep = self.next_sweep.filter(|_| self.queue.counts().unschedulable > 0);
+        let timers = [backoff, sweep, self.volumes.next_timeout(), self.preemptions.next_retry(), self.asking.retry_at];
+        timers.into_iter().flatten().min().map_or(Next::Idle, Next::At)
     }
 
     /// Whether nothing but time or a change can make it do more: for simulations.
@@ -245,12 +310,6 @@ impl Worker {
             && counts.backoff == 0
             && self.binding.is_empty()
             && self.volumes.len() == 0
-            && self.inquiries.len() == 0
-    }
-
-    /// The nodes it places on as of now, and how many of them are not cordoned. O(nodes) where they changed.
-    fn count_nodes(&mut self, ledger: &Ledger) -> (usize, usize) {
-        let nodes = self.scheduler.candidates(ledger);
-        (nodes.len(), nodes.iter().filter(|node| !ledger.nodes().is_cordoned(**node)).count())
+            && self.asking.len() == 0
     }
 }

@@ -1,92 +1,152 @@
-//! From an attempt that fits nowhere to pods that are asked to go, and back.
+//! From an attempt that fits nowhere to evictions, and back.
 //!
 //! ```text
-//!  no node fits ─▶ post_filter: which pods would have to go (read) ─▶ commit_eviction (write) ─▶ Evict
-//!                     │                                                     │
-//!                     └ nothing helps: said with the refusal                └ the pod is gated until the last victim is going,
-//!                                                                             or one was refused; then it waits for room
+//!  no node fits ─▶ post_filter: which pods to evict (read) ─▶ commit_eviction (write) ─▶ Evict
+//!                     │                                           │
+//!                     └ nothing helps: reported with the refusal  └ the pod is gated until the last victim is terminating, or
+//!                                                                   one eviction was refused; then it waits for capacity
 //! ```
 //!
-//! What must not happen: a second round before the first one's victims are gone (the ledger's record and the eligibility rule
-//! see to that), and a race against another scheduler that takes each room we make ([`STORM_PREEMPTIONS`]).
+//! What must not happen: a second preemption before the first one's victims are deleted (the ledger's record and the
+//! eligibility rule see to that), and a race against another scheduler that takes each capacity we free ([`STORM_PREEMPTIONS`]).
 
-use super::Worker;
-use super::attempt::Refused;
-use super::extend::{Consulted, Found};
+use super::attempt::{DeferredPanic, Refused, look};
+use super::extender::VictimReplies;
+use super::follow::missed_claim;
 use super::snapshot::Storm;
+use super::{Step, Worker};
 use crate::cycle::NoFit;
-use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode, Refusal, RefusalReason, RefusalText};
-use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, NodeId, PlacedPod};
+use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode, RefusalText};
+use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess};
 use crate::limits::{STORM_PAUSE, STORM_PREEMPTIONS, VICTIMS_WINDOW};
 use crate::model::{Pod, PodKey, PodShape, Str, Time};
-use crate::preemption::{ExtenderPreemptState, Limits, Outcome, Plan, next_past_min_runtime};
+use crate::plugins::Work;
+use crate::preemption::{DryRuns, ExtenderPreemptState, Limits, Outcome, next_past_min_runtime};
 use crate::profile::Preemption;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What is said of a pod whose victims are on their way out, as the eligibility rule says it.
+/// Reported for a pod whose victims are terminating, in the words of the eligibility rule.
 const WAITS: &str = "preemption: not eligible due to a terminating pod on the nominated node.";
 
-/// What comes after a search in which no node fits.
+/// What comes of a search in which no node fits.
 #[derive(Debug)]
 pub(super) enum PostFilter {
     /// Preemption is off, or cannot help by its nature.
     NotRun,
-    /// Extenders have a say first.
-    Ask(Box<ExtenderPreemptState>),
-    /// Pods are being asked to go.
     Evicting(Box<Evicting>),
-    /// None is, for this reason.
+    /// Nothing is evicted, for this reason.
     Not(Str, NominatedNode),
 }
 
-/// What was done for one pod that waits.
+/// Why a preemption has no result yet.
+pub(super) enum Unfinished {
+    /// Extenders are to be asked first.
+    Ask(Box<ExtenderPreemptState>),
+    Conflict(Conflict),
+}
+
+/// The bounds of a preemption that is decided now.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    now_unix_us: i64,
+    budget_left: Option<u32>,
+}
+
+impl Bounds {
+    /// Calls `f` with the limits for a pod that fits nowhere.
+    pub(super) fn limits<R>(self, ledger: &Ledger, no_fit: &NoFit, f: impl FnOnce(&Limits<'_>) -> R) -> R {
+        f(&Limits {
+            own_schedulers: ledger.own_schedulers(),
+            budget_left: self.budget_left,
+            evicting: &ledger.evicting(),
+            refused: &no_fit.refused,
+            ..Limits::at(self.now_unix_us)
+        })
+    }
+}
+
+/// What was evicted for one pod that waits.
 #[derive(Debug)]
 struct History {
     key: PodKey,
-    /// Another shape is another question.
+    /// What is known of a pod ends when its shape changes.
     shape: Arc<PodShape>,
-    /// The node of the last round.
+    /// The node of the last preemption.
     node: Str,
     /// The pods that were there then.
     before: FxHashSet<Str>,
-    /// Whether it was asked already what became of the room.
+    /// Whether it was checked already who took the capacity.
     judged: bool,
     victims: u64,
-    /// Rounds in a row whose room another scheduler took.
+    /// Preemptions in a row whose capacity another scheduler took.
     lost: u32,
-    /// One of those that took it.
+    /// One of those schedulers.
     taken_by: Str,
     /// Nothing is evicted for the pod before that.
     until: Option<Time>,
-    /// Rounds in a row that failed.
+    /// Preemptions in a row that failed.
     failures: u32,
 }
 
-/// The rounds of evictions that a worker has asked for.
+/// When pods are tried again. For each pod only the earliest time is kept: the attempt then finds the later ones anew.
 #[derive(Debug, Default)]
-pub(super) struct Rounds {
-    /// The pods that wait for an answer, by the attempt that asked.
+struct Retries {
+    by_time: BTreeSet<(Time, Str)>,
+    of_pod: FxHashMap<Str, Time>,
+}
+
+impl Retries {
+    fn add(&mut self, at: Time, uid: &Str) {
+        if self.of_pod.get(uid).is_none_or(|known| at < *known) {
+            self.remove(uid);
+            self.by_time.insert((at, uid.clone()));
+            self.of_pod.insert(uid.clone(), at);
+        }
+    }
+
+    fn remove(&mut self, uid: &str) {
+        if let Some((uid, at)) = self.of_pod.remove_entry(uid) {
+            self.by_time.remove(&(at, uid));
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    /// Takes a pod whose time has come.
+    fn pop(&mut self, now: Time) -> Option<Str> {
+        let (_, uid) = self.by_time.first().filter(|(at, _)| *at <= now)?;
+        let uid = uid.clone();
+        self.remove(&uid);
+        Some(uid)
+    }
+}
+
+/// The preemptions that a worker has asked for.
+#[derive(Debug, Default)]
+pub(super) struct PendingPreemptions {
+    /// The preemptors that wait for an answer, by the attempt that asked.
     open: BTreeMap<AttemptId, Str>,
     gated: FxHashSet<Str>,
-    /// The uids of the victims that each attempt asked for, until its answer is there.
-    pub(super) asked: FxHashMap<AttemptId, Vec<Str>>,
-    /// Whether something was seen since the last look that may open a gate.
-    stirred: bool,
-    /// When how many pods were asked to go, within the window.
+    /// Whether something was seen since the last step that may open a gate.
+    dirty: bool,
+    /// How many evictions were asked for at which time, within the window.
     recent: VecDeque<(Time, u32)>,
     histories: BTreeMap<Str, History>,
-    /// Pods to be tried again at a time of their own.
-    again: BTreeSet<(Time, Str)>,
-    /// Pods for which nobody goes as long as budgets are as they are.
-    by_budgets: BTreeSet<Str>,
-    /// Whether some budget allows more than at the last look.
+    retries: Retries,
+    /// Pods, of whatever worker, that counted on a victim which is not evicted after all.
+    let_down: Vec<Str>,
+    /// Pods that may not preempt as long as budgets are as they are.
+    blocked_by_budgets: BTreeSet<Str>,
+    /// Whether some budget allows more than at the last step.
     loosened: bool,
 }
 
-impl Rounds {
-    /// Whether the pod `uid` is gated: pods are being asked to go for it.
+impl PendingPreemptions {
+    /// Whether the pod `uid` is gated: evictions are being asked for.
     pub(super) fn gates(&self, uid: &str) -> bool {
         self.gated.contains(uid)
     }
@@ -94,178 +154,214 @@ impl Rounds {
     /// Notes what may open a gate, or end what is known of a pod.
     pub(super) fn note(&mut self, change: &Change) {
         match change {
-            Change::Freed { .. } | Change::Regrouped { .. } => self.stirred = true,
+            Change::Freed { .. } | Change::Regrouped { .. } => self.dirty = true,
             // Its nomination may have ended.
-            Change::PodPending { pod, .. } => self.stirred |= self.gated.contains(&pod.uid),
+            Change::PodPending { pod, .. } => self.dirty |= self.gated.contains(&pod.uid),
             Change::PodDeleted { pod } | Change::BoundElsewhere { pod, .. } => {
-                self.stirred = true;
-                self.histories.remove(&pod.uid);
-                self.by_budgets.remove(&pod.uid);
+                self.dirty = true;
+                self.forget(&pod.uid);
             }
             Change::Budget { loosened } => self.loosened |= loosened,
+            Change::VictimStays { preemptor } => self.let_down.push(preemptor.clone()),
             _ => {}
         }
     }
 
     /// Anything may have changed.
     pub(super) const fn note_gap(&mut self) {
-        self.stirred = true;
+        self.dirty = true;
         self.loosened = true;
     }
 
-    /// When the first pod is to be tried again.
-    pub(super) fn next_look(&self) -> Option<Time> {
-        self.again.first().map(|(at, _)| *at)
+    pub(super) fn next_retry(&self) -> Option<Time> {
+        self.retries.next()
     }
 
-    /// How many pods may be asked to go now, if `limit` bounds that, and when there may be more.
-    pub(super) fn left(&mut self, now: Time, limit: Option<u32>) -> (Option<u32>, Option<Time>) {
+    /// How many evictions may be asked for now, if `limit` bounds that.
+    fn budget_left(&mut self, now: Time, limit: Option<u32>) -> Option<u32> {
         while self.recent.front().is_some_and(|(at, _)| now.since(*at) >= VICTIMS_WINDOW) {
             self.recent.pop_front();
         }
-        let Some(limit) = limit else { return (None, None) };
-        let used: u32 = self.recent.iter().map(|(_, victims)| victims).sum();
-        let more_at = self.recent.front().map(|(at, _)| *at + VICTIMS_WINDOW);
-        (Some(limit.saturating_sub(used)), more_at)
+        limit.map(|limit| limit.saturating_sub(self.recent.iter().map(|(_, victims)| victims).sum()))
     }
 
-    fn close(&mut self, attempt: AttemptId) -> Option<Str> {
-        let uid = self.open.remove(&attempt)?;
+    /// Ends the wait for the answer to an attempt; returns the uid of the preemptor.
+    pub(super) fn close(&mut self, id: AttemptId) -> Option<Str> {
+        let uid = self.open.remove(&id)?;
         self.gated.remove(&uid);
         Some(uid)
     }
 
-    /// Whether other schedulers took the room of the last round for `pod`, and which one of them; ends what is known of a pod
+    /// Ends what is known of a pod that is bound or deleted.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.histories.remove(uid);
+        self.blocked_by_budgets.remove(uid);
+        self.retries.remove(uid);
+    }
+
+    /// Ends what is known of all pods but these.
+    pub(super) fn keep_only(&mut self, waiting: &FxHashSet<&Str>) {
+        let known = self
+            .histories
+            .keys()
+            .chain(&self.blocked_by_budgets)
+            .chain(self.retries.by_time.iter().map(|(_, uid)| uid));
+        let left: Vec<Str> = known.filter(|uid| !waiting.contains(uid)).cloned().collect();
+        for uid in left {
+            self.forget(&uid);
+        }
+    }
+
+    /// A scheduler that took the capacity of the last preemption for `pod`, if another one did; ends what is known of a pod
     /// that has changed.
     fn lost_to(&mut self, ledger: &Ledger, pod: &Pod) -> Option<Str> {
-        if self.histories.get(&pod.uid).is_some_and(|history| !same_shape(&history.shape, &pod.shape)) {
-            self.histories.remove(&pod.uid);
-        }
         let history = self.histories.get(&pod.uid)?;
+        if !Arc::ptr_eq(&history.shape, &pod.shape) && history.shape != pod.shape {
+            self.histories.remove(&pod.uid);
+            return None;
+        }
         let node = ledger.nodes().find(&history.node)?;
-        let taken = ledger.pods_on(node).iter().find(|one| {
-            one.priority < pod.priority
-                && !history.before.contains(&one.uid)
-                && !ledger.is_own_scheduler(&one.scheduler_name)
+        let taken = ledger.pods_on(node).iter().find(|placed| {
+            placed.priority < pod.priority
+                && placed.chosen_by_other
+                && !history.before.contains(&placed.uid)
+                && !ledger.is_own_scheduler(&placed.scheduler_name)
         });
-        taken.map(|one| one.scheduler_name.clone())
+        taken.map(|placed| placed.scheduler_name.clone())
     }
-}
 
-fn same_shape(a: &Arc<PodShape>, b: &Arc<PodShape>) -> bool {
-    Arc::ptr_eq(a, b) || a == b
+    /// How many pods something is known of, and how many times at which a pod is tried again.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize) {
+        (self.histories.len(), self.retries.by_time.len())
+    }
+
+    /// Pods for which evictions are stopped.
+    pub(super) fn storm(&self) -> Option<Storm> {
+        let mut stopped = self.histories.values().filter(|history| history.until.is_some());
+        let first = stopped.next()?;
+        Some(Storm {
+            pod: first.key.clone(),
+            node: first.node.clone(),
+            preemptions: first.lost,
+            victims: first.victims,
+            taken_by: first.taken_by.clone(),
+            pods: 1 + stopped.count(),
+        })
+    }
 }
 
 impl Worker {
-    /// What is done for a pod that fits nowhere at `version`, and the version from which on changes are news to it. The one place
-    /// where preemption is asked for.
+    /// The one place where preemption is asked for: what is done for a pod that fits nowhere, and the version from which on
+    /// changes are news to it.
     pub(super) fn post_filter(
         &mut self,
-        now: Time,
+        step: &Step<'_, impl LedgerAccess>,
         pod: &Arc<Pod>,
         refused: &Refused,
-        consulted: Consulted,
-        ledger: &impl LedgerAccess,
-    ) -> Result<(PostFilter, u64), Conflict> {
-        let (no_fit, version) = (&refused.no_fit, refused.version);
-        // What PreFilter refuses, no pod that leaves can mend.
+        replies: &VictimReplies,
+    ) -> Result<(PostFilter, u64), Unfinished> {
+        let Refused { no_fit, version } = refused;
+        // What PreFilter refuses, no eviction can change.
         if !self.profile().preemption.enabled || no_fit.diagnosis.pre_filter().is_some() {
-            return Ok((PostFilter::NotRun, end_nomination(pod, version, ledger)));
+            return Ok((PostFilter::NotRun, end_nomination(step, pod, *version)));
         }
-        let (left, more_at) = self.rounds.left(now, self.profile().preemption.max_per_minute);
-        let now_unix_us = self.unix_us_at(now);
-        let (scheduler, rounds) = (&mut self.scheduler, &mut self.rounds);
-        let by_extender = |node: NodeId| no_fit.refused.get(&node).copied();
-        let found = ledger.read(|ledger| {
-            let evicting = ledger.evicting();
-            let limits = Limits { refused: &by_extender, ..limits(ledger, now_unix_us, left, &evicting) };
-            let outcome = match consulted.conclude(scheduler, ledger, refused, pod, &limits)? {
-                Found::Ask(consultation) => return Ok(Err(consultation)),
-                Found::Outcome(outcome) => outcome,
+        let bounds = self.bounds(step.now);
+        let Self { scheduler, preemptions, .. } = self;
+        let mut known = DryRuns::default();
+        let (found, _) = look(step.ledger, |ledger, work| {
+            let outcome = bounds
+                .limits(ledger, no_fit, |limits| replies.conclude(scheduler, ledger, pod, limits, (&mut known, work)));
+            let outcome = match outcome? {
+                Ok(outcome) => outcome,
+                Err(unfinished) => return Some(Err(unfinished)),
             };
             let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
-            let lost_to = node.and_then(|_| rounds.lost_to(ledger, pod));
-            Ok(Ok((outcome, lost_to, ledger.pending_preemption(&pod.uid).map(|round| node == Some(&round.node)))))
-        })?;
-        let (outcome, lost_to, open) = match found {
-            Ok(found) => found,
-            Err(consultation) => return Ok((PostFilter::Ask(consultation), version)),
-        };
-        let said = match outcome {
+            let lost_to = node.and_then(|_| preemptions.lost_to(ledger, pod));
+            let pending = ledger.pending_preemption(&pod.uid).map(|pending| node == Some(&pending.node));
+            Some(Ok((outcome, lost_to, pending)))
+        });
+        let (outcome, lost_to, pending) = found?;
+        let result = match outcome {
             // The nomination ended meanwhile and its victims terminate all the same: no more are evicted there.
-            Outcome::Evict(_) if open == Some(true) => Ok(PostFilter::Not(WAITS.into(), NominatedNode::Keep)),
-            Outcome::NotHelpful(why) if open.is_some() => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
-            Outcome::Evict(plan) => self.evict(now, plan, no_fit, lost_to, left, ledger),
-            Outcome::NotEligible(why) => Ok(PostFilter::Not(why.into(), NominatedNode::Keep)),
-            Outcome::Failed(why) => Ok(PostFilter::Not(why, NominatedNode::Keep)),
-            Outcome::NotHelpful(why) => Ok(PostFilter::Not(why.into(), NominatedNode::Clear)),
-            Outcome::Fits => Err(Conflict::NoLongerFits),
+            Outcome::Evict(_) if pending == Some(true) => PostFilter::Not(WAITS.into(), NominatedNode::Keep),
+            Outcome::Evict(plan) => self.evict(step, plan, no_fit, lost_to, bounds)?,
+            Outcome::NotHelpful(why) if pending.is_none() => PostFilter::Not(why.into(), NominatedNode::Clear),
+            Outcome::NotHelpful(why) | Outcome::NotEligible(why) => PostFilter::Not(why.into(), NominatedNode::Keep),
+            Outcome::Failed(why) => PostFilter::Not(why, NominatedNode::Keep),
+            Outcome::Fits => return Err(Unfinished::Conflict(Conflict::NoLongerFits)),
         };
-        let said = said?;
-        if let PostFilter::Not(..) = said {
-            self.look_again(now, pod, more_at, ledger);
+        if let PostFilter::Not(..) = result {
+            self.look_again(step, pod);
         }
         self.totals.preemption.attempts += 1;
-        let ends = matches!(said, PostFilter::Not(_, NominatedNode::Clear));
-        Ok((said, if ends { end_nomination(pod, version, ledger) } else { version }))
+        let ends = matches!(result, PostFilter::Not(_, NominatedNode::Clear));
+        Ok((result, if ends { end_nomination(step, pod, *version) } else { *version }))
     }
 
-    /// Nobody goes for the pod now: notes what may let others go for it, besides what lets it fit.
-    fn look_again(&mut self, now: Time, pod: &Arc<Pod>, more_at: Option<Time>, ledger: &impl LedgerAccess) {
-        let Preemption { strict_budgets, min_runtime, .. } = self.profile().preemption;
-        if strict_budgets {
-            self.rounds.by_budgets.insert(pod.uid.clone());
-        }
-        let now_unix_us = self.unix_us_at(now);
-        let of_age = (!min_runtime.is_zero())
-            .then(|| ledger.read(|ledger| next_past_min_runtime(ledger, pod.priority, min_runtime, now_unix_us)));
-        let times = [more_at, of_age.flatten().map(|left| now + left)];
-        self.rounds.again.extend(times.into_iter().flatten().map(|at| (at, pod.uid.clone())));
+    pub(super) fn bounds(&mut self, now: Time) -> Bounds {
+        let limit = self.profile().preemption.max_per_minute;
+        Bounds { now_unix_us: self.unix_us_at(now), budget_left: self.preemptions.budget_left(now, limit) }
     }
 
-    pub(super) fn unix_us_at(&self, now: Time) -> i64 {
+    fn unix_us_at(&self, now: Time) -> i64 {
         self.unix_us_at_zero.saturating_add_unsigned(now.as_nanos() / 1_000)
+    }
+
+    /// Nothing is evicted for the pod now: notes what may allow evictions, besides what lets the pod fit.
+    fn look_again(&mut self, step: &Step<'_, impl LedgerAccess>, pod: &Pod) {
+        let Preemption { strict_budgets, min_runtime, max_per_minute, .. } = self.profile().preemption;
+        if strict_budgets {
+            self.preemptions.blocked_by_budgets.insert(pod.uid.clone());
+        }
+        let now_unix_us = self.unix_us_at(step.now);
+        let past_min_runtime = (!min_runtime.is_zero())
+            .then(|| step.ledger.read(|ledger| next_past_min_runtime(ledger, pod.priority, min_runtime, now_unix_us)));
+        let oldest = self.preemptions.recent.front().filter(|_| max_per_minute.is_some());
+        let times =
+            [oldest.map(|(at, _)| *at + VICTIMS_WINDOW), past_min_runtime.flatten().map(|left| step.now + left)];
+        for at in times.into_iter().flatten() {
+            self.preemptions.retries.add(at, &pod.uid);
+        }
     }
 
     /// Brings a plan into force, unless the profile's own bounds stand against it.
     fn evict(
         &mut self,
-        now: Time,
-        plan: Plan,
+        step: &Step<'_, impl LedgerAccess>,
+        plan: EvictionProposal,
         no_fit: &NoFit,
         lost_to: Option<Str>,
-        left: Option<u32>,
-        ledger: &impl LedgerAccess,
-    ) -> Result<PostFilter, Conflict> {
-        if let Some(said) = self.stop_storm(now, &plan.pod, lost_to) {
-            return Ok(said);
+        bounds: Bounds,
+    ) -> Result<PostFilter, Unfinished> {
+        if let Some(stopped) = self.stop_storm(step.now, &plan.pod, lost_to) {
+            return Ok(stopped);
         }
-        let now_unix_us = self.unix_us_at(now);
-        let Plan { pod, node, epoch, seen, victims, .. } = plan.clone();
-        let proposal = EvictionProposal { pod, node, epoch, seen, victims };
         let scheduler = &mut self.scheduler;
-        let (evicting, before) = ledger.write(|ledger| {
-            let before: FxHashSet<Str> = ledger.pods_on(node).iter().map(|one| one.uid.clone()).collect();
-            let holds = |ledger: &Ledger| {
-                let evicting = ledger.evicting();
-                let by_extender = |node: NodeId| no_fit.refused.get(&node).copied();
-                let limits = Limits { refused: &by_extender, ..limits(ledger, now_unix_us, left, &evicting) };
-                scheduler.plan_still_valid(ledger, &plan, &limits)
+        let mut panic = DeferredPanic::default();
+        let committed = step.ledger.write(|ledger| {
+            let before: FxHashSet<Str> = ledger.pods_on(plan.node).iter().map(|placed| placed.uid.clone()).collect();
+            let still_valid = |ledger: &Ledger| {
+                let work = &mut Work::of_one_hold();
+                let check =
+                    || bounds.limits(ledger, no_fit, |limits| scheduler.plan_still_valid(ledger, &plan, limits, work));
+                panic.run(check).unwrap_or(false)
             };
-            let evicting = ledger.commit_eviction(&proposal, holds);
-            evicting.map(|evicting| (evicting, before))
-        })?;
-        self.note_round(now, &plan, &evicting, before);
+            ledger.commit_eviction(&plan, still_valid).map(|evicting| (evicting, before))
+        });
+        panic.resume();
+        let (evicting, before) = committed.map_err(Unfinished::Conflict)?;
+        self.note_eviction(step.now, &plan, &evicting, before);
         Ok(PostFilter::Evicting(Box::new(evicting)))
     }
 
-    fn note_round(&mut self, now: Time, plan: &Plan, evicting: &Evicting, before: FxHashSet<Str>) {
+    fn note_eviction(&mut self, now: Time, plan: &EvictionProposal, evicting: &Evicting, before: FxHashSet<Str>) {
         let asked = evicting.victims.len() + evicting.taken_back.len();
         if asked > 0 {
-            self.totals.preemption.count_round(plan.victims.len());
-            self.rounds.recent.push_back((now, asked as u32));
+            self.totals.preemption.count(plan.victims.len());
+            self.preemptions.recent.push_back((now, asked as u32));
         }
-        let history = self.rounds.histories.entry(plan.pod.uid.clone()).or_insert_with(|| History {
+        let history = self.preemptions.histories.entry(plan.pod.uid.clone()).or_insert_with(|| History {
             key: plan.pod.key.clone(),
             shape: plan.pod.shape.clone(),
             node: evicting.node.clone(),
@@ -284,9 +380,9 @@ impl Worker {
         history.until = None;
     }
 
-    /// Counts how often another scheduler took the room that was made for a pod, and says no once that has been often enough.
+    /// Counts how often another scheduler took the capacity that was freed for a pod; a result if that has been too often.
     fn stop_storm(&mut self, now: Time, pod: &Pod, lost_to: Option<Str>) -> Option<PostFilter> {
-        let history = self.rounds.histories.get_mut(&pod.uid)?;
+        let history = self.preemptions.histories.get_mut(&pod.uid)?;
         let judged = std::mem::replace(&mut history.judged, true);
         match (history.until, lost_to) {
             (None, Some(by)) if !judged => {
@@ -302,7 +398,7 @@ impl Worker {
             _ => {}
         }
         let until = history.until?;
-        self.rounds.again.insert((until, pod.uid.clone()));
+        self.preemptions.retries.add(until, &pod.uid);
         let why = format!(
             "preemption: stopped after {} rounds: scheduler {} took the room on node {} that was made for this pod each time; no \
              more is made for it for {} minutes.",
@@ -315,7 +411,7 @@ impl Worker {
     }
 
     /// Asks for the evictions, and gates the pod until they are under way.
-    pub(super) fn ask_to_evict(&mut self, preemptor: Arc<Pod>, evicting: Evicting, effects: &mut Vec<Effect>) {
+    pub(super) fn ask_to_evict<L>(&mut self, step: &mut Step<'_, L>, preemptor: Arc<Pod>, evicting: Evicting) {
         let Evicting { node, victims, taken_back, lower_priority } = evicting;
         if victims.is_empty() && taken_back.is_empty() && lower_priority.is_empty() {
             return;
@@ -323,140 +419,96 @@ impl Worker {
         let attempt = self.next_attempt();
         if !victims.is_empty() {
             self.queue.gate(&preemptor.uid);
-            self.rounds.gated.insert(preemptor.uid.clone());
-            self.rounds.open.insert(attempt, preemptor.uid.clone());
-            self.rounds.asked.insert(attempt, victims.iter().map(|victim| victim.uid.clone()).collect());
+            self.preemptions.gated.insert(preemptor.uid.clone());
+            self.preemptions.open.insert(attempt, preemptor.uid.clone());
         }
-        effects.push(Effect::Evict(EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority }));
+        let request = EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority };
+        step.effects.push(Effect::Evict(request));
     }
 
-    /// The evictions of an attempt ended.
     pub(super) fn eviction_ended(
         &mut self,
-        now: Time,
-        attempt: AttemptId,
+        step: &mut Step<'_, impl LedgerAccess>,
+        id: AttemptId,
         outcome: EvictionOutcome,
-        ledger: &impl LedgerAccess,
-        effects: &mut Vec<Effect>,
     ) {
-        self.rounds.asked.remove(&attempt);
-        let uid = self.rounds.close(attempt);
+        self.totals.preemption.failed += u64::from(matches!(outcome, EvictionOutcome::Failed { .. }));
+        let Some(uid) = self.preemptions.close(id) else { return };
+        let history = self.preemptions.histories.get_mut(&uid);
         let EvictionOutcome::Failed { message, .. } = outcome else {
-            if let Some(uid) = uid {
-                if let Some(history) = self.rounds.histories.get_mut(&uid) {
-                    history.failures = 0;
-                }
-                self.open_gate(now, &uid);
+            if let Some(history) = history {
+                history.failures = 0;
             }
-            return;
+            return self.open_gate(step, &uid);
         };
-        self.totals.preemption.failed += 1;
-        let Some(uid) = uid else { return };
-        let failures = self.rounds.histories.get_mut(&uid).map_or(1, |history| {
+        let failures = history.map_or(1, |history| {
             history.failures += 1;
             history.failures
         });
         if let (Some(pod), Some(diagnosis)) = (self.queue.get(&uid), self.queue.diagnosis(&uid)) {
-            effects.push(Effect::Refuse(Refusal {
-                pod: ledger.read(|ledger| ledger.as_reported(pod)),
-                reason: RefusalReason::Unschedulable,
-                text: RefusalText::NotPreempting(diagnosis.clone(), format!("preemption: {message}").into()),
-                attempted: true,
-                nomination: NominatedNode::Keep,
-            }));
+            let text = RefusalText::NotPreempting(diagnosis.clone(), format!("preemption: {message}").into());
+            step.refuse_unschedulable(pod, text, NominatedNode::Keep);
         }
         // As upstream at once; a fault that stays must not be met in a loop.
-        self.queue.ungate_after_error(&uid, now, failures);
+        self.queue.ungate_after_error(&uid, step.now, failures);
     }
 
-    /// The evictions of an attempt were taken back before one was sent; says whether it was such an attempt.
-    pub(super) fn eviction_revoked(&mut self, now: Time, attempt: AttemptId) -> bool {
-        if self.rounds.asked.remove(&attempt).is_none() {
+    /// The evictions are under way: the pod waits for them, or is tried at once if something came meanwhile that may let it fit.
+    fn open_gate(&mut self, step: &Step<'_, impl LedgerAccess>, uid: &str) {
+        let missed = step.ledger.read(|ledger| self.missed_while_gated(ledger, uid));
+        self.queue.ungate(uid, step.now, missed);
+    }
+
+    fn missed_while_gated(&self, ledger: &Ledger, uid: &str) -> bool {
+        let (Some(pod), Some((rejectors, version))) = (self.queue.get(uid), self.queue.refused_by(uid)) else {
             return false;
-        }
-        if let Some(uid) = self.rounds.close(attempt) {
-            self.queue.ungate_after_error(&uid, now, 0);
-        }
-        true
+        };
+        // An edit of its own ended its nomination and began it anew, which is among the hints.
+        self.hints.may_help(rejectors, version) || missed_claim(ledger, pod, rejectors, version)
     }
 
-    fn open_gate(&mut self, now: Time, uid: &str) {
-        let refused = self.queue.refused_by(uid);
-        let missed = refused.is_some_and(|(rejectors, version)| self.hints.may_help(rejectors, version));
-        self.queue.ungate(uid, now, missed);
-    }
-
-    /// Opens the gates of pods whose victims are all going, whatever the answers say, and wakes pods whose time has come.
-    pub(super) fn run_rounds(&mut self, now: Time, ledger: &impl LedgerAccess) {
-        while let Some((at, uid)) = self.rounds.again.first().filter(|(at, _)| *at <= now).cloned() {
-            if let Some(history) = self.rounds.histories.get_mut(&uid) {
-                history.until = history.until.filter(|until| *until > now);
+    /// Opens the gates of pods whose victims are all terminating, whatever the answers say, and wakes pods whose time has come.
+    pub(super) fn run_preemptions(&mut self, step: &Step<'_, impl LedgerAccess>) {
+        while let Some(uid) = self.preemptions.retries.pop(step.now) {
+            if let Some(history) = self.preemptions.histories.get_mut(&uid) {
+                history.until = history.until.filter(|until| *until > step.now);
+                if let Some(until) = history.until {
+                    self.preemptions.retries.add(until, &uid);
+                }
             }
-            self.rounds.again.remove(&(at, uid.clone()));
-            self.queue.retry(&uid, now);
+            self.queue.retry(&uid, step.now);
         }
-        if std::mem::take(&mut self.rounds.loosened) {
-            for uid in std::mem::take(&mut self.rounds.by_budgets) {
-                self.queue.retry(&uid, now);
+        // A gated one has victims of its own: their end wakes it.
+        for uid in std::mem::take(&mut self.preemptions.let_down) {
+            self.queue.retry(&uid, step.now);
+        }
+        if std::mem::take(&mut self.preemptions.loosened) {
+            for uid in std::mem::take(&mut self.preemptions.blocked_by_budgets) {
+                self.queue.retry(&uid, step.now);
             }
         }
-        if !std::mem::take(&mut self.rounds.stirred) || self.rounds.open.is_empty() {
+        if !std::mem::take(&mut self.preemptions.dirty) || self.preemptions.open.is_empty() {
             return;
         }
-        let rounds = &self.rounds;
-        let going: Vec<(AttemptId, Str)> = ledger.read(|ledger| {
-            let going = rounds.open.iter().filter(|(_, uid)| ledger.are_victims_terminating(uid));
-            going.map(|(attempt, uid)| (*attempt, uid.clone())).collect()
-        });
-        for (attempt, uid) in going {
-            self.rounds.close(attempt);
-            self.open_gate(now, &uid);
+        let open = self.preemptions.open.iter();
+        let terminating: Vec<AttemptId> = step
+            .ledger
+            .read(|ledger| open.filter(|(_, uid)| ledger.are_victims_terminating(uid)).map(|(id, _)| *id).collect());
+        for id in terminating {
+            if let Some(uid) = self.preemptions.close(id) {
+                self.open_gate(step, &uid);
+            }
         }
     }
-
-    /// What is known of a pod that has got its node.
-    pub(super) fn forget_rounds(&mut self, uid: &str) {
-        self.rounds.histories.remove(uid);
-        self.rounds.by_budgets.remove(uid);
-    }
-
-    /// Pods for which evictions are stopped.
-    pub(super) fn storm(&self) -> Option<Storm> {
-        let mut stopped = self.rounds.histories.values().filter(|history| history.until.is_some());
-        let first = stopped.next()?;
-        Some(Storm {
-            pod: first.key.clone(),
-            node: first.node.clone(),
-            rounds: first.lost,
-            victims: first.victims,
-            taken_by: first.taken_by.clone(),
-            pods: 1 + stopped.count(),
-        })
-    }
-
-    /// The victims that were asked for and of which no answer is there yet: if this worker ends, the answer is for the caller.
-    pub fn evicting(&self) -> impl Iterator<Item = (AttemptId, &[Str])> {
-        self.rounds.asked.iter().map(|(attempt, victims)| (*attempt, victims.as_slice()))
-    }
 }
 
-/// The bounds of a preemption at this moment.
-pub(super) fn limits<'a>(
-    ledger: &'a Ledger,
-    now_unix_us: i64,
-    left: Option<u32>,
-    evicting: &'a [Arc<PlacedPod>],
-) -> Limits<'a> {
-    Limits { own_schedulers: ledger.own_schedulers(), budget_left: left, evicting, ..Limits::at(now_unix_us) }
-}
-
-/// The pod's nomination ended: pods that may be placed there are woken at once. To the pod itself, which fitted nowhere
-/// at `version`, it is no news: returns the version after it, if nothing else came between.
-fn end_nomination(pod: &Pod, version: u64, ledger: &impl LedgerAccess) -> u64 {
+/// Ends the pod's nomination: pods that may be placed there are woken at once. To the pod itself, which fitted nowhere at
+/// `version`, that is no news: returns the version after it, if nothing else came between.
+fn end_nomination(step: &Step<'_, impl LedgerAccess>, pod: &Pod, version: u64) -> u64 {
     if pod.nominated_node.is_none() {
         return version;
     }
-    ledger.write(|ledger| {
+    step.ledger.write(|ledger| {
         let is_last = ledger.version() == version;
         ledger.nominate(&pod.uid, None);
         if is_last { ledger.version() } else { version }

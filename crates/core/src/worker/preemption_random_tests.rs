@@ -1,4 +1,4 @@
-//! Rounds of evictions under random interleavings of three workers, answers, deletions and other schedulers' pods.
+//! Preemptions under random interleavings of three workers, answers, deletions and other schedulers' pods.
 
 use super::preemption_tests::Bench;
 use crate::cycle::Rng;
@@ -19,12 +19,12 @@ struct Chaos {
     bench: Bench,
     rng: Rng,
     made: usize,
-    /// Victims that were asked for and neither released nor gone.
+    /// Victims that were asked for and neither released nor deleted.
     asked: BTreeSet<String>,
-    /// The node and the victims of each preemptor's last round.
-    rounds: BTreeMap<String, (String, Vec<String>)>,
+    /// The node and the victims of each preemptor's last preemption.
+    preemptions: BTreeMap<String, (String, Vec<String>)>,
     /// Victims of which the API server has taken the deletion.
-    going: BTreeSet<String>,
+    terminating: BTreeSet<String>,
     closed: Option<&'static str>,
     evictions: usize,
 }
@@ -41,8 +41,8 @@ impl Chaos {
             rng: Rng::seeded(seed),
             made: 0,
             asked: BTreeSet::new(),
-            rounds: BTreeMap::new(),
-            going: BTreeSet::new(),
+            preemptions: BTreeMap::new(),
+            terminating: BTreeSet::new(),
             closed: None,
             evictions: 0,
         }
@@ -73,18 +73,18 @@ impl Chaos {
     fn step(&mut self, worker: usize) -> Next {
         let known = self.bench.asked.len();
         let next = self.bench.step(worker);
-        for round in known..self.bench.asked.len() {
-            self.check(round);
+        for at in known..self.bench.asked.len() {
+            self.check(at);
         }
         self.follow_moves();
         next
     }
 
-    /// A pod may look elsewhere without a deletion of its own: all that has to go there goes already.
+    /// A pod may look elsewhere without a deletion of its own: all its victims there terminate already.
     fn follow_moves(&mut self) {
         let ledger = self.bench.ledger.borrow();
-        for (preemptor, (node, victims)) in &mut self.rounds {
-            let Some(now) = ledger.pending_preemption(preemptor).filter(|round| *round.node != **node) else {
+        for (preemptor, (node, victims)) in &mut self.preemptions {
+            let Some(now) = ledger.pending_preemption(preemptor).filter(|pending| *pending.node != **node) else {
                 continue;
             };
             *node = now.node.to_string();
@@ -92,12 +92,12 @@ impl Chaos {
         }
     }
 
-    /// A round was asked for.
-    fn check(&mut self, round: usize) {
-        let asked = &self.bench.asked[round];
-        for lesser in &asked.lesser {
-            // What goes, goes for someone else from now on.
-            self.rounds.remove(lesser);
+    /// A preemption was asked for.
+    fn check(&mut self, at: usize) {
+        let asked = &self.bench.asked[at];
+        for lower_priority in &asked.lower_priority {
+            // Its victims are counted on by another preemptor from now on.
+            self.preemptions.remove(lower_priority);
         }
         let ledger = self.bench.ledger.borrow();
         if asked.victims.is_empty() {
@@ -105,14 +105,14 @@ impl Chaos {
         }
         self.evictions += asked.victims.len();
         let Some(PodState::Pending(preemptor)) = ledger.pod(&asked.preemptor) else {
-            panic!("pods go for {}, which does not wait", asked.preemptor)
+            panic!("pods are evicted for {}, which does not wait", asked.preemptor)
         };
-        if let Some((last, victims)) = self.rounds.get(&asked.preemptor) {
+        if let Some((last, victims)) = self.preemptions.get(&asked.preemptor) {
             let waits_for: Vec<&String> = victims.iter().filter(|victim| self.asked.contains(*victim)).collect();
             let left_it = *last != asked.node && self.closed == Some(last.as_str());
             assert!(
                 waits_for.is_empty() || left_it,
-                "a second round for {} on {} while {waits_for:?} are there; closed is {:?}",
+                "a second preemption for {} on {} while {waits_for:?} are there; closed is {:?}",
                 asked.preemptor,
                 asked.node,
                 self.closed
@@ -120,7 +120,7 @@ impl Chaos {
         }
         for victim in &asked.victims {
             let Some(PodState::Bound(placed) | PodState::Assumed { placed, .. }) = ledger.pod(victim) else {
-                panic!("{victim} takes no room")
+                panic!("{victim} takes no capacity")
             };
             assert!(placed.priority < preemptor.priority, "{victim} is not lower");
             assert_eq!(&**ledger.nodes().name(placed.node), asked.node);
@@ -132,7 +132,7 @@ impl Chaos {
         for victim in victims.iter().cloned() {
             self.asked.insert(victim);
         }
-        self.rounds.insert(preemptor, (node, victims));
+        self.preemptions.insert(preemptor, (node, victims));
     }
 
     /// A pod comes: mostly one that fits nowhere without evictions.
@@ -147,7 +147,7 @@ impl Chaos {
         self.bench.seen(|ledger| ledger.apply_pod(pod));
     }
 
-    /// A round ends, well or not; what was deleted is on its way out, or gone at once.
+    /// A preemption ends, well or not; its victims terminate, or are deleted at once.
     fn answer(&mut self) {
         if self.bench.asked.is_empty() {
             return;
@@ -157,7 +157,7 @@ impl Chaos {
         let fails = !asked.victims.is_empty() && self.below(4) == 0;
         let kept = if fails { self.below(asked.victims.len()) } else { asked.victims.len() };
         for victim in &asked.victims[..kept] {
-            self.going.insert(victim.clone());
+            self.terminating.insert(victim.clone());
         }
         let left: Vec<Str> = asked.victims[kept..].iter().map(|uid| uid.as_str().into()).collect();
         for victim in &left {
@@ -166,14 +166,16 @@ impl Chaos {
         let outcome = if left.is_empty() {
             EvictionOutcome::Done
         } else {
-            EvictionOutcome::Failed { message: "no".into(), left }
+            EvictionOutcome::Failed { code: None, message: "no".into(), left }
         };
         self.bench.tell(asked.worker, Input::EvictionEnded { attempt: asked.attempt, outcome });
     }
 
-    /// A victim is seen terminating, or gone; or some pod goes by itself.
+    /// A victim is seen terminating, or deleted; or some other pod is deleted.
     fn vanish(&mut self) {
-        let Some(victim) = self.going.iter().nth(self.going.len().saturating_sub(1) / 2).cloned() else { return };
+        let Some(victim) = self.terminating.iter().nth(self.terminating.len().saturating_sub(1) / 2).cloned() else {
+            return;
+        };
         let state = match self.bench.ledger.borrow().pod(&victim) {
             Some(PodState::Bound(placed)) => Some((placed.key.name.clone(), placed.is_terminating(), placed.clone())),
             _ => None,
@@ -193,14 +195,14 @@ impl Chaos {
                 self.bench.seen(|ledger| ledger.apply_pod(seen));
             }
             _ => {
-                self.going.remove(&victim);
+                self.terminating.remove(&victim);
                 self.asked.remove(&victim);
-                self.bench.gone(&victim);
+                self.bench.deleted(&victim);
             }
         }
     }
 
-    /// The oldest bind takes place, or its pod is gone by then.
+    /// The oldest bind takes place, or its pod is deleted by then.
     fn bind(&mut self) {
         if self.bench.binds.is_empty() {
             return;
@@ -238,7 +240,7 @@ impl Chaos {
                 if !waiting.is_empty() {
                     let at = self.below(waiting.len());
                     let uid = waiting[at].uid.clone();
-                    self.bench.gone(&uid);
+                    self.bench.deleted(&uid);
                 }
             }
         }
@@ -253,14 +255,14 @@ impl Chaos {
         });
     }
 
-    /// Everything is answered and everything that was deleted goes: nothing is left half done.
+    /// Everything is answered and every terminating pod is deleted: nothing is left half done.
     fn end(&mut self) {
         self.close(None);
         for _ in 0..60 {
             while !self.bench.asked.is_empty() {
                 self.answer();
             }
-            while !self.going.is_empty() {
+            while !self.terminating.is_empty() {
                 self.vanish();
             }
             while !self.bench.binds.is_empty() {
@@ -272,11 +274,11 @@ impl Chaos {
             }
         }
         let ledger = self.bench.ledger.borrow();
-        assert!(self.bench.asked.is_empty(), "rounds without end");
+        assert!(self.bench.asked.is_empty(), "preemptions without end");
         let evicting: Vec<_> = ledger.evicting().iter().map(|one| one.uid.clone()).collect();
-        assert!(evicting.is_empty(), "{evicting:?} were asked to go and did not");
+        assert!(evicting.is_empty(), "{evicting:?} were to be evicted and are still there");
         for worker in &self.bench.workers {
-            assert_eq!(worker.queue.counts().gated, 0, "a pod waits for a round that is over");
+            assert_eq!(worker.queue.counts().gated, 0, "a pod waits for a preemption that is over");
         }
         assert_rooms(&ledger);
     }
@@ -286,16 +288,16 @@ impl Chaos {
 fn assert_rooms(ledger: &Ledger) {
     for name in NODES {
         let Some(row) = ledger.nodes().find(name) else { continue };
-        let residents = ledger.pods_on(row);
-        if residents.iter().all(|one| &*one.scheduler_name != "theirs") {
-            let used: i64 = residents.iter().map(|one| one.usage.requests.milli_cpu).sum();
+        let on_node = ledger.pods_on(row);
+        if on_node.iter().all(|one| &*one.scheduler_name != "theirs") {
+            let used: i64 = on_node.iter().map(|one| one.usage.requests.milli_cpu).sum();
             assert!(used <= 4000, "{name} holds {used}");
         }
     }
 }
 
 #[test]
-fn no_pod_is_evicted_twice_or_for_nobody_and_no_pod_has_two_rounds_at_a_time() {
+fn no_pod_is_evicted_twice_or_for_no_preemptor_and_no_pod_has_two_preemptions_at_a_time() {
     let mut evictions = 0;
     for seed in 0..100 {
         let mut chaos = Chaos::new(seed);
@@ -305,5 +307,5 @@ fn no_pod_is_evicted_twice_or_for_nobody_and_no_pod_has_two_rounds_at_a_time() {
         chaos.end();
         evictions += chaos.evictions;
     }
-    assert!(evictions > 500, "only {evictions} pods went: this proves little");
+    assert!(evictions > 500, "only {evictions} pods were evicted: this proves little");
 }

@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::io::{BindRequest, EvictRequest, EvictionOutcome, NominatedNode, Refusal};
-use crate::ledger::LedgerAccess;
 use crate::ledger::PodState;
+use crate::ledger::{Ledger, LedgerAccess};
 use crate::model::Pod;
 use crate::testing::{node, pod, shape_of};
 use crate::volume_testing::{claim, node_in, using, waiting_class};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// A round as a worker asked for it.
+/// A preemption as a worker asked for it.
 pub(super) struct Asked {
     pub(super) worker: usize,
     pub(super) attempt: AttemptId,
@@ -18,14 +18,14 @@ pub(super) struct Asked {
     pub(super) node: String,
     pub(super) victims: Vec<String>,
     pub(super) taken_back: Vec<String>,
-    pub(super) lesser: Vec<String>,
+    pub(super) lower_priority: Vec<String>,
 }
 
-/// A ledger, workers for `test` and `other` on it, and evictions and binds that end when the test says so.
+/// A ledger, workers for `test` and `other` on it, and evictions and binds that end when the test ends them.
 pub(super) struct Bench {
     pub(super) ledger: RefCell<Ledger>,
     pub(super) workers: Vec<Worker>,
-    inputs: Vec<Vec<Input>>,
+    pub(super) inputs: Vec<Vec<Input>>,
     pub(super) asked: Vec<Asked>,
     pub(super) binds: Vec<(usize, AttemptId, Arc<Pod>, Str)>,
     pub(super) refusals: Vec<(String, String, NominatedNode)>,
@@ -56,7 +56,7 @@ impl Bench {
         bench
     }
 
-    /// The last of the workers is told things from now on.
+    /// Gives the last of the workers a list of inputs.
     pub(super) fn add_worker(&mut self) {
         self.inputs.push(Vec::new());
     }
@@ -101,17 +101,17 @@ impl Bench {
         self.waits_for("test", name, cpus, priority);
     }
 
-    fn waits_for(&self, scheduler: &str, name: &str, cpus: i64, priority: i32) {
+    pub(super) fn waits_for(&self, scheduler: &str, name: &str, cpus: i64, priority: i32) {
         let pod = Pod { scheduler_name: scheduler.into(), priority, ..pod(name, shape_of(cpus * 1000, 1 << 20)) };
         self.seen(|ledger| ledger.apply_pod(pod));
     }
 
-    pub(super) fn gone(&self, uid: &str) {
+    pub(super) fn deleted(&self, uid: &str) {
         self.seen(|ledger| ledger.delete_pod(uid));
     }
 
     /// The pod is seen being deleted, marked by a scheduler or not.
-    fn going(&self, uid: &str, on: &str, preempted: bool) {
+    fn terminating(&self, uid: &str, on: &str, preempted: bool) {
         let pod = Pod { node_name: Some(on.into()), deleting: true, preempted, ..pod(uid, shape_of(1000, 1 << 20)) };
         self.seen(|ledger| ledger.apply_pod(pod));
     }
@@ -133,14 +133,7 @@ impl Bench {
         for effect in effects {
             match effect {
                 Effect::Bind(BindRequest { attempt, pod, node, .. }) => self.binds.push((worker, attempt, pod, node)),
-                Effect::Evict(EvictRequest {
-                    attempt,
-                    preemptor,
-                    node,
-                    victims,
-                    taken_back,
-                    lower_priority: lesser,
-                }) => {
+                Effect::Evict(EvictRequest { attempt, preemptor, node, victims, taken_back, lower_priority }) => {
                     let uids = |pods: Vec<Arc<crate::ledger::PlacedPod>>| {
                         pods.iter().map(|one| one.uid.to_string()).collect::<Vec<_>>()
                     };
@@ -151,7 +144,7 @@ impl Bench {
                         node: node.to_string(),
                         victims: uids(victims),
                         taken_back: uids(taken_back),
-                        lesser: lesser.iter().map(|pod| pod.uid.to_string()).collect(),
+                        lower_priority: lower_priority.iter().map(|pod| pod.uid.to_string()).collect(),
                     });
                 }
                 Effect::Refuse(Refusal { pod, text, nomination, .. }) => {
@@ -169,7 +162,7 @@ impl Bench {
         self.inputs[worker].push(input);
     }
 
-    /// The first round ends.
+    /// The first preemption ends.
     pub(super) fn ended(&mut self, outcome: EvictionOutcome) -> Asked {
         let asked = self.asked.remove(0);
         self.tell(asked.worker, Input::EvictionEnded { attempt: asked.attempt, outcome });
@@ -177,9 +170,9 @@ impl Bench {
         asked
     }
 
-    fn failed(&mut self, left: &[&str]) -> Asked {
+    pub(super) fn failed(&mut self, left: &[&str]) -> Asked {
         let left = left.iter().map(|uid| (*uid).into()).collect();
-        self.ended(EvictionOutcome::Failed { message: "no".into(), left })
+        self.ended(EvictionOutcome::Failed { code: None, message: "no".into(), left })
     }
 
     /// Later by so much: backoffs end on whole seconds.
@@ -187,20 +180,20 @@ impl Bench {
         self.now += by.as_millis() as u64;
     }
 
-    fn gated(&self) -> usize {
+    pub(super) fn gated(&self) -> usize {
         self.workers[0].queue.counts().gated
     }
 
-    fn nominated(&self, uid: &str) -> Option<String> {
+    pub(super) fn nominated(&self, uid: &str) -> Option<String> {
         match self.ledger.borrow().pod(uid) {
             Some(PodState::Pending(pod)) => pod.nominated_node.as_ref().map(ToString::to_string),
             _ => None,
         }
     }
 
-    /// What was said last.
-    pub(super) fn said(&self) -> (&str, &NominatedNode) {
-        let (_, text, nomination) = self.refusals.last().expect("something was said");
+    /// What was reported last.
+    pub(super) fn last_report(&self) -> (&str, &NominatedNode) {
+        let (_, text, nomination) = self.refusals.last().expect("something was reported");
         (text, nomination)
     }
 }
@@ -208,17 +201,17 @@ impl Bench {
 pub(super) const BACKOFF: Duration = Duration::from_secs(11);
 
 #[test]
-fn a_pod_of_high_priority_gets_the_room_of_the_pods_that_must_go() {
+fn a_pod_of_high_priority_gets_the_capacity_of_its_victims() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("high", 2, 10);
     bench.settle(0);
     assert_eq!((bench.asked.len(), bench.asked[0].node.as_str(), bench.asked[0].victims.len()), (1, "a", 2));
-    assert_eq!(bench.said(), ("0/1 nodes are available: 1 Insufficient cpu.", &NominatedNode::Set("a".into())));
+    assert_eq!(bench.last_report(), ("0/1 nodes are available: 1 Insufficient cpu.", &NominatedNode::Set("a".into())));
     assert_eq!((bench.gated(), bench.nominated("high").as_deref()), (1, Some("a")));
     let asked = bench.ended(EvictionOutcome::Done);
-    assert_eq!((bench.gated(), bench.workers[0].queue.counts().unschedulable), (0, 1), "it waits for room");
+    assert_eq!((bench.gated(), bench.workers[0].queue.counts().unschedulable), (0, 1), "it waits for capacity");
     for victim in &asked.victims {
-        bench.gone(victim);
+        bench.deleted(victim);
     }
     bench.settle(0);
     bench.later(BACKOFF);
@@ -226,29 +219,29 @@ fn a_pod_of_high_priority_gets_the_room_of_the_pods_that_must_go() {
     assert_eq!(bench.binds.len(), 1);
     assert_eq!(&*bench.binds[0].3, "a");
     let totals = bench.workers[0].totals.preemption;
-    assert_eq!((totals.attempts, totals.victims, totals.rounds), (1, 2, [0, 1, 0, 0, 0, 0, 0, 0]));
+    assert_eq!((totals.attempts, totals.victims, totals.by_victims), (1, 2, [0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
 #[test]
-fn the_gate_opens_when_all_victims_are_going_although_no_answer_came() {
+fn the_gate_opens_when_all_victims_are_terminating_although_no_answer_came() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("high", 2, 10);
     bench.settle(0);
     let victims = bench.asked[0].victims.clone();
-    bench.going(&victims[0], "a", true);
+    bench.terminating(&victims[0], "a", true);
     bench.settle(0);
-    assert_eq!(bench.gated(), 1, "one of them is not going yet");
-    bench.going(&victims[1], "a", true);
+    assert_eq!(bench.gated(), 1, "one of them is not terminating yet");
+    bench.terminating(&victims[1], "a", true);
     bench.settle(0);
     assert_eq!(bench.gated(), 0);
-    // The answer comes late, and says nothing new.
+    // The answer comes late, and changes nothing.
     bench.ended(EvictionOutcome::Done);
     assert_eq!(bench.workers[0].queue.counts().unschedulable, 1);
 }
 
-/// 134217, 134249, 134294: a pod whose victims are on their way out had dozens more deleted for it.
+/// 134217, 134249, 134294: a pod whose victims were terminating had dozens more deleted for it.
 #[test]
-fn no_second_round_before_the_victims_of_the_first_are_gone_134217() {
+fn no_second_preemption_before_the_victims_of_the_first_are_deleted_134217() {
     for marked in [true, false] {
         let mut bench = Bench::full(&["a", "b"]);
         bench.waits("high", 2, 10);
@@ -259,21 +252,21 @@ fn no_second_round_before_the_victims_of_the_first_are_gone_134217() {
         bench.later(BACKOFF);
         bench.settle(0);
         assert!(bench.asked.is_empty(), "the ledger knows what was asked for");
-        let (text, nomination) = bench.said();
+        let (text, nomination) = bench.last_report();
         assert!(text.ends_with("preemption: not eligible due to a terminating pod on the nominated node."), "{text}");
         assert_eq!(*nomination, NominatedNode::Keep);
-        bench.going(&asked.victims[0], &asked.node, marked);
-        bench.going(&asked.victims[1], &asked.node, marked);
+        bench.terminating(&asked.victims[0], &asked.node, marked);
+        bench.terminating(&asked.victims[1], &asked.node, marked);
         bench.seen(|ledger| ledger.apply_node(&node("tiny2", 500, 1 << 30, 1)));
         bench.later(BACKOFF);
         bench.settle(0);
-        // Of the four, one goes: not enough yet.
-        bench.gone(&asked.victims[0]);
+        // Of the four, one is deleted: not enough yet.
+        bench.deleted(&asked.victims[0]);
         bench.settle(0);
         bench.later(BACKOFF);
         bench.settle(0);
         assert!(bench.asked.is_empty() && bench.binds.is_empty());
-        bench.gone(&asked.victims[1]);
+        bench.deleted(&asked.victims[1]);
         bench.settle(0);
         bench.later(BACKOFF);
         bench.settle(0);
@@ -283,17 +276,17 @@ fn no_second_round_before_the_victims_of_the_first_are_gone_134217() {
 
 /// 66549: one victim was deleted and the next could not be.
 #[test]
-fn a_round_that_fails_in_part_counts_on_what_was_deleted_66549() {
+fn a_preemption_that_fails_in_part_counts_on_what_was_deleted_66549() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("high", 2, 10);
     bench.settle(0);
     let victims = bench.asked[0].victims.clone();
     bench.failed(&[&victims[1]]);
     assert!(bench.refusals.iter().any(|(_, text, _)| text.ends_with("preemption: no")), "{:?}", bench.refusals);
-    // It was tried again at once and waits for the one that goes.
+    // It was tried again at once and waits for the one that terminates.
     assert!(bench.asked.is_empty());
-    assert!(bench.said().0.contains("terminating pod on the nominated node"), "{:?}", bench.said());
-    bench.gone(&victims[0]);
+    assert!(bench.last_report().0.contains("terminating pod on the nominated node"), "{:?}", bench.last_report());
+    bench.deleted(&victims[0]);
     bench.settle(0);
     bench.later(BACKOFF);
     bench.settle(0);
@@ -303,7 +296,7 @@ fn a_round_that_fails_in_part_counts_on_what_was_deleted_66549() {
 }
 
 #[test]
-fn a_round_that_fails_wholly_is_tried_again_at_once_and_then_with_backoff() {
+fn a_preemption_that_fails_wholly_is_tried_again_at_once_and_then_with_backoff() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("high", 1, 10);
     bench.settle(0);
@@ -319,9 +312,9 @@ fn a_round_that_fails_wholly_is_tried_again_at_once_and_then_with_backoff() {
     assert_eq!(bench.workers[0].totals.preemption.failed, 2);
 }
 
-/// 70622: victims whose room is not needed any more.
+/// 70622: victims whose capacity is not needed any more.
 #[test]
-fn nobody_goes_if_room_came_free_between_decision_and_commit_70622() {
+fn nothing_is_evicted_if_capacity_was_freed_between_decision_and_commit_70622() {
     let bench = Bench::full(&["a"]);
     bench.waits("high", 1, 10);
     let (pod, victim) = {
@@ -337,28 +330,28 @@ fn nobody_goes_if_room_came_free_between_decision_and_commit_70622() {
         victims: vec![victim.clone()],
     };
     let decided = proposal(bench.ledger.borrow().version());
-    bench.gone("a-3");
+    bench.deleted("a-3");
     let conflict = bench.seen(|ledger| ledger.commit_eviction(&decided, |_| true)).unwrap_err();
     assert_eq!(conflict, crate::ledger::Conflict::NoLongerFits);
     assert!(!bench.ledger.borrow().is_being_evicted(&victim.uid) && bench.nominated("high").is_none());
-    // A victim that is gone is no victim.
-    bench.gone(&victim.uid);
+    // A deleted victim is no victim.
+    bench.deleted(&victim.uid);
     let late = proposal(bench.ledger.borrow().version());
     assert!(bench.seen(|ledger| ledger.commit_eviction(&late, |_| true)).is_err());
 }
 
-/// A ledger in which a pod goes right before the access `at`.
+/// A ledger in which a pod is deleted right before the access `at`.
 struct Meddled<'a> {
     ledger: &'a RefCell<Ledger>,
     accesses: Cell<usize>,
     at: usize,
-    goes: &'a str,
+    deletes: &'a str,
 }
 
 impl Meddled<'_> {
     fn meddle(&self) {
         if self.accesses.replace(self.accesses.get() + 1) == self.at {
-            self.ledger.borrow_mut().delete_pod(self.goes);
+            self.ledger.borrow_mut().delete_pod(self.deletes);
         }
     }
 }
@@ -377,11 +370,11 @@ impl LedgerAccess for Meddled<'_> {
 
 /// A pod that fitted nowhere when it was looked at, and somewhere when victims were chosen: one victim too many.
 #[test]
-fn nobody_goes_if_room_came_free_anywhere_since_the_pod_was_found_to_fit_nowhere() {
+fn nothing_is_evicted_if_capacity_was_freed_anywhere_since_the_pod_was_found_to_fit_nowhere() {
     for at in 0..6 {
         let bench = Bench::full(&["a", "b"]);
         bench.waits("high", 1, 10);
-        let ledger = Meddled { ledger: &bench.ledger, accesses: Cell::new(0), at, goes: "b-3" };
+        let ledger = Meddled { ledger: &bench.ledger, accesses: Cell::new(0), at, deletes: "b-3" };
         let mut worker = Worker::new(bench.workers[0].profile().clone(), 1);
         let mut effects = Vec::new();
         while worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects) == Next::Now {}
@@ -389,28 +382,28 @@ fn nobody_goes_if_room_came_free_anywhere_since_the_pod_was_found_to_fit_nowhere
         let binds = effects.iter().any(|effect| matches!(effect, Effect::Bind(_)));
         let accesses = ledger.accesses.get();
         assert_ne!(evicts, binds, "before access {at} of {accesses}");
-        // Whatever comes after the round is in force comes too late.
+        // A deletion after the preemption is in force comes too late.
         assert!(binds || at >= accesses - 2, "before access {at} of {accesses}");
     }
 }
 
 #[test]
-fn two_workers_that_want_the_same_victims_make_one_round() {
+fn two_workers_that_want_the_same_victims_make_one_preemption() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("one", 4, 10);
     bench.waits_for("other", "two", 4, 10);
     bench.settle(0);
     bench.settle(1);
-    assert_eq!(bench.asked.len(), 1, "the room is promised to the first");
+    assert_eq!(bench.asked.len(), 1, "the capacity is kept for the first");
     assert_eq!((bench.asked[0].preemptor.as_str(), bench.asked[0].victims.len()), ("one", 4));
     assert!(bench.nominated("two").is_none());
-    let (text, nomination) = bench.said();
+    let (text, nomination) = bench.last_report();
     assert!(text.contains("preemption: ") && *nomination == NominatedNode::Clear, "{text}");
 }
 
-/// A pod of higher priority than the one for which pods go takes their place over, and deletes nobody a second time.
+/// A pod of higher priority than the preemptor takes the capacity of its victims over, and deletes none a second time.
 #[test]
-fn a_higher_pod_counts_on_victims_that_go_for_another_one() {
+fn a_pod_of_higher_priority_counts_on_the_victims_of_another_preemptor() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("low", 2, 10);
     bench.settle(0);
@@ -419,14 +412,15 @@ fn a_higher_pod_counts_on_victims_that_go_for_another_one() {
     bench.settle(1);
     let second = bench.asked.remove(0);
     assert!(second.victims.iter().all(|victim| !first.victims.contains(victim)), "{:?}", second.victims);
-    assert_eq!(second.lesser, ["low"]);
+    assert_eq!(second.lower_priority, ["low"]);
     assert!(bench.nominated("low").is_none() && bench.nominated("top").is_some());
-    // One that the first round asked for stays: the second does not wait for it for ever.
+    // One that the first preemption asked for stays: the second does not wait for it for ever.
     bench.tell(
         0,
         Input::EvictionEnded {
             attempt: first.attempt,
             outcome: EvictionOutcome::Failed {
+                code: None,
                 message: "no".into(),
                 left: first.victims.iter().map(|uid| uid.as_str().into()).collect(),
             },
@@ -435,28 +429,28 @@ fn a_higher_pod_counts_on_victims_that_go_for_another_one() {
     bench.settle(0);
     bench.tell(1, Input::EvictionEnded { attempt: second.attempt, outcome: EvictionOutcome::Done });
     for victim in &second.victims {
-        bench.gone(victim);
+        bench.deleted(victim);
     }
     bench.settle(1);
     bench.later(BACKOFF);
     bench.settle(1);
-    assert!(!bench.asked.is_empty() || !bench.binds.is_empty(), "{:?}", bench.said());
+    assert!(!bench.asked.is_empty() || !bench.binds.is_empty(), "{:?}", bench.last_report());
 }
 
-/// 72124, 93505: others see the promise before the API server has it.
+/// 72124, 93505: others see the nomination before the API server has it.
 #[test]
-fn the_promise_counts_for_all_workers_at_once_72124() {
+fn a_nomination_counts_for_all_workers_at_once_72124() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("high", 2, 10);
     bench.settle(0);
     let asked = bench.ended(EvictionOutcome::Done);
     for victim in &asked.victims {
-        bench.gone(victim);
+        bench.deleted(victim);
     }
-    // The room is there, and another worker's pod of lower priority comes first.
+    // The capacity is there, and another worker's pod of lower priority comes first.
     bench.waits_for("other", "thief", 1, 0);
     bench.settle(1);
-    assert!(bench.binds.is_empty(), "the room is promised");
+    assert!(bench.binds.is_empty(), "the capacity is kept for the nominated pod");
     bench.later(BACKOFF);
     bench.settle(0);
     assert_eq!(bench.binds.len(), 1);
@@ -474,12 +468,12 @@ fn a_nominated_node_that_is_closed_is_left_for_another_95752() {
     });
     bench.later(Duration::from_mins(6));
     bench.settle(0);
-    assert_eq!(bench.asked.len(), 1, "{:?}", bench.said());
+    assert_eq!(bench.asked.len(), 1, "{:?}", bench.last_report());
     assert_ne!(bench.asked[0].node, first.node);
     assert_eq!(bench.nominated("high").as_deref(), Some(bench.asked[0].node.as_str()));
 }
 
-/// 85677, 106780: a promise of which nothing can come is ended, and its room is for others.
+/// 85677, 106780: a nomination of which nothing can come is ended, and its capacity is for others.
 #[test]
 fn a_nomination_ends_where_preemption_helps_no_more_85677() {
     let mut bench = Bench::full(&["a"]);
@@ -487,33 +481,33 @@ fn a_nomination_ends_where_preemption_helps_no_more_85677() {
     bench.settle(0);
     let asked = bench.ended(EvictionOutcome::Done);
     for victim in &asked.victims {
-        bench.gone(victim);
+        bench.deleted(victim);
     }
     bench.runs("system", "a", 100);
     bench.settle(0);
     bench.later(BACKOFF);
     bench.settle(0);
-    assert_eq!((bench.nominated("high"), bench.said().1), (None, &NominatedNode::Clear));
+    assert_eq!((bench.nominated("high"), bench.last_report().1), (None, &NominatedNode::Clear));
     bench.waits_for("other", "small", 1, 0);
     bench.settle(1);
     assert_eq!(bench.binds.len(), 1, "what is left is for whoever fits");
 }
 
 #[test]
-fn a_preemptor_that_goes_leaves_no_promise() {
+fn a_deleted_preemptor_leaves_no_nomination() {
     let mut bench = Bench::full(&["a"]);
     bench.waits("high", 2, 10);
     bench.settle(0);
-    bench.gone("high");
+    bench.deleted("high");
     bench.settle(0);
     assert_eq!((bench.gated(), bench.ledger.borrow().nominations().is_empty()), (0, true));
-    // What goes all the same is not evicted a second time: the next pod counts on it.
+    // What terminates all the same is not evicted a second time: the next pod counts on it.
     bench.waits("next", 2, 10);
     bench.settle(0);
     assert_eq!((bench.asked.len(), bench.nominated("next").as_deref()), (1, Some("a")));
     let first = bench.ended(EvictionOutcome::Done);
     for victim in &first.victims {
-        bench.gone(victim);
+        bench.deleted(victim);
     }
     bench.settle(0);
     bench.later(BACKOFF);
@@ -522,17 +516,17 @@ fn a_preemptor_that_goes_leaves_no_promise() {
 }
 
 #[test]
-fn nobody_is_evicted_where_the_profile_or_the_pod_says_so() {
+fn nothing_is_evicted_where_the_profile_or_the_pod_forbids_it() {
     let mut bench = Bench::with(|profile| profile.preemption.enabled = false);
     bench.fill(&["a"]);
     bench.waits("high", 2, 10);
     bench.settle(0);
-    assert_eq!(bench.said().0, "0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(bench.last_report().0, "0/1 nodes are available: 1 Insufficient cpu.");
     let mut polite = Bench::full(&["a"]);
     let pod = Pod { preempts: false, priority: 10, ..pod("polite", shape_of(1000, 1 << 20)) };
     polite.seen(|ledger| ledger.apply_pod(pod));
     polite.settle(0);
-    assert!(polite.said().0.ends_with("preemption: not eligible due to preemptionPolicy=Never."));
+    assert!(polite.last_report().0.ends_with("preemption: not eligible due to preemptionPolicy=Never."));
     assert!(bench.asked.is_empty() && polite.asked.is_empty());
 }
 
@@ -542,14 +536,16 @@ fn revoked_evictions_release_their_victims_and_the_pod_decides_anew() {
     bench.waits("high", 2, 10);
     bench.settle(0);
     let asked = bench.asked.remove(0);
+    let victims: Vec<Str> = asked.victims.iter().map(|uid| uid.as_str().into()).collect();
+    bench.seen(|ledger| ledger.release(&victims));
     bench.tell(0, Input::BindRevoked { attempt: asked.attempt });
     bench.settle(0);
-    assert_eq!(bench.asked.len(), 1, "{:?}", bench.said());
+    assert_eq!(bench.asked.len(), 1, "{:?}", bench.last_report());
     assert_eq!(bench.asked[0].victims, asked.victims);
 }
 
 #[test]
-fn a_victim_that_waits_for_its_volumes_is_taken_back_and_not_deleted() {
+fn the_assumption_of_a_victim_that_waits_for_its_volumes_is_undone_and_the_victim_not_deleted() {
     let mut bench = Bench::new();
     bench.seen(|ledger| {
         ledger.apply_node(&node_in("a", "x"));
@@ -566,11 +562,15 @@ fn a_victim_that_waits_for_its_volumes_is_taken_back_and_not_deleted() {
     assert!(matches!(bench.ledger.borrow().pod("p"), Some(PodState::Pending(_))));
     assert!(!bench.seen(|ledger| ledger.begin_bind("p")), "its worker may be about to bind it");
     bench.settle(0);
-    assert!(bench.said().0.contains("preempted by a pod of higher priority before it was bound"), "{:?}", bench.said());
+    assert!(
+        bench.last_report().0.contains("preempted by a pod of higher priority before it was bound"),
+        "{:?}",
+        bench.last_report()
+    );
     assert_eq!((bench.workers[0].queue.counts().backoff, bench.workers[0].volumes.len()), (1, 0));
     bench.later(BACKOFF);
     bench.settle(1);
-    assert_eq!(bench.binds.len(), 1, "nothing was to be waited for: {:?}", bench.said());
+    assert_eq!(bench.binds.len(), 1, "nothing was to be waited for: {:?}", bench.last_report());
 }
 
 #[test]

@@ -1,15 +1,17 @@
-use super::{Worker, hold_reason};
-use crate::ledger::Ledger;
-use crate::limits::TOP_REASONS;
+use super::Worker;
+use crate::cycle::{Hold, Holds};
+use crate::ledger::LedgerAccess;
+use crate::limits::{PARKED_PODS_PER_HOLD, TOP_REASONS};
 use crate::model::{Pod, PodKey, Str, Time};
-use crate::queue::Counts;
+use crate::queue::{Counts, Entry};
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a worker has done since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Pods bound.
     pub scheduled: u64,
     /// Attempts that found no node.
     pub unschedulable: u64,
@@ -17,7 +19,6 @@ pub struct Totals {
     pub errors: u64,
     /// Proposals that did not come into force because someone else was faster.
     pub conflicts: u64,
-    /// What preemption did.
     pub preemption: PreemptionTotals,
 }
 
@@ -26,37 +27,37 @@ pub struct Totals {
 pub struct PreemptionTotals {
     /// Attempts that fitted nowhere and asked whether evictions help.
     pub attempts: u64,
-    /// Pods asked to go.
+    /// Pods whose eviction was asked for.
     pub victims: u64,
-    /// Rounds by their number of victims: 1, 2, 4 and so on up to 64, each those above the one before; then more.
-    pub rounds: [u64; 8],
-    /// Rounds that failed in part or wholly.
+    /// Preemptions by their number of victims: 1, 2, 4 and so on up to 64, each those above the one before; then more.
+    pub by_victims: [u64; 8],
+    /// Preemptions that failed in part or wholly.
     pub failed: u64,
-    /// Times that evictions for a pod were stopped because other schedulers took the room.
+    /// Times that evictions for a pod were stopped because other schedulers took the capacity.
     pub storms: u64,
 }
 
 impl PreemptionTotals {
-    /// Counts a round. After the buckets of `scheduler_preemption_victims` in `pkg/scheduler/metrics/metrics.go`.
-    pub(super) fn count_round(&mut self, victims: usize) {
+    /// Counts a preemption. After the buckets of `scheduler_preemption_victims` in `pkg/scheduler/metrics/metrics.go`.
+    pub(super) fn count(&mut self, victims: usize) {
         self.victims += victims as u64;
         let bucket = victims.max(1).next_power_of_two().trailing_zeros() as usize;
-        self.rounds[bucket.min(self.rounds.len() - 1)] += 1;
+        self.by_victims[bucket.min(self.by_victims.len() - 1)] += 1;
     }
 }
 
-/// Pods for which nothing is evicted for a while, because other schedulers took the room each time.
+/// Pods for which nothing is evicted for a while, because other schedulers took the freed capacity each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storm {
     /// One of them.
     pub pod: PodKey,
     /// The node that was freed for it last.
     pub node: Str,
-    /// Rounds for it whose room others took, one after the other.
-    pub rounds: u32,
+    /// Preemptions for it whose capacity others took, one after the other.
+    pub preemptions: u32,
     /// Pods evicted for it so far.
     pub victims: u64,
-    /// One of the schedulers that took the room.
+    /// One of the schedulers that took the capacity.
     pub taken_by: Str,
     /// How many pods there are like it.
     pub pods: usize,
@@ -67,9 +68,7 @@ pub struct Storm {
 pub struct ForeignBind {
     /// The newest such pod.
     pub pod: Arc<Pod>,
-    /// Its node.
     pub node: Str,
-    /// When it was seen.
     pub at: Time,
     /// How many there were since the worker started.
     pub count: u64,
@@ -80,16 +79,13 @@ pub struct ForeignBind {
 pub struct TopReason {
     /// The plugin, or `Berth` for pods that are held.
     pub plugin: &'static str,
-    /// The text.
     pub reason: String,
-    /// Pods it holds for.
     pub pods: usize,
 }
 
 /// A worker's state for status and metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerSnapshot {
-    /// Pods by part of the queue.
     pub counts: Counts,
     /// Decided pods that are not bound yet: their bind is on the way, or their claims are.
     pub in_flight: usize,
@@ -101,7 +97,6 @@ pub struct WorkerSnapshot {
     pub oldest_pending_unix_us: Option<i64>,
     /// The commonest reasons, most pods first.
     pub top_reasons: Vec<TopReason>,
-    /// What it has done.
     pub totals: Totals,
     /// Nodes it places on.
     pub nodes_matched: usize,
@@ -109,31 +104,29 @@ pub struct WorkerSnapshot {
     pub nodes_schedulable: usize,
     /// Spec fields of its pods that this version does not know.
     pub unknown_fields: Vec<Str>,
-    /// The newest pod of ours that someone else bound.
     pub foreign: Option<ForeignBind>,
     /// Pods that were tried again only because of the sweep.
     pub rescued_by_sweep: u64,
-    /// Pods for which evictions were stopped.
     pub storm: Option<Storm>,
 }
 
 impl Worker {
-    /// The worker's state as of now. O(queued pods).
-    pub fn snapshot(&mut self, ledger: &Ledger) -> WorkerSnapshot {
-        let (nodes_matched, nodes_schedulable) = self.count_nodes(ledger);
-        let waiting = self.queue.entries().filter(|entry| entry.pod().gates.is_empty()).map(crate::queue::Entry::pod);
-        let binding = self
-            .binding
-            .values()
-            .map(|binding| binding.ticket.pod())
-            .chain(self.volumes.pods())
-            .chain(self.inquiries.pods());
+    /// The worker's state as of now. O(queued pods), and O(nodes) where they changed. The ledger is only looked at: texts are made
+    /// and counted while it is free.
+    pub fn snapshot(&mut self, ledger: &impl LedgerAccess) -> WorkerSnapshot {
+        let (nodes_matched, nodes_schedulable) = ledger.read(|ledger| {
+            let nodes = self.scheduler.candidates(ledger);
+            (nodes.len(), nodes.iter().filter(|node| !ledger.nodes().is_cordoned(**node)).count())
+        });
+        let waiting = self.queue.entries().map(Entry::pod).filter(|pod| pod.gates.is_empty());
+        let binding = self.binding.values().map(|binding| binding.ticket.pod());
+        let pending = waiting.chain(binding).chain(self.volumes.pods()).chain(self.asking.pods());
         WorkerSnapshot {
             counts: self.queue.counts(),
             in_flight: self.binding.len() + self.volumes.len(),
-            asking: self.inquiries.len(),
+            asking: self.asking.len(),
             unknown_binds: self.unknown_binds,
-            oldest_pending_unix_us: waiting.chain(binding).map(|pod| pod.created_unix_us).min(),
+            oldest_pending_unix_us: pending.map(|pod| pod.created_unix_us).min(),
             top_reasons: self.top_reasons(ledger),
             totals: self.totals,
             nodes_matched,
@@ -141,39 +134,41 @@ impl Worker {
             unknown_fields: self.unknown_fields.iter().cloned().collect(),
             foreign: self.foreign.clone(),
             rescued_by_sweep: self.queue.rescued_by_sweep(),
-            storm: self.storm(),
+            storm: self.preemptions.storm(),
         }
     }
 
-    fn top_reasons(&self, ledger: &Ledger) -> Vec<TopReason> {
-        let mut counted: BTreeMap<(&'static str, String), usize> = BTreeMap::new();
-        for entry in self.queue.entries() {
-            for reason in self.reasons(entry.pod(), entry.diagnosis(), ledger) {
-                *counted.entry(reason).or_insert(0) += 1;
+    fn top_reasons(&self, ledger: &impl LedgerAccess) -> Vec<TopReason> {
+        let mut counted: BTreeMap<(&'static str, Cow<'_, str>), usize> = BTreeMap::new();
+        for diagnosis in self.queue.entries().filter_map(Entry::diagnosis) {
+            for (reason, _) in diagnosis.counts() {
+                let Some(plugin) = reason.plugin() else { continue };
+                *counted.entry((plugin.name(), reason.text(diagnosis.shape()))).or_insert(0) += 1;
             }
         }
-        let mut all: Vec<TopReason> =
-            counted.into_iter().map(|((plugin, reason), pods)| TopReason { plugin, reason, pods }).collect();
-        all.sort_by_key(|top| std::cmp::Reverse(top.pods));
+        let undiagnosed = self.queue.entries().filter(|entry| entry.is_parked() && entry.diagnosis().is_none());
+        let parked: Vec<&Arc<Pod>> = undiagnosed.map(Entry::pod).collect();
+        for (pod, hold) in parked.iter().zip(self.holds(&parked, ledger)) {
+            if let Some(hold) = hold {
+                *counted.entry(("Berth", hold.text(self.profile(), pod).into())).or_insert(0) += 1;
+            }
+        }
+        let top = |((plugin, reason), pods): ((_, Cow<'_, str>), _)| TopReason { plugin, reason: reason.into(), pods };
+        let mut all: Vec<TopReason> = counted.into_iter().map(top).collect();
+        all.sort_by_key(|top| Reverse(top.pods));
         all.truncate(TOP_REASONS);
         all
     }
 
-    fn reasons(
-        &self,
-        pod: &Pod,
-        diagnosis: Option<&crate::cycle::Diagnosis>,
-        ledger: &Ledger,
-    ) -> Vec<(&'static str, String)> {
-        if let Some(diagnosis) = diagnosis {
-            let one = |(reason, _): &(crate::cycle::Reason, u32)| {
-                Some((reason.plugin()?.name(), reason.text(diagnosis.shape())))
-            };
-            return diagnosis.counts().iter().filter_map(one).collect();
+    /// What holds each of the pods, if anything does.
+    fn holds(&self, pods: &[&Arc<Pod>], ledger: &impl LedgerAccess) -> Vec<Option<Hold>> {
+        let mut all = Vec::with_capacity(pods.len());
+        for part in pods.chunks(PARKED_PODS_PER_HOLD) {
+            ledger.read(|ledger| {
+                let mut holds = Holds::new(self.profile(), ledger);
+                all.extend(part.iter().map(|pod| self.hold(&mut holds, pod)));
+            });
         }
-        match hold_reason(self.profile(), ledger, pod) {
-            Some(reason) => vec![("Berth", reason)],
-            None => Vec::new(),
-        }
+        all
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::io::{BindOutcome, BindRequest, EvictionOutcome, Refusal, RefusalReason};
-use crate::ledger::PodState;
+use crate::ledger::{Ledger, PodState};
 use crate::model::{AffinityTerm, LabelSelector, Labels, NamespaceScope, Node, Pod, Requirement};
 use crate::model::{RequirementOperator, Taint, TaintEffect};
 use crate::testing::{node, pod, shape, shape_of};
@@ -21,8 +21,6 @@ impl Worker {
             Input::BindRevoked { attempt } => {
                 if let Some(binding) = self.binding.get(attempt) {
                     ledger.forget(&binding.ticket.pod().uid);
-                } else if let Some(victims) = self.rounds.asked.get(attempt) {
-                    ledger.release(victims);
                 }
             }
             Input::EvictionEnded { outcome: EvictionOutcome::Failed { left, .. }, .. } => ledger.release(left),
@@ -34,7 +32,7 @@ impl Worker {
     }
 }
 
-/// A ledger, workers on it, and binds that end when the test says so.
+/// A ledger, workers on it, and binds that end when the test ends them.
 struct Bench {
     ledger: RefCell<Ledger>,
     workers: Vec<Worker>,
@@ -81,7 +79,10 @@ impl Bench {
         let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Bind(BindRequest { attempt, pod, node, .. }) => self.binds.push((worker, attempt, pod, node)),
+                Effect::Bind(BindRequest { attempt, pod, node, epoch, .. }) => {
+                    assert!(self.ledger.borrow().is_same_node(&node, epoch), "{node} is not named by {epoch}");
+                    self.binds.push((worker, attempt, pod, node));
+                }
                 Effect::Refuse(Refusal { pod, reason, text, .. }) => {
                     self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
                 }
@@ -141,7 +142,7 @@ fn a_pod_is_placed_bound_and_counted() {
 }
 
 #[test]
-fn what_does_not_fit_says_why_and_is_tried_again_when_room_comes() {
+fn a_pod_that_does_not_fit_gets_the_reason_and_is_tried_again_when_capacity_is_freed() {
     let mut bench = Bench::one();
     bench.node(&node("a", 1000, GIB, 10));
     bench.pod(pod("first", shape_of(600, 0)));
@@ -154,11 +155,11 @@ fn what_does_not_fit_says_why_and_is_tried_again_when_room_comes() {
     bench.now = 5_000;
     bench.ledger.borrow_mut().delete_pod("first");
     bench.settle(0);
-    assert_eq!(bench.binds.len(), 1, "the freed room woke it");
+    assert_eq!(bench.binds.len(), 1, "the freed capacity woke it");
 }
 
 #[test]
-fn a_bind_of_unknown_outcome_keeps_its_room_and_leaves_the_window() {
+fn a_bind_of_unknown_outcome_keeps_its_capacity_and_leaves_the_window() {
     let mut bench = Bench::one();
     bench.workers[0].set_bind_window(1);
     bench.node(&node("a", 1000, GIB, 10));
@@ -173,14 +174,14 @@ fn a_bind_of_unknown_outcome_keeps_its_room_and_leaves_the_window() {
     assert_eq!(bench.binds.len(), 2, "an unknown bind no longer counts");
     bench.end(1, BindOutcome::Bound);
     bench.settle(0);
-    assert_eq!(bench.counts(0).unschedulable, 1, "the room of the unknown bind is still taken");
+    assert_eq!(bench.counts(0).unschedulable, 1, "the capacity of the unknown bind is still taken");
     bench.end(0, BindOutcome::Bound);
     bench.settle(0);
     bench.audit();
 }
 
 #[test]
-fn a_refused_bind_gives_its_room_back_and_the_pod_is_tried_again_after_backoff() {
+fn a_refused_bind_releases_its_capacity_and_the_pod_is_tried_again_after_backoff() {
     let mut bench = Bench::one();
     bench.node(&node("a", 1000, GIB, 10));
     bench.pod(pod("p", shape_of(600, 0)));
@@ -197,7 +198,7 @@ fn a_refused_bind_gives_its_room_back_and_the_pod_is_tried_again_after_backoff()
 }
 
 #[test]
-fn a_revoked_bind_goes_back_and_a_late_answer_is_dropped() {
+fn a_revoked_bind_requeues_the_pod_and_a_late_answer_is_dropped() {
     let mut bench = Bench::one();
     bench.node(&node("a", 1000, GIB, 10));
     bench.pod(pod("p", shape_of(600, 0)));
@@ -209,7 +210,7 @@ fn a_revoked_bind_goes_back_and_a_late_answer_is_dropped() {
     bench.inputs[0].push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
     bench.settle(0);
     assert_eq!(bench.workers[0].totals.scheduled, 0, "the old attempt is over");
-    assert_eq!(bench.workers[0].binds_in_flight(), 1);
+    assert_eq!(bench.workers[0].binding.len(), 1);
     bench.audit();
 }
 
@@ -230,7 +231,7 @@ fn a_swap_decides_anew_what_was_unschedulable_and_takes_no_sent_bind_twice() {
     assert_eq!(bench.binds.len(), 1);
     bench.workers[0].swap(Time::from_millis(2_000), Arc::new(profile));
     bench.settle(0);
-    assert_eq!((bench.binds.len(), bench.workers[0].binds_in_flight()), (1, 1));
+    assert_eq!((bench.binds.len(), bench.workers[0].binding.len()), (1, 1));
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn a_pod_bound_by_someone_else_is_noticed() {
 }
 
 #[test]
-fn room_on_a_node_outside_the_selector_wakes_nobody_and_a_label_that_brings_one_in_does() {
+fn capacity_on_a_node_outside_the_selector_wakes_no_pod_and_a_label_that_brings_a_node_in_does() {
     let requirement =
         Requirement { key: "pool".into(), operator: RequirementOperator::In, values: vec!["batch".into()] };
     let selector = LabelSelector { requirements: vec![requirement] };
@@ -302,7 +303,7 @@ fn room_on_a_node_outside_the_selector_wakes_nobody_and_a_label_that_brings_one_
 }
 
 #[test]
-fn a_nominated_node_is_tried_first_and_its_room_is_kept_from_others() {
+fn a_nominated_node_is_tried_first_and_its_capacity_is_kept_from_others() {
     let mut bench = Bench::one();
     bench.node(&node("a", 1000, GIB, 10));
     bench.node(&node("b", 4000, GIB, 10));
@@ -327,11 +328,11 @@ fn a_nominated_node_is_tried_first_and_its_room_is_kept_from_others() {
         ..pod("vip", shape_of(1000, 0))
     });
     bench.settle(0);
-    assert_eq!(&*bench.binds[0].3, "a", "taken although b has more room");
+    assert_eq!(&*bench.binds[0].3, "a", "taken although b has more capacity");
 }
 
 #[test]
-fn an_existing_pods_anti_affinity_excludes_and_its_going_wakes() {
+fn an_existing_pods_anti_affinity_excludes_and_its_deletion_wakes() {
     let mut bench = Bench::one();
     bench.node(&node("a", 1000, GIB, 10));
     let requirement = Requirement { key: "app".into(), operator: RequirementOperator::In, values: vec!["web".into()] };
@@ -366,7 +367,7 @@ fn a_missed_delete_is_found_when_the_name_comes_back_with_another_uid() {
     bench.pod(Pod { node_name: Some("a".into()), ..pod("p", shape_of(900, 0)) });
     bench.pod(Pod { uid: "other".into(), ..pod("p", shape_of(900, 0)) });
     bench.settle(0);
-    assert_eq!(bench.binds.len(), 1, "the old pod's room is free");
+    assert_eq!(bench.binds.len(), 1, "the old pod's capacity is free");
     bench.audit();
 }
 
@@ -402,7 +403,7 @@ fn commit(
 }
 
 #[test]
-fn of_two_proposals_for_the_last_room_one_comes_into_force() {
+fn of_two_proposals_for_the_last_capacity_one_is_committed() {
     let bench = Bench::one();
     let profile = bench.workers[0].profile().clone();
     bench.node(&node("a", 1000, GIB, 10));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::io::{BindOutcome, BindRequest, NominateRequest, Refusal, RefusalReason, VolumeRequest, VolumesOutcome};
-use crate::ledger::{Conflict, PodState};
+use crate::ledger::{Conflict, Ledger, PodState};
 use crate::model::{CsiNode, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeWrites};
 use crate::volume_testing::{
     bound, claim, csi, csi_node, node_in, on, only_in, reference, using, volume, waiting_class,
@@ -8,7 +8,7 @@ use crate::volume_testing::{
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// A ledger with nodes `a` and `b`, workers on it, and writes and binds that end when the test says so.
+/// A ledger with nodes `a` and `b`, workers on it, and writes and binds that end when the test ends them.
 pub(super) struct Bench {
     ledger: RefCell<Ledger>,
     pub(super) workers: Vec<Worker>,
@@ -25,7 +25,7 @@ impl Bench {
     pub(super) fn new() -> Self {
         let profile = |name: &str| {
             let mut profile = CompiledProfile::default_preset(name);
-            profile.volume_binding.bind_timeout = Duration::from_secs(60);
+            profile.bind_timeout = Duration::from_secs(60);
             Arc::new(profile)
         };
         let bench = Self {
@@ -63,7 +63,8 @@ impl Bench {
             let next = self.workers[worker].step(now, &mut self.inputs[worker], &self.ledger, &mut effects);
             for effect in effects {
                 match effect {
-                    Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
+                    Effect::Bind(BindRequest { attempt, pod, node, epoch, .. }) => {
+                        assert!(self.ledger.borrow().is_same_node(&node, epoch), "{node} is not named by {epoch}");
                         self.binds.push((worker, attempt, pod, node));
                     }
                     Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
@@ -237,11 +238,23 @@ fn a_claim_that_never_binds_ends_in_a_timeout_and_everything_is_undone() {
     assert_eq!(bench.nominated.last(), Some(&("p".to_owned(), None)));
     assert_eq!(bench.workers[0].queue.counts().backoff, 1);
     bench.is_undone("p");
-    // Once more: the claim is promised already, so that there is nothing to write.
+    // Once more: the claim is assumed already, so that there is nothing to write.
     bench.now = 70_000;
     bench.settle(0);
     assert!(bench.writes.is_empty() && bench.workers[0].volumes.len() == 1);
     bench.audit();
+}
+
+#[test]
+fn a_pod_whose_name_was_given_away_while_it_waited_for_its_volumes_does_not_come_back() {
+    let mut bench = Bench::new();
+    asked_for(&mut bench);
+    let elsewhere =
+        CompiledProfile { scheduler_names: vec!["elsewhere".into()], ..CompiledProfile::default_preset("test") };
+    bench.workers[0].swap(Time::ZERO, Arc::new(elsewhere));
+    bench.settle(0);
+    assert_eq!(bench.workers[0].queue.counts(), crate::queue::Counts::default());
+    bench.is_undone("p");
 }
 
 #[test]
@@ -256,11 +269,11 @@ fn what_is_undone_is_free_for_others() {
     });
     bench.settle(0);
     bench.settle(1);
-    assert_eq!(bench.writes.len(), 1, "the volume is promised to the first");
+    assert_eq!(bench.writes.len(), 1, "the volume is assumed for the first");
     let none = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.";
     assert_eq!(bench.refusals.remove(0), ("q".to_owned(), RefusalReason::Unschedulable, none.to_owned()));
     bench.now = 5_000;
-    bench.wrote(VolumesOutcome::Failed { message: "the object has been modified".into() });
+    bench.wrote(VolumesOutcome::Failed { code: None, message: "the object has been modified".into() });
     assert_eq!(bench.refusal(), format!("{PREFIX}the object has been modified"));
     bench.is_undone("p");
     bench.settle(1);
@@ -343,7 +356,7 @@ fn a_claim_for_one_pod_is_not_taken_by_two_at_once() {
 }
 
 #[test]
-fn what_goes_wrong_on_the_way_says_so_and_is_undone() {
+fn a_failure_before_the_bind_is_reported_and_undone() {
     type Change = fn(&mut Ledger, &str);
     let cases: [(&str, Change, &str); 5] = [
         (
@@ -352,12 +365,12 @@ fn what_goes_wrong_on_the_way_says_so_and_is_undone() {
             "provisioning failed for PVC \"c\"",
         ),
         (
-            "the claim is gone",
+            "the claim is deleted",
             |ledger, _| ledger.delete_claim("default/c"),
             "failed to check provisioning pvc: persistentvolumeclaims \"default/c\" not found",
         ),
         (
-            "the node is gone",
+            "the node is deleted",
             |ledger, node| ledger.delete_node(node),
             "failed to get node \"NODE\": node \"NODE\" not found",
         ),
@@ -405,8 +418,8 @@ fn a_volume_deleted_between_assume_and_bind_is_noticed() {
 }
 
 #[test]
-fn a_pod_that_goes_while_its_claims_are_bound_is_forgotten() {
-    for going in [true, false] {
+fn a_pod_deleted_while_its_claims_are_bound_is_forgotten() {
+    for terminating in [true, false] {
         for written in [true, false] {
             let mut bench = Bench::new();
             bench.seen(|ledger| {
@@ -420,7 +433,7 @@ fn a_pod_that_goes_while_its_claims_are_bound_is_forgotten() {
                 bench.wrote(VolumesOutcome::Written);
             }
             bench.seen(|ledger| {
-                if going {
+                if terminating {
                     ledger.apply_pod(Pod { deleting: true, ..using("p", &["c"]) });
                 } else {
                     ledger.delete_pod("p");
@@ -465,7 +478,7 @@ fn another_profile_decides_anew_and_a_paused_one_waits() {
 }
 
 #[test]
-fn writes_that_are_taken_back_leave_nothing() {
+fn revoked_writes_leave_nothing() {
     let mut bench = Bench::new();
     bench.seen(|ledger| {
         ledger.apply_claim(claim("c", "made", 1));
@@ -493,7 +506,7 @@ fn a_worker_that_ends_names_what_others_must_undo() {
 }
 
 #[test]
-fn pods_that_share_a_claim_hold_its_promise_together() {
+fn pods_that_share_a_claim_share_its_assumption() {
     let mut bench = Bench::new();
     bench.seen(|ledger| {
         ledger.apply_claim(claim("c", "made", 1));
@@ -502,9 +515,9 @@ fn pods_that_share_a_claim_hold_its_promise_together() {
     });
     bench.settle(0);
     assert_eq!(bench.writes.len(), 2);
-    assert_eq!(bench.writes[0].2, bench.writes[1].2, "where the first goes the second goes");
+    assert_eq!(bench.writes[0].2, bench.writes[1].2, "both are placed on one node");
     bench.audit();
-    bench.wrote(VolumesOutcome::Failed { message: "no".into() });
+    bench.wrote(VolumesOutcome::Failed { code: None, message: "no".into() });
     bench.audit();
     let selected_node = |bench: &Bench| {
         let ledger = bench.ledger.borrow();
@@ -512,7 +525,7 @@ fn pods_that_share_a_claim_hold_its_promise_together() {
         ledger.volumes().selected_node(&claim).cloned()
     };
     assert!(selected_node(&bench).is_some(), "the other still holds it");
-    bench.wrote(VolumesOutcome::Failed { message: "no".into() });
+    bench.wrote(VolumesOutcome::Failed { code: None, message: "no".into() });
     assert_eq!(selected_node(&bench), None);
     bench.audit();
 }

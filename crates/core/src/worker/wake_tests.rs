@@ -1,9 +1,9 @@
-//! No wake-up is missed: when a worker has nothing left to do, whoever still waits fits nowhere.
+//! No wake-up is missed: when a worker has nothing left to do, no pod that still waits fits a node.
 
 use super::*;
 use crate::cycle::{Explanation, Rng, explain};
 use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
-use crate::ledger::PodState;
+use crate::ledger::{Ledger, PodState};
 use crate::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
 use crate::plugins::Plugin;
 use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
@@ -11,7 +11,7 @@ use crate::testing::node;
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// Draws clusters in which labels and terms decide more than room does.
+/// Draws clusters in which labels and terms decide more than capacity does.
 struct Draw(Rng);
 
 impl Draw {
@@ -145,7 +145,7 @@ fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut
 
 /// 400 sequences of 50 events, without a sweep that would make good for what a hint missed.
 #[test]
-fn whoever_waits_when_all_is_quiet_fits_nowhere() {
+fn a_pod_that_waits_when_all_is_quiet_fits_nowhere() {
     let mut refused = 0;
     for seed in 0..400 {
         let mut draw = Draw(Rng::seeded(seed));
@@ -174,7 +174,7 @@ fn whoever_waits_when_all_is_quiet_fits_nowhere() {
 
 /// A pod nominated to node a is placed on b by someone else: the capacity that it kept from others is free.
 #[test]
-fn a_promise_that_a_commit_elsewhere_ends_is_told() {
+fn a_nomination_that_a_commit_elsewhere_ends_wakes_other_pods() {
     let ledger = RefCell::new(Ledger::new());
     for name in ["a", "b"] {
         let mut object = node(name, 1000, 0, 20);
@@ -188,22 +188,22 @@ fn a_promise_that_a_commit_elsewhere_ends_is_told() {
         asks.0.node_selector = labels(&format!("name={on}"));
         asks.named(name)
     };
-    let promised = Pod { nominated_node: Some("a".into()), priority: 1, ..for_node("promised", "b") };
-    ledger.borrow_mut().apply_pod(Pod { scheduler_name: "other".into(), ..promised });
+    let nominated = Pod { nominated_node: Some("a".into()), priority: 1, ..for_node("nominated", "b") };
+    ledger.borrow_mut().apply_pod(Pod { scheduler_name: "other".into(), ..nominated });
     ledger.borrow_mut().apply_pod(for_node("waits", "a"));
     let mut placed = Vec::new();
     let mut names = |worker: usize, seconds: u64| {
         settle(&mut workers[worker], &ledger, Time::from_millis(1000 * seconds), &mut placed);
         placed.iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>()
     };
-    assert!(names(0, 0).is_empty(), "the promise takes the room");
-    assert_eq!(names(1, 10), ["promised"]);
-    assert_eq!(names(0, 20), ["promised", "waits"]);
+    assert!(names(0, 0).is_empty(), "the nomination takes the capacity");
+    assert_eq!(names(1, 10), ["nominated"]);
+    assert_eq!(names(0, 20), ["nominated", "waits"]);
 }
 
-/// What is placed beside it is none of its business.
+/// An unrelated pod is placed beside it.
 #[test]
-fn pods_that_say_nothing_to_a_waiting_pod_do_not_wake_it() {
+fn unrelated_pods_do_not_wake_a_waiting_pod() {
     let ledger = RefCell::new(Ledger::new());
     ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 200));
     let mut profile = CompiledProfile::default_preset("test");

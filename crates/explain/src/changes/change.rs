@@ -1,8 +1,8 @@
-use super::edit::Edit;
-use super::trial::Placement;
+use super::trial::{Edit, Placement};
 use berth_core::model::Str;
 use serde::Serialize;
 use serde_json::Value;
+use std::cmp::Reverse;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ChangeKind {
@@ -82,6 +82,11 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    pub(super) fn smallness(&self, placement: &Placement) -> Smallness {
+        let class = class(self.kind, self.weight);
+        Smallness { class, weight: self.weight, opens: Reverse(placement.feasible) }
+    }
+
     /// The change as it is reported once the engine has placed the pod.
     pub(super) fn into_change(self, placement: &Placement) -> Change {
         let Self { kind, edit, field, from, to, text, .. } = self;
@@ -100,16 +105,44 @@ impl Draft {
     }
 }
 
-impl PartialOrd for Change {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
+/// How small a change is: first by what it asks of people, then by how much of it. The smallest sorts first. `docs/explaining.md` has the classes in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Smallness {
+    class: u8,
+    weight: u64,
+    /// Of equally small changes, the one that opens more nodes comes first.
+    opens: Reverse<usize>,
 }
 
-impl Ord for Change {
-    /// By kind, field and node, then by text: the order of equally small changes.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |of: &Self| (of.kind, of.field.clone(), of.node.clone(), of.text.clone());
-        key(self).cmp(&key(other))
+/// Up to this many thousandths less, a request is only tuned.
+const TUNED: u64 = 250;
+
+/// Beyond this many thousandths less, the pod is hardly the same.
+const HALVED: u64 = 500;
+
+fn class(kind: ChangeKind, weight: u64) -> u8 {
+    match kind {
+        // A number or a word of the pod's is corrected.
+        ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= TUNED => 1,
+        ChangeKind::ChangeNodeSelector | ChangeKind::ChangeHostPort | ChangeKind::RaiseMaxSkew => 1,
+        // Something is added to the pod.
+        ChangeKind::Tolerate => 2,
+        ChangeKind::LabelPod if weight == 0 => 2,
+        // A node is opened.
+        ChangeKind::Uncordon | ChangeKind::LabelNode | ChangeKind::RemoveTaint | ChangeKind::RecoverNode => 3,
+        // The pod gives up a rule.
+        ChangeKind::DropNodeSelector
+        | ChangeKind::DropNodeAffinity
+        | ChangeKind::LowerMinDomains
+        | ChangeKind::ScheduleAnyway
+        | ChangeKind::DropPodAffinity
+        | ChangeKind::DropPodAntiAffinity
+        | ChangeKind::LabelPod => 4,
+        ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
+        ChangeKind::FixClaim | ChangeKind::Together => 6,
+        // Others pay.
+        ChangeKind::RemovePod => 7,
+        ChangeKind::AddNode => 8,
+        ChangeKind::LowerRequest | ChangeKind::LowerRequests => 9,
     }
 }

@@ -3,9 +3,8 @@
 //! ```text
 //!  scene     what stands in the way, on each node, by every filter
 //!  propose/  what might help, from that: one file for each thing that can be changed
-//!  edit      a change, made and undone again
-//!  trial     the engine's answer with the change made, within a budget
-//!  order     how small a change is
+//!  trial     an edit made, the engine's answer with it, the edit undone; within a budget
+//!  change    a change in words, and how small it is
 //! ```
 //!
 //! Proposers guess, the engine decides: `cycle::explain` has placed the pod with every change that is reported. A guess too
@@ -15,8 +14,6 @@
 //! from nothing; most pods cost a few dozen.
 
 mod change;
-mod edit;
-mod order;
 mod propose;
 mod scene;
 mod trial;
@@ -26,11 +23,9 @@ mod tests;
 
 pub use change::{Change, ChangeKind};
 
-use berth_core::ledger::Ledger;
-use berth_core::model::Pod;
-use berth_core::profile::CompiledProfile;
+use berth_core::{ledger::Ledger, model::Pod, profile::CompiledProfile};
 use berth_simulate::Cluster;
-use order::Smallness;
+use change::{Draft, Smallness};
 use scene::Scene;
 use trial::Trial;
 
@@ -51,23 +46,22 @@ pub(super) fn changes(cluster: &Cluster, ledger: &mut Ledger, profile: &Compiled
     let scene = Scene::new(cluster, ledger, profile, pod);
     let mut trial = Trial::new(profile, ledger, pod, TRIALS);
     let mut found: Vec<(Smallness, Change)> = Vec::new();
+    let placed = |draft: Draft, trial: &mut Trial<'_>| {
+        let placement = trial.places(&draft.edit)?;
+        Some((draft.smallness(&placement), draft.into_change(&placement)))
+    };
     for propose in propose::ALL {
-        for draft in propose(&scene, &mut trial) {
-            if let Some(placement) = trial.places(&draft.edit) {
-                let smallness = order::smallness(&draft, &placement);
-                found.push((smallness, draft.into_change(&placement)));
-            }
-        }
+        let drafts = propose(&scene, &mut trial);
+        found.extend(drafts.into_iter().filter_map(|draft| placed(draft, &mut trial)));
     }
     // If only other pods or new nodes would help, several changes of the pod at once may help too.
     if found.iter().all(|(_, change)| matches!(change.kind, ChangeKind::RemovePod | ChangeKind::AddNode)) {
-        for draft in propose::together::make(&scene, &mut trial) {
-            if let Some(placement) = trial.places(&draft.edit) {
-                found.push((order::smallness(&draft, &placement), draft.into_change(&placement)));
-            }
-        }
+        let drafts = propose::together::make(&scene, &mut trial);
+        found.extend(drafts.into_iter().filter_map(|draft| placed(draft, &mut trial)));
     }
-    found.sort();
+    found.sort_by_cached_key(|(smallness, change)| {
+        (*smallness, change.kind, change.field.clone(), change.node.clone(), change.text.clone())
+    });
     let mut reported: Vec<Change> = Vec::new();
     for (_, change) in found {
         let alike = reported.iter().filter(|other| other.kind == change.kind).count();

@@ -1,4 +1,4 @@
-use crate::quantity::{PODS, lacking};
+use crate::quantity::PODS;
 use berth_core::cycle::{self, Obstacle};
 use berth_core::ledger::{Ledger, NodeId};
 use berth_core::model::{Node, Pod, Str};
@@ -13,8 +13,6 @@ pub(super) struct View<'a> {
     pub(super) id: NodeId,
     pub(super) node: &'a Node,
     pub(super) obstacles: Vec<Obstacle>,
-    /// The resources that the node lacks.
-    lacking: Vec<Str>,
 }
 
 impl View<'_> {
@@ -25,13 +23,17 @@ impl View<'_> {
 
     /// The resources that the node lacks, pod slots aside.
     pub(super) fn lacking(&self) -> impl Iterator<Item = &str> {
-        self.lacking.iter().map(|name| &**name).filter(|name| *name != PODS)
+        self.all_lacking().map(|name| &**name).filter(|name| *name != PODS)
     }
 
     /// The resources that the node lacks, if the pod can do with less of all of them.
     pub(super) fn lacking_requests(&self) -> Option<Vec<&str>> {
         let resources: Vec<&str> = self.lacking().collect();
-        (!resources.is_empty() && resources.len() == self.lacking.len()).then_some(resources)
+        (!resources.is_empty() && resources.len() == self.all_lacking().count()).then_some(resources)
+    }
+
+    fn all_lacking(&self) -> impl Iterator<Item = &Str> {
+        self.obstacles.iter().flat_map(|obstacle| &obstacle.lacking)
     }
 }
 
@@ -48,11 +50,9 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub(super) fn new(cluster: &'a Cluster, ledger: &Ledger, profile: &'a CompiledProfile, pod: &'a Pod) -> Self {
         let by_name: FxHashMap<&str, &Node> = cluster.nodes.iter().map(|node| (&*node.name, node)).collect();
-        let mut lacking = lacking(profile, ledger, pod);
         let views = cycle::obstacles(profile, ledger, pod).into_iter().filter_map(|(id, obstacles)| {
-            let name = ledger.nodes().name(id);
-            let node = *by_name.get(&**name)?;
-            Some(View { id, node, obstacles, lacking: lacking.remove(name).unwrap_or_default() })
+            let node = *by_name.get(&**ledger.nodes().name(id))?;
+            Some(View { id, node, obstacles })
         });
         Self { cluster, profile, pod, views: views.collect() }
     }

@@ -1,7 +1,6 @@
-use super::edit::{Edit, reshaped};
 use berth_core::cycle::{self, Explanation, NodeAnswer};
 use berth_core::ledger::{Ledger, NodeId};
-use berth_core::model::{Pod, PodShape, Str};
+use berth_core::model::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodShape, Str};
 use berth_core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -66,13 +65,95 @@ impl<'a> Trial<'a> {
 
 fn best(explanation: Explanation) -> Option<Placement> {
     let Explanation::Judged(judgement) = explanation else { return None };
-    let mut best: Option<(Str, i64)> = None;
-    for (name, answer) in judgement.nodes {
-        if let NodeAnswer::Fits { total, .. } = answer
-            && best.as_ref().is_none_or(|(_, highest)| total > *highest)
-        {
-            best = Some((name, total));
+    let fitting = judgement.nodes.into_iter().filter_map(|(name, answer)| match answer {
+        NodeAnswer::Fits { total, .. } => Some((name, total)),
+        NodeAnswer::Refused { .. } => None,
+    });
+    let best = fitting.reduce(|best, other| if other.1 > best.1 { other } else { best });
+    best.map(|(node, _)| Placement { node, feasible: judgement.feasible })
+}
+
+/// A change of the pod or of the cluster that can be made in a ledger and undone again.
+#[derive(Debug, Clone)]
+pub(super) enum Edit {
+    /// The pod as it would be.
+    Pod(Box<Pod>),
+    /// A known node, changed.
+    Node(Box<NodeEdit>),
+    /// A new node.
+    NewNode {
+        node: Box<Node>,
+        /// The node that it is like.
+        like: Str,
+    },
+    /// A running pod that is removed.
+    RemovedPod(Box<Pod>),
+    /// A claim and the volume it is bound to, as they would be.
+    Claim {
+        claim: Box<PersistentVolumeClaim>,
+        /// Not in the ledger yet.
+        volume: Box<PersistentVolume>,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NodeEdit {
+    pub(super) before: Node,
+    pub(super) after: Node,
+}
+
+impl Edit {
+    pub(super) fn of_node(node: &Node, change: impl FnOnce(&mut Node)) -> Self {
+        let mut after = node.clone();
+        change(&mut after);
+        Self::Node(Box::new(NodeEdit { before: node.clone(), after }))
+    }
+
+    pub(super) fn of_pod(pod: &Pod, change: impl FnOnce(&mut PodShape)) -> Self {
+        Self::Pod(Box::new(reshaped(pod, change)))
+    }
+
+    /// The answer to `question` with the change made in the ledger and the pod; afterwards the ledger is as before.
+    fn tried<R>(&self, ledger: &mut Ledger, pod: &Pod, question: impl FnOnce(&Ledger, &Pod) -> R) -> R {
+        match self {
+            Self::Pod(changed) => question(ledger, changed),
+            Self::Node(node) => {
+                ledger.apply_node(&node.after);
+                let answer = question(ledger, pod);
+                ledger.apply_node(&node.before);
+                answer
+            }
+            Self::NewNode { node, .. } => {
+                ledger.apply_node(node);
+                let answer = question(ledger, pod);
+                ledger.delete_node(&node.name);
+                answer
+            }
+            Self::RemovedPod(removed) => {
+                ledger.delete_pod(&removed.uid);
+                let answer = question(ledger, pod);
+                ledger.apply_pod(Pod::clone(removed));
+                answer
+            }
+            Self::Claim { claim, volume } => {
+                let before = ledger.volumes().claim(&claim.key).cloned();
+                ledger.apply_volume(PersistentVolume::clone(volume));
+                ledger.apply_claim(PersistentVolumeClaim::clone(claim));
+                let answer = question(ledger, pod);
+                match before {
+                    Some(before) => ledger.apply_claim(PersistentVolumeClaim::clone(&before)),
+                    None => ledger.delete_claim(&claim.key.to_string()),
+                }
+                ledger.delete_volume(&volume.name);
+                answer
+            }
         }
     }
-    best.map(|(node, _)| Placement { node, feasible: judgement.feasible })
+}
+
+/// `pod` with another shape.
+fn reshaped(pod: &Pod, change: impl FnOnce(&mut PodShape)) -> Pod {
+    let mut shape = PodShape::clone(&pod.shape);
+    change(&mut shape);
+    Pod { shape: Arc::new(shape), ..pod.clone() }
 }

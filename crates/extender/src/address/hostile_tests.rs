@@ -8,7 +8,7 @@ fn policy() -> AddressPolicy {
     let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
     AddressPolicy::new(&hosts, &["plain.example.com".to_owned()])
         .unwrap()
-        .with_api_servers(["10.96.0.1".parse().unwrap(), "172.20.5.5".parse().unwrap()])
+        .with_api_servers(["10.96.0.1".parse().unwrap(), "172.20.5.5".parse().unwrap()].into_iter().collect())
 }
 
 /// What stops a URL before anything is connected to; `None`: nothing.
@@ -110,6 +110,21 @@ const NOBODYS: &[(&str, &str)] = &[
     ("https://[fe80::1]/", "link-local"),
     ("https://[fec0::1]/", "link-local"),
     ("https://[fd00:ec2::254]/", "metadata"),
+    ("https://[fd00:ec2::23]/", "metadata"),
+    ("https://[fd00:ec2:1::1]/", "metadata"),
+    ("https://[fd20:ce::254]/", "metadata"),
+    // 127.0.0.1, 169.254.169.254 and 169.254.169.1 below 64:ff9b:1::/48, as networks with prefixes of 48, 56 and 64 bits write them.
+    ("https://[64:ff9b:1:7f00:0:100::]/", "loopback"),
+    ("https://[64:ff9b:1:7f:0:1::]/", "loopback"),
+    ("https://[64:ff9b:1:0:7f:0:100:0]/", "loopback"),
+    ("https://[64:ff9b:1:a9fe:a9:fe00::]/", "link-local"),
+    ("https://[64:ff9b:1:a9:fe:a9fe::]/", "link-local"),
+    ("https://[64:ff9b:1:2:a9:fea9:100:0]/", "link-local"),
+    ("https://[64:ff9b:1:ac14:5:500::]/", "the API server"),
+    ("https://[fd12::5efe:7f00:1]/", "loopback"),
+    ("https://[fd12::200:5efe:a9fe:a9fe]/", "link-local"),
+    ("https://[fd12::5efe:172.20.5.5]/", "the API server"),
+    ("https://[fe80::5efe:8.8.8.8]/", "link-local"),
     ("https://100.100.100.200/", "metadata"),
     ("https://168.63.129.16/", "metadata"),
     ("https://0.0.0.0/", "unspecified"),
@@ -211,6 +226,22 @@ fn a_listed_name_that_resolves_to_a_special_address_is_stopped() {
     for address in ["10.1.2.3", "172.16.0.9", "192.168.1.1", "100.64.0.1", "8.8.8.8", "fd12::1", "2606:4700::1111"] {
         assert_eq!(policy.check_address(&host, address.parse().unwrap()), Ok(()), "{address}");
     }
+}
+
+/// A control plane may be replaced while the process runs.
+#[test]
+fn nothing_is_connected_to_before_the_api_servers_are_known_nor_to_a_new_one() {
+    let servers = ApiServers::default();
+    let policy = AddressPolicy::new(&["127.0.0.1".to_owned()], &[]).unwrap().with_api_servers(servers.clone());
+    let host = Host::Name("ext.gpu.svc".to_owned());
+    let check = |address: &str| policy.check_address(&host, address.parse().unwrap()).map_err(|e| e.to_string());
+    assert!(check("10.0.0.1").unwrap_err().contains("the API server's own addresses"));
+    assert_eq!(check("127.0.0.1"), Ok(()), "a flag spells it out");
+    servers.set(["10.0.0.9".parse().unwrap()]);
+    assert_eq!(check("10.0.0.1"), Ok(()));
+    servers.set(["10.0.0.1".parse().unwrap()]);
+    assert!(check("10.0.0.1").unwrap_err().contains("the API server"));
+    assert_eq!(check("10.0.0.9"), Ok(()));
 }
 
 #[test]

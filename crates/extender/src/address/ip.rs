@@ -37,11 +37,11 @@ impl Special {
     }
 }
 
-/// Metadata services outside of the link-local ranges: Alibaba Cloud, Oracle Cloud, Azure; AWS over IPv6.
+/// Metadata services outside of the link-local ranges: Alibaba Cloud, Oracle Cloud, Azure; Google Cloud over IPv6. All of AWS' lie in
+/// `fd00:ec2::/32`.
 const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192), Ipv4Addr::new(168, 63, 129, 16)];
-const METADATA_V6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+const METADATA_V6: [Ipv6Addr; 1] = [Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
 /// The IPv4 address that an IPv6 address carries (mapped, compatible, NAT64, 6to4); any other address unchanged.
 pub fn meant(address: IpAddr) -> IpAddr {
@@ -64,11 +64,35 @@ fn carried(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Why an address is special, if it is.
+/// The IPv4 addresses that an IPv6 address may carry besides the one that it is taken for: nothing in it tells how a translator
+/// of its network reads it (RFC 6052 with a prefix of 48, 56 or 64 bits below `64:ff9b:1::/48`), or whether it is a tunnel's (ISATAP).
+pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
+    let mut found = [None; 3];
+    if let IpAddr::V6(v6) = address {
+        let b = v6.octets();
+        match v6.segments() {
+            // The octet 8 stands apart: it is 0 in each of these forms.
+            [0x64, 0xff9b, 1, ..] => {
+                found = [[b[6], b[7], b[9], b[10]], [b[7], b[9], b[10], b[11]], [b[9], b[10], b[11], b[12]]].map(Some);
+            }
+            [_, _, _, _, 0 | 0x200, 0x5efe, ..] => found[0] = Some([b[12], b[13], b[14], b[15]]),
+            _ => {}
+        }
+    }
+    // 0.x is what the zeros of another form read as.
+    found.into_iter().flatten().filter(|octets| octets[0] != 0).map(Ipv4Addr::from)
+}
+
+/// Why an address is special, if it is: in any way in which somebody may read it.
 pub fn special(address: IpAddr) -> Option<Special> {
-    match meant(address) {
+    let own = match meant(address) {
         IpAddr::V4(v4) => special_v4(v4),
         IpAddr::V6(v6) => special_v6(v6),
+    };
+    match own {
+        // Zeros of another form read as unspecified.
+        None | Some(Special::Unspecified) => embedded(address).find_map(special_v4).or(own),
+        found => found,
     }
 }
 
@@ -95,6 +119,7 @@ fn special_v6(v6: Ipv6Addr) -> Option<Special> {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(Special::Loopback),
         [0xfe80..=0xfeff, ..] => Some(Special::LinkLocal),
         [0xff00..=0xffff, ..] => Some(Special::Multicast),
+        [0xfd00, 0xec2, ..] => Some(Special::Metadata),
         // Teredo hides an IPv4 address; the discard-only and documentation ranges have no server.
         [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x3fff, 0..=0xfff, ..] => Some(Special::Reserved),
         _ => None,

@@ -1,33 +1,12 @@
 //! URLs of extenders, read strictly: a text that two parsers could read differently is refused.
 
+use berth_api::Scheme;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const URL_BYTES: usize = 2_048;
 
 const HOST_BYTES: usize = 253;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
-    Https,
-    Http,
-}
-
-impl Scheme {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Https => "https",
-            Self::Http => "http",
-        }
-    }
-
-    pub const fn default_port(self) -> u16 {
-        match self {
-            Self::Https => 443,
-            Self::Http => 80,
-        }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
@@ -84,9 +63,9 @@ impl Url {
             return Err(UrlError::Character);
         }
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
-        let scheme = match scheme {
-            "https" => Scheme::Https,
-            "http" => Scheme::Http,
+        let (scheme, default_port) = match scheme {
+            "https" => (Scheme::Https, 443),
+            "http" => (Scheme::Http, 80),
             _ => return Err(UrlError::Scheme),
         };
         if rest.contains(['?', '#']) {
@@ -100,7 +79,7 @@ impl Url {
         Ok(Self {
             scheme,
             host: read_host(host)?,
-            port: port.unwrap_or(scheme.default_port()),
+            port: port.unwrap_or(default_port),
             is_port_named: port.is_some(),
             path: path.trim_end_matches('/').to_owned(),
         })
@@ -118,7 +97,11 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme.as_str(), self.authority(), self.path)
+        let scheme = match self.scheme {
+            Scheme::Https => "https",
+            Scheme::Http => "http",
+        };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The reply to `filter`: which nodes survive, and why the others do not. Of whole nodes only the names are kept.
 
-use super::NodeForm;
 use super::scanner::{Step, Token, Visit};
 use super::text::{AskedNames, Texts, plain};
 use crate::budget::Reservation;
-use crate::fault::Fault;
+use crate::error::Fault;
+use berth_api::NodePayload;
 use berth_core::model::Str;
 use std::sync::Arc;
 
@@ -24,9 +24,19 @@ enum Place {
 enum Field {
     Names,
     Nodes,
-    Failed { unresolvable: bool },
+    /// An index into [`FilterVisitor::failed`].
+    Failed(usize),
     Error,
 }
+
+/// The fields that are read: name, field, and what its value is.
+const FIELDS: [(&str, Field, &str); 5] = [
+    ("NodeNames", Field::Names, "a list of names"),
+    ("Nodes", Field::Nodes, "a NodeList"),
+    ("FailedNodes", Field::Failed(0), "an object"),
+    ("FailedAndUnresolvableNodes", Field::Failed(1), "an object"),
+    ("Error", Field::Error, "a text"),
+];
 
 /// The survivors in one of the two forms that a reply may have.
 #[derive(Debug, Default)]
@@ -65,28 +75,30 @@ pub struct FilterReply {
 
 #[derive(Debug)]
 pub struct FilterVisitor {
-    form: NodeForm,
+    form: NodePayload,
     asked: AskedNames,
     texts: Texts,
     place: Place,
-    field: Field,
+    /// The row of [`FIELDS`] for the value that comes next.
+    field: (&'static str, Field, &'static str),
     key: Option<usize>,
     name: String,
     names: Option<Survivors>,
     nodes: Option<Survivors>,
+    /// The messages of nodes that failed, and of those that failed in a way that no preemption helps.
     failed: [Vec<Option<Str>>; 2],
     error: String,
 }
 
 impl FilterVisitor {
     /// `asked` are the nodes of the question.
-    pub fn new(form: NodeForm, asked: Arc<[Str]>, reservation: Reservation) -> Self {
+    pub fn new(form: NodePayload, asked: Arc<[Str]>, reservation: Reservation) -> Self {
         Self {
             form,
             asked: AskedNames::new(asked),
             texts: Texts::new(reservation),
             place: Place::Root,
-            field: Field::Error,
+            field: FIELDS[0],
             key: None,
             name: String::new(),
             names: None,
@@ -98,7 +110,7 @@ impl FilterVisitor {
 
     pub fn into_reply(self) -> FilterReply {
         let asked = &self.asked;
-        let use_names = self.form == NodeForm::Names && self.names.is_some();
+        let use_names = self.form == NodePayload::Names && self.names.is_some();
         let chosen = if use_names { self.names } else { self.nodes };
         let stranger = chosen.as_ref().filter(|_| use_names).and_then(|s| s.stranger.clone());
         let survivors = chosen.map(|s| s.places.into_iter().map(|at| asked.name(at)).collect());
@@ -109,12 +121,12 @@ impl FilterVisitor {
     }
 
     fn in_reply(&mut self, token: Token<'_>) -> Result<Step, Fault> {
-        match (token, self.field) {
+        match (token, self.field.1) {
             (Token::Key(key), _) => return Ok(self.choose(key)),
             (Token::EndObject, _) => self.place = Place::Root,
             (Token::Null, Field::Names) => self.names = None,
             (Token::Null, Field::Nodes) => self.nodes = None,
-            (Token::Null, Field::Failed { unresolvable }) => self.failed[usize::from(unresolvable)].clear(),
+            (Token::Null, Field::Failed(map)) => self.failed[map].clear(),
             (Token::Null, Field::Error) => {}
             (Token::BeginArray, Field::Names) => {
                 self.names = Some(Survivors::default());
@@ -124,31 +136,20 @@ impl FilterVisitor {
                 self.nodes = Some(Survivors::default());
                 self.place = Place::List;
             }
-            (Token::BeginObject, Field::Failed { .. }) => self.place = Place::Failed,
+            (Token::BeginObject, Field::Failed(_)) => self.place = Place::Failed,
             (Token::Text(text), Field::Error) => self.error = plain(text),
-            (_, Field::Names) => return Err(Fault::shape("NodeNames", "a list of names")),
-            (_, Field::Nodes) => return Err(Fault::shape("Nodes", "a NodeList")),
-            (_, Field::Failed { unresolvable: false }) => return Err(Fault::shape("FailedNodes", "an object")),
-            (_, Field::Failed { unresolvable: true }) => {
-                return Err(Fault::shape("FailedAndUnresolvableNodes", "an object"));
+            _ => {
+                let (name, _, is) = self.field;
+                return Err(Fault::shape(name, is));
             }
-            (_, Field::Error) => return Err(Fault::shape("Error", "a text")),
         }
         Ok(Step::Go)
     }
 
     fn choose(&mut self, key: &str) -> Step {
-        let fields = [
-            ("NodeNames", Field::Names),
-            ("Nodes", Field::Nodes),
-            ("FailedNodes", Field::Failed { unresolvable: false }),
-            ("FailedAndUnresolvableNodes", Field::Failed { unresolvable: true }),
-            ("Error", Field::Error),
-        ];
-        let found = fields.into_iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
-        match found {
-            Some((_, Field::Names)) if self.form == NodeForm::Full => Step::Skip,
-            Some((_, field)) => {
+        match FIELDS.into_iter().find(|(name, ..)| key.eq_ignore_ascii_case(name)) {
+            Some((_, Field::Names, _)) if self.form == NodePayload::Full => Step::Skip,
+            Some(field) => {
                 self.field = field;
                 Step::Go
             }
@@ -221,8 +222,8 @@ impl FilterVisitor {
             _ => return Err(Fault::shape("the message of a failed node", "a text")),
         };
         let message = self.texts.message(text)?;
-        let map = &mut self.failed[usize::from(self.field == Field::Failed { unresolvable: true })];
-        if let Some(at) = self.key {
+        if let (Some(at), Field::Failed(map)) = (self.key, self.field.1) {
+            let map = &mut self.failed[map];
             map.resize(self.asked.len(), None);
             map[at] = Some(message);
         }

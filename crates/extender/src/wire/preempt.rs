@@ -1,9 +1,9 @@
 //! The reply to `preempt`: the nodes that remain and their victims, always by uid.
 
 use super::scanner::{Step, Token, Visit};
-use super::text::Texts;
+use super::text::{Texts, whole_number};
 use crate::budget::Reservation;
-use crate::fault::Fault;
+use crate::error::Fault;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
 use std::collections::HashMap;
@@ -70,12 +70,8 @@ impl PreemptVisitor {
                 self.victims.clear();
                 self.place = Place::Pods;
             }
-            (Token::Number(number), Field::Violations) => {
-                self.violations =
-                    number.parse().map_err(|_| Fault::shape("NumPDBViolations", "a whole number of 64 bits"))?;
-            }
             (_, Field::Pods) => return Err(Fault::shape("Pods", "a list")),
-            (_, Field::Violations) => return Err(Fault::shape("NumPDBViolations", "a whole number of 64 bits")),
+            (token, Field::Violations) => self.violations = whole_number("NumPDBViolations", token)?,
         }
         Ok(Step::Go)
     }

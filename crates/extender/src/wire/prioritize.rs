@@ -1,8 +1,8 @@
 //! The reply to `prioritize`: a score for each node.
 
 use super::scanner::{Step, Token, Visit};
-use super::text::AskedNames;
-use crate::fault::Fault;
+use super::text::{AskedNames, whole_number};
+use crate::error::Fault;
 use berth_core::model::Str;
 use std::sync::Arc;
 
@@ -52,11 +52,8 @@ impl PrioritizeVisitor {
             (Token::EndObject, _) => self.end_entry(),
             (Token::Null, _) => {}
             (Token::Text(host), Field::Host) => self.host = self.asked.find(host),
-            (Token::Number(score), Field::Score) => {
-                self.score = score.parse().map_err(|_| Fault::shape("Score", "a whole number of 64 bits"))?;
-            }
             (_, Field::Host) => return Err(Fault::shape("Host", "a text")),
-            (_, Field::Score) => return Err(Fault::shape("Score", "a whole number of 64 bits")),
+            (token, Field::Score) => self.score = whole_number("Score", token)?,
         }
         Ok(Step::Go)
     }

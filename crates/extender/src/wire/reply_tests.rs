@@ -1,6 +1,7 @@
 use super::*;
 use crate::budget::Budget;
-use crate::fault::Fault;
+use crate::error::Fault;
+use berth_api::NodePayload;
 use berth_core::io::NodeVictims;
 use berth_core::model::Str;
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ fn read<V: Visit>(reply: &[u8], mut visit: V, step: usize) -> Result<V, Fault> {
     Ok(visit)
 }
 
-fn filter(form: NodeForm, reply: &str) -> Result<FilterReply, Fault> {
+fn filter(form: NodePayload, reply: &str) -> Result<FilterReply, Fault> {
     let asked = names(&["a", "b", "c", "d"]);
     let visit = || FilterVisitor::new(form, asked.clone(), budget().reserve());
     let whole = read(reply.as_bytes(), visit(), usize::MAX).map(FilterVisitor::into_reply);
@@ -36,7 +37,7 @@ fn filter(form: NodeForm, reply: &str) -> Result<FilterReply, Fault> {
     whole
 }
 
-fn survivors(form: NodeForm, reply: &Value) -> Option<Vec<String>> {
+fn survivors(form: NodePayload, reply: &Value) -> Option<Vec<String>> {
     let reply = filter(form, &reply.to_string()).unwrap();
     reply.survivors.map(|s| s.iter().map(ToString::to_string).collect())
 }
@@ -62,18 +63,18 @@ fn error(reply: &str) -> Result<String, Fault> {
 fn names_are_used_where_there_are_any_else_nodes() {
     let node = |name: &str| json!({"metadata": {"labels": {"name": "x"}, "name": name, "annotations": {}}, "spec": {"name": "y"}});
     let both = json!({"NodeNames": ["b", "a"], "Nodes": {"items": [node("c")]}});
-    assert_eq!(survivors(NodeForm::Names, &both).unwrap(), ["b", "a"]);
-    assert_eq!(survivors(NodeForm::Full, &both).unwrap(), ["c"]);
+    assert_eq!(survivors(NodePayload::Names, &both).unwrap(), ["b", "a"]);
+    assert_eq!(survivors(NodePayload::Full, &both).unwrap(), ["c"]);
     let nodes =
         json!({"Nodes": {"metadata": {}, "items": [node("c"), node("a"), node("c"), node("z")]}, "NodeNames": null});
-    assert_eq!(survivors(NodeForm::Names, &nodes).unwrap(), ["c", "a"]);
-    assert_eq!(survivors(NodeForm::Full, &nodes).unwrap(), ["c", "a"]);
-    assert_eq!(survivors(NodeForm::Full, &json!({"NodeNames": ["a"]})), None);
-    assert_eq!(survivors(NodeForm::Names, &json!({})), None);
-    assert_eq!(survivors(NodeForm::Names, &json!(null)), None);
-    assert_eq!(survivors(NodeForm::Names, &json!({"NodeNames": []})).unwrap(), [""; 0]);
-    assert_eq!(survivors(NodeForm::Full, &json!({"Nodes": {"items": null}})).unwrap(), [""; 0]);
-    assert_eq!(survivors(NodeForm::Full, &json!({"Nodes": {}})).unwrap(), [""; 0]);
+    assert_eq!(survivors(NodePayload::Names, &nodes).unwrap(), ["c", "a"]);
+    assert_eq!(survivors(NodePayload::Full, &nodes).unwrap(), ["c", "a"]);
+    assert_eq!(survivors(NodePayload::Full, &json!({"NodeNames": ["a"]})), None);
+    assert_eq!(survivors(NodePayload::Names, &json!({})), None);
+    assert_eq!(survivors(NodePayload::Names, &json!(null)), None);
+    assert_eq!(survivors(NodePayload::Names, &json!({"NodeNames": []})).unwrap(), [""; 0]);
+    assert_eq!(survivors(NodePayload::Full, &json!({"Nodes": {"items": null}})).unwrap(), [""; 0]);
+    assert_eq!(survivors(NodePayload::Full, &json!({"Nodes": {}})).unwrap(), [""; 0]);
 }
 
 #[test]
@@ -83,14 +84,14 @@ fn keys_are_read_in_any_letter_case() {
         r#"{"NODENAMES":["a"],"FAILEDNODES":{"b":"no"},"FAILEDANDUNRESOLVABLENODES":{"c":"never"},"ERROR":""}"#,
         r#"{"nodeNames":["a"],"failedNodes":{"b":"no"},"failedAndUnresolvableNodes":{"c":"never"},"error":null}"#,
     ] {
-        let reply = filter(NodeForm::Names, reply).unwrap();
+        let reply = filter(NodePayload::Names, reply).unwrap();
         assert_eq!(reply.survivors.as_deref(), Some(&[Str::from("a")][..]));
         assert_eq!(reply.failed, [("b".into(), "no".into())]);
         assert_eq!(reply.unresolvable, [("c".into(), "never".into())]);
         assert_eq!(reply.error, "");
     }
     let full = r#"{"nodes":{"Items":[{"METADATA":{"Name":"d"}}]}}"#;
-    assert_eq!(filter(NodeForm::Full, full).unwrap().survivors.unwrap(), ["d".into()]);
+    assert_eq!(filter(NodePayload::Full, full).unwrap().survivors.unwrap(), ["d".into()]);
     assert_eq!(
         scores(r#"[{"host":"a","score":3},{"HOST":"b","SCORE":4}]"#).unwrap(),
         [("a".into(), 3), ("b".into(), 4)]
@@ -103,7 +104,7 @@ fn keys_are_read_in_any_letter_case() {
 #[test]
 fn a_name_that_was_not_asked_about_is_reported_and_not_kept() {
     let reply =
-        filter(NodeForm::Names, r#"{"NodeNames":["a","evil\u0000","b"],"FailedNodes":{"z":"x","c":"y"}}"#).unwrap();
+        filter(NodePayload::Names, r#"{"NodeNames":["a","evil\u0000","b"],"FailedNodes":{"z":"x","c":"y"}}"#).unwrap();
     assert_eq!(reply.stranger.as_deref(), Some("evil "));
     assert_eq!(reply.failed, [("c".into(), "y".into())]);
     assert_eq!(scores(r#"[{"Host":"z","Score":1},{"Host":"a","Score":2},null,{}]"#).unwrap(), [("a".into(), 2)]);
@@ -127,7 +128,8 @@ fn scores_come_as_they_are() {
 #[test]
 fn the_last_of_equal_keys_counts_and_what_follows_the_value_does_not() {
     let reply =
-        filter(NodeForm::Names, r#"{"NodeNames":["a"],"NodeNames":["b"],"FailedNodes":{"c":"1","c":"2"}} {"#).unwrap();
+        filter(NodePayload::Names, r#"{"NodeNames":["a"],"NodeNames":["b"],"FailedNodes":{"c":"1","c":"2"}} {"#)
+            .unwrap();
     assert_eq!(reply.survivors.unwrap(), ["b".into()]);
     assert_eq!(reply.failed, [("c".into(), "2".into())]);
     let two =
@@ -185,7 +187,7 @@ fn hostile_replies_are_refused_each_for_its_reason() {
     let deep = format!("{{\"x\":{}1{}}}", "[".repeat(40), "]".repeat(40));
     let long = format!("[{{\"Host\":\"a\",\"Score\":{}}}]", "9".repeat(10_000));
     for (reply, why) in NOT_FILTER_REPLIES.iter().copied().chain([(deep.as_str(), "nested more than")]) {
-        let fault = filter(NodeForm::Names, reply).unwrap_err().to_string();
+        let fault = filter(NodePayload::Names, reply).unwrap_err().to_string();
         assert!(fault.contains(why), "{reply}: {fault}");
     }
     for (reply, why) in [
@@ -234,7 +236,7 @@ fn strings_are_made_valid_utf8_and_cut() {
 #[test]
 fn what_is_kept_is_bounded_however_much_comes() {
     let few = Budget::new(10_000);
-    let mut visit = FilterVisitor::new(NodeForm::Names, names(&["a"]), few.reserve());
+    let mut visit = FilterVisitor::new(NodePayload::Names, names(&["a"]), few.reserve());
     let mut scanner = Scanner::default();
     scanner.feed(br#"{"FailedNodes":{"#, &mut visit).unwrap();
     let mut refused = None;
@@ -256,7 +258,7 @@ fn what_is_kept_is_bounded_however_much_comes() {
     let full = (0..10_000).find_map(|_| scanner.feed(br#"{"UID":"u"},"#, &mut visit).err());
     assert_eq!(full, Some(Fault::Full { limit: 10_000 }));
 
-    let mut visit = FilterVisitor::new(NodeForm::Names, names(&["a"]), few.reserve());
+    let mut visit = FilterVisitor::new(NodePayload::Names, names(&["a"]), few.reserve());
     let mut scanner = Scanner::default();
     scanner.feed(br#"{"NodeNames":["#, &mut visit).unwrap();
     for _ in 0..10_000 {
@@ -269,10 +271,10 @@ fn what_is_kept_is_bounded_however_much_comes() {
 
 #[test]
 fn a_reply_to_whole_nodes_may_echo_them() {
-    assert_eq!(reply_limit(NodeForm::Names, u64::MAX), 16 << 20);
-    assert_eq!(reply_limit(NodeForm::Full, 0), 1 << 20);
-    assert_eq!(reply_limit(NodeForm::Full, 10 << 20), 21 << 20);
-    assert_eq!(reply_limit(NodeForm::Full, u64::MAX), 256 << 20);
+    assert_eq!(reply_limit(NodePayload::Names, u64::MAX), 16 << 20);
+    assert_eq!(reply_limit(NodePayload::Full, 0), 1 << 20);
+    assert_eq!(reply_limit(NodePayload::Full, 10 << 20), 21 << 20);
+    assert_eq!(reply_limit(NodePayload::Full, u64::MAX), 256 << 20);
 }
 
 /// Builds the value again from what the scanner tells.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 fn bytes(mut payload: Payload) -> Vec<u8> {
-    let length = payload.len();
+    let length = payload.bytes();
     assert_eq!(payload.size_hint().exact(), Some(length));
     let mut all = Vec::new();
     while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut payload).poll_frame(&mut Context::from_waker(Waker::noop()))

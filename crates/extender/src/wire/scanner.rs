@@ -2,7 +2,7 @@
 //!
 //! It accepts what Go's decoder accepts: one value, followed by anything; bytes that are not UTF-8 are replaced.
 
-use crate::fault::Fault;
+use crate::error::Fault;
 
 /// How deep values may be nested: more than twice as deep as a node with all its field managers.
 pub const DEPTH: u32 = 32;
@@ -44,8 +44,9 @@ pub trait Visit {
     fn token(&mut self, token: Token<'_>) -> Result<Step, Fault>;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Want {
+    #[default]
     Value,
     ValueOrEnd,
     Key,
@@ -57,6 +58,7 @@ enum Want {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Number {
+    Start,
     Minus,
     Zero,
     Whole,
@@ -70,8 +72,9 @@ enum Number {
 impl Number {
     const fn next(self, byte: u8) -> Option<Self> {
         match (self, byte) {
-            (Self::Minus, b'0') => Some(Self::Zero),
-            (Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Some(Self::Whole),
+            (Self::Start, b'-') => Some(Self::Minus),
+            (Self::Start | Self::Minus, b'0') => Some(Self::Zero),
+            (Self::Start | Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Some(Self::Whole),
             (Self::Zero | Self::Whole, b'.') => Some(Self::Dot),
             (Self::Dot | Self::Fraction, b'0'..=b'9') => Some(Self::Fraction),
             (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Some(Self::E),
@@ -86,18 +89,25 @@ impl Number {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 enum Lex {
+    #[default]
     Gap,
     Text,
     Escape,
-    Hex { unit: u16, left: u8 },
+    Hex {
+        unit: u16,
+        left: u8,
+    },
     Number(Number),
-    Word { rest: &'static [u8], token: Token<'static> },
+    Word {
+        rest: &'static [u8],
+        token: Token<'static>,
+    },
 }
 
 /// The scanner's state between two pieces.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scanner {
     lex: Lex,
     want: Want,
@@ -112,26 +122,12 @@ pub struct Scanner {
     read: u64,
 }
 
-impl Default for Scanner {
-    fn default() -> Self {
-        Self {
-            lex: Lex::Gap,
-            want: Want::Value,
-            depth: 0,
-            objects: 0,
-            skip: None,
-            text: Vec::new(),
-            half: None,
-            read: 0,
-        }
-    }
-}
-
 impl Scanner {
     /// Whether the value is complete: nothing after it is read.
     pub fn is_done(&self) -> bool {
         self.want == Want::Nothing
     }
+
     /// # Errors
     /// The text is not JSON, or the visitor refuses it.
     pub fn feed(&mut self, piece: &[u8], visit: &mut impl Visit) -> Result<(), Fault> {
@@ -142,13 +138,14 @@ impl Scanner {
                 Lex::Text => self.in_text(piece, at, visit)?,
                 Lex::Escape => self.escape(piece, at)?,
                 Lex::Hex { unit, left } => self.hex(piece, at, unit, left)?,
-                Lex::Number(state) => self.number(piece, at, at, state, visit)?,
+                Lex::Number(state) => self.number(piece, at, state, visit)?,
                 Lex::Word { rest, token } => self.word(piece, at, rest, token, visit)?,
             };
         }
         self.read += piece.len() as u64;
         Ok(())
     }
+
     /// # Errors
     /// The value is not complete.
     pub fn finish(&mut self, visit: &mut impl Visit) -> Result<(), Fault> {
@@ -181,9 +178,10 @@ impl Scanner {
                 self.half = None;
                 self.lex = Lex::Text;
             }
-            (Want::Value | Want::ValueOrEnd, b'-') => return self.begin_number(piece, at, Number::Minus, visit),
-            (Want::Value | Want::ValueOrEnd, b'0') => return self.begin_number(piece, at, Number::Zero, visit),
-            (Want::Value | Want::ValueOrEnd, b'1'..=b'9') => return self.begin_number(piece, at, Number::Whole, visit),
+            (Want::Value | Want::ValueOrEnd, b'-' | b'0'..=b'9') => {
+                self.text.clear();
+                return self.number(piece, at, Number::Start, visit);
+            }
             (Want::Value | Want::ValueOrEnd, b't') => self.lex = Lex::Word { rest: b"rue", token: Token::Bool(true) },
             (Want::Value | Want::ValueOrEnd, b'f') => self.lex = Lex::Word { rest: b"alse", token: Token::Bool(false) },
             (Want::Value | Want::ValueOrEnd, b'n') => self.lex = Lex::Word { rest: b"ull", token: Token::Null },
@@ -203,8 +201,9 @@ impl Scanner {
         self.depth += 1;
         let bit = 1_u64 << self.depth;
         self.objects = if object { self.objects | bit } else { self.objects & !bit };
-        self.want = if object { Want::KeyOrEnd } else { Want::ValueOrEnd };
-        let token = if object { Token::BeginObject } else { Token::BeginArray };
+        let (token, want) =
+            if object { (Token::BeginObject, Want::KeyOrEnd) } else { (Token::BeginArray, Want::ValueOrEnd) };
+        self.want = want;
         if self.emit(token, visit)? == Step::Skip {
             self.skip = Some(self.depth - 1);
         }
@@ -347,21 +346,9 @@ impl Scanner {
         self.keep(char.encode_utf8(&mut [0; 4]).as_bytes());
     }
 
-    fn begin_number(&mut self, piece: &[u8], at: usize, state: Number, visit: &mut impl Visit) -> Result<usize, Fault> {
-        self.text.clear();
-        self.number(piece, at, at + 1, state, visit)
-    }
-
-    /// Continues a number whose bytes from `from` to `at`, and perhaps more, are in this piece.
-    fn number(
-        &mut self,
-        piece: &[u8],
-        from: usize,
-        mut at: usize,
-        mut state: Number,
-        visit: &mut impl Visit,
-    ) -> Result<usize, Fault> {
-        while let Some(&byte) = piece.get(at) {
+    /// Continues a number, of which the piece has more from `from` on.
+    fn number(&mut self, piece: &[u8], from: usize, mut state: Number, visit: &mut impl Visit) -> Result<usize, Fault> {
+        for (at, &byte) in piece.iter().enumerate().skip(from) {
             let Some(next) = state.next(byte) else {
                 if !state.may_end() {
                     return Err(self.syntax(at, "a digit"));
@@ -370,11 +357,10 @@ impl Scanner {
                 return Ok(at);
             };
             state = next;
-            at += 1;
         }
-        self.keep_number(&piece[from..at]);
+        self.keep_number(&piece[from..]);
         self.lex = Lex::Number(state);
-        Ok(at)
+        Ok(piece.len())
     }
 
     fn keep_number(&mut self, digits: &[u8]) {
@@ -383,15 +369,9 @@ impl Scanner {
     }
 
     fn end_number(&mut self, rest: &[u8], visit: &mut impl Visit) -> Result<(), Fault> {
+        self.keep_number(rest);
         if self.skip.is_none() {
-            if self.text.is_empty() {
-                let digits = &rest[..rest.len().min(NUMBER_BYTES)];
-                visit.token(Token::Number(&String::from_utf8_lossy(digits)))?;
-            } else {
-                self.keep_number(rest);
-                let digits = std::mem::take(&mut self.text);
-                visit.token(Token::Number(&String::from_utf8_lossy(&digits)))?;
-            }
+            visit.token(Token::Number(&String::from_utf8_lossy(&self.text)))?;
         }
         self.end_value();
         Ok(())

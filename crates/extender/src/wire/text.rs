@@ -2,7 +2,7 @@
 
 use super::scanner::{Step, Token, Visit};
 use crate::budget::Reservation;
-use crate::fault::Fault;
+use crate::error::Fault;
 use berth_core::model::Str;
 use rustc_hash::FxHashMap;
 use std::collections::HashSet;
@@ -56,6 +56,12 @@ impl AskedNames {
 pub(super) fn plain(text: &str) -> String {
     let cut = &text[..text.floor_char_boundary(MESSAGE_BYTES)];
     cut.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The number that is written; `place` is where.
+pub(super) fn whole_number(place: &'static str, token: Token<'_>) -> Result<i64, Fault> {
+    let number = if let Token::Number(digits) = token { digits.parse().ok() } else { None };
+    number.ok_or(Fault::shape(place, "a whole number of 64 bits"))
 }
 
 /// Texts of one reply. Equal texts are kept once, and their bytes count against the profile's budget.

@@ -26,7 +26,7 @@ fn pod_affinity_and_volume_arguments_are_taken_over() {
     );
     let affinity = InterPodAffinityArgs { hard_weight: 100, ignore_preferred_of_existing: true };
     assert_eq!(profile.inter_pod_affinity, affinity);
-    assert_eq!(profile.volume_binding.bind_timeout.as_secs(), 90);
+    assert_eq!(profile.bind_timeout.as_secs(), 90);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Arguments of the plugins of the Policy era.
 
-use crate::CompileError;
 use crate::selectors::label_key;
+use crate::{CompileError, each, number};
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::{LabelPreference, LegacyArgs};
@@ -35,10 +35,8 @@ pub(super) fn overlay(args: &api::PluginArgs, legacy: &mut LegacyArgs) -> Result
         ];
         for (given, name, limit) in limits {
             if let Some(given) = given {
-                *limit = u32::try_from(given).ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(|| {
-                    let field = format!("spec.pluginArgs.maxVolumeCounts.{name}");
-                    CompileError::args(field, format!("{given} is out of range"), "use 1 to 10,000")
-                })?;
+                let field = format!("spec.pluginArgs.maxVolumeCounts.{name}");
+                *limit = number(given, 1..=10_000, field, "use 1 to 10,000")?;
             }
         }
     }
@@ -48,18 +46,14 @@ pub(super) fn overlay(args: &api::PluginArgs, legacy: &mut LegacyArgs) -> Result
 fn label_presence(args: &api::CheckNodeLabelPresenceArgs, legacy: &mut LegacyArgs) -> Result<(), CompileError> {
     let (present, absent) = (&args.present_labels, &args.absent_labels);
     if present.is_empty() && absent.is_empty() {
-        return Err(CompileError::args(
-            format!("{PRESENCE}.presentLabels"),
-            "is empty, as is absentLabels, so that nothing is checked",
-            "list labels, or remove checkNodeLabelPresence",
-        ));
+        let message = "is empty, as is absentLabels, so that nothing is checked";
+        let fix = "list labels, or remove checkNodeLabelPresence";
+        return Err(CompileError::args(format!("{PRESENCE}.presentLabels"), message, fix));
     }
     if let Some(i) = absent.iter().position(|label| present.contains(label)) {
-        return Err(CompileError::args(
-            format!("{PRESENCE}.absentLabels[{i}]"),
-            format!("{:?} is to be present too", absent[i]),
-            "remove it from one of the lists",
-        ));
+        let message = format!("{:?} is to be present too", absent[i]);
+        let field = format!("{PRESENCE}.absentLabels[{i}]");
+        return Err(CompileError::args(field, message, "remove it from one of the lists"));
     }
     legacy.present_labels = keys(present, &format!("{PRESENCE}.presentLabels"))?;
     legacy.absent_labels = keys(absent, &format!("{PRESENCE}.absentLabels"))?;
@@ -80,5 +74,5 @@ fn label_preferences(preferences: &[api::LabelPreference]) -> Result<Vec<LabelPr
 }
 
 fn keys(labels: &[String], field: &str) -> Result<Vec<Str>, CompileError> {
-    labels.iter().enumerate().map(|(i, label)| label_key(label, &format!("{field}[{i}]"))).collect()
+    each(labels, field, |label, field| label_key(label, field))
 }

@@ -7,7 +7,7 @@ mod pods;
 use super::CompileError;
 use super::selectors;
 use berth_api as api;
-use berth_core::profile::{CompiledProfile, VolumeBindingArgs};
+use berth_core::profile::CompiledProfile;
 use std::time::Duration;
 
 /// Lays the arguments that `spec` gives over those of the preset.
@@ -17,10 +17,11 @@ pub(super) fn overlay(spec: &api::SchedulerProfileSpec, profile: &mut CompiledPr
         fit::resources_fit(fit, &mut profile.fit)?;
         let ignores = !(fit.ignored_resources.is_empty() && fit.ignored_resource_groups.is_empty());
         if ignores && spec.allow_unsafe == api::AllowUnsafe::None {
+            let fix = "empty ignoredResources and ignoredResourceGroups, or set spec.allowUnsafe: Acknowledged";
             return Err(CompileError::args(
                 "spec.pluginArgs.nodeResourcesFit",
                 "ignored resources can be overbooked",
-                "empty ignoredResources and ignoredResourceGroups, or set spec.allowUnsafe: Acknowledged",
+                fix,
             ));
         }
     }
@@ -38,35 +39,21 @@ pub(super) fn overlay(spec: &api::SchedulerProfileSpec, profile: &mut CompiledPr
         pods::spread(spread, &mut profile.spread_defaults)?;
     }
     if let Some(binding) = &args.volume_binding {
-        profile.volume_binding = volume_binding(binding)?;
+        if !binding.shape.is_empty() {
+            let message = "is read by the feature StorageCapacityScoring only, which is off as in kube-scheduler";
+            return Err(CompileError::args("spec.pluginArgs.volumeBinding.shape", message, "remove shape"));
+        }
+        profile.bind_timeout = binding.bind_timeout.get();
     }
-    if let Some(resources) = &args.dynamic_resources {
-        check_dynamic_resources(resources)?;
+    // Nothing reads the arguments of DynamicResources while pods with resource claims are held.
+    if let Some(resources) = &args.dynamic_resources
+        && resources.binding_timeout.get() < Duration::from_secs(1)
+    {
+        let field = "spec.pluginArgs.dynamicResources.bindingTimeout";
+        let message = format!("{} is too short", resources.binding_timeout);
+        return Err(CompileError::args(field, message, "use at least 1s, such as 10m"));
     }
     legacy::overlay(args, &mut profile.legacy)
-}
-
-fn volume_binding(args: &api::VolumeBindingArgs) -> Result<VolumeBindingArgs, CompileError> {
-    if !args.shape.is_empty() {
-        return Err(CompileError::args(
-            "spec.pluginArgs.volumeBinding.shape",
-            "is read by the feature StorageCapacityScoring only, which is off as in kube-scheduler",
-            "remove shape",
-        ));
-    }
-    Ok(VolumeBindingArgs { bind_timeout: args.bind_timeout.get() })
-}
-
-/// Checks the arguments of DynamicResources, which nothing reads while pods with resource claims are held.
-fn check_dynamic_resources(args: &api::DynamicResourcesArgs) -> Result<(), CompileError> {
-    if args.binding_timeout.get() < Duration::from_secs(1) {
-        return Err(CompileError::args(
-            "spec.pluginArgs.dynamicResources.bindingTimeout",
-            format!("{} is too short", args.binding_timeout),
-            "use at least 1s, such as 10m",
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

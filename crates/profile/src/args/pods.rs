@@ -1,7 +1,7 @@
 //! Arguments of the plugins that look at pods already placed.
 
-use crate::CompileError;
 use crate::selectors::label_key;
+use crate::{CompileError, each, number};
 use berth_api as api;
 use berth_core::model::SpreadConstraint;
 use berth_core::profile::{InterPodAffinityArgs, SpreadDefaults};
@@ -9,13 +9,9 @@ use berth_core::profile::{InterPodAffinityArgs, SpreadDefaults};
 const SPREAD: &str = "spec.pluginArgs.podTopologySpread";
 
 pub(super) fn inter_pod_affinity(args: &api::InterPodAffinityArgs) -> Result<InterPodAffinityArgs, CompileError> {
-    let weight = args.hard_pod_affinity_weight;
-    if !(0..=100).contains(&weight) {
-        let field = "spec.pluginArgs.interPodAffinity.hardPodAffinityWeight";
-        return Err(CompileError::args(field, format!("{weight} is out of range"), "use 0 to 100"));
-    }
+    let field = "spec.pluginArgs.interPodAffinity.hardPodAffinityWeight";
     Ok(InterPodAffinityArgs {
-        hard_weight: i64::from(weight),
+        hard_weight: number(args.hard_pod_affinity_weight, 0..=100, field, "use 0 to 100")?.into(),
         ignore_preferred_of_existing: args.ignore_preferred_terms_of_existing_pods,
     })
 }
@@ -24,11 +20,9 @@ pub(super) fn inter_pod_affinity(args: &api::InterPodAffinityArgs) -> Result<Int
 pub(super) fn spread(args: &api::PodTopologySpreadArgs, defaults: &mut SpreadDefaults) -> Result<(), CompileError> {
     let list = args.defaulting_type == Some(api::SpreadDefaulting::List);
     if !list && !args.default_constraints.is_empty() {
-        return Err(CompileError::args(
-            format!("{SPREAD}.defaultingType"),
-            "only List reads defaultConstraints",
-            "set defaultingType: List, or remove defaultConstraints",
-        ));
+        let fix = "set defaultingType: List, or remove defaultConstraints";
+        let message = "only List reads defaultConstraints";
+        return Err(CompileError::args(format!("{SPREAD}.defaultingType"), message, fix));
     }
     match args.defaulting_type {
         None => {}
@@ -44,25 +38,21 @@ fn constraints(constraints: &[api::SpreadConstraint]) -> Result<Vec<SpreadConstr
             (&other.topology_key, other.when_unsatisfiable) == (&constraint.topology_key, constraint.when_unsatisfiable)
         };
         if constraints[..i].iter().any(same) {
-            return Err(CompileError::args(
-                format!("{SPREAD}.defaultConstraints[{i}]"),
-                format!("{} with {:?} is there twice", constraint.topology_key, constraint.when_unsatisfiable),
-                "keep one constraint for each topologyKey and whenUnsatisfiable",
-            ));
+            let field = format!("{SPREAD}.defaultConstraints[{i}]");
+            let message =
+                format!("{} with {:?} is there twice", constraint.topology_key, constraint.when_unsatisfiable);
+            let fix = "keep one constraint for each topologyKey and whenUnsatisfiable";
+            return Err(CompileError::args(field, message, fix));
         }
     }
-    let numbered = constraints.iter().enumerate();
-    numbered.map(|(i, c)| constraint(c, &format!("{SPREAD}.defaultConstraints[{i}]"))).collect()
+    each(constraints, &format!("{SPREAD}.defaultConstraints"), constraint)
 }
 
 fn constraint(constraint: &api::SpreadConstraint, field: &str) -> Result<SpreadConstraint, CompileError> {
     let hard = constraint.when_unsatisfiable == api::WhenUnsatisfiable::DoNotSchedule;
     let min_domains = constraint.min_domains.unwrap_or(1);
     for (name, value) in [("maxSkew", constraint.max_skew), ("minDomains", min_domains)] {
-        if value < 1 {
-            let message = format!("{value} is out of range");
-            return Err(CompileError::args(format!("{field}.{name}"), message, "use 1 or more"));
-        }
+        number(value, 1..=u32::MAX, format!("{field}.{name}"), "use 1 or more")?;
     }
     if constraint.min_domains.is_some() && !hard {
         let message = "is read with whenUnsatisfiable DoNotSchedule only";

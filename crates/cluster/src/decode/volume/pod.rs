@@ -1,4 +1,4 @@
-use super::{Decoder, in_tree, or, some, texts};
+use super::{Decoder, in_tree, or};
 use crate::slim::{PodSpec, Volume};
 use berth_core::model::{Attachable, InTreePlugin, InlineDisk, PodVolume, PodVolumes, Str};
 use std::sync::Arc;
@@ -54,9 +54,9 @@ fn disk(decoder: &mut Decoder, slim: &Volume<'_>) -> Option<(InlineDisk, Counts)
         InlineDisk::Iscsi { iqn: (&*iscsi.iqn).into(), read_only: iscsi.read_only }
     } else if let Some(rbd) = &slim.rbd {
         InlineDisk::Rbd {
-            monitors: texts(decoder, &rbd.monitors),
+            monitors: decoder.texts(&rbd.monitors),
             pool: decoder.text(or(&rbd.pool, "rbd")),
-            image: some(&rbd.image).unwrap_or_else(|| "".into()),
+            image: (&*rbd.image).into(),
             read_only: rbd.read_only,
         }
     } else if slim.azure_file.is_some() {

@@ -1,4 +1,4 @@
-use crate::decode::{Decoder, decode_pod};
+use crate::decode::Decoder;
 use crate::slim::{
     SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimPod, SlimStorageClass, SlimVolume,
     SlimVolumeAttachment,
@@ -30,8 +30,8 @@ fn merge(into: &mut Value, from: Value) {
 
 fn volumes_of(list: Value) -> Vec<PodVolume> {
     let object = json!({"metadata": {"name": "p"}, "spec": {"volumes": list}}).to_string();
-    let pod = decode_pod(&SlimPod::read(object.as_bytes())).unwrap();
-    assert!(pod.shape.holds.is_empty());
+    let pod = Decoder::small().pod(&SlimPod::read(object.as_bytes())).unwrap();
+    assert!(pod.shape.held_by.is_empty());
     pod.volumes.map(|volumes| volumes.0.clone()).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
-use super::super::selectors::node_tests;
+use super::super::selectors::node_test;
 use super::Decoder;
 use crate::slim::{Expression, Text, TopologyTerm, VolumeNodeAffinity};
-use berth_core::model::{NodeTest, NodeTestOperator, Str, VolumeAffinity};
+use berth_core::model::VolumeAffinity;
 use std::borrow::Cow;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -38,7 +38,7 @@ impl<'s> RawAffinity<'s> {
     pub(super) fn parse(&self, decoder: &mut Decoder) -> Option<VolumeAffinity> {
         let terms = self.0.as_ref()?;
         let parsed = terms.iter().filter(|term| term.fields || !term.expressions.is_empty()).filter_map(|term| {
-            let tests = node_tests(decoder, &term.expressions)?;
+            let tests = term.expressions.iter().map(|e| node_test(decoder, e)).collect::<Option<_>>()?;
             (term.fields_parse || !term.fields).then_some(tests)
         });
         Some(VolumeAffinity { terms: parsed.collect() })
@@ -111,16 +111,12 @@ pub(super) fn allowed(decoder: &mut Decoder, terms: &[TopologyTerm<'_>]) -> Opti
     if terms.is_empty() {
         return None;
     }
-    let tests = |term: &TopologyTerm<'_>| -> Option<Vec<NodeTest>> {
-        let all = &term.match_label_expressions;
-        let test = |key: Str, values: Vec<Str>| NodeTest { key, operator: NodeTestOperator::In, values };
-        let tests = all.iter().map(|e| {
+    let tests = |term: &TopologyTerm<'_>| {
+        let tests = term.match_label_expressions.iter().map(|e| {
             let expression = Expression { key: e.key.clone(), operator: "In".into(), values: e.values.clone() };
-            node_tests(decoder, std::slice::from_ref(&expression))?;
-            Some(test(decoder.text(&e.key), e.values.iter().map(|v| decoder.text(v)).collect()))
+            node_test(decoder, &expression)
         });
-        let tests: Option<Vec<NodeTest>> = tests.collect();
-        tests.filter(|tests| !tests.is_empty())
+        tests.collect::<Option<Vec<_>>>().filter(|tests| !tests.is_empty())
     };
     Some(VolumeAffinity { terms: terms.iter().filter_map(tests).collect() })
 }

@@ -1,7 +1,6 @@
 //! Predicates become filters.
 
-use super::Out;
-use crate::import::loss::Loss;
+use crate::import::loss::Draft;
 use crate::import::node::{Fields, ImportError, Node};
 use FilterName as F;
 use berth_api::{
@@ -42,7 +41,7 @@ const PREDICATES: &[(&str, &[FilterName])] = &[
 const ALWAYS: [FilterName; 2] = [F::NodeUnschedulable, F::TaintToleration];
 
 /// Reads the predicates of a Policy. Without the field the default filters run; with an empty list [`ALWAYS`] alone.
-pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
+pub(super) fn read(fields: &Fields<'_>, out: &mut Draft) -> Result<(), ImportError> {
     let Some(list) = fields.get("predicates") else {
         out.origins.comment("spec", "predicates: not given, so that the default filters run");
         return Ok(());
@@ -70,14 +69,14 @@ pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportE
             "no predicate runs {name}, without which pods can be placed where they cannot run: taken over with \
              allowUnsafe: Acknowledged"
         );
-        out.losses.push(Loss::note(list.path(), what));
+        out.report.note(list.path(), what);
     }
     comment_on_filters(&wanted, out);
     Ok(())
 }
 
 /// Comments on the filters of the preset, which have no entry of their own that a comment could stand at.
-fn comment_on_filters(wanted: &[(FilterName, String)], out: &mut Out<'_>) {
+fn comment_on_filters(wanted: &[(FilterName, String)], out: &mut Draft) {
     let field = if out.spec.filters.is_empty() { "spec" } else { "spec.filters" };
     for name in FilterName::ALL.into_iter().filter(|name| !is_policy_only(*name)) {
         let sources: Vec<&str> = wanted.iter().filter(|(w, _)| *w == name).map(|(_, s)| s.as_str()).collect();
@@ -94,7 +93,7 @@ fn is_policy_only(name: FilterName) -> bool {
     name as usize >= FilterName::CheckNodeLabelPresence as usize
 }
 
-fn predicate(node: &Node<'_>, wanted: &mut Vec<(FilterName, String)>, out: &mut Out<'_>) -> Result<(), ImportError> {
+fn predicate(node: &Node<'_>, wanted: &mut Vec<(FilterName, String)>, out: &mut Draft) -> Result<(), ImportError> {
     let fields = node.any_fields()?;
     let name = fields.need("name", "name a predicate, such as PodFitsResources")?;
     let source = format!("{} {}", node.path(), name.text()?);
@@ -102,12 +101,7 @@ fn predicate(node: &Node<'_>, wanted: &mut Vec<(FilterName, String)>, out: &mut 
         wanted.push((with_argument(&argument, out)?, source));
         return Ok(());
     }
-    let text = name.text()?;
-    let Some((_, filters)) = PREDICATES.iter().find(|(known, _)| *known == text) else {
-        let known: Vec<&str> = PREDICATES.iter().map(|(name, _)| *name).collect();
-        let fix = format!("give it an argument, or use one of {}", known.join(", "));
-        return Err(name.bad(format!("{text:?} is no predicate"), fix));
-    };
+    let filters = name.row(PREDICATES, "predicate")?;
     if filters.is_empty() {
         out.origins.comment("spec.filters", format!("{source}: nodes that are not ready are tainted today"));
     }
@@ -116,7 +110,7 @@ fn predicate(node: &Node<'_>, wanted: &mut Vec<(FilterName, String)>, out: &mut 
 }
 
 /// A predicate with an argument, which decides what it does; its name is free.
-fn with_argument(argument: &Node<'_>, out: &mut Out<'_>) -> Result<FilterName, ImportError> {
+fn with_argument(argument: &Node<'_>, out: &mut Draft) -> Result<FilterName, ImportError> {
     let fields = argument.any_fields()?;
     let labels = |node: &Node<'_>| match node.any_fields()?.get("labels") {
         Some(labels) => labels.texts(),
@@ -133,7 +127,7 @@ fn with_argument(argument: &Node<'_>, out: &mut Out<'_>) -> Result<FilterName, I
         }
         (None, Some(presence)) => {
             let wanted = labels(&presence)?;
-            let present = presence.any_fields()?.get("presence").map_or(Ok(false), |flag| flag.flag())?;
+            let present = presence.any_fields()?.flag("presence")?;
             let args = &mut out.spec.plugin_args.check_node_label_presence;
             let args = args.get_or_insert_with(CheckNodeLabelPresenceArgs::default);
             add(if present { &mut args.present_labels } else { &mut args.absent_labels }, wanted);

@@ -1,7 +1,7 @@
 //! Priorities become scores.
 
-use super::Out;
-use crate::import::loss::Loss;
+use crate::import::args;
+use crate::import::loss::Draft;
 use crate::import::node::{Fields, ImportError, Node};
 use ScoreName as S;
 use berth_api as api;
@@ -45,8 +45,16 @@ struct Wanted {
     source: String,
 }
 
+impl Wanted {
+    /// Stands for one more priority: the larger weight counts.
+    fn join(&mut self, weight: i64, source: &str) {
+        self.weight = self.weight.max(weight);
+        self.source = format!("{}, {source}", self.source);
+    }
+}
+
 /// Reads the priorities of a Policy. Without the field the default scores run; an empty list leaves none.
-pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportError> {
+pub(super) fn read(fields: &Fields<'_>, out: &mut Draft) -> Result<(), ImportError> {
     let Some(list) = fields.get("priorities") else {
         out.origins.comment("spec", "priorities: not given, so that the default scores run");
         return Ok(());
@@ -65,12 +73,21 @@ pub(super) fn read(fields: &Fields<'_>, out: &mut Out<'_>) -> Result<(), ImportE
             continue;
         };
         let arguments = argument.any_fields()?;
-        match one_of(&argument, &arguments)? {
-            Argument::Labels(node) => labels.push((node, weight)),
-            Argument::Zones(node) => zones.push((node, weight)),
-            Argument::Ratio(node) => {
+        let given = (
+            arguments.get("labelPreference"),
+            arguments.get("serviceAntiAffinity"),
+            arguments.get("requestedToCapacityRatioArguments"),
+        );
+        match given {
+            (Some(node), None, None) => labels.push((node, weight)),
+            (None, Some(node), None) => zones.push((node, weight)),
+            (None, None, Some(node)) => {
                 ratio(Some(&node), &source, out)?;
                 add(&mut wanted, Wanted { score: S::NodeResourcesFit, weight, source }, out);
+            }
+            _ => {
+                let fix = "give one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments";
+                return Err(argument.bad("says not what it is", fix));
             }
         }
     }
@@ -95,18 +112,14 @@ fn plain(
     weight: i64,
     source: String,
     wanted: &mut Vec<Wanted>,
-    out: &mut Out<'_>,
+    out: &mut Draft,
 ) -> Result<(), ImportError> {
     let text = name.text()?;
     if let Some((_, why)) = REMOVED.iter().find(|(removed, _)| *removed == text) {
-        out.losses.push(Loss::lost(name.path(), format!("{text}: {why}")));
+        out.report.lost(name.path(), format!("{text}: {why}"));
         return Ok(());
     }
-    let Some((_, score)) = PRIORITIES.iter().find(|(known, _)| *known == text) else {
-        let known: Vec<&str> = PRIORITIES.iter().map(|(name, _)| *name).collect();
-        let fix = format!("give it an argument, or use one of {}", known.join(", "));
-        return Err(name.bad(format!("{text:?} is no priority"), fix));
-    };
+    let score = name.row(PRIORITIES, "priority")?;
     match text {
         "SelectorSpreadPriority" | SERVICE_SPREADING => selector_spread(name, wanted, out)?,
         "RequestedToCapacityRatioPriority" => ratio(None, &source, out)?,
@@ -124,7 +137,7 @@ fn plain(
 }
 
 /// Both priorities are the score SelectorSpread, which asks Services alone where only ServiceSpreadingPriority is named.
-fn selector_spread(name: &Node<'_>, wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
+fn selector_spread(name: &Node<'_>, wanted: &[Wanted], out: &mut Draft) -> Result<(), ImportError> {
     let first = !wanted.iter().any(|present| present.score == S::SelectorSpread);
     let args = &mut out.spec.plugin_args.selector_spread;
     let mut spread = args.unwrap_or_default();
@@ -135,14 +148,14 @@ fn selector_spread(name: &Node<'_>, wanted: &[Wanted], out: &mut Out<'_>) -> Res
     } else if first {
         let what = "a pod counts if all selectors match it, as since kube-scheduler 1.14: for a Policy of 1.13 or before \
                     set spec.pluginArgs.selectorSpread.matching: Any";
-        out.losses.push(Loss::note(name.path(), what));
+        out.report.note(name.path(), what);
     }
     *args = (spread != SelectorSpreadArgs::default()).then_some(spread);
     Ok(())
 }
 
 /// Adds a priority. Where several priorities are one score, the larger weight counts.
-fn add(wanted: &mut Vec<Wanted>, new: Wanted, out: &mut Out<'_>) {
+fn add(wanted: &mut Vec<Wanted>, new: Wanted, out: &mut Draft) {
     let Some(present) = wanted.iter_mut().find(|present| present.score == new.score) else {
         wanted.push(new);
         return;
@@ -151,37 +164,16 @@ fn add(wanted: &mut Vec<Wanted>, new: Wanted, out: &mut Out<'_>) {
     let what =
         format!("{} and {} are both {}, which gets the larger weight, {weight}", present.source, new.source, new.score);
     let field = new.source.split(' ').next().unwrap_or_default();
-    out.losses.push(Loss::changed(field, what));
-    present.weight = weight;
-    present.source = format!("{}, {}", present.source, new.source);
-}
-
-enum Argument<'a> {
-    Labels(Node<'a>),
-    Zones(Node<'a>),
-    Ratio(Node<'a>),
-}
-
-fn one_of<'a>(argument: &Node<'a>, fields: &Fields<'a>) -> Result<Argument<'a>, ImportError> {
-    let labels = fields.get("labelPreference").map(Argument::Labels);
-    let zones = fields.get("serviceAntiAffinity").map(Argument::Zones);
-    let ratio = fields.get("requestedToCapacityRatioArguments").map(Argument::Ratio);
-    let mut given = [labels, zones, ratio].into_iter().flatten();
-    match (given.next(), given.next()) {
-        (Some(one), None) => Ok(one),
-        _ => Err(argument.bad(
-            "says not what it is",
-            "give one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments",
-        )),
-    }
+    out.report.changed(field, what);
+    present.join(new.weight, &new.source);
 }
 
 /// Sets the shape and resources of NodeResourcesFit; without an argument those of RequestedToCapacityRatioPriority.
-fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Out<'_>) -> Result<(), ImportError> {
+fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Draft) -> Result<(), ImportError> {
     let fit = out.spec.plugin_args.node_resources_fit.get_or_insert_default();
     if fit.strategy.is_some() {
         let field = argument.map_or_else(|| source.split(' ').next().unwrap_or_default(), |a| a.path());
-        out.losses.push(Loss::lost(field, "a profile scores by one shape: that of the first such priority counts"));
+        out.report.lost(field, "a profile scores by one shape: that of the first such priority counts");
         return Ok(());
     }
     let mut strategy = ScoringStrategy {
@@ -191,7 +183,7 @@ fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Out<'_>) -> Result
     };
     if let Some(argument) = argument {
         let fields = argument.any_fields()?;
-        strategy.shape = points(&fields.list("shape")?)?;
+        strategy.shape = args::shape(&fields.list("shape")?)?;
         strategy.resources = resources(&fields.list("resources")?)?;
         let field = "spec.pluginArgs.nodeResourcesFit.strategy";
         out.origins.add_silently(field, argument.path());
@@ -201,42 +193,29 @@ fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Out<'_>) -> Result
     Ok(())
 }
 
-fn points(nodes: &[Node<'_>]) -> Result<Vec<ShapePoint>, ImportError> {
-    let point = |node: &Node<'_>| {
-        let fields = node.any_fields()?;
-        let number = |name| fields.get(name).map_or(Ok(0), |n| n.int());
-        Ok(ShapePoint { utilization: number("utilization")?, score: number("score")? })
-    };
-    nodes.iter().map(point).collect()
-}
-
 fn resources(nodes: &[Node<'_>]) -> Result<Vec<api::ResourceWeight>, ImportError> {
     let resource = |node: &Node<'_>| {
         let fields = node.any_fields()?;
         let name = fields.need("name", "name a resource, such as cpu")?.text()?.to_owned();
-        let weight = fields.get("weight").map_or(Ok(1), |n| n.int())?;
+        let weight = fields.int_or("weight", 1)?;
         Ok(api::ResourceWeight { name, weight: if weight == 0 { 1 } else { weight } })
     };
     nodes.iter().map(resource).collect()
 }
 
 /// All label preferences become one score, whose weight is the sum of theirs.
-fn label_preferences(
-    nodes: &[(Node<'_>, i64)],
-    wanted: &mut Vec<Wanted>,
-    out: &mut Out<'_>,
-) -> Result<(), ImportError> {
+fn label_preferences(nodes: &[(Node<'_>, i64)], wanted: &mut Vec<Wanted>, out: &mut Draft) -> Result<(), ImportError> {
     let Some((first, first_weight)) = nodes.first() else { return Ok(()) };
     for (i, (node, weight)) in nodes.iter().enumerate() {
         let fields = node.any_fields()?;
         let label = fields.need("label", "name a node label")?.text()?.to_owned();
-        let present = fields.get("presence").map_or(Ok(false), |flag| flag.flag())?;
+        let present = fields.flag("presence")?;
         out.origins.add_silently(format!("spec.pluginArgs.labelPreference[{i}]"), node.path());
         out.spec.plugin_args.label_preference.push(LabelPreference { label, present });
         if weight != first_weight {
             let what =
                 format!("its weight {weight} differs from {first_weight} of the first: label preferences count alike");
-            out.losses.push(Loss::changed(node.path(), what));
+            out.report.changed(node.path(), what);
         }
     }
     let sum = nodes.iter().fold(0i64, |sum, (_, weight)| sum.saturating_add(*weight));
@@ -255,7 +234,7 @@ fn label_preferences(
 fn service_anti_affinity(
     nodes: &[(Node<'_>, i64)],
     wanted: &mut Vec<Wanted>,
-    out: &mut Out<'_>,
+    out: &mut Draft,
 ) -> Result<(), ImportError> {
     for (node, weight) in nodes {
         let label = node.any_fields()?.need("label", "name a node label")?.text()?.to_owned();
@@ -263,7 +242,7 @@ fn service_anti_affinity(
             "becomes a soft default constraint of PodTopologySpread over {label}: pods of one Service or controller are \
              kept apart by it, except those with constraints of their own"
         );
-        out.losses.push(Loss::changed(node.path(), what));
+        out.report.changed(node.path(), what);
         let spread = out.spec.plugin_args.pod_topology_spread.get_or_insert_default();
         spread.defaulting_type = Some(SpreadDefaulting::List);
         out.origins.add(
@@ -280,10 +259,7 @@ fn service_anti_affinity(
         });
         let source = node.path().to_owned();
         match wanted.iter_mut().find(|w| w.score == S::PodTopologySpread) {
-            Some(present) => {
-                present.weight = present.weight.max(*weight);
-                present.source = format!("{}, {source}", present.source);
-            }
+            Some(present) => present.join(*weight, &source),
             None => wanted.push(Wanted { score: S::PodTopologySpread, weight: *weight, source }),
         }
     }
@@ -291,19 +267,16 @@ fn service_anti_affinity(
 }
 
 /// Writes the scores in the order of [`ScoreName::ALL`]. The order of priorities in a Policy never mattered.
-fn write(wanted: &[Wanted], out: &mut Out<'_>) -> Result<(), ImportError> {
+fn write(wanted: &[Wanted], out: &mut Draft) -> Result<(), ImportError> {
     for name in ScoreName::ALL {
         let Some(found) = wanted.iter().find(|wanted| wanted.score == name) else { continue };
         let index = out.spec.scores.len();
         let field = found.source.split([' ', ',']).next().unwrap_or_default();
+        let written = format!("{field}.weight");
         let weight = i32::try_from(found.weight).map_err(|_| {
-            ImportError::new(
-                format!("{field}.weight"),
-                format!("{} is too large", found.weight),
-                "write 1 to 1,000,000",
-            )
+            ImportError::new(&written, format!("{} is too large", found.weight), "write 1 to 1,000,000")
         })?;
-        out.origins.add_silently(format!("spec.scores[{index}].weight"), format!("{field}.weight"));
+        out.origins.add_silently(format!("spec.scores[{index}].weight"), written);
         out.origins.add(format!("spec.scores[{index}]"), found.source.clone());
         out.spec.scores.push(ScoreConfig { name, weight: Some(weight), state: PluginState::Enabled });
     }

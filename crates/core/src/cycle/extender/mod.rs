@@ -13,17 +13,19 @@
 
 mod messages;
 mod reply;
-mod settle;
 #[cfg(test)]
 mod tests;
 
 pub(super) use messages::Messages;
 
+use super::choose::choose;
 use super::diagnosis::{NoFit, Tally};
+use super::non_row_checks::prepare;
+use super::search::{Decision, Placing, Scheduler};
 use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply};
-use crate::ledger::NodeId;
+use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
-use crate::plugins::{Code, Plugin, PluginContext};
+use crate::plugins::{Code, Plugin, PluginContext, Stop, Work};
 use crate::profile::{CompiledProfile, Extender, ExtenderSet, OnFailure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +83,6 @@ pub enum Turn {
     LookFurther,
     /// Every extender has answered: [`Scheduler::settle`](super::Scheduler::settle).
     Settle,
-    /// No node is left.
     NoFit(NoFit),
     /// An extender failed, and the attempt with it; the text for people.
     Failed(Str),
@@ -142,10 +143,6 @@ impl ExtenderFilterState {
     /// The ledger's version at which Berth's filters ran: what happened later may help where they refused.
     pub const fn seen(&self) -> u64 {
         self.seen
-    }
-
-    const fn is_about_nominated(&self) -> bool {
-        matches!(self.stage, Stage::Filter { nominated: true, .. })
     }
 
     /// What is asked now, and of which of the profile's extenders. Each answers once, to [`Self::answer`].
@@ -227,4 +224,60 @@ fn scoring(profile: &CompiledProfile, pod: &Pod, nodes: usize) -> Option<Stage> 
     let all = profile.extenders.iter().enumerate();
     let open: ExtenderSet = all.filter(|(_, extender)| scores(extender)).map(|(at, _)| at).collect();
     (!open.is_empty()).then_some(Stage::Prioritize { open })
+}
+
+impl Scheduler {
+    /// Decides among the nodes that extenders left, filtered again and scored as they are now. `None`: none of them fits any
+    /// more, since another attempt was faster.
+    pub fn settle(&mut self, ledger: &Ledger, state: &ExtenderFilterState) -> Option<Decision> {
+        let decision = self.choose_left(ledger, state);
+        decision.unwrap_or_else(|stop| Some(Decision::stopped(&state.pod, state.own.nodes as usize, stop)))
+    }
+
+    fn choose_left(&mut self, ledger: &Ledger, state: &ExtenderFilterState) -> Result<Option<Decision>, Stop> {
+        let pod = &state.pod;
+        let cx = PluginContext { profile: &self.profile, ledger };
+        let class = self.classes.get(cx, &pod.shape);
+        let work = &mut Work::unbounded();
+        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
+        self.feasible.clear();
+        let mut bonuses = Vec::with_capacity(state.left.len());
+        for left in state.left.iter().filter(|left| is_there(cx, left)) {
+            let own = class.rows.verdict(cx, &class.resolved, left.node);
+            if checks.judge(left.node, || own).fits() {
+                self.feasible.push((left.node, class.rows.fixed(left.node)));
+                bonuses.push(left.bonus);
+            }
+        }
+        if let Some(text) = checks.failure() {
+            return Err(Stop::Failed(text));
+        }
+        if self.feasible.is_empty() {
+            return Ok(None);
+        }
+        let placing = Placing::after(checks);
+        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
+        for ((_, total), bonus) in self.feasible.iter_mut().zip(&bonuses) {
+            *total = clamped(i128::from(*total).saturating_add(*bonus));
+        }
+        // A nominated node is taken without a draw, as it is where no extender is asked.
+        let node = if matches!(state.stage, Stage::Filter { nominated: true, .. }) {
+            self.feasible[0].0
+        } else {
+            choose(&self.feasible, &mut self.rng)
+        };
+        Ok(Some(placing.on(cx, pod, node)))
+    }
+}
+
+/// Whether the node is still the one that was found, and still one of the profile's.
+fn is_there(cx: PluginContext<'_>, left: &Left) -> bool {
+    let nodes = cx.ledger.nodes();
+    let row = left.node.index();
+    nodes.present[row] && nodes.epoch[row] == left.epoch && cx.profile.places_on(nodes.labels(left.node))
+}
+
+/// The nearest total that fits an `i64`.
+fn clamped(total: i128) -> i64 {
+    i64::try_from(total).unwrap_or(if total < 0 { i64::MIN } else { i64::MAX })
 }

@@ -35,7 +35,7 @@ fn decide(
         decision = match turn {
             Turn::Wait => panic!("everyone answered"),
             Turn::Ask => Some(Decision::Ask(state)),
-            Turn::LookFurther => Some(scheduler.look_further(ledger, *state)),
+            Turn::LookFurther => scheduler.look_further(ledger, &state, &mut Work::unbounded()),
             Turn::Settle => scheduler.settle(ledger, &state),
             Turn::NoFit(no_fit) => Some(Decision::NoFit(no_fit)),
             Turn::Failed(text) => Some(Decision::Failed(text)),

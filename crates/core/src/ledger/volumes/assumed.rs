@@ -1,12 +1,10 @@
-use super::super::PodState;
 use super::VolumeTable;
-use crate::ledger::{Ledger, VolumeChange};
+use crate::ledger::{Ledger, PodState, VolumeChange};
 use crate::model::{
     BindingWrite, ClaimKey, ClaimRef, PersistentVolume, PersistentVolumeClaim, ProvisionWrite, Str, VolumeWrites,
 };
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 /// What was decided for a pod's claims that are not bound yet, on the node chosen for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,124 +21,89 @@ impl VolumePlan {
     }
 }
 
-/// Pods that an assumption was made for, by uid.
-type Holders = SmallVec<[Str; 1]>;
-
-/// A volume assumed for a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct AssumedVolume {
-    claim: ClaimRef,
-    /// The resourceVersion of the volume that this was assumed on.
+/// What is assumed of one volume or claim.
+#[derive(Debug, PartialEq)]
+struct Assumption<T> {
+    target: T,
+    /// The resourceVersion of the object that this was assumed on.
     version: Str,
-    holders: Holders,
+    /// The pods that it was made for: their uids, sorted.
+    holders: SmallVec<[Str; 1]>,
 }
 
-/// A claim assumed for a node, where its volume is to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct AssumedClaim {
-    node: Str,
-    /// The resourceVersion of the claim that this was assumed on.
-    version: Str,
-    holders: Holders,
+/// Assumptions about objects of one kind, laid over what is seen of them.
+#[derive(Debug, PartialEq)]
+pub(super) struct Assumptions<K: Ord, T>(BTreeMap<K, Assumption<T>>);
+
+impl<K: Ord, T> Default for Assumptions<K, T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
 }
 
-/// What is assumed of volumes and claims, over what is seen of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Assumptions {
-    volumes: FxHashMap<Str, AssumedVolume>,
-    claims: FxHashMap<ClaimKey, AssumedClaim>,
-}
+impl<K: Clone + Ord, T> Assumptions<K, T> {
+    fn get(&self, key: &K) -> Option<&T> {
+        self.0.get(key).map(|assumed| &assumed.target)
+    }
 
-impl Assumptions {
-    /// Ends an assumption that was made on another version of the volume.
-    pub(super) fn see_volume(&mut self, volume: &PersistentVolume) {
-        if self.volumes.get(&volume.name).is_some_and(|assumed| assumed.version != volume.resource_version) {
-            self.volumes.remove(&volume.name);
+    /// Ends an assumption that was made on another version of the object.
+    pub(super) fn see(&mut self, key: &K, version: &str) {
+        if self.0.get(key).is_some_and(|assumed| *assumed.version != *version) {
+            self.0.remove(key);
         }
     }
 
-    pub(super) fn drop_volume(&mut self, name: &str) {
-        self.volumes.remove(name);
+    pub(super) fn end(&mut self, key: &K) {
+        self.0.remove(key);
     }
 
-    /// Ends an assumption that was made on another version of the claim.
-    pub(super) fn see_claim(&mut self, claim: &PersistentVolumeClaim) {
-        if self.claims.get(&claim.key).is_some_and(|assumed| assumed.version != claim.resource_version) {
-            self.claims.remove(&claim.key);
+    fn assume(&mut self, key: &K, version: &Str, pod: &Str, target: impl FnOnce() -> T) {
+        let fresh = || Assumption { target: target(), version: version.clone(), holders: SmallVec::new() };
+        let holders = &mut self.0.entry(key.clone()).or_insert_with(fresh).holders;
+        if let Err(at) = holders.binary_search(pod) {
+            holders.insert(at, pod.clone());
         }
     }
 
-    pub(super) fn drop_claim(&mut self, key: &ClaimKey) {
-        self.claims.remove(key);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.claims.is_empty()
-    }
-
-    fn assume_binding(&mut self, write: &BindingWrite, pod: &Str) {
-        let claim = ClaimRef { key: write.claim.clone(), uid: write.claim_uid.clone() };
-        let version = write.resource_version.clone();
-        let fresh = || AssumedVolume { claim, version, holders: Holders::new() };
-        let assumed = self.volumes.entry(write.volume.clone()).or_insert_with(fresh);
-        add_holder(&mut assumed.holders, pod);
-    }
-
-    fn assume_provision(&mut self, write: &ProvisionWrite, node: &Str, pod: &Str) {
-        let version = write.resource_version.clone();
-        let fresh = || AssumedClaim { node: node.clone(), version, holders: Holders::new() };
-        let assumed = self.claims.entry(write.claim.clone()).or_insert_with(fresh);
-        add_holder(&mut assumed.holders, pod);
-    }
-
-    /// Removes the pod `uid` from the holders of what `writes` assumed. Says whether an assumption ended with that.
-    fn release(&mut self, writes: &VolumeWrites, uid: &str) -> bool {
-        let mut ended = false;
-        for write in &writes.bindings {
-            if self.volumes.get_mut(&write.volume).is_some_and(|assumed| remove_holder(&mut assumed.holders, uid)) {
-                self.volumes.remove(&write.volume);
-                ended = true;
-            }
-        }
-        for write in &writes.provisions {
-            if self.claims.get_mut(&write.claim).is_some_and(|assumed| remove_holder(&mut assumed.holders, uid)) {
-                self.claims.remove(&write.claim);
-                ended = true;
-            }
+    /// Removes the pod `uid` from the holders. Says whether it was the last: then the assumption ends.
+    fn release(&mut self, key: &K, uid: &str) -> bool {
+        let Some(Assumption { holders, .. }) = self.0.get_mut(key) else { return false };
+        holders.retain(|holder| **holder != *uid);
+        let ended = holders.is_empty();
+        if ended {
+            self.0.remove(key);
         }
         ended
     }
 }
 
-fn add_holder(holders: &mut Holders, uid: &Str) {
-    if !holders.contains(uid) {
-        holders.push(uid.clone());
-        holders.sort_unstable();
+/// The volumes assumed for claims.
+pub(super) type AssumedVolumes = Assumptions<Str, ClaimRef>;
+/// The claims assumed for nodes, where their volumes are to be made.
+pub(super) type AssumedClaims = Assumptions<ClaimKey, Str>;
+
+impl AssumedVolumes {
+    fn assume_binding(&mut self, write: &BindingWrite, pod: &Str) {
+        let claim = || ClaimRef { key: write.claim.clone(), uid: write.claim_uid.clone() };
+        self.assume(&write.volume, &write.resource_version, pod, claim);
     }
 }
 
-/// Says whether `uid` was the last holder.
-fn remove_holder(holders: &mut Holders, uid: &str) -> bool {
-    let before = holders.len();
-    holders.retain(|holder| **holder != *uid);
-    before > 0 && holders.is_empty()
+impl AssumedClaims {
+    fn assume_provision(&mut self, write: &ProvisionWrite, node: &Str, pod: &Str) {
+        self.assume(&write.claim, &write.resource_version, pod, || node.clone());
+    }
 }
 
 impl VolumeTable {
     /// The claim that a volume is meant for: the one it is assumed for, or else the one it names.
     pub fn claim_of<'a>(&'a self, volume: &'a PersistentVolume) -> Option<&'a ClaimRef> {
-        match self.assumed.volumes.get(&volume.name) {
-            Some(assumed) => Some(&assumed.claim),
-            None => volume.claim.as_ref(),
-        }
+        self.assumed_volumes.get(&volume.name).or(volume.claim.as_ref())
     }
 
     /// The node that a claim's volume is to be made for: the one it is assumed for, or else the one it names.
     pub fn selected_node<'a>(&'a self, claim: &'a PersistentVolumeClaim) -> Option<&'a Str> {
-        match self.assumed.claims.get(&claim.key) {
-            Some(assumed) => Some(&assumed.node),
-            None => claim.selected_node.as_ref(),
-        }
+        self.assumed_claims.get(&claim.key).or(claim.selected_node.as_ref())
     }
 
     /// Assumes `plan` for the pod `uid` on `node`; gives what is to be written and waited for.
@@ -154,10 +117,10 @@ impl VolumeTable {
             provisions: provisions.collect::<Option<Vec<_>>>()?,
         };
         for write in writes.bindings.iter().filter(|write| write.needed) {
-            self.assumed.assume_binding(write, uid);
+            self.assumed_volumes.assume_binding(write, uid);
         }
         for write in writes.provisions.iter().filter(|write| write.needed) {
-            self.assumed.assume_provision(write, node, uid);
+            self.assumed_claims.assume_provision(write, node, uid);
         }
         Some(writes)
     }
@@ -197,36 +160,46 @@ pub(crate) fn is_meant_for(reference: &ClaimRef, claim: &PersistentVolumeClaim) 
 
 impl Ledger {
     /// Undoes what was assumed of volumes for the pod `uid`. It is a change if something is free again.
-    pub(in crate::ledger) fn release_volumes(&mut self, uid: &str, writes: Option<&Arc<VolumeWrites>>) {
+    pub(in crate::ledger) fn release_volumes(&mut self, uid: &str, writes: Option<&VolumeWrites>) {
         let Some(writes) = writes else { return };
-        if self.volumes.assumed.release(writes, uid) {
+        let mut is_free = false;
+        for write in &writes.bindings {
+            is_free |= self.volumes.assumed_volumes.release(&write.volume, uid);
+        }
+        for write in &writes.provisions {
+            is_free |= self.volumes.assumed_claims.release(&write.claim, uid);
+        }
+        if is_free {
             self.volumes_changed(VolumeChange::Released);
         }
     }
 
     /// Compares what is assumed of volumes with what was assumed for the assumed pods.
     pub(super) fn audit_assumptions(&self) -> Result<(), String> {
-        let mut expected = Assumptions::default();
+        let (mut volumes, mut claims) = (AssumedVolumes::default(), AssumedClaims::default());
         #[allow(clippy::iter_over_hash_type, reason = "holders are sorted")]
         for (uid, state) in &self.pods.states {
             let PodState::Assumed { placed, volumes: Some(writes), .. } = state else { continue };
             // A newer object has ended the assumption.
-            let volume = |write: &&BindingWrite| {
+            let stands_on_volume = |write: &&BindingWrite| {
                 let seen = self.volumes.volume(&write.volume);
                 write.needed && seen.is_some_and(|seen| seen.resource_version == write.resource_version)
             };
-            let claim = |write: &&ProvisionWrite| {
+            let stands_on_claim = |write: &&ProvisionWrite| {
                 let seen = self.volumes.claim(&write.claim);
                 write.needed && seen.is_some_and(|seen| seen.resource_version == write.resource_version)
             };
-            writes.bindings.iter().filter(volume).for_each(|write| expected.assume_binding(write, uid));
-            let name = self.nodes.name(placed.node);
-            writes.provisions.iter().filter(claim).for_each(|write| expected.assume_provision(write, name, uid));
+            for write in writes.bindings.iter().filter(stands_on_volume) {
+                volumes.assume_binding(write, uid);
+            }
+            for write in writes.provisions.iter().filter(stands_on_claim) {
+                claims.assume_provision(write, self.nodes.name(placed.node), uid);
+            }
         }
-        if self.volumes.assumed == expected {
+        let kept = (&self.volumes.assumed_volumes, &self.volumes.assumed_claims);
+        if kept == (&volumes, &claims) {
             return Ok(());
         }
-        let none = if expected.is_empty() { " (no assumed pod has any)" } else { "" };
-        Err(format!("assumed of volumes {:?}, the assumed pods have {expected:?}{none}", self.volumes.assumed))
+        Err(format!("assumed of volumes {kept:?}, the assumed pods have {volumes:?} and {claims:?}"))
     }
 }

@@ -1,7 +1,7 @@
-use super::super::{CountsByNode, NodeId};
 use super::VolumeTable;
+use crate::ledger::keyed::{HashKey, KeyedMap};
+use crate::ledger::{CountsByNode, NodeId};
 use crate::model::{Attachable, CsiNode, Str};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ struct Places {
 #[derive(Debug, Default)]
 pub(super) struct Attached {
     rows: Vec<SmallVec<[Slot; 1]>>,
-    volumes: FxHashMap<Attachable, Places>,
+    volumes: KeyedMap<Attachable, Places>,
 }
 
 impl VolumeTable {
@@ -61,11 +61,12 @@ impl VolumeTable {
 }
 
 impl Attached {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { rows: Vec::new(), volumes: key.map() }
+    }
+
     pub(super) fn add(&mut self, volume: &Attachable, node: NodeId, by: By) {
-        if !self.volumes.contains_key(volume) {
-            self.volumes.insert(volume.clone(), Places::default());
-        }
-        let Some(places) = self.volumes.get_mut(volume) else { return };
+        let places = self.volumes.entry(volume.clone()).or_default();
         let was_there = places.on(node);
         places.by(by).add(node);
         if !was_there {

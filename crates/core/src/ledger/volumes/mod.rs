@@ -12,7 +12,6 @@
 
 mod assumed;
 mod attached;
-mod audit;
 mod objects;
 #[cfg(test)]
 mod tests;

@@ -1,22 +1,25 @@
-use super::super::{Change, Ledger, NodeId, VolumeChange, parts, unseen};
-use super::assumed::Assumptions;
+use super::assumed::{AssumedClaims, AssumedVolumes};
 use super::attached::{Attached, By};
 use super::uses::Uses;
+use crate::ledger::keyed::{HashKey, KeyedMap};
+use crate::ledger::{Change, Ledger, NodeId, PodState, VolumeChange, parts, remove_from_group};
 use crate::model::{
     Attachable, BindingMode, ClaimKey, CsiDriver, CsiNode, CsiStorageCapacity, InTreePlugin, PersistentVolume,
     PersistentVolumeClaim, StorageClass, Str, VolumeAttachment, VolumeSource,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 #[derive(Debug)]
 struct Attachment {
     object: VolumeAttachment,
-    counted: Option<Attachable>,
-    /// The row that it is counted on.
+    /// The row of its node, while that exists.
     node: Option<NodeId>,
+    /// What it counts as, and on which row.
+    counted: Option<(Attachable, NodeId)>,
 }
 
 /// Volumes, claims and their like. See the module's documentation.
@@ -25,25 +28,39 @@ pub struct VolumeTable {
     volumes: FxHashMap<Str, Arc<PersistentVolume>>,
     /// By class and name.
     by_class: FxHashMap<Str, BTreeMap<Str, Arc<PersistentVolume>>>,
-    claims: FxHashMap<ClaimKey, Arc<PersistentVolumeClaim>>,
+    claims: KeyedMap<ClaimKey, Arc<PersistentVolumeClaim>>,
     /// By the volume that the claims name.
-    claims_of: FxHashMap<Str, SmallVec<[ClaimKey; 1]>>,
+    claims_of: Index<ClaimKey>,
     classes: FxHashMap<Str, Arc<StorageClass>>,
     csi_nodes: FxHashMap<Str, Arc<CsiNode>>,
     drivers: FxHashMap<Str, CsiDriver>,
     /// By class, namespace and name.
     capacities: FxHashMap<Str, BTreeMap<(Str, Str), CsiStorageCapacity>>,
     /// The class of each capacity.
-    capacity_classes: FxHashMap<(Str, Str), Str>,
+    capacity_classes: KeyedMap<(Str, Str), Str>,
     attachments: FxHashMap<Str, Attachment>,
-    attachments_of: FxHashMap<Str, SmallVec<[Str; 1]>>,
-    attachments_on: FxHashMap<Str, SmallVec<[Str; 1]>>,
+    attachments_of: Index<Str>,
+    attachments_on: Index<Str>,
     pub(super) uses: Uses,
     pub(super) attached: Attached,
-    pub(super) assumed: Assumptions,
+    pub(super) assumed_volumes: AssumedVolumes,
+    pub(super) assumed_claims: AssumedClaims,
 }
 
 impl VolumeTable {
+    pub(in crate::ledger) fn new(key: &HashKey) -> Self {
+        Self {
+            claims: key.map(),
+            claims_of: key.map(),
+            capacity_classes: key.map(),
+            attachments_of: key.map(),
+            attachments_on: key.map(),
+            uses: Uses::new(key),
+            attached: Attached::new(key),
+            ..Self::default()
+        }
+    }
+
     pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
         self.volumes.get(name)
     }
@@ -91,44 +108,30 @@ impl VolumeTable {
     }
 
     /// A table of the same objects, whose indexes are made from nothing; for audits.
-    pub(super) fn copy_of_objects(&self) -> Self {
+    #[allow(clippy::iter_over_hash_type, reason = "indexes do not depend on the order")]
+    fn copy_of_objects(&self) -> Self {
         let mut copy = Self { csi_nodes: self.csi_nodes.clone(), classes: self.classes.clone(), ..Self::default() };
-        #[allow(clippy::iter_over_hash_type, reason = "indexes do not depend on the order")]
         for volume in self.volumes.values() {
             copy.set_volume(volume.clone());
         }
-        #[allow(clippy::iter_over_hash_type, reason = "indexes do not depend on the order")]
         for claim in self.claims.values() {
             copy.set_claim(claim.clone());
         }
-        #[allow(clippy::iter_over_hash_type, reason = "indexes do not depend on the order")]
         for attachment in self.attachments.values() {
-            copy.set_attachment(attachment.object.clone());
+            copy.set_attachment(attachment.object.clone(), None);
         }
         copy
     }
 
-    /// Every index as sorted texts; for audits.
-    pub(super) fn indexes(&self) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
-        all.extend(self.by_class.iter().map(|(class, volumes)| format!("class {class}: {:?}", volumes.keys())));
-        let sorted = |kind: &str, at: &Str, mut names: Vec<String>| {
-            names.sort();
-            format!("{kind} {at}: {names:?}")
-        };
-        let named = |names: &SmallVec<[Str; 1]>| names.iter().map(ToString::to_string).collect();
-        let claims = |keys: &SmallVec<[ClaimKey; 1]>| keys.iter().map(ToString::to_string).collect();
-        all.extend(self.claims_of.iter().map(|(at, keys)| sorted("claims of", at, claims(keys))));
-        all.extend(self.attachments_of.iter().map(|(at, names)| sorted("attachments of", at, named(names))));
-        all.extend(self.attachments_on.iter().map(|(at, names)| sorted("attachments on", at, named(names))));
-        all.sort();
-        all
+    /// What [`copy_of_objects`](Self::copy_of_objects) makes anew; for audits.
+    fn indexes(&self) -> impl PartialEq + Debug {
+        (&self.by_class, &self.claims_of, &self.attachments_of, &self.attachments_on)
     }
 
     fn set_volume(&mut self, volume: Arc<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
         let before = self.volumes.insert(volume.name.clone(), volume.clone());
         if let Some(before) = before.as_ref().filter(|before| before.class != volume.class) {
-            self.leave_class(before);
+            remove_from_group(&mut self.by_class, &before.class, &before.name);
         }
         self.by_class.entry(volume.class.clone()).or_default().insert(volume.name.clone(), volume.clone());
         if before.as_ref().is_none_or(|before| before.source != volume.source) {
@@ -137,19 +140,10 @@ impl VolumeTable {
         before
     }
 
-    fn leave_class(&mut self, volume: &PersistentVolume) {
-        if let Some(class) = self.by_class.get_mut(&volume.class) {
-            class.remove(&volume.name);
-            if class.is_empty() {
-                self.by_class.remove(&volume.class);
-            }
-        }
-    }
-
     fn drop_volume(&mut self, name: &str) -> bool {
         let Some(volume) = self.volumes.remove(name) else { return false };
-        self.leave_class(&volume);
-        self.assumed.drop_volume(name);
+        remove_from_group(&mut self.by_class, &volume.class, &volume.name);
+        self.assumed_volumes.end(&volume.name);
         self.recount_volume(name);
         true
     }
@@ -180,63 +174,54 @@ impl VolumeTable {
     fn drop_claim(&mut self, key: &ClaimKey) -> bool {
         let Some(claim) = self.claims.remove(key) else { return false };
         unlink(&mut self.claims_of, claim.volume.as_ref(), key);
-        self.assumed.drop_claim(key);
+        self.assumed_claims.end(key);
         self.recount(key);
         true
     }
 
-    fn set_attachment(&mut self, object: VolumeAttachment) {
+    fn take_capacity(&mut self, key: &(Str, Str)) -> Option<CsiStorageCapacity> {
+        let class = self.capacity_classes.remove(key)?;
+        remove_from_group(&mut self.capacities, &class, key)
+    }
+
+    fn set_attachment(&mut self, object: VolumeAttachment, node: Option<NodeId>) {
         self.drop_attachment(&object.name);
         let name = object.name.clone();
         link(&mut self.attachments_of, object.volume.as_ref(), &name);
         link(&mut self.attachments_on, Some(&object.node), &name);
-        self.attachments.insert(name, Attachment { object, counted: None, node: None });
+        self.attachments.insert(name.clone(), Attachment { object, node, counted: None });
+        self.recount_attachment(&name);
     }
 
     fn drop_attachment(&mut self, name: &str) -> bool {
-        let Some(Attachment { object, counted, node }) = self.attachments.remove(name) else { return false };
+        let Some(Attachment { object, counted, .. }) = self.attachments.remove(name) else { return false };
         unlink(&mut self.attachments_of, object.volume.as_ref(), &object.name);
         unlink(&mut self.attachments_on, Some(&object.node), &object.name);
-        if let (Some(counted), Some(node)) = (counted, node) {
-            self.attached.remove(&counted, node, By::Object);
+        if let Some((volume, node)) = counted {
+            self.attached.remove(&volume, node, By::Object);
         }
         true
     }
 
-    /// Counts an attachment anew: its volume changed. Only CSI volumes count, whatever their driver is called there.
+    /// Counts an attachment anew: its volume or node changed. Only CSI volumes count, whatever their driver is called there.
     fn recount_attachment(&mut self, name: &str) {
         let Some(attachment) = self.attachments.get_mut(name) else { return };
         let object = &attachment.object;
         let volume = object.volume.as_ref().and_then(|volume| self.volumes.get(volume));
-        let now = volume.filter(|_| !object.attacher.is_empty()).and_then(|volume| match &volume.source {
+        let counted = volume.filter(|_| !object.attacher.is_empty()).and_then(|volume| match &volume.source {
             VolumeSource::Csi(csi) => Some(Attachable { driver: object.attacher.clone(), handle: csi.handle.clone() }),
             VolumeSource::InTree { .. } | VolumeSource::Other => None,
         });
+        let now = counted.zip(attachment.node);
         let before = std::mem::replace(&mut attachment.counted, now.clone());
-        let Some(node) = attachment.node else { return };
         if before == now {
             return;
         }
-        if let Some(before) = before {
-            self.attached.remove(&before, node, By::Object);
+        if let Some((volume, node)) = before {
+            self.attached.remove(&volume, node, By::Object);
         }
-        if let Some(now) = now {
-            self.attached.add(&now, node, By::Object);
-        }
-    }
-
-    /// Counts an attachment on the row of its node, or on none.
-    fn place_attachment(&mut self, name: &str, node: Option<NodeId>) {
-        self.recount_attachment(name);
-        let Some(attachment) = self.attachments.get_mut(name) else { return };
-        let before = std::mem::replace(&mut attachment.node, node);
-        if let (Some(counted), true) = (&attachment.counted, before != node) {
-            if let Some(before) = before {
-                self.attached.remove(counted, before, By::Object);
-            }
-            if let Some(node) = node {
-                self.attached.add(counted, node, By::Object);
-            }
+        if let Some((volume, node)) = now {
+            self.attached.add(&volume, node, By::Object);
         }
     }
 
@@ -244,19 +229,26 @@ impl VolumeTable {
     pub(in crate::ledger) fn set_node(&mut self, name: &Str, node: NodeId, present: bool) {
         let csi_node = self.csi_nodes.get(name).filter(|_| present).cloned();
         self.attached.set_limits(node, csi_node.as_deref());
-        for attachment in self.attachments_on.get(name).cloned().unwrap_or_default() {
-            self.place_attachment(&attachment, present.then_some(node));
+        for name in self.attachments_on.get(name).cloned().unwrap_or_default() {
+            if let Some(attachment) = self.attachments.get_mut(&name) {
+                attachment.node = present.then_some(node);
+            }
+            self.recount_attachment(&name);
         }
     }
 }
 
-fn link<K: Clone>(index: &mut FxHashMap<Str, SmallVec<[K; 1]>>, at: Option<&Str>, key: &K) {
+/// Objects of one kind by the name of another that they refer to. Each list is sorted.
+type Index<K> = KeyedMap<Str, SmallVec<[K; 1]>>;
+
+fn link<K: Clone + Ord>(index: &mut Index<K>, at: Option<&Str>, key: &K) {
     if let Some(at) = at {
-        index.entry(at.clone()).or_default().push(key.clone());
+        let keys = index.entry(at.clone()).or_default();
+        keys.insert(keys.partition_point(|known| known < key), key.clone());
     }
 }
 
-fn unlink<K: PartialEq>(index: &mut FxHashMap<Str, SmallVec<[K; 1]>>, at: Option<&Str>, key: &K) {
+fn unlink<K: PartialEq>(index: &mut Index<K>, at: Option<&Str>, key: &K) {
     let Some((at, keys)) = at.and_then(|at| Some((at, index.get_mut(at)?))) else { return };
     keys.retain(|known| *known != *key);
     if keys.is_empty() {
@@ -271,7 +263,7 @@ impl Ledger {
         if table.volumes.get(&volume.name).is_some_and(|known| **known == volume) {
             return;
         }
-        table.assumed.see_volume(&volume);
+        table.assumed_volumes.see(&volume.name, &volume.resource_version);
         let volume = Arc::new(volume);
         let change = match table.set_volume(volume.clone()) {
             None => VolumeChange::VolumeAdded,
@@ -286,11 +278,7 @@ impl Ledger {
         }
     }
 
-    pub fn retain_volumes(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.volumes.volumes.keys(), names) {
-            self.delete_volume(&name);
-        }
-    }
+    retain!(retain_volumes by delete_volume, |ledger| ledger.volumes.volumes.keys());
 
     /// A newer object than the one an assumption was made on ends the assumption.
     pub fn apply_claim(&mut self, claim: PersistentVolumeClaim) {
@@ -298,7 +286,7 @@ impl Ledger {
         if table.claims.get(&claim.key).is_some_and(|known| **known == claim) {
             return;
         }
-        table.assumed.see_claim(&claim);
+        table.assumed_claims.see(&claim.key, &claim.resource_version);
         let claim = Arc::new(claim);
         let change = match table.set_claim(claim.clone()) {
             Some(before) if before.uid == claim.uid => VolumeChange::ClaimUpdated(claim.key.clone()),
@@ -315,11 +303,7 @@ impl Ledger {
         }
     }
 
-    pub fn retain_claims(&mut self, identities: &FxHashSet<Str>) {
-        for identity in unseen(self.volumes.claims.keys().map(ToString::to_string), identities) {
-            self.delete_claim(&identity);
-        }
-    }
+    retain!(retain_claims by delete_claim, |ledger| ledger.volumes.claims.keys().map(ToString::to_string));
 
     pub fn apply_storage_class(&mut self, class: StorageClass) {
         let table = &mut self.volumes;
@@ -347,11 +331,7 @@ impl Ledger {
         }
     }
 
-    pub fn retain_storage_classes(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.volumes.classes.keys(), names) {
-            self.delete_storage_class(&name);
-        }
-    }
+    retain!(retain_storage_classes by delete_storage_class, |ledger| ledger.volumes.classes.keys());
 
     pub fn apply_csi_node(&mut self, csi_node: CsiNode) {
         let known = self.volumes.csi_nodes.get(&csi_node.name).cloned();
@@ -388,11 +368,7 @@ impl Ledger {
         self.volumes_changed(VolumeChange::CsiNodeDeleted);
     }
 
-    pub fn retain_csi_nodes(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.volumes.csi_nodes.keys(), names) {
-            self.delete_csi_node(&name);
-        }
-    }
+    retain!(retain_csi_nodes by delete_csi_node, |ledger| ledger.volumes.csi_nodes.keys());
 
     pub fn apply_csi_driver(&mut self, driver: CsiDriver) {
         let known = self.volumes.drivers.insert(driver.name.clone(), driver.clone());
@@ -408,11 +384,7 @@ impl Ledger {
         }
     }
 
-    pub fn retain_csi_drivers(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.volumes.drivers.keys(), names) {
-            self.delete_csi_driver(&name);
-        }
-    }
+    retain!(retain_csi_drivers by delete_csi_driver, |ledger| ledger.volumes.drivers.keys());
 
     pub fn apply_csi_capacity(&mut self, capacity: CsiStorageCapacity) {
         let key = (capacity.namespace.clone(), capacity.name.clone());
@@ -433,21 +405,16 @@ impl Ledger {
         }
     }
 
-    pub fn retain_csi_capacities(&mut self, identities: &FxHashSet<Str>) {
-        let all = self.volumes.capacity_classes.keys().map(|(namespace, name)| format!("{namespace}/{name}"));
-        for identity in unseen(all, identities) {
-            self.delete_csi_capacity(&identity);
-        }
-    }
+    retain!(retain_csi_capacities by delete_csi_capacity, |ledger| {
+        ledger.volumes.capacity_classes.keys().map(|(namespace, name)| format!("{namespace}/{name}"))
+    });
 
     pub fn apply_volume_attachment(&mut self, attachment: VolumeAttachment) {
         if self.volumes.attachments.get(&attachment.name).is_some_and(|known| known.object == attachment) {
             return;
         }
-        let name = attachment.name.clone();
         let node = self.nodes.find(&attachment.node);
-        self.volumes.set_attachment(attachment);
-        self.volumes.place_attachment(&name, node);
+        self.volumes.set_attachment(attachment, node);
         self.volumes_changed(VolumeChange::Attached);
     }
 
@@ -457,26 +424,32 @@ impl Ledger {
         }
     }
 
-    pub fn retain_volume_attachments(&mut self, names: &FxHashSet<Str>) {
-        for name in unseen(self.volumes.attachments.keys(), names) {
-            self.delete_volume_attachment(&name);
+    retain!(retain_volume_attachments by delete_volume_attachment, |ledger| ledger.volumes.attachments.keys());
+
+    /// Computes from nothing who uses what and what is attached where, and compares it with what was kept.
+    pub(in crate::ledger) fn audit_volumes(&self) -> Result<(), String> {
+        let (kept, mut naive) = (&self.volumes, self.volumes.copy_of_objects());
+        for node in self.nodes.present_nodes() {
+            naive.set_node(self.nodes.name(node), node, true);
         }
+        #[allow(clippy::iter_over_hash_type, reason = "what is compared does not depend on the order")]
+        for placed in self.pods.states.values().filter_map(PodState::placed) {
+            naive.mount(placed);
+        }
+        if !kept.uses.same_as(&naive.uses) {
+            return Err(format!("uses of claims {:?}, its pods make {:?}", kept.uses, naive.uses));
+        }
+        if !kept.attached.same_as(&naive.attached) {
+            return Err(format!("attached {:?}, its pods and objects make {:?}", kept.attached, naive.attached));
+        }
+        if kept.indexes() != naive.indexes() {
+            return Err(format!("indexes {:?}, its objects make {:?}", kept.indexes(), naive.indexes()));
+        }
+        self.audit_assumptions()
     }
 
     pub(super) fn volumes_changed(&mut self, change: VolumeChange) {
         self.record(None, Change::Volume(change));
-    }
-}
-
-impl VolumeTable {
-    fn take_capacity(&mut self, key: &(Str, Str)) -> Option<CsiStorageCapacity> {
-        let class = self.capacity_classes.remove(key)?;
-        let of_class = self.capacities.get_mut(&class)?;
-        let known = of_class.remove(key);
-        if of_class.is_empty() {
-            self.capacities.remove(&class);
-        }
-        known
     }
 }
 

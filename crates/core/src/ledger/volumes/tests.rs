@@ -8,6 +8,7 @@ use crate::volume_testing::{
     claim, csi, csi_node, mounting, named, node_in, on, only_in, reference, volume, waiting_class,
 };
 use proptest::prelude::*;
+use std::collections::HashSet;
 
 /// One event. Numbers choose among few names, so that events meet.
 #[derive(Debug, Clone)]
@@ -229,7 +230,7 @@ fn a_re_read_drops_what_it_did_not_see() {
         }
         ledger.apply_csi_driver(crate::model::CsiDriver { name: format!("d{i}").into(), storage_capacity: false });
     }
-    let kept = |names: &[&str]| names.iter().map(|name| Str::from(*name)).collect();
+    let kept = |names: &[&str]| -> HashSet<Str> { names.iter().map(|name| Str::from(*name)).collect() };
     ledger.retain_volumes(&kept(&["v1"]));
     ledger.retain_claims(&kept(&["default/c1"]));
     ledger.retain_storage_classes(&kept(&["s1"]));

@@ -1,7 +1,8 @@
-use super::super::{CountsByNode, NodeId, NodeTable};
 use super::VolumeTable;
 use super::attached::By;
-use crate::model::{Attachable, ClaimKey, PodKey, PodVolumes, Str};
+use crate::ledger::keyed::{HashKey, KeyedMap};
+use crate::ledger::{CountsByNode, NodeId, NodeTable, PlacedPod};
+use crate::model::{Attachable, ClaimKey, PodKey, PodVolume, PodVolumes, Str};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -27,19 +28,22 @@ pub(super) struct Use {
 /// Who uses which claims, where.
 #[derive(Debug, Default)]
 pub(super) struct Uses {
-    pub(super) claims: FxHashMap<ClaimKey, Use>,
+    pub(super) claims: KeyedMap<ClaimKey, Use>,
     pods: FxHashMap<NodeId, Vec<PlacedVolumes>>,
 }
 
 impl Uses {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self { claims: key.map(), pods: FxHashMap::default() }
+    }
+
     pub(super) fn same_as(&self, other: &Self) -> bool {
-        let sorted = |uses: &Self| -> Vec<(NodeId, Vec<PlacedVolumes>)> {
-            let mut nodes: Vec<_> = uses.pods.iter().map(|(node, pods)| (*node, pods.clone())).collect();
-            nodes.sort_by_key(|(node, _)| *node);
-            for (_, pods) in &mut nodes {
+        let sorted = |uses: &Self| -> FxHashMap<NodeId, Vec<PlacedVolumes>> {
+            let by_uid = |mut pods: Vec<PlacedVolumes>| {
                 pods.sort_by(|a, b| a.uid.cmp(&b.uid));
-            }
-            nodes
+                pods
+            };
+            uses.pods.clone().into_iter().map(|(node, pods)| (node, by_uid(pods))).collect()
         };
         self.claims == other.claims && sorted(self) == sorted(other)
     }
@@ -57,23 +61,17 @@ impl VolumeTable {
         self.uses.pods.get(&node).map_or(&[], Vec::as_slice)
     }
 
-    pub(in crate::ledger) fn mount(
-        &mut self,
-        uid: &Str,
-        pod: &PodKey,
-        volumes: Option<&Arc<PodVolumes>>,
-        node: NodeId,
-    ) {
-        let Some(volumes) = volumes else { return };
-        let placed = PlacedVolumes { uid: uid.clone(), pod: pod.clone(), volumes: volumes.clone() };
-        self.uses.pods.entry(node).or_default().push(placed);
+    pub(in crate::ledger) fn mount(&mut self, placed: &PlacedPod) {
+        let PlacedPod { uid, key: pod, node, volumes: Some(volumes), .. } = placed else { return };
+        let node = *node;
+        let entry = PlacedVolumes { uid: uid.clone(), pod: pod.clone(), volumes: volumes.clone() };
+        self.uses.pods.entry(node).or_default().push(entry);
         for (claim, ephemeral) in volumes.claims(&pod.namespace, &pod.name) {
-            let first = !self.uses.claims.contains_key(&claim);
-            let counted = if first { self.counts_as(&claim) } else { None };
-            let uses = self.uses.claims.entry(claim).or_default();
-            if first {
-                uses.counted = counted;
+            if !self.uses.claims.contains_key(&claim) {
+                let counted = self.counts_as(&claim);
+                self.uses.claims.insert(claim.clone(), Use { counted, ..Use::default() });
             }
+            let Some(uses) = self.uses.claims.get_mut(&claim) else { continue };
             uses.all.add(node);
             if !ephemeral {
                 uses.named.add(node);
@@ -89,16 +87,11 @@ impl VolumeTable {
         }
     }
 
-    pub(in crate::ledger) fn unmount(
-        &mut self,
-        uid: &str,
-        pod: &PodKey,
-        volumes: Option<&Arc<PodVolumes>>,
-        node: NodeId,
-    ) {
-        let Some(volumes) = volumes else { return };
+    pub(in crate::ledger) fn unmount(&mut self, placed: &PlacedPod) {
+        let PlacedPod { uid, key: pod, node, volumes: Some(volumes), .. } = placed else { return };
+        let node = *node;
         if let Some(pods) = self.uses.pods.get_mut(&node) {
-            if let Some(at) = pods.iter().position(|placed| *placed.uid == *uid) {
+            if let Some(at) = pods.iter().position(|placed| placed.uid == *uid) {
                 pods.swap_remove(at);
             }
             if pods.is_empty() {
@@ -158,7 +151,6 @@ impl VolumeTable {
 
 /// Disks named in the pod itself, as far as they count.
 fn inline(volumes: &PodVolumes) -> impl Iterator<Item = &Attachable> {
-    use crate::model::PodVolume;
     volumes.iter().filter_map(|volume| match volume {
         PodVolume::Disk { counts: Ok(Some(attachable)), .. } => Some(attachable),
         _ => None,

@@ -1,7 +1,8 @@
-use super::cache::Recent;
 use crate::ledger::{DomainId, Ledger, NodeId, Topology};
-use crate::limits::LAYOUTS;
-use crate::model::{Labels, NodeSelector, PodShape, Str, Toleration};
+use crate::limits::{COMPARISONS_PER_WORK, LAYOUTS};
+use crate::model::{Labels, NodeSelector, Str, Toleration};
+use crate::plugins::cache::Recent;
+use crate::plugins::context::{Stop, Work};
 use crate::plugins::taint_toleration;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -20,13 +21,15 @@ pub(crate) struct LayoutKey {
     pub(crate) tolerations: Option<Vec<Toleration>>,
 }
 
+/// Rows that are laid out in the time in which one is judged, where no affinity or toleration is to be compared.
+const ROWS_PER_WORK: usize = 4;
+
 impl LayoutKey {
-    /// Adds the node inclusion policies of a constraint of a pod of `shape`; a policy that excludes no node is left out.
-    pub(crate) fn with_policies(mut self, shape: &PodShape, affinity: bool, taints: bool) -> Self {
-        let selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
-        self.affinity = (affinity && selects).then(|| (shape.node_selector.clone(), shape.required_affinity.clone()));
-        self.tolerations = taints.then(|| shape.tolerations.clone());
-        self
+    /// What laying out [`ROWS_PER_WORK`] rows takes, in units of [`Work`].
+    fn cost(&self) -> usize {
+        let affinity = self.affinity.as_ref().and_then(|(_, required)| required.as_ref());
+        let compared = affinity.map_or(0, NodeSelector::comparisons) + self.tolerations.as_ref().map_or(0, Vec::len);
+        1 + compared / COMPARISONS_PER_WORK
     }
 }
 
@@ -56,25 +59,42 @@ impl Place {
 /// In which domain of one topology key each node is, and which nodes count.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    key: Arc<LayoutKey>,
-    places: Vec<Place>,
-    /// By domain: how many nodes count.
-    carriers: Vec<u32>,
-    domains: usize,
-    blank: Option<usize>,
+    pub(super) key: Arc<LayoutKey>,
+    /// By row.
+    pub(super) places: Vec<Place>,
+    /// By domain: how many nodes count. The first entry is for nodes without the label.
+    pub(crate) carriers: Vec<u32>,
+    /// In how many domains some node counts.
+    pub(crate) domains: usize,
+    /// The domain of nodes whose label has an empty value.
+    pub(crate) blank: Option<usize>,
     labels_version: u64,
     taints_version: u64,
 }
 
 impl Layout {
-    /// Lays out the nodes as they are. O(nodes).
-    pub(crate) fn new(ledger: &Ledger, key: &Arc<LayoutKey>) -> Self {
+    /// A layout of no rows yet, for the nodes' labels and taints as they are.
+    fn begin(ledger: &Ledger, key: &Arc<LayoutKey>) -> Self {
+        let topology = ledger.topology(&key.topology_key);
+        Self {
+            key: key.clone(),
+            places: Vec::with_capacity(ledger.nodes().rows()),
+            carriers: vec![0; topology.width()],
+            domains: 0,
+            blank: topology.find("").map(DomainId::index),
+            labels_version: ledger.node_labels_version(),
+            taints_version: ledger.node_taints_version(),
+        }
+    }
+
+    /// Lays out as many of the rows that are left as `work` allows. O(nodes) in all.
+    fn lay_out(&mut self, ledger: &Ledger, work: &mut Work) -> Result<(), Stop> {
+        let Self { key, places, carriers, .. } = self;
         let nodes = ledger.nodes();
         let topology = ledger.topology(&key.topology_key);
         let others = key.required.iter().filter(|k| **k != key.topology_key);
         let others: SmallVec<[Cow<'_, Topology>; 2]> = others.map(|k| ledger.topology(k)).collect();
         let needs_own = key.required.contains(&key.topology_key);
-        let mut carriers = vec![0; topology.width()];
         let place = |row: usize| {
             let node = NodeId::new(row as u32);
             let domain = topology.domain(node);
@@ -87,15 +107,16 @@ impl Layout {
             }
             Place((domain.index() as u32) << 1 | u32::from(counts))
         };
-        let places: Vec<Place> = (0..nodes.rows()).map(place).collect();
-        let domains = carriers.iter().filter(|carriers| **carriers > 0).count();
-        let (labels_version, taints_version) = (ledger.node_labels_version(), ledger.node_taints_version());
-        let blank = topology.find("").map(DomainId::index);
-        Self { key: key.clone(), places, carriers, domains, blank, labels_version, taints_version }
-    }
-
-    pub(super) fn key(&self) -> &Arc<LayoutKey> {
-        &self.key
+        let cost = key.cost();
+        let left = nodes.rows() - places.len();
+        let part = (work.part_of((left * cost).div_ceil(ROWS_PER_WORK)) * ROWS_PER_WORK).div_ceil(cost).min(left);
+        let from = places.len();
+        places.extend((from..from + part).map(place));
+        if part < left {
+            return Err(Stop::Unfinished);
+        }
+        self.domains = self.carriers.iter().filter(|carriers| **carriers > 0).count();
+        Ok(())
     }
 
     fn is_current(&self, ledger: &Ledger) -> bool {
@@ -106,31 +127,6 @@ impl Layout {
     #[inline]
     pub(crate) fn place(&self, node: NodeId) -> Place {
         self.places.get(node.index()).copied().unwrap_or(Place::NOWHERE)
-    }
-
-    /// By row.
-    pub(super) fn places(&self) -> &[Place] {
-        &self.places
-    }
-
-    /// The length of a vector with one entry for each domain; the first is for nodes without the label.
-    pub(crate) fn width(&self) -> usize {
-        self.carriers.len()
-    }
-
-    /// In how many domains some node counts.
-    pub(crate) fn domains(&self) -> usize {
-        self.domains
-    }
-
-    /// By domain: how many nodes count.
-    pub(crate) fn carriers(&self) -> &[u32] {
-        &self.carriers
-    }
-
-    /// The domain of nodes whose label has an empty value.
-    pub(crate) fn blank(&self) -> Option<usize> {
-        self.blank
     }
 }
 
@@ -148,22 +144,33 @@ fn matches(ledger: &Ledger, key: &LayoutKey, node: NodeId) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Layouts {
     recent: Recent<LayoutKey, Arc<Layout>>,
+    /// The layout that some rows are missing from.
+    begun: Option<Layout>,
 }
 
 impl Layouts {
     /// The layout of `key` as of now. O(1), or O(nodes) where labels (or taints that matter) changed.
-    pub(crate) fn get(&mut self, ledger: &Ledger, key: &Arc<LayoutKey>) -> Arc<Layout> {
+    pub(crate) fn get(&mut self, ledger: &Ledger, key: &Arc<LayoutKey>, work: &mut Work) -> Result<Arc<Layout>, Stop> {
         self.recent.begin_round();
-        if let Some(slot) = self.recent.find(key) {
-            let layout = self.recent.value_mut(slot);
-            if !layout.is_current(ledger) {
-                *layout = Arc::new(Layout::new(ledger, key));
-            }
-            layout.clone()
-        } else {
-            let layout = Arc::new(Layout::new(ledger, key));
-            self.recent.insert(key.clone(), layout.clone(), LAYOUTS);
-            layout
+        let slot = self.recent.find(key);
+        if let Some(layout) = slot.map(|slot| self.recent.value(slot)).filter(|layout| layout.is_current(ledger)) {
+            return Ok(layout.clone());
         }
+        let layout = Arc::new(self.make(ledger, key, work)?);
+        match slot {
+            Some(slot) => *self.recent.value_mut(slot) = layout.clone(),
+            None => drop(self.recent.insert(key.clone(), layout.clone(), LAYOUTS)),
+        }
+        Ok(layout)
+    }
+
+    fn make(&mut self, ledger: &Ledger, key: &Arc<LayoutKey>, work: &mut Work) -> Result<Layout, Stop> {
+        let begun = self.begun.take().filter(|layout| layout.key == *key && layout.is_current(ledger));
+        let mut layout = begun.unwrap_or_else(|| Layout::begin(ledger, key));
+        if let Err(stop) = layout.lay_out(ledger, work) {
+            self.begun = Some(layout);
+            return Err(stop);
+        }
+        Ok(layout)
     }
 }

@@ -1,92 +1,53 @@
 //! The hints read the other way: for the plugins that refused a pod, the events that let it be tried again.
 
-use super::volumes::claim_matters_to;
 use crate::ledger::{Change, MatchClass, NodeAspects, NodeId, VolumeChange};
 use crate::model::{HostPort, Labels, PluginSet, Protocol, Requests, Usage};
-use crate::plugins::helped_by;
+use crate::plugins::{claim_matters_to, helped_by};
 use std::sync::Arc;
 
-/// Something that may happen in a cluster and let an unschedulable pod be tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum WakeEvent {
+/// Declares the events once, in the order of messages: name, and what happens as half a sentence.
+macro_rules! wake_events {
+    ($( $(#[doc = $doc:literal])* $event:ident: $text:literal; )*) => {
+        /// Something that may happen in a cluster and let an unschedulable pod be tried again.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum WakeEvent { $( $(#[doc = $doc])* $event, )* }
+
+        impl WakeEvent {
+            const ALL: [Self; [$(Self::$event,)*].len()] = [$(Self::$event,)*];
+
+            /// What happens, as half a sentence.
+            pub const fn text(self) -> &'static str {
+                match self { $( Self::$event => $text, )* }
+            }
+        }
+    };
+}
+
+wake_events! {
     /// Deleted, finished or evicted.
-    PodGone,
-    PodWithPortsGone,
-    /// Or a placed pod is relabelled.
-    PodPlaced,
-    PodShrunk,
-    NominationEnded,
-    NodeAdded,
-    NodeRemoved,
-    /// Or the node is uncordoned.
-    NodeTaints,
-    NodeAllocatable,
-    NodeLabels,
-    /// Declared features or conditions.
-    NodeDeclared,
-    Namespace,
-    /// A Service or a controller.
-    Workload,
-    /// A claim of the pod.
-    Claim,
-    Volume,
+    PodGone: "a pod leaves a node";
+    PodWithPortsGone: "a pod with host ports leaves a node";
+    PodShrunk: "a running pod is resized to less";
+    PodPlaced: "a pod is placed or relabelled";
+    NominationEnded: "a node promised to another pod is free again";
+    NodeAdded: "a node joins";
+    NodeRemoved: "a node goes";
+    NodeTaints: "a node loses a taint or is uncordoned";
+    NodeAllocatable: "a node's allocatable changes";
+    NodeLabels: "a node's labels change";
+    NodeDeclared: "a node's declared features or conditions change";
+    Namespace: "a namespace appears or is relabelled";
+    Workload: "a Service or controller changes";
+    Claim: "a claim of the pod appears or changes";
+    Volume: "a PersistentVolume appears or changes";
     /// A StorageClass is added, or allows other topologies.
-    Class,
-    CsiNode,
-    /// A CSIStorageCapacity grows.
-    Capacity,
-    Detached,
+    Class: "a StorageClass appears or changes";
+    CsiNode: "a CSINode appears, goes or can attach more";
+    Capacity: "a CSIStorageCapacity tells of more room";
+    Detached: "a volume is detached";
 }
 
 impl WakeEvent {
-    /// Every event, in the order of messages.
-    pub const ALL: [Self; 19] = [
-        Self::PodGone,
-        Self::PodWithPortsGone,
-        Self::PodShrunk,
-        Self::PodPlaced,
-        Self::NominationEnded,
-        Self::NodeAdded,
-        Self::NodeRemoved,
-        Self::NodeTaints,
-        Self::NodeAllocatable,
-        Self::NodeLabels,
-        Self::NodeDeclared,
-        Self::Namespace,
-        Self::Workload,
-        Self::Claim,
-        Self::Volume,
-        Self::Class,
-        Self::CsiNode,
-        Self::Capacity,
-        Self::Detached,
-    ];
-
-    /// What happens, as half a sentence.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::PodGone => "a pod leaves a node",
-            Self::PodWithPortsGone => "a pod with host ports leaves a node",
-            Self::PodPlaced => "a pod is placed or relabelled",
-            Self::PodShrunk => "a running pod is resized to less",
-            Self::NominationEnded => "a node promised to another pod is free again",
-            Self::NodeAdded => "a node joins",
-            Self::NodeRemoved => "a node goes",
-            Self::NodeTaints => "a node loses a taint or is uncordoned",
-            Self::NodeAllocatable => "a node's allocatable changes",
-            Self::NodeLabels => "a node's labels change",
-            Self::NodeDeclared => "a node's declared features or conditions change",
-            Self::Namespace => "a namespace appears or is relabelled",
-            Self::Workload => "a Service or controller changes",
-            Self::Claim => "a claim of the pod appears or changes",
-            Self::Volume => "a PersistentVolume appears or changes",
-            Self::Class => "a StorageClass appears or changes",
-            Self::CsiNode => "a CSINode appears, goes or can attach more",
-            Self::Capacity => "a CSIStorageCapacity tells of more room",
-            Self::Detached => "a volume is detached",
-        }
-    }
-
     /// Changes of the ledger that stand for the event.
     fn samples(self) -> Vec<Change> {
         let node = NodeId::new(0);
@@ -95,11 +56,15 @@ impl WakeEvent {
         match self {
             Self::PodGone => vec![Change::Freed { node, usage: Arc::default(), match_class: match_class() }],
             Self::PodWithPortsGone => {
-                vec![Change::Freed { node, usage: Arc::new(with_port()), match_class: match_class() }]
+                let port = HostPort { protocol: Protocol::Tcp, port: 1, ip: "0.0.0.0".into() };
+                let usage = Usage { ports: vec![port], ..Usage::default() };
+                vec![Change::Freed { node, usage: Arc::new(usage), match_class: match_class() }]
             }
             Self::PodPlaced => vec![Change::PodPlaced { node, match_class: match_class() }],
             Self::PodShrunk => {
-                vec![Change::Resized { node, before: Arc::new(with_cpu()), after: Arc::default() }]
+                let requests = Requests { milli_cpu: 1, ..Requests::default() };
+                let before = Arc::new(Usage { requests, ..Usage::default() });
+                vec![Change::Resized { node, before, after: Arc::default() }]
             }
             Self::NominationEnded => vec![Change::NominationEnded { priority: 0 }],
             Self::NodeAdded => of_node(NodeAspects::ADDED),
@@ -135,15 +100,6 @@ fn match_class() -> Arc<MatchClass> {
         anti_affinity: Vec::new(),
         preferred: Vec::new(),
     })
-}
-
-fn with_port() -> Usage {
-    let port = HostPort { protocol: Protocol::Tcp, port: 1, ip: "0.0.0.0".into() };
-    Usage { ports: vec![port], ..Usage::default() }
-}
-
-fn with_cpu() -> Usage {
-    Usage { requests: Requests { milli_cpu: 1, ..Requests::default() }, ..Usage::default() }
 }
 
 /// The events that let a pod that `rejectors` refused be tried again, each on a node that the profile places on. Not every placed or

@@ -1,23 +1,19 @@
 //! Queueing hints: whether a change may help a pod that a plugin refused, after upstream's QueueingHintFn of each plugin.
 //!
 //! Mostly the kind of change decides (`helped_by`, in the registry). Pods are placed, deleted and relabelled all the time, so
-//! for the plugins that match other pods' labels or terms each such [`movement`] is compared with the pod that waits. A wake-up too
+//! for the plugins that match other pods' labels or terms each such [`Movement`] is compared with the pod that waits. A wake-up too
 //! many costs one attempt, a missed one strands a pod until the sweep: in doubt, wake.
 
 mod events;
-mod movement;
 #[cfg(test)]
 mod tests;
-pub(super) mod volumes;
 
 pub use events::{WakeEvent, wake_events};
-pub(crate) use volumes::claim_matters_to;
 
 use super::helped_by;
-use crate::ledger::{Change, Ledger};
+use crate::ledger::{Change, Ledger, MatchClass};
 use crate::limits::{HINT_LOOKS, HINT_MATCH_CLASSES};
-use crate::model::{Plugin, PluginSet, PodShape};
-use movement::Movement;
+use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -129,5 +125,72 @@ impl Judge<'_> {
         }
         self.known.insert(Arc::as_ptr(shape), newest);
         newest
+    }
+}
+
+/// A pod that was placed, deleted or relabelled: what others saw of it before, and what they see now.
+#[derive(Debug, Clone)]
+struct Movement {
+    before: Option<Arc<MatchClass>>,
+    after: Option<Arc<MatchClass>>,
+}
+
+impl Movement {
+    fn of(change: &Change) -> Option<Self> {
+        let (before, after) = match change {
+            Change::PodPlaced { match_class, .. } => (None, Some(match_class)),
+            Change::Freed { match_class, .. } => (Some(match_class), None),
+            Change::Regrouped { before, after, .. } => (Some(before), Some(after)),
+            _ => return None,
+        };
+        Some(Self { before: before.cloned(), after: after.cloned() })
+    }
+
+    /// Whether it means the same as `other` to every pod.
+    fn is_same(&self, other: &Self) -> bool {
+        let address = |of: &Option<Arc<MatchClass>>| of.as_ref().map(Arc::as_ptr);
+        address(&self.before) == address(&other.before) && address(&self.after) == address(&other.after)
+    }
+
+    /// Whether InterPodAffinity may find a node for a pod of `shape` now.
+    ///
+    /// One of these happened: a pod that all affinity terms match was placed; the last such pod was deleted, so that this pod may be
+    /// the first; a pod was deleted that an anti-affinity term matches, or whose own anti-affinity matches this pod. Unlike
+    /// here, upstream requires that a deleted pod matched all anti-affinity terms, and leaves out the second case.
+    fn may_open(&self, ledger: &Ledger, shape: &PodShape) -> bool {
+        let (before, after) = (self.before.as_deref(), self.after.as_deref());
+        let matched = |term: &AffinityTerm, of: &MatchClass| ledger.speaks_of(term, &of.namespace, &of.labels);
+        let matches_pod = |of: &MatchClass, term: &AffinityTerm| {
+            of.anti_affinity.contains(term) && ledger.speaks_of(term, &shape.namespace, &shape.labels)
+        };
+        let company =
+            |of: Option<&MatchClass>| of.is_some_and(|of| shape.affinity.iter().all(|term| matched(term, of)));
+        let ended = |has: &dyn Fn(&MatchClass) -> bool| before.is_some_and(has) && !after.is_some_and(has);
+        let own_company = || shape.affinity.iter().all(|t| ledger.speaks_of(t, &shape.namespace, &shape.labels));
+        let (was, is) = (company(before), company(after));
+        (!shape.affinity.is_empty() && ((is && !was) || (was && !is && own_company())))
+            || shape.anti_affinity.iter().any(|term| ended(&|of| matched(term, of)))
+            || before.is_some_and(|of| of.anti_affinity.iter().any(|term| ended(&|of| matches_pod(of, term))))
+    }
+
+    /// Whether PodTopologySpread may find a node for a pod of `shape` now: a pod that counts was placed or deleted.
+    ///
+    /// Of the constraints that a pod gets from its profile, only the namespace is known here.
+    fn may_even_out(&self, shape: &PodShape) -> bool {
+        let alike = |of: &&Arc<MatchClass>| of.namespace == shape.namespace;
+        let (before, after) = (self.before.as_ref().filter(alike), self.after.as_ref().filter(alike));
+        if shape.spread.is_empty() {
+            return before.is_some() || after.is_some();
+        }
+        shape.spread.iter().filter_map(|constraint| constraint.selector.as_ref()).any(|selector| {
+            let counts = |of: &Arc<MatchClass>| selector.matches(&of.labels);
+            match (before, after) {
+                // A terminating pod does not count.
+                (Some(before), Some(after)) => {
+                    (!before.terminating && counts(before)) != (!after.terminating && counts(after))
+                }
+                (before, after) => before.or(after).is_some_and(counts),
+            }
+        })
     }
 }

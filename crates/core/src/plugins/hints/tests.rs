@@ -2,7 +2,6 @@
 //! `interpodaffinity/plugin_test.go`.
 
 use super::*;
-use crate::ledger::MatchClass;
 use crate::model::{Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
 

@@ -401,8 +401,8 @@ fn pods_added_to_a_node_count_in_all_three_ways() {
     let nodes = [("n1", "zone=a"), ("n2", "other=b")];
     let with = |asks: &Asks, added: &[Asks]| {
         let ledger = cluster(&nodes, &[]);
-        let added = added.iter().enumerate().map(|(i, asks)| Arc::new(asks.named(&format!("added-{i}")))).collect();
-        let overlay = Overlay { added, ..Overlay::NONE };
+        let added = added.iter().enumerate().map(|(i, asks)| Arc::new(asks.named(&format!("added-{i}"))));
+        let overlay = Overlay::of(added, []);
         let cx = PluginContext { profile: &profile(), ledger: &ledger };
         filter(&mut Tables::default(), cx, &Arc::new(asks.0.clone()), &nodes_of(&ledger), &overlay)
     };
@@ -427,7 +427,7 @@ fn pods_added_to_a_node_count_in_all_three_ways() {
 fn pods_added_do_not_open_or_close_other_domains() {
     let ledger = cluster(&[("n1", "zone=a")], &[("n1", scan())]);
     let cx = PluginContext { profile: &profile(), ledger: &ledger };
-    let overlay = Overlay { added: [Arc::new(s1().named("added"))].into_iter().collect(), ..Overlay::NONE };
+    let overlay = Overlay::of([Arc::new(s1().named("added"))], []);
     let verdict = |asks: Asks| filter(&mut Tables::default(), cx, &Arc::new(asks.0), &nodes_of(&ledger), &overlay);
     assert_eq!(verdict(s1().away(term("zone", "service"))), Some(vec![Anti]));
     assert_eq!(verdict(s1().near(term("zone", "service"))), Some(vec![Fits]));

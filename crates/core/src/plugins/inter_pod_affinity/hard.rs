@@ -1,5 +1,5 @@
 use super::domain_counts::{DomainCounts, DomainView};
-use super::store::Store;
+use super::topology_columns::TopologyColumns;
 use crate::ledger::{Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Pod, PodShape, Str};
 use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
@@ -27,46 +27,35 @@ struct Affinity<'t> {
     matches_itself: bool,
 }
 
-/// The slots of the counts that an attempt needs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Answers {
-    pub(super) affinity: Option<usize>,
-    pub(super) anti_affinity: Option<usize>,
-    pub(super) excluded_by: Option<usize>,
-}
-
 impl<'t> Hard<'t> {
-    /// `None` where the pod has no required terms and no placed pod's anti-affinity matches it.
-    pub(super) fn new(store: &'t Store, answers: Answers, ledger: &Ledger, shape: &PodShape) -> Option<Self> {
-        let topology = &store.topology;
-        let live = |slot: Option<usize>| slot.map(|at| store.counts(at).live(topology).collect::<DomainViews<'t>>());
-        let closed = live(answers.excluded_by).unwrap_or_default();
+    /// `None` where the pod has no required terms and no placed pod's anti-affinity matches it. The counts, where they are needed,
+    /// are those of the pod's affinity, of its anti-affinity, and of placed pods' anti-affinity.
+    pub(super) fn new(
+        topology: &'t TopologyColumns,
+        [affinity, away, closed]: [Option<&'t DomainCounts>; 3],
+        ledger: &Ledger,
+        shape: &PodShape,
+    ) -> Option<Self> {
+        let live = |counts: Option<&'t DomainCounts>| -> DomainViews<'t> {
+            counts.map(|counts| counts.live(topology).collect()).unwrap_or_default()
+        };
+        let closed = live(closed);
         if closed.is_empty() && shape.affinity.is_empty() && shape.anti_affinity.is_empty() {
             return None;
         }
-        let affinity = |counts: &'t DomainCounts| Affinity {
+        let affinity = affinity.map(|counts| Affinity {
             keys: counts.all(topology).collect(),
             hits: counts.hits(),
             matches_itself: is_matched_by_all(&shape.affinity, ledger, &shape.namespace, &shape.labels),
-        };
-        Some(Self {
-            affinity: answers.affinity.map(|slot| affinity(store.counts(slot))),
-            away: live(answers.anti_affinity).unwrap_or_default(),
-            closed,
-        })
+        });
+        Some(Self { affinity, away: live(away), closed })
     }
 
     /// Upstream's order: affinity, anti-affinity, placed pods' anti-affinity.
     #[inline]
-    pub(crate) fn filter(
-        &self,
-        cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        overlay: &Overlay,
-    ) -> Verdict {
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
         if !overlay.is_empty() {
-            return self.filter_with(cx, &subject.shape, node, overlay);
+            return self.filter_with(cx, &pod.shape, node, overlay);
         }
         if self.affinity.as_ref().is_some_and(|affinity| !affinity.admits(node)) {
             return Verdict::unresolvable(Cause::PodAffinity);

@@ -1,17 +1,10 @@
 //! InterPodAffinity: pods want to be near some pods and away from others.
 //! After `pkg/scheduler/framework/plugins/interpodaffinity`.
 //!
-//! ```text
-//!  pod ─▶ TermQuery ("which domains have a pod that my terms match?", "whose terms match me?")
-//!           └─▶ Store: one DomainCounts for each query, shared by all pods that ask it
-//!                 ├── DomainCounts: counts by domain, kept up to date from the change log
-//!                 │     └── MatchCache: what the pods of a MatchClass count for
-//!                 └── TopologyColumns: the domain of every node, by topology key
-//!  filter, score: array reads, node ▶ domain ▶ count
-//! ```
-//!
-//! A DomainCounts counts from nothing once, over match classes and distinct terms, and then follows the log. It counts anew where
-//! its cursor fell off the log, where a node left a domain, and where a namespace's labels make a selector answer otherwise.
+//! A pod asks up to five queries, such as "which domains have a pod that my terms match?" and "whose terms match me?". Pods that
+//! ask the same one share its counts by domain. The counts are made once, over match classes and distinct terms, and then follow
+//! the change log; they are made anew where the log no longer reaches back, where a node left a domain, and where a namespace's
+//! labels make a selector answer otherwise. Filter and score read arrays: node, domain, count.
 
 mod domain_counts;
 #[cfg(test)]
@@ -19,48 +12,44 @@ mod filter_tests;
 mod hard;
 #[cfg(test)]
 mod random_tests;
-mod score;
 #[cfg(test)]
 mod score_tests;
-mod store;
+mod tables;
 mod term_query;
 #[cfg(test)]
 pub(crate) mod testing;
 mod topology_columns;
 
 pub(crate) use hard::Hard;
+pub(crate) use tables::Tables;
 
-use super::context::{Plugin, PluginContext, ResolvedPod};
+use super::context::{MAX_NODE_SCORE, Plugin, PluginContext, ResolvedPod, Stop, Work};
 use crate::ledger::NodeId;
-use hard::Answers;
-use store::Store;
+use domain_counts::DomainView;
 use term_query::Kind;
-
-/// Counts kept between attempts.
-#[derive(Debug, Default)]
-pub(crate) struct Tables {
-    store: Store,
-}
 
 impl Tables {
     /// PreFilter: `None` where the pod has no required term and no placed pod's anti-affinity matches it.
     ///
     /// Nominated pods are not looked at then either, because upstream skips the plugin with all it does.
-    pub(crate) fn prepare<'t>(&'t mut self, cx: PluginContext<'t>, subject: &ResolvedPod) -> Option<Hard<'t>> {
-        let shape = &subject.shape;
+    pub(crate) fn prepare<'t>(
+        &'t mut self,
+        cx: PluginContext<'t>,
+        pod: &ResolvedPod,
+        work: &mut Work,
+    ) -> Result<Option<Hard<'t>>, Stop> {
+        let shape = &pod.shape;
         let (to, away) = (!shape.affinity.is_empty(), !shape.anti_affinity.is_empty());
         let asked = !cx.ledger.terms().anti_affinity.is_empty();
         if !(to || away || asked) || !cx.profile.filters.has(Plugin::InterPodAffinity) {
-            return None;
+            return Ok(None);
         }
-        self.store.begin(cx.ledger);
-        let mut answer = |needed: bool, kind: Kind| needed.then(|| self.store.answer(kind, cx, shape));
-        let answers = Answers {
-            affinity: answer(to, Kind::Affinity),
-            anti_affinity: answer(away, Kind::AntiAffinity),
-            excluded_by: answer(asked, Kind::ExcludedBy),
-        };
-        Hard::new(&self.store, answers, cx.ledger, shape)
+        self.begin(cx.ledger);
+        let mut answer = |needed: bool, kind: Kind| needed.then(|| self.answer(kind, cx, shape, work)).transpose();
+        let slots = [answer(to, Kind::Affinity)?, answer(away, Kind::AntiAffinity)?, answer(asked, Kind::ExcludedBy)?];
+        let tables = &*self;
+        let counts = slots.map(|slot| slot.map(|slot| tables.counts(slot)));
+        Ok(Hard::new(&tables.topology, counts, cx.ledger, shape))
     }
 
     /// PreScore, Score and NormalizeScore over the feasible nodes. False where no preferred term, of the pod or of placed pods,
@@ -68,26 +57,80 @@ impl Tables {
     pub(crate) fn score(
         &mut self,
         cx: PluginContext<'_>,
-        subject: &ResolvedPod,
+        pod: &ResolvedPod,
         feasible: &[NodeId],
         out: &mut Vec<i64>,
-    ) -> bool {
-        let (shape, args, terms) = (&subject.shape, cx.profile.inter_pod_affinity, cx.ledger.terms());
+        work: &mut Work,
+    ) -> Result<bool, Stop> {
+        let (shape, args, terms) = (&pod.shape, cx.profile.inter_pod_affinity, cx.ledger.terms());
         let asks = !shape.preferred_pods.is_empty();
         let asked = !terms.preferred.is_empty() || (args.hard_weight > 0 && !terms.affinity.is_empty());
         if !asks && (args.ignore_preferred_of_existing || !asked) {
-            return false;
+            return Ok(false);
         }
-        self.store.begin(cx.ledger);
-        let mut answer = |needed: bool, kind: Kind| needed.then(|| self.store.answer(kind, cx, shape));
-        let answers = [answer(asks, Kind::Preferred), answer(asked, Kind::WantedBy)];
-        let store = &self.store;
-        let counted = || answers.into_iter().flatten().map(|slot| store.counts(slot));
+        self.begin(cx.ledger);
+        let mut answer = |needed: bool, kind: Kind| needed.then(|| self.answer(kind, cx, shape, work)).transpose();
+        let answers = [answer(asks, Kind::Preferred)?, answer(asked, Kind::WantedBy)?];
+        let tables = &*self;
+        let counted = || answers.into_iter().flatten().map(|slot| tables.counts(slot));
         if counted().all(|counts| counts.hits() == 0) {
-            return false;
+            return Ok(false);
         }
-        score::sum(counted().flat_map(|counts| counts.live(&store.topology)), feasible, out);
-        score::normalize(out);
-        true
+        sum(counted().flat_map(|counts| counts.live(&tables.topology)), feasible, out);
+        normalize(out);
+        Ok(true)
+    }
+}
+
+/// The sum of the views' counts for each node, into `out`.
+fn sum<'t>(views: impl Iterator<Item = DomainView<'t>>, nodes: &[NodeId], out: &mut Vec<i64>) {
+    out.clear();
+    out.resize(nodes.len(), 0);
+    for view in views {
+        for (sum, node) in out.iter_mut().zip(nodes) {
+            *sum += view.count(*node);
+        }
+    }
+}
+
+/// Stretches scores over 0 to 100, the lowest to 0; equal ones are all 0. In upstream's floating-point arithmetic.
+fn normalize(scores: &mut [i64]) {
+    let lowest = scores.iter().copied().min().unwrap_or(0);
+    let highest = scores.iter().copied().max().unwrap_or(0);
+    let range = (highest - lowest) as f64;
+    // Neighbours are often equal: a domain's nodes have one score.
+    let mut last = (lowest, 0);
+    for score in scores {
+        if *score != last.0 {
+            last = (*score, (MAX_NODE_SCORE as f64 * ((*score - lowest) as f64 / range)) as i64);
+        }
+        *score = last.1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normalized<const N: usize>(mut scores: [i64; N]) -> [i64; N] {
+        normalize(&mut scores);
+        scores
+    }
+
+    #[test]
+    fn the_lowest_score_becomes_0_and_the_highest_100() {
+        assert_eq!(normalized([30, -20, 0]), [100, 0, 40]);
+        assert_eq!(normalized([7, 7, 7]), [0, 0, 0]);
+        assert_eq!(normalized([-5]), [0]);
+        assert_eq!(normalized([]), [0; 0]);
+        assert_eq!(normalized([0, 1, 2, 3]), [0, 33, 66, 100]);
+    }
+
+    #[test]
+    fn the_arithmetic_is_floating_point() {
+        // 100 × (29 / 100) is a little less than 29 in floating point, and upstream cuts.
+        let mut scores: Vec<i64> = (0..=100).collect();
+        normalize(&mut scores);
+        assert_eq!((scores[28], scores[29], scores[57], scores[58]), (28, 28, 56, 57));
     }
 }

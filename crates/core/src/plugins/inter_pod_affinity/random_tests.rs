@@ -230,7 +230,7 @@ fn compare(
 ) {
     let nodes = nodes_of(cx.ledger);
     let labels = |node: &NodeId| cx.ledger.nodes().labels(*node);
-    let overlay = Overlay { added: added.iter().cloned().collect(), ..Overlay::NONE };
+    let overlay = Overlay::of(added.iter().cloned(), []);
     for overlay in [Overlay::none(), &overlay] {
         let naive = |node: &NodeId| world.filter(pod, labels(node), &overlay.added);
         let naive: Option<Vec<Says>> = nodes.iter().map(naive).collect();

@@ -57,10 +57,6 @@ impl NamespaceLabels {
         self.0.len()
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-
     pub(super) fn known(&self, namespace: &str) -> Option<&Labels> {
         self.0.get(namespace)
     }
@@ -75,15 +71,11 @@ pub(super) fn labels_now(namespace: &str, ledger: &Ledger) -> Labels {
     ledger.namespace(namespace).cloned().unwrap_or_default()
 }
 
-/// Whether `term` is about pods of a namespace of that name and labels.
-fn selects_namespace(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels) -> bool {
-    let scope = &term.namespaces;
-    scope.names.contains(namespace) || scope.selector.as_ref().is_some_and(|s| s.matches(of_namespace))
-}
-
 /// Whether `term` matches pods with `labels` in a namespace of that name and labels.
 fn matches(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels, labels: &Labels) -> bool {
-    selects_namespace(term, namespace, of_namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
+    let scope = &term.namespaces;
+    (scope.names.binary_search(namespace).is_ok() || scope.selector.as_ref().is_some_and(|s| s.matches(of_namespace)))
+        && term.selector.as_ref().is_some_and(|s| s.matches(labels))
 }
 
 impl TermQuery {
@@ -106,11 +98,6 @@ impl TermQuery {
             Self::Weighed(terms) => (&[], terms),
         };
         plain.iter().chain(weighed.iter().map(|weighed| &weighed.term))
-    }
-
-    /// Whether the query is about the terms of placed pods.
-    pub(super) fn is_reverse(&self) -> bool {
-        matches!(self, Self::ExcludedBy(_) | Self::WantedBy(_))
     }
 
     /// Whether pods of `match_class` cannot count, whatever the selectors say.
@@ -176,9 +163,9 @@ impl TermQuery {
     /// Whether the answer may differ when a namespace has the labels `now` instead of `before`.
     pub(super) fn tells_apart(&self, before: &Labels, now: &Labels) -> bool {
         let differs = |term: &AffinityTerm| {
-            let selector = term.namespaces.selector.as_ref();
-            selector.is_some_and(|s| s.matches(before) != s.matches(now))
+            term.namespaces.selector.as_ref().is_some_and(|s| s.matches(before) != s.matches(now))
         };
-        before != now && (self.is_reverse() || self.own_terms().any(differs))
+        let of_placed_pods = matches!(self, Self::ExcludedBy(_) | Self::WantedBy(_));
+        before != now && (of_placed_pods || self.own_terms().any(differs))
     }
 }

@@ -4,10 +4,10 @@ use super::Tables;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{
     AffinityTerm, LabelSelector, Labels, Namespace, NamespaceScope, Pod, PodShape, Requirement, RequirementOperator,
-    WeightedTerm,
+    Str, WeightedTerm,
 };
 use crate::plugins::PluginContext;
-use crate::plugins::{Cause, Code, Overlay, ResolvedPod, Verdict};
+use crate::plugins::{Cause, Code, Overlay, ResolvedPod, Verdict, Work};
 use crate::profile::CompiledProfile;
 use crate::testing::{node, pod, shape};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(crate) fn selector(text: &str) -> LabelSelector {
             (None, None, Some(key)) => (RequirementOperator::DoesNotExist, key, ""),
             (None, None, None) => (RequirementOperator::Exists, text, ""),
         };
-        let values = values.split('|').filter(|v| !v.is_empty()).map(Into::into).collect();
+        let mut values: Vec<Str> = values.split('|').filter(|v| !v.is_empty()).map(Into::into).collect();
+        values.sort();
         Requirement { key: key.into(), operator, values }
     };
     LabelSelector { requirements: text.split_whitespace().map(requirement).collect() }
@@ -43,7 +44,8 @@ pub(crate) fn term(key: &str, pods: &str) -> AffinityTerm {
 
 /// A term over pods of namespaces by name and by label.
 pub(crate) fn term_in(names: &[&str], namespaces: Option<&str>, key: &str, pods: &str) -> AffinityTerm {
-    let names = names.iter().map(|name| (*name).into()).collect();
+    let mut names: Vec<Str> = names.iter().map(|name| (*name).into()).collect();
+    names.sort();
     AffinityTerm { namespaces: NamespaceScope { names, selector: namespaces.map(selector) }, ..term(key, pods) }
 }
 
@@ -135,9 +137,9 @@ pub(crate) fn filter(
     nodes: &[NodeId],
     overlay: &Overlay,
 ) -> Option<Vec<Says>> {
-    let subject = ResolvedPod::new(cx.profile, cx.ledger, shape);
-    let hard = tables.prepare(cx, &subject)?;
-    Some(nodes.iter().map(|node| Says::of(hard.filter(cx, &subject, *node, overlay))).collect())
+    let resolved = ResolvedPod::new(cx.profile, cx.ledger, shape);
+    let hard = tables.prepare(cx, &resolved, &mut Work::unbounded()).expect("nothing stops")?;
+    Some(nodes.iter().map(|node| Says::of(hard.filter(cx, &resolved, *node, overlay))).collect())
 }
 
 /// The normalised score of each of `nodes`; none where PreScore skips the pod.
@@ -147,8 +149,9 @@ pub(crate) fn score(
     shape: &Arc<PodShape>,
     nodes: &[NodeId],
 ) -> Option<Vec<i64>> {
-    let (subject, mut out) = (ResolvedPod::new(cx.profile, cx.ledger, shape), Vec::new());
-    tables.score(cx, &subject, nodes, &mut out).then_some(out)
+    let (resolved, mut out) = (ResolvedPod::new(cx.profile, cx.ledger, shape), Vec::new());
+    let runs = tables.score(cx, &resolved, nodes, &mut out, &mut Work::unbounded());
+    runs.expect("nothing stops").then_some(out)
 }
 
 /// The preset with upstream's defaults.

@@ -4,11 +4,11 @@ use rustc_hash::FxHashMap;
 
 /// One topology key: the domain of every row, 0 where the row has none.
 #[derive(Debug)]
-struct TopologyColumn {
-    key: Str,
-    domains: Vec<u32>,
+pub(super) struct TopologyColumn {
+    pub(super) key: Str,
+    pub(super) domains: Vec<u32>,
     /// How often a row that had a node changed its domain or lost its node. Each move makes older counts wrong.
-    moves: u64,
+    pub(super) moves: u64,
 }
 
 /// The domain of every node for each topology key that is counted by.
@@ -53,24 +53,16 @@ impl TopologyColumns {
         self.list.len() - 1
     }
 
-    pub(super) fn key(&self, at: usize) -> &Str {
-        &self.list[at].key
-    }
-
-    pub(super) fn moves(&self, at: usize) -> u64 {
-        self.list[at].moves
-    }
-
-    pub(super) fn domains(&self, at: usize) -> &[u32] {
-        &self.list[at].domains
-    }
-
-    pub(super) fn domain(&self, at: usize, node: NodeId) -> u32 {
-        self.list[at].domains.get(node.index()).copied().unwrap_or(0)
+    pub(super) fn column(&self, at: usize) -> &TopologyColumn {
+        &self.list[at]
     }
 }
 
 impl TopologyColumn {
+    pub(super) fn domain(&self, node: NodeId) -> u32 {
+        self.domains.get(node.index()).copied().unwrap_or(0)
+    }
+
     /// Reads the domains of all rows; `before` says which rows had a node at the last refresh.
     fn refresh(&mut self, ledger: &Ledger, before: &[bool]) {
         let topology = ledger.topology(&self.key);

@@ -1,7 +1,7 @@
 use crate::ledger::Ledger;
 use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, SpreadConstraint, Str, WorkloadKind};
 use crate::plugins::context::PluginContext;
-use crate::plugins::counts::{Alike, ByShape, LayoutKey};
+use crate::plugins::counts::{Alike, LayoutKey};
 use crate::profile::SpreadDefaults;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(super) struct Constraint {
     pub(super) min_domains: i64,
     /// Whether the selector matches the pod itself.
     pub(super) matches_self: bool,
-    /// Whether the topology key is the host name, so that each node is a domain.
-    pub(super) by_host: bool,
+    /// Whether the nodes' own pods are read instead of those of domains: for a score by host name.
+    pub(super) by_node: bool,
     pub(super) selector: Option<LabelSelector>,
     pub(super) layout: Arc<LayoutKey>,
     /// The pods to count; `None` where no placed pod counts.
@@ -34,7 +34,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn new(cx: PluginContext<'_>, shape: &PodShape) -> Self {
+    pub(super) fn new(cx: PluginContext<'_>, shape: &PodShape) -> Self {
         let of = |all: &[SpreadConstraint], requires_all| Self {
             hard: constraints(shape, all, true, true),
             soft: constraints(shape, all, false, requires_all),
@@ -44,7 +44,7 @@ impl Plan {
             return of(&shape.spread, true);
         }
         let (defaults, requires_all) = match &cx.profile.spread_defaults {
-            SpreadDefaults::System => (system_defaults().to_vec(), false),
+            SpreadDefaults::System => (vec![SpreadDefaults::soft(HOSTNAME, 3), SpreadDefaults::soft(ZONE, 5)], false),
             SpreadDefaults::List(list) => (list.clone(), true),
         };
         let selector = default_selector(cx.ledger, shape);
@@ -56,23 +56,9 @@ impl Plan {
     }
 }
 
-/// Upstream's defaults where the profile has none.
-fn system_defaults() -> [SpreadConstraint; 2] {
-    [(HOSTNAME, 3), (ZONE, 5)].map(|(key, max_skew)| SpreadConstraint {
-        max_skew,
-        topology_key: key.into(),
-        hard: false,
-        selector: None,
-        min_domains: 1,
-        honor_affinity: true,
-        honor_taints: false,
-    })
-}
-
 fn constraints(shape: &PodShape, all: &[SpreadConstraint], hard: bool, requires_all: bool) -> Vec<Constraint> {
     let wanted = || all.iter().filter(|c| c.hard == hard);
-    let mut required: Vec<Str> =
-        if requires_all { wanted().map(|c| c.topology_key.clone()).collect() } else { Vec::new() };
+    let mut required: Vec<Str> = wanted().filter(|_| requires_all).map(|c| c.topology_key.clone()).collect();
     required.sort_unstable();
     required.dedup();
     let required: Arc<[Str]> = required.into();
@@ -80,39 +66,27 @@ fn constraints(shape: &PodShape, all: &[SpreadConstraint], hard: bool, requires_
 }
 
 fn constraint(shape: &PodShape, given: &SpreadConstraint, required: &Arc<[Str]>) -> Constraint {
-    let by_host = &*given.topology_key == HOSTNAME;
+    // The score counts a node's own pods whatever the policies say of the node. A policy that excludes no node is left out.
+    let by_node = !given.hard && &*given.topology_key == HOSTNAME;
+    let selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
     let layout = LayoutKey {
         topology_key: given.topology_key.clone(),
         required: required.clone(),
-        affinity: None,
-        tolerations: None,
+        affinity: (given.honor_affinity && !by_node && selects)
+            .then(|| (shape.node_selector.clone(), shape.required_affinity.clone())),
+        tolerations: (given.honor_taints && !by_node).then(|| shape.tolerations.clone()),
     };
-    // The score counts a node's own pods whatever the policies say of the node.
-    let policies = given.hard || !by_host;
-    let layout = layout.with_policies(shape, given.honor_affinity && policies, given.honor_taints && policies);
     // A selector without requirements counts no placed pod, as upstream.
     let counted = given.selector.clone().filter(|s| !s.requirements.is_empty());
     Constraint {
         max_skew: given.max_skew.into(),
         min_domains: given.min_domains.into(),
         matches_self: given.selector.as_ref().is_some_and(|s| s.matches(&shape.labels)),
-        by_host,
+        by_node,
         selector: given.selector.clone(),
         layout: Arc::new(layout),
         alike: counted
             .map(|selector| Arc::new(Alike { namespace: shape.namespace.clone(), selectors: vec![selector] })),
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Plans(ByShape<Plan>);
-
-impl Plans {
-    /// `None` where the pod has no constraints of its own and its namespace no Service or controller.
-    pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> Option<Arc<Plan>> {
-        // A pod with constraints of its own depends on nothing else.
-        let version = if shape.spread.is_empty() { cx.ledger.workloads(&shape.namespace)?.version() } else { 0 };
-        Some(self.0.get(shape, version, || Plan::new(cx, shape)))
     }
 }
 

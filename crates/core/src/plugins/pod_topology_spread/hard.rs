@@ -1,8 +1,7 @@
 use super::constraints::{Constraint, Plan};
-use crate::ledger::{Ledger, MatchClass, NodeId};
-use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
-use crate::plugins::counts::{Counters, Layout, Layouts};
-use smallvec::SmallVec;
+use crate::ledger::{MatchClass, NodeId};
+use crate::plugins::context::{Cause, Overlay, ResolvedPod, Verdict};
+use crate::plugins::counts::Layout;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -32,40 +31,21 @@ struct Counted<'t> {
 const NO_DOMAIN: i64 = i32::MAX as i64;
 
 impl<'t> Hard<'t> {
-    /// The counters must have caught up with the ledger.
-    pub(super) fn new(ledger: &Ledger, plan: Arc<Plan>, layouts: &mut Layouts, counters: &'t mut Counters) -> Self {
-        type Asked = (Arc<Layout>, Option<(usize, usize)>);
-        let mut ask = |constraint: &Constraint| {
-            let layout = layouts.get(ledger, &constraint.layout);
-            let sum = constraint.alike.as_ref().map(|alike| {
-                let counter = counters.get(ledger, alike);
-                (counter, counters.sum(counter, &layout))
-            });
-            (layout, sum)
-        };
-        let asked: SmallVec<[Asked; 2]> = plan.hard.iter().map(&mut ask).collect();
-        let counters = &*counters;
-        let counted = asked.into_iter().zip(&plan.hard).map(|((layout, sum), constraint)| {
-            let by_domain = sum.map_or(&[][..], |(counter, sum)| counters.by_domain(counter, sum));
-            Counted::new(constraint, layout, by_domain)
-        });
+    /// `counted`: for each hard constraint of `plan` its layout, and the pods alike by domain.
+    pub(super) fn new(plan: Arc<Plan>, counted: impl Iterator<Item = (Arc<Layout>, &'t [u32])>) -> Self {
+        let counted = counted.zip(&plan.hard);
+        let counted = counted.map(|((layout, by_domain), constraint)| Counted::new(constraint, layout, by_domain));
         Self { counted: counted.collect(), plan }
     }
 
-    pub(crate) fn filter(
-        &self,
-        _cx: PluginContext<'_>,
-        subject: &ResolvedPod,
-        node: NodeId,
-        overlay: &Overlay,
-    ) -> Verdict {
+    pub(crate) fn filter(&self, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
         for (counted, constraint) in self.counted.iter().zip(&self.plan.hard) {
             let place = counted.layout.place(node);
             if !place.has_label() {
                 return Verdict::unresolvable(Cause::SpreadLabel);
             }
             let count = counted.count(place.domain());
-            let limit = match difference(constraint, subject, overlay) {
+            let limit = match difference(constraint, pod, overlay) {
                 0 => counted.limit,
                 _ if !place.counts() => counted.limit,
                 more => counted.limit_with(constraint, place.domain(), more) - more,
@@ -82,12 +62,12 @@ impl<'t> Hard<'t> {
 ///
 /// As upstream, this counts all pods that the selector matches: also terminating pods, and any pod with an empty selector, which
 /// are not in the counts to begin with. The sum may go below 0.
-fn difference(constraint: &Constraint, subject: &ResolvedPod, overlay: &Overlay) -> i64 {
+fn difference(constraint: &Constraint, pod: &ResolvedPod, overlay: &Overlay) -> i64 {
     if overlay.is_empty() {
         return 0;
     }
     let Some(selector) = &constraint.selector else { return 0 };
-    let namespace = &subject.shape.namespace;
+    let namespace = &pod.shape.namespace;
     let added =
         overlay.added.iter().filter(|pod| pod.key.namespace == *namespace && selector.matches(&pod.shape.labels));
     let alike = |match_class: &MatchClass| {
@@ -110,16 +90,16 @@ impl<'t> Counted<'t> {
 
     /// The smallest count over the domains in which some node counts.
     fn smallest(&self) -> i64 {
-        if self.layout.domains() == 0 {
+        if self.layout.domains == 0 {
             return NO_DOMAIN;
         }
-        let counts = self.by_domain.iter().zip(self.layout.carriers());
+        let counts = self.by_domain.iter().zip(&self.layout.carriers);
         counts.map(|(count, carriers)| if *carriers > 0 { *count } else { u32::MAX }).min().unwrap_or(0).into()
     }
 
     /// The highest count that is allowed where the emptiest domain has `least`.
     fn limit_at(&self, constraint: &Constraint, least: i64) -> i64 {
-        let least = if (self.layout.domains() as i64) < constraint.min_domains { 0 } else { least };
+        let least = if (self.layout.domains as i64) < constraint.min_domains { 0 } else { least };
         constraint.max_skew + least - i64::from(constraint.matches_self)
     }
 
@@ -134,7 +114,7 @@ impl<'t> Counted<'t> {
     }
 
     fn look_at_others(&self) -> (usize, i64) {
-        let carriers = self.layout.carriers();
+        let carriers = &self.layout.carriers;
         let counting = || (0..carriers.len()).filter(|domain| carriers[*domain] > 0);
         let emptiest = counting().min_by_key(|domain| self.count(*domain)).unwrap_or(0);
         let others = counting().filter(|domain| *domain != emptiest).map(|domain| self.count(domain));

@@ -9,7 +9,7 @@ use crate::model::{
     LabelSelector, Labels, Node, Pod, PodShape, Requirement, RequirementOperator, Service, SpreadConstraint, Str,
     Taint, TaintEffect, Toleration, TolerationOperator,
 };
-use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Work};
 use crate::profile::{CompiledProfile, SpreadDefaults};
 use crate::testing::{node, pod, shape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,7 +173,7 @@ impl Moves {
     fn overlay(&self, ledger: &Ledger, node: NodeId) -> Overlay {
         let removed = ledger.pods_on(node).iter().filter(|placed| self.removed.contains(&placed.uid));
         let added = self.added.iter().cloned().map(Arc::new);
-        Overlay { added: added.collect(), removed: removed.cloned().collect(), ..Overlay::NONE }
+        Overlay::of(added, removed.cloned())
     }
 }
 
@@ -362,22 +362,22 @@ type Answers = (Vec<Cause>, Vec<Cause>, Option<Vec<i64>>);
 fn answers(
     tables: &mut Tables,
     cx: PluginContext<'_>,
-    subject: &ResolvedPod,
+    resolved: &ResolvedPod,
     nodes: &[NodeId],
     moves: &Moves,
     feasible: &[NodeId],
 ) -> Answers {
-    let hard = tables.prepare(cx, subject);
+    let hard = tables.prepare(cx, resolved, &mut Work::unbounded()).expect("nothing stops");
     let filter = |moves: &Moves| -> Vec<Cause> {
         let verdict = |node: &NodeId| {
             let overlay = moves.overlay(cx.ledger, *node);
-            hard.as_ref().map_or(Cause::None, |h| h.filter(cx, subject, *node, &overlay).cause())
+            hard.as_ref().map_or(Cause::None, |h| h.filter(resolved, *node, &overlay).cause())
         };
         nodes.iter().map(verdict).collect()
     };
     let (plain, with_moves) = (filter(&Moves::default()), filter(moves));
     let mut scores = Vec::new();
-    let scored = tables.score(cx, subject, feasible, &mut scores);
+    let scored = tables.score(cx, resolved, feasible, &mut scores, &mut Work::unbounded()).expect("nothing stops");
     (plain, with_moves, scored.then_some(scores))
 }
 
@@ -390,7 +390,7 @@ fn counts_kept_from_the_log_answer_as_the_definitions_do() {
         let profile = draw.profile();
         let mut tables = Tables::default();
         if seed % 2 == 0 {
-            tables.counters.set_max_bytes(0);
+            tables.counters.max_bytes = Some(0);
         }
         let shapes: Vec<Arc<PodShape>> = (0..12).map(|_| Arc::new(draw.shape())).collect();
         for step in 0..60 {
@@ -405,9 +405,9 @@ fn counts_kept_from_the_log_answer_as_the_definitions_do() {
             moves.removed = world.pods.keys().filter(|_| draw.one_in(2)).cloned().collect();
             let cx = PluginContext { profile: &profile, ledger: &ledger };
             for (i, shape) in shapes.iter().enumerate().filter(|_| draw.one_in(2)) {
-                let subject = ResolvedPod::new(&profile, &ledger, shape);
-                let kept = answers(&mut tables, cx, &subject, &nodes, &moves, &feasible);
-                let fresh = answers(&mut Tables::default(), cx, &subject, &nodes, &moves, &feasible);
+                let resolved = ResolvedPod::new(&profile, &ledger, shape);
+                let kept = answers(&mut tables, cx, &resolved, &nodes, &moves, &feasible);
+                let fresh = answers(&mut Tables::default(), cx, &resolved, &nodes, &moves, &feasible);
                 let object = |node: &NodeId| &world.nodes[ledger.nodes().name(*node)];
                 let filter = |moves: &Moves| -> Vec<Cause> {
                     nodes.iter().map(|node| world.filter(&profile, shape, object(node), moves)).collect()
@@ -430,8 +430,8 @@ fn a_gap_in_the_log() {
     let shape = Arc::new(super::tests::web(vec![super::tests::hard(ZONE, 1)]));
     let mut tables = Tables::default();
     let mut verdicts = |ledger: &Ledger| {
-        let (cx, subject) = (PluginContext { profile: &profile, ledger }, ResolvedPod::new(&profile, ledger, &shape));
-        answers(&mut tables, cx, &subject, &ledger.node_order(), &Moves::default(), &[]).0
+        let (cx, resolved) = (PluginContext { profile: &profile, ledger }, ResolvedPod::new(&profile, ledger, &shape));
+        answers(&mut tables, cx, &resolved, &ledger.node_order(), &Moves::default(), &[]).0
     };
     assert_eq!(verdicts(&ledger), [Cause::None, Cause::None]);
     super::tests::place(&mut ledger, "a", |_| ());

@@ -4,7 +4,7 @@ use super::Tables;
 use super::tests::{HOST, ZONE, cluster, constraint, label, labels, place, selector, tolerant, web};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Controller, LabelSelector, Pod, PodShape, Service, SpreadConstraint, Workload, WorkloadKind};
-use crate::plugins::{PluginContext, ResolvedPod};
+use crate::plugins::{PluginContext, ResolvedPod, Work};
 use crate::profile::{CompiledProfile, SpreadDefaults};
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ fn soft(key: &str, max_skew: i32) -> SpreadConstraint {
 /// The scores of the nodes named by the letters of `feasible`.
 fn scores_with(profile: &CompiledProfile, ledger: &Ledger, feasible: &str, shape: PodShape) -> Option<Vec<i64>> {
     let cx = PluginContext { profile, ledger };
-    let subject = ResolvedPod::new(profile, ledger, &Arc::new(shape));
+    let resolved = ResolvedPod::new(profile, ledger, &Arc::new(shape));
     let find = |name: char| ledger.nodes().find(&name.to_string()).expect("a node of the cluster");
     let feasible: Vec<NodeId> = feasible.chars().map(find).collect();
     let mut out = vec![7];
-    Tables::default().score(cx, &subject, &feasible, &mut out).then_some(out)
+    let runs = Tables::default().score(cx, &resolved, &feasible, &mut out, &mut Work::unbounded());
+    runs.expect("nothing stops").then_some(out)
 }
 
 fn scores(ledger: &Ledger, feasible: &str, spread: Vec<SpreadConstraint>) -> Vec<i64> {

@@ -6,7 +6,7 @@ use crate::model::{
     LabelSelector, Labels, Pod, PodShape, Requirement, RequirementOperator, Service, SpreadConstraint, Str, Taint,
     TaintEffect, Toleration, TolerationOperator,
 };
-use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod};
+use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Work};
 use crate::profile::{CompiledProfile, SpreadDefaults};
 use crate::testing::{node, pod, shape};
 use std::sync::Arc;
@@ -90,15 +90,15 @@ pub(super) fn tolerant(mut shape: PodShape) -> PodShape {
 /// For each node in the order of their names: `.` fits, `S` too many pods alike, `L` a label is missing.
 fn verdicts_with(profile: &CompiledProfile, ledger: &Ledger, shape: PodShape, overlays: &[(&str, &Overlay)]) -> String {
     let cx = PluginContext { profile, ledger };
-    let subject = ResolvedPod::new(profile, ledger, &Arc::new(shape));
+    let resolved = ResolvedPod::new(profile, ledger, &Arc::new(shape));
     let (mut tables, none) = (Tables::default(), Overlay::NONE);
-    let hard = tables.prepare(cx, &subject);
+    let hard = tables.prepare(cx, &resolved, &mut Work::unbounded()).expect("nothing stops");
     let mut nodes = ledger.node_order();
     nodes.sort_by(|a, b| ledger.nodes().name(*a).cmp(ledger.nodes().name(*b)));
     let verdict = |node| {
         let name = ledger.nodes().name(node);
         let overlay = overlays.iter().find(|(on, _)| **on == **name).map_or(&none, |(_, overlay)| *overlay);
-        match hard.as_ref().map(|hard| hard.filter(cx, &subject, node, overlay).cause()) {
+        match hard.as_ref().map(|hard| hard.filter(&resolved, node, overlay).cause()) {
             None | Some(Cause::None) => '.',
             Some(Cause::Spread) => 'S',
             Some(Cause::SpreadLabel) => 'L',
@@ -298,10 +298,7 @@ fn default_constraints() {
 
 #[test]
 fn nominated_pods_count_and_may_raise_the_emptiest_domain() {
-    let overlay = |pods: Vec<Pod>| {
-        let added = pods.into_iter().map(Arc::new).collect();
-        Overlay { added, ..Overlay::NONE }
-    };
+    let overlay = |pods: Vec<Pod>| Overlay::of(pods.into_iter().map(Arc::new), []);
     let profile = CompiledProfile::default_preset("test");
     let one = || pod("nominated", web(Vec::new()));
     let mut ledger = cluster("a1 b1 x2 y2");
@@ -332,8 +329,8 @@ fn nominated_pods_count_and_may_raise_the_emptiest_domain() {
 #[test]
 fn nominated_pods_count_in_the_only_domain() {
     let ledger = cluster("a1 b1");
-    let added = (0..5).map(|_| Arc::new(pod("nominated", web(Vec::new())))).collect();
-    let overlay = Overlay { added, ..Overlay::NONE };
+    let added = (0..5).map(|_| Arc::new(pod("nominated", web(Vec::new()))));
+    let overlay = Overlay::of(added, []);
     let profile = CompiledProfile::default_preset("test");
     let on = [("a", &overlay)];
     assert_eq!(verdicts_with(&profile, &ledger, web(vec![hard(ZONE, 1)]), &on), "..");

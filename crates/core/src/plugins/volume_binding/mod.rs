@@ -1,11 +1,5 @@
 //! VolumeBinding: claims that are bound must be usable on the node, those that wait for it must be bindable there.
 //! After `pkg/scheduler/framework/plugins/volumebinding`.
-//!
-//! ```text
-//!  here      PreFilter: which claims are bound, which wait; Filter; and what is to be done on the chosen node
-//!  matching  existing volumes for claims that wait
-//!  progress  after the writes: whether all claims are bound and usable, or never will be
-//! ```
 
 mod matching;
 mod progress;

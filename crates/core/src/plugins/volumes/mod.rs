@@ -11,6 +11,9 @@ use crate::model::{Pod, PodVolume, Str};
 use mounts::Mounts;
 use std::cell::OnceCell;
 
+pub(super) const PLUGINS: [Plugin; 4] =
+    [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
+
 /// What PreFilter found out about the pod's volumes. A plugin that skips the pod is `None`.
 #[derive(Debug)]
 pub(crate) struct Attempt<'t> {
@@ -30,54 +33,31 @@ pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> VolumePlan
 impl<'t> Attempt<'t> {
     /// Resolves the pod's volumes; `None` where no plugin of the profile looks at any of them.
     pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
+        use Plugin::{NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone};
         let Some(volumes) = &pod.volumes else { return Ok(None) };
         let on = |filter| cx.profile.filters.has(filter);
-        let plugins = [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
         let matters = volumes.iter().any(|volume| !matches!(volume, PodVolume::Csi { .. }));
-        if !matters || !plugins.into_iter().any(on) {
+        if !matters || !PLUGINS.into_iter().any(on) {
             return Ok(None);
         }
         let mounts = Mounts::resolve(cx.ledger, pod, volumes);
-        let mut attempt =
-            Self { restrictions: None, limits: None, binding: None, zones: None, failure: OnceCell::new() };
-        if on(Plugin::VolumeRestrictions) {
-            attempt.restrictions = volume_restrictions::State::prepare(cx, &mounts)?;
-        }
-        if on(Plugin::NodeVolumeLimits) {
-            attempt.limits = node_volume_limits::State::prepare(cx, &mounts);
-        }
-        if on(Plugin::VolumeBinding) {
-            attempt.binding = volume_binding::State::prepare(cx, &mounts)?;
-        }
-        if on(Plugin::VolumeZone) {
-            attempt.zones = volume_zone::State::prepare(cx, &mounts)?;
-        }
-        Ok(Some(attempt))
+        Ok(Some(Self {
+            restrictions: if on(VolumeRestrictions) { volume_restrictions::State::prepare(cx, &mounts)? } else { None },
+            limits: if on(NodeVolumeLimits) { node_volume_limits::State::prepare(cx, &mounts) } else { None },
+            binding: if on(VolumeBinding) { volume_binding::State::prepare(cx, &mounts)? } else { None },
+            zones: if on(VolumeZone) { volume_zone::State::prepare(cx, &mounts)? } else { None },
+            failure: OnceCell::new(),
+        }))
     }
 
     /// The first volume filter's refusal of `node` with the pods of `overlay` on it.
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
-        if let Some(state) = &self.restrictions {
-            let verdict = state.filter(cx, node, overlay);
-            if !verdict.fits() {
-                return verdict;
-            }
-        }
-        if let Some(state) = &self.limits {
-            match state.filter(cx, node, overlay) {
-                Ok(verdict) if verdict.fits() => {}
-                Ok(verdict) => return verdict,
-                Err(text) => return self.fail(Plugin::NodeVolumeLimits, &text),
-            }
-        }
-        if let Some(state) = &self.binding {
-            match state.filter(cx, node) {
-                Ok(verdict) if verdict.fits() => {}
-                Ok(verdict) => return verdict,
-                Err(text) => return self.fail(Plugin::VolumeBinding, &text),
-            }
-        }
-        self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node))
+        let restrictions = || self.restrictions.as_ref()?.filter(cx, node, overlay).refusal();
+        let limits =
+            || self.answer(Plugin::NodeVolumeLimits, self.limits.as_ref()?.filter(cx, node, overlay)).refusal();
+        let binding = || self.answer(Plugin::VolumeBinding, self.binding.as_ref()?.filter(cx, node)).refusal();
+        let zones = || self.zones.as_ref()?.filter(cx, node).refusal();
+        restrictions().or_else(limits).or_else(binding).or_else(zones).unwrap_or(Verdict::FITS)
     }
 
     /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.
@@ -99,9 +79,11 @@ impl<'t> Attempt<'t> {
         self.failure.get().cloned()
     }
 
-    /// Records that a filter failed, which ends the attempt, whatever the node.
-    fn fail(&self, plugin: Plugin, text: &str) -> Verdict {
-        self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
-        Verdict::unresolvable(Cause::Volumes)
+    /// The verdict of a filter, or the record that it failed, which ends the attempt, whatever the node.
+    fn answer(&self, plugin: Plugin, verdict: Result<Verdict, Str>) -> Verdict {
+        verdict.unwrap_or_else(|text| {
+            self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
+            Verdict::unresolvable(Cause::Volumes)
+        })
     }
 }

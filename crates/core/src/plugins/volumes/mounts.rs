@@ -64,8 +64,3 @@ impl<'t, 'p> Mounts<'t, 'p> {
 pub(crate) fn missing_claim(name: &str) -> String {
     format!("persistentvolumeclaim {name:?} not found")
 }
-
-/// The API's text for a volume that does not exist.
-pub(crate) fn missing_volume(name: &str) -> String {
-    format!("persistentvolume {name:?} not found")
-}

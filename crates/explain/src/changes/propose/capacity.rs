@@ -1,11 +1,6 @@
 //! Capacity from elsewhere: one running pod removed, or one node added.
 
-use super::taints::is_condition;
-use super::{GUESSES, relabelled};
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::{Scene, View};
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, View, relabelled, taints::is_condition};
 use crate::quantity::{amount, free, in_words, spelled};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Node, Pod, Pressure, Requests, Str, Taint};

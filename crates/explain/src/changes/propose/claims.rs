@@ -1,10 +1,6 @@
 //! Claims that are missing, not bound, lost or terminating.
 
-use super::GUESSES;
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::Scene;
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial};
 use berth_core::ledger::VolumeTable;
 use berth_core::model::{
     ClaimKey, ClaimRef, ClaimSelector, Labels, PersistentVolume, PersistentVolumeClaim, Quantity, Str, VolumeSource,

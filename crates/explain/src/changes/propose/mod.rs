@@ -2,7 +2,6 @@
 
 mod capacity;
 mod claims;
-mod labels;
 mod ports;
 mod relations;
 mod requests;
@@ -12,9 +11,9 @@ mod taints;
 mod terms;
 pub(super) mod together;
 
-use super::change::Draft;
-use super::scene::Scene;
-use super::trial::Trial;
+use super::change::{ChangeKind, Draft};
+use super::scene::{Scene, View};
+use super::trial::{Edit, Trial};
 use berth_core::model::Labels;
 
 /// A proposer: guesses from the scene, and may ask the engine what a guess depends on.

@@ -1,10 +1,6 @@
 //! Host ports that are taken.
 
-use super::GUESSES;
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::Scene;
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial};
 use berth_core::model::{HostPort, Pod, Protocol};
 use berth_core::plugins::Plugin;
 use serde_json::json;

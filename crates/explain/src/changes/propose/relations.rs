@@ -1,16 +1,11 @@
 //! Affinity and anti-affinity between pods: a term dropped, a label of the pod changed.
 
-use super::terms::pod_term;
-use super::{GUESSES, relabelled};
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::Scene;
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, relabelled, terms::pod_term};
 use berth_core::ledger::Ledger;
 use berth_core::model::{AffinityTerm, LabelSelector, Pod, PodShape, Requirement, RequirementOperator, Str};
 use berth_core::plugins::{Cause, Plugin};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
@@ -21,12 +16,12 @@ pub(super) fn relax(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let mut drafts = Vec::new();
     if causes.contains(&Cause::PodAffinity) {
         drafts.extend(founder(scene.pod));
-        let terms = scene.pod.shape.affinity.iter().enumerate().take(GUESSES);
-        drafts.extend(terms.map(|(at, _)| without_affinity(scene.pod, at)));
+        let terms = 0..scene.pod.shape.affinity.len();
+        drafts.extend(terms.take(GUESSES).map(|at| without_term(scene.pod, ChangeKind::DropPodAffinity, at)));
     }
     if causes.contains(&Cause::PodAntiAffinity) {
-        let terms = scene.pod.shape.anti_affinity.iter().enumerate().take(GUESSES);
-        drafts.extend(terms.map(|(at, _)| without_anti_affinity(scene.pod, at)));
+        let terms = 0..scene.pod.shape.anti_affinity.len();
+        drafts.extend(terms.take(GUESSES).map(|at| without_term(scene.pod, ChangeKind::DropPodAntiAffinity, at)));
     }
     if causes.contains(&Cause::ExistingAntiAffinity) {
         drafts.extend(avoided(scene.pod, trial.ledger()));
@@ -34,33 +29,19 @@ pub(super) fn relax(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     drafts
 }
 
-/// One affinity term turned into a preference.
-pub(super) fn without_affinity(pod: &Pod, at: usize) -> Draft {
-    let field = format!("spec.affinity.podAffinity.{REQUIRED}[{at}]");
-    let term = &pod.shape.affinity[at];
-    dropped(pod, ChangeKind::DropPodAffinity, field, term, |shape| drop(shape.affinity.remove(at)))
-}
-
-/// One anti-affinity term turned into a preference.
-pub(super) fn without_anti_affinity(pod: &Pod, at: usize) -> Draft {
-    let field = format!("spec.affinity.podAntiAffinity.{REQUIRED}[{at}]");
-    let term = &pod.shape.anti_affinity[at];
-    dropped(pod, ChangeKind::DropPodAntiAffinity, field, term, |shape| drop(shape.anti_affinity.remove(at)))
-}
-
-fn dropped(
-    pod: &Pod,
-    kind: ChangeKind,
-    field: String,
-    term: &AffinityTerm,
-    change: impl FnOnce(&mut PodShape),
-) -> Draft {
-    let term = pod_term(term);
-    let sort = if kind == ChangeKind::DropPodAffinity { "affinity" } else { "anti-affinity" };
+/// One required term turned into a preference: of the affinity or of the anti-affinity to pods, as `kind` says.
+pub(super) fn without_term(pod: &Pod, kind: ChangeKind, at: usize) -> Draft {
+    type Terms = fn(&mut PodShape) -> &mut Vec<AffinityTerm>;
+    let (terms, path, sort): (Terms, _, _) = match kind {
+        ChangeKind::DropPodAffinity => (|shape| &mut shape.affinity, "podAffinity", "affinity"),
+        _ => (|shape| &mut shape.anti_affinity, "podAntiAffinity", "anti-affinity"),
+    };
+    let mut changed = PodShape::clone(&pod.shape);
+    let term = pod_term(&terms(&mut changed).remove(at));
     Draft {
         kind,
-        edit: Edit::of_pod(pod, change),
-        field,
+        edit: Edit::Pod(Box::new(Pod { shape: Arc::new(changed), ..pod.clone() })),
+        field: format!("spec.affinity.{path}.{REQUIRED}[{at}]"),
         from: json!(term),
         to: Value::Null,
         text: format!("make the required {sort} to pods with {term} a preferred one"),

@@ -1,10 +1,6 @@
 //! Less of one resource, or of several: the largest amounts that fit.
 
-use super::GUESSES;
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::Scene;
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial};
 use crate::quantity::{self, amount, in_words, set_amount, spelled};
 use berth_core::ledger::{Ledger, NodeId};
 use berth_core::model::{Pod, PodShape};

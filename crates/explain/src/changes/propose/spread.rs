@@ -1,10 +1,6 @@
 //! Topology spread constraints: a larger maxSkew, fewer domains, a preference.
 
-use super::GUESSES;
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::Scene;
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial};
 use berth_core::model::{Pod, SpreadConstraint};
 use berth_core::plugins::Plugin;
 use serde_json::json;
@@ -27,34 +23,30 @@ fn relaxed(scene: &Scene<'_>, trial: &mut Trial<'_>, at: usize, constraint: &Spr
     if !fits(&|constraint| constraint.hard = false) {
         return Vec::new();
     }
-    let field = |name: &str| format!("spec.topologySpreadConstraints[{at}].{name}");
+    let change_to =
+        |kind, name: &str, from: i32, to: i32, text: String, change: &dyn Fn(&mut SpreadConstraint)| Draft {
+            kind,
+            edit: Edit::of_pod(scene.pod, |shape| change(&mut shape.spread[at])),
+            field: format!("spec.topologySpreadConstraints[{at}].{name}"),
+            from: json!(from),
+            to: json!(to),
+            text,
+            weight: from.abs_diff(to).into(),
+        };
     let over = &constraint.topology_key;
     let mut drafts = Vec::new();
     let now = constraint.max_skew;
     if let Some(skew) = smallest(now, WIDEST, |skew| fits(&|constraint| constraint.max_skew = skew)) {
-        drafts.push(Draft {
-            kind: ChangeKind::RaiseMaxSkew,
-            edit: Edit::of_pod(scene.pod, |shape| shape.spread[at].max_skew = skew),
-            field: field("maxSkew"),
-            from: json!(now),
-            to: json!(skew),
-            text: format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}"),
-            weight: (skew - now) as u64,
-        });
+        let text = format!("let the spread over {over} be uneven by {skew} (maxSkew) instead of {now}");
+        drafts.push(change_to(ChangeKind::RaiseMaxSkew, "maxSkew", now, skew, text, &|one| one.max_skew = skew));
     }
     let domains = constraint.min_domains;
     // Fewer domains fit more easily: search the smallest step down.
     if let Some(step) = smallest(0, domains - 1, |step| fits(&|constraint| constraint.min_domains = domains - step)) {
         let to = domains - step;
-        drafts.push(Draft {
-            kind: ChangeKind::LowerMinDomains,
-            edit: Edit::of_pod(scene.pod, |shape| shape.spread[at].min_domains = to),
-            field: field("minDomains"),
-            from: json!(domains),
-            to: json!(to),
-            text: format!("be content with {to} domains of {over} (minDomains) instead of {domains}"),
-            weight: step as u64,
-        });
+        let text = format!("be content with {to} domains of {over} (minDomains) instead of {domains}");
+        let kind = ChangeKind::LowerMinDomains;
+        drafts.push(change_to(kind, "minDomains", domains, to, text, &|one| one.min_domains = to));
     }
     if drafts.is_empty() {
         drafts.push(anyway(scene.pod, at));

@@ -1,10 +1,6 @@
 //! Taints that the pod does not tolerate, and cordons, which come with one.
 
-use super::GUESSES;
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::{Scene, View};
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, View};
 use crate::detail::{spelled, untolerated};
 use berth_core::model::{Pod, Taint, Toleration, TolerationOperator};
 use berth_core::plugins::Plugin;
@@ -125,6 +121,9 @@ fn has_no_other_taint(scene: &Scene<'_>, view: &View<'_>) -> bool {
 
 fn uncordon_draft(view: &View<'_>) -> Draft {
     let name = &view.node.name;
+    // A name that no API server accepts may be anything to a shell.
+    let is_safe = !name.starts_with('-') && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
+    let command = if is_safe { format!(" (kubectl uncordon {name})") } else { String::new() };
     Draft {
         kind: ChangeKind::Uncordon,
         edit: Edit::of_node(view.node, |node| {
@@ -134,7 +133,7 @@ fn uncordon_draft(view: &View<'_>) -> Draft {
         field: "spec.unschedulable".to_owned(),
         from: json!(true),
         to: json!(false),
-        text: format!("uncordon {name} (kubectl uncordon {name})"),
+        text: format!("uncordon {name}{command}"),
         weight: 0,
     }
 }

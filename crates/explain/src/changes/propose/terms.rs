@@ -4,10 +4,6 @@ use berth_core::model::{
     AffinityTerm, LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator, Str,
 };
 
-fn listed(values: &[Str]) -> String {
-    values.join(", ")
-}
-
 /// A term of a node affinity.
 pub(super) fn node_term(term: &NodeSelectorTerm) -> String {
     let tests: Vec<String> = term.expressions.iter().map(node_test).chain(term.names.iter().map(name_test)).collect();
@@ -17,13 +13,14 @@ pub(super) fn node_term(term: &NodeSelectorTerm) -> String {
 /// An expression about a node's labels.
 pub(super) fn node_test(test: &NodeTest) -> String {
     let NodeTest { key, operator, values } = test;
+    let values = values.join(", ");
     match operator {
-        NodeTestOperator::In => format!("{key} in ({})", listed(values)),
-        NodeTestOperator::NotIn => format!("{key} not in ({})", listed(values)),
+        NodeTestOperator::In => format!("{key} in ({values})"),
+        NodeTestOperator::NotIn => format!("{key} not in ({values})"),
         NodeTestOperator::Exists => format!("{key} exists"),
         NodeTestOperator::DoesNotExist => format!("{key} does not exist"),
-        NodeTestOperator::Gt => format!("{key} > {}", listed(values)),
-        NodeTestOperator::Lt => format!("{key} < {}", listed(values)),
+        NodeTestOperator::Gt => format!("{key} > {values}"),
+        NodeTestOperator::Lt => format!("{key} < {values}"),
     }
 }
 
@@ -45,10 +42,12 @@ fn selector(selector: &LabelSelector) -> String {
 
 fn requirement(requirement: &Requirement) -> String {
     let Requirement { key, operator, values } = requirement;
+    let is_one = values.len() == 1;
+    let values = values.join(", ");
     match operator {
-        RequirementOperator::In if values.len() == 1 => format!("{key}={}", values[0]),
-        RequirementOperator::In => format!("{key} in ({})", listed(values)),
-        RequirementOperator::NotIn => format!("{key} not in ({})", listed(values)),
+        RequirementOperator::In if is_one => format!("{key}={values}"),
+        RequirementOperator::In => format!("{key} in ({values})"),
+        RequirementOperator::NotIn => format!("{key} not in ({values})"),
         RequirementOperator::Exists => format!("{key} exists"),
         RequirementOperator::DoesNotExist => format!("{key} does not exist"),
     }

@@ -1,10 +1,6 @@
 //! Several changes of the pod at once, for a node on which no single one is enough.
 
-use super::{GUESSES, relations, requests, selection, spread, taints};
-use crate::changes::change::{ChangeKind, Draft};
-use crate::changes::edit::Edit;
-use crate::changes::scene::{Scene, View};
-use crate::changes::trial::Trial;
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, View, relations, requests, selection, spread, taints};
 use crate::detail::untolerated;
 use berth_core::cycle::Obstacle;
 use berth_core::ledger::Ledger;
@@ -90,10 +86,11 @@ fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Res
             hard.map(|at| spread::anyway(pod, at))
         }
         Plugin::InterPodAffinity if obstacle.cause == Some(Cause::PodAffinity) => {
-            (!pod.shape.affinity.is_empty()).then(|| relations::without_affinity(pod, 0))
+            (!pod.shape.affinity.is_empty()).then(|| relations::without_term(pod, ChangeKind::DropPodAffinity, 0))
         }
         Plugin::InterPodAffinity if obstacle.cause == Some(Cause::PodAntiAffinity) => {
-            (!pod.shape.anti_affinity.is_empty()).then(|| relations::without_anti_affinity(pod, 0))
+            (!pod.shape.anti_affinity.is_empty())
+                .then(|| relations::without_term(pod, ChangeKind::DropPodAntiAffinity, 0))
         }
         _ => return Err(NotThePods),
     };

@@ -1,0 +1,36 @@
+//! What a writer asks again right before it sends: a request may have waited since it was decided.
+
+use crate::bind::BindRequest;
+
+/// Whether a pod waits for the eviction of a victim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Victim {
+    Awaited,
+    /// It is on no node any more.
+    Gone,
+    /// It is there, and every pod that waited for it was deleted or bound by someone else.
+    Unwanted,
+}
+
+/// Answers from what is known of the cluster at this moment. Called from tasks that do I/O before every request: it must be cheap.
+/// The defaults answer as if nothing had changed.
+pub trait Recheck: Send + Sync {
+    /// Whether the node is still the one that was judged: not deleted, and not made anew under its name.
+    fn is_same_node(&self, _request: &BindRequest) -> bool {
+        true
+    }
+
+    /// Whether the watch has shown how the bind ended: the pod is bound or deleted.
+    fn has_ended(&self, _request: &BindRequest) -> bool {
+        true
+    }
+
+    fn victim(&self, _uid: &str) -> Victim {
+        Victim::Awaited
+    }
+}
+
+/// As if nothing had changed: for those who know no cluster.
+pub struct Unchanged;
+
+impl Recheck for Unchanged {}

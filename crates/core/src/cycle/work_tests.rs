@@ -1,0 +1,68 @@
+//! Looks that are given up and made again while the cluster changes, against one look at the end.
+
+use super::tests::Draw;
+use super::{Decision, Rng, Scheduler};
+use crate::ledger::Ledger;
+use crate::limits::WORK_PER_HOLD;
+use crate::model::{Namespace, SpreadConstraint};
+use crate::plugins::Work;
+use crate::profile::CompiledProfile;
+use crate::testing::{node, pod, shape};
+use std::sync::Arc;
+
+#[test]
+fn a_look_in_parts_comes_to_what_one_look_at_the_end_finds() {
+    let mut given_up = 0;
+    for seed in 0..300 {
+        let mut draw = Draw(Rng::seeded(seed));
+        let (mut ledger, mut serial) = (Ledger::new(), 0);
+        let profile = Arc::new(draw.profile());
+        let [mut in_parts, mut at_once] = [(); 2].map(|()| Scheduler::new(profile.clone(), seed));
+        for step in 0..60 {
+            draw.change(&mut ledger, &mut serial);
+            let waiting = ledger.pending_pods(|_| true);
+            let Some(pending) = waiting.get(draw.below(waiting.len().max(1) as u64) as usize) else { continue };
+            let mut looks = 0;
+            let found = loop {
+                let mut work = if looks < 200 { Work::of(1 + draw.below(3) as usize) } else { Work::unbounded() };
+                match in_parts.decide_within(&ledger, pending, &mut work) {
+                    Some(found) => break found,
+                    None if draw.below(4) == 0 => draw.change(&mut ledger, &mut serial),
+                    None => {}
+                }
+                looks += 1;
+            };
+            let expected = at_once.decide(&ledger, pending);
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "seed {seed}, step {step}, look {looks}");
+            given_up += looks;
+            if let Decision::Place(proposal) = found {
+                // The pod may be gone by now.
+                drop(ledger.commit(&proposal, |l| in_parts.refits(l, pending, proposal.node)));
+            }
+        }
+    }
+    assert!(given_up > 20_000, "{given_up} looks given up");
+}
+
+#[test]
+fn a_commit_does_not_follow_a_long_log_while_the_ledger_is_locked_for_writing() {
+    let mut ledger = Ledger::new();
+    ledger.apply_node(&node("a", 1000, 1 << 30, 10));
+    let mut spread = shape();
+    spread.labels = [("app", "web")].into_iter().collect();
+    spread.spread = vec![SpreadConstraint { hard: true, ..Draw(Rng::seeded(1)).spread_constraint() }];
+    spread.spread[0].topology_key = "kubernetes.io/hostname".into();
+    spread.spread[0].max_skew = 5;
+    spread.spread[0].min_domains = 1;
+    let pending = Arc::new(pod("p", spread));
+    let mut scheduler = Scheduler::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+    let Decision::Place(proposal) = scheduler.decide(&ledger, &pending) else { panic!("it fits") };
+    assert!(scheduler.refits(&ledger, &pending, proposal.node).is_some());
+    for i in 0..=WORK_PER_HOLD {
+        let labels = [("turn", &*i.to_string())].into_iter().collect();
+        ledger.apply_namespace(Namespace { name: "x".into(), labels });
+    }
+    assert!(scheduler.refits(&ledger, &pending, proposal.node).is_none());
+    scheduler.decide(&ledger, &pending);
+    assert!(scheduler.refits(&ledger, &pending, proposal.node).is_some(), "the look has followed the log");
+}

@@ -1,0 +1,144 @@
+use super::{
+    AffinityTerm, LabelSelector, Labels, NamespaceScope, NodeSelector, NodeSelectorTerm, NodeTest, PodShape,
+    PreferredTerm, Requests, Requirement, SpreadConstraint, Str, Toleration, Usage, WeightedTerm,
+};
+use std::sync::Arc;
+
+/// About how many bytes a value keeps on the heap, so that what is stored for reuse can be bounded.
+///
+/// A text counts wherever it occurs, although it may be shared.
+pub trait Footprint {
+    fn heap_bytes(&self) -> usize;
+}
+
+impl Footprint for Str {
+    fn heap_bytes(&self) -> usize {
+        // The counts of an Arc stand before the text.
+        self.len() + 2 * size_of::<usize>()
+    }
+}
+
+impl<T: Footprint> Footprint for Arc<T> {
+    fn heap_bytes(&self) -> usize {
+        size_of::<T>() + T::heap_bytes(self)
+    }
+}
+
+impl<T: Footprint> Footprint for Option<T> {
+    fn heap_bytes(&self) -> usize {
+        self.as_ref().map_or(0, T::heap_bytes)
+    }
+}
+
+impl<T: Footprint> Footprint for Vec<T> {
+    fn heap_bytes(&self) -> usize {
+        self.iter().map(|one| size_of::<T>() + one.heap_bytes()).sum()
+    }
+}
+
+impl Footprint for Labels {
+    fn heap_bytes(&self) -> usize {
+        self.iter().map(|(key, value)| size_of::<(Str, Str)>() + key.heap_bytes() + value.heap_bytes()).sum()
+    }
+}
+
+impl Footprint for Requests {
+    fn heap_bytes(&self) -> usize {
+        self.scalars.iter().map(|(name, _)| size_of::<(Str, i64)>() + name.heap_bytes()).sum()
+    }
+}
+
+impl Footprint for Usage {
+    fn heap_bytes(&self) -> usize {
+        self.requests.heap_bytes()
+            + self.ports.iter().map(|port| size_of_val(port) + port.ip.heap_bytes()).sum::<usize>()
+    }
+}
+
+impl Footprint for Requirement {
+    fn heap_bytes(&self) -> usize {
+        self.key.heap_bytes() + self.values.heap_bytes()
+    }
+}
+
+impl Footprint for LabelSelector {
+    fn heap_bytes(&self) -> usize {
+        self.requirements.heap_bytes()
+    }
+}
+
+impl Footprint for NodeTest {
+    fn heap_bytes(&self) -> usize {
+        self.key.heap_bytes() + self.values.heap_bytes()
+    }
+}
+
+impl Footprint for NodeSelectorTerm {
+    fn heap_bytes(&self) -> usize {
+        let names = self.names.iter().map(|one| size_of_val(one) + one.1.heap_bytes());
+        self.expressions.heap_bytes() + names.sum::<usize>()
+    }
+}
+
+impl Footprint for NodeSelector {
+    fn heap_bytes(&self) -> usize {
+        self.terms.heap_bytes()
+    }
+}
+
+impl Footprint for PreferredTerm {
+    fn heap_bytes(&self) -> usize {
+        self.term.heap_bytes()
+    }
+}
+
+impl Footprint for Toleration {
+    fn heap_bytes(&self) -> usize {
+        self.key.heap_bytes() + self.value.heap_bytes()
+    }
+}
+
+impl Footprint for NamespaceScope {
+    fn heap_bytes(&self) -> usize {
+        self.names.heap_bytes() + self.selector.heap_bytes()
+    }
+}
+
+impl Footprint for AffinityTerm {
+    fn heap_bytes(&self) -> usize {
+        self.selector.heap_bytes() + self.namespaces.heap_bytes() + self.topology_key.heap_bytes()
+    }
+}
+
+impl Footprint for WeightedTerm {
+    fn heap_bytes(&self) -> usize {
+        self.term.heap_bytes()
+    }
+}
+
+impl Footprint for SpreadConstraint {
+    fn heap_bytes(&self) -> usize {
+        self.selector.heap_bytes() + self.topology_key.heap_bytes()
+    }
+}
+
+/// What a pod may have much of; its namespace, controller and held features are a few texts.
+impl Footprint for PodShape {
+    fn heap_bytes(&self) -> usize {
+        let ports = self.host_ports.iter().map(|port| size_of_val(port) + port.ip.heap_bytes()).sum::<usize>();
+        self.labels.heap_bytes()
+            + self.requests.heap_bytes()
+            + self.score_requests.heap_bytes()
+            + self.node_selector.heap_bytes()
+            + self.required_affinity.heap_bytes()
+            + self.preferred_affinity.heap_bytes()
+            + self.tolerations.heap_bytes()
+            + ports
+            + self.images.heap_bytes()
+            + self.affinity.heap_bytes()
+            + self.anti_affinity.heap_bytes()
+            + self.preferred_pods.heap_bytes()
+            + self.spread.heap_bytes()
+            + self.required_features.heap_bytes()
+    }
+}

@@ -1,0 +1,150 @@
+//! What a pod mounts, as far as a plugin looks at it.
+
+use super::{Attachable, ClaimKey, Str};
+
+/// A disk that a pod names itself, without a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum InlineDisk {
+    GcePd { name: Str, read_only: bool },
+    Ebs { id: Str },
+    Iscsi { iqn: Str, read_only: bool },
+    Rbd { monitors: Vec<Str>, pool: Str, image: Str, read_only: bool },
+    AzureDisk { name: Str, uri: Str },
+    AzureFile,
+    Cinder { id: Str },
+    Vsphere,
+    Portworx { id: Str },
+}
+
+impl InlineDisk {
+    /// Whether VolumeRestrictions checks it for conflicts. After `needsRestrictionsCheck` of VolumeRestrictions.
+    pub const fn is_restricted(&self) -> bool {
+        matches!(self, Self::GcePd { .. } | Self::Ebs { .. } | Self::Iscsi { .. } | Self::Rbd { .. })
+    }
+
+    /// Whether disks of its kind have been migrated to a CSI driver.
+    pub const fn is_migratable(&self) -> bool {
+        !matches!(self, Self::Iscsi { .. } | Self::Rbd { .. })
+    }
+
+    /// Whether pods with these disks cannot be on one node. After `isVolumeConflict` of VolumeRestrictions.
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ebs { id: one }, Self::Ebs { id: other }) => one == other,
+            (Self::GcePd { name: one, read_only: reads }, Self::GcePd { name: other, read_only: other_reads })
+            | (Self::Iscsi { iqn: one, read_only: reads }, Self::Iscsi { iqn: other, read_only: other_reads }) => {
+                one == other && !(*reads && *other_reads)
+            }
+            (
+                Self::Rbd { monitors, pool, image, read_only: reads },
+                Self::Rbd { monitors: others, pool: other_pool, image: other_image, read_only: other_reads },
+            ) => {
+                let shared = monitors.iter().any(|monitor| others.contains(monitor));
+                shared && pool == other_pool && image == other_image && !(*reads && *other_reads)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// One volume of a pod, as far as a plugin looks at it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PodVolume {
+    Claim {
+        /// In the pod's namespace.
+        claim: Str,
+    },
+    /// A claim made for the pod, named `<pod>-<volume>`, which the pod must own.
+    Ephemeral { volume: Str },
+    /// A disk named in the pod itself.
+    Disk {
+        volume: Str,
+        disk: InlineDisk,
+        /// What it counts as; `None` if it does not count; upstream's message where it cannot be translated.
+        counts: Result<Option<Attachable>, Str>,
+    },
+    /// A CSI volume that lives as long as the pod.
+    Csi { driver: Str },
+}
+
+/// In the order given, as far as a plugin looks at them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct PodVolumes(pub Vec<PodVolume>);
+
+impl PodVolumes {
+    pub fn iter(&self) -> impl Iterator<Item = &PodVolume> {
+        self.0.iter()
+    }
+
+    pub fn disks(&self) -> impl Iterator<Item = &InlineDisk> {
+        self.0.iter().filter_map(|volume| match volume {
+            PodVolume::Disk { disk, .. } => Some(disk),
+            _ => None,
+        })
+    }
+
+    /// The claims of the pod `name` in `namespace`, each with whether it was made for the pod.
+    pub fn claims<'a>(&'a self, namespace: &'a Str, name: &'a str) -> impl Iterator<Item = (ClaimKey, bool)> + 'a {
+        self.0.iter().filter_map(move |volume| {
+            let (claim, ephemeral) = volume.claim(name)?;
+            Some((ClaimKey { namespace: namespace.clone(), name: claim }, ephemeral))
+        })
+    }
+}
+
+impl PodVolume {
+    /// The name of its claim if the pod is called `pod`, and whether the claim was made for the pod.
+    pub fn claim(&self, pod: &str) -> Option<(Str, bool)> {
+        match self {
+            Self::Claim { claim } => Some((claim.clone(), false)),
+            Self::Ephemeral { volume } => Some((format!("{pod}-{volume}").into(), true)),
+            Self::Disk { .. } | Self::Csi { .. } => None,
+        }
+    }
+}
+
+/// An in-tree volume plugin whose volumes have been migrated to a CSI driver. After `csi-translation-lib`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum InTreePlugin {
+    Ebs,
+    GcePd,
+    AzureDisk,
+    AzureFile,
+    Cinder,
+    Vsphere,
+    Portworx,
+}
+
+impl InTreePlugin {
+    pub const ALL: [Self; 7] =
+        [Self::Ebs, Self::GcePd, Self::AzureDisk, Self::AzureFile, Self::Cinder, Self::Vsphere, Self::Portworx];
+
+    /// The name as a provisioner and in annotations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ebs => "kubernetes.io/aws-ebs",
+            Self::GcePd => "kubernetes.io/gce-pd",
+            Self::AzureDisk => "kubernetes.io/azure-disk",
+            Self::AzureFile => "kubernetes.io/azure-file",
+            Self::Cinder => "kubernetes.io/cinder",
+            Self::Vsphere => "kubernetes.io/vsphere-volume",
+            Self::Portworx => "kubernetes.io/portworx-volume",
+        }
+    }
+
+    /// The CSI driver, where upstream's scheduler counts its volumes: it has no switch for Azure files and vSphere disks.
+    pub const fn driver(self) -> Option<&'static str> {
+        match self {
+            Self::Ebs => Some("ebs.csi.aws.com"),
+            Self::GcePd => Some("pd.csi.storage.gke.io"),
+            Self::AzureDisk => Some("disk.csi.azure.com"),
+            Self::Cinder => Some("cinder.csi.openstack.org"),
+            Self::Portworx => Some("pxd.portworx.com"),
+            Self::AzureFile | Self::Vsphere => None,
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plugin| plugin.name() == name)
+    }
+}

@@ -1,0 +1,49 @@
+use super::context::Stop;
+use crate::limits::WORK_PER_HOLD;
+
+/// How much one look may still compute from nothing while it holds the ledger's lock. The unit is a row judged for a plain pod.
+///
+/// What a look computes it keeps, with the version for which it is right. A look that is given up for want of work gets further
+/// when it is made again, and the one that comes to an end has seen all of the ledger as it is.
+#[derive(Debug)]
+pub struct Work {
+    left: usize,
+}
+
+impl Work {
+    /// As much as is computed under one hold of the lock.
+    pub const fn of_one_hold() -> Self {
+        Self { left: WORK_PER_HOLD }
+    }
+
+    /// For whoever holds no lock that others wait for.
+    pub const fn unbounded() -> Self {
+        Self { left: usize::MAX }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn of(units: usize) -> Self {
+        Self { left: units }
+    }
+
+    /// What of `units` may be computed.
+    pub(crate) fn part_of(&mut self, units: usize) -> usize {
+        let part = units.min(self.left);
+        self.spend(part);
+        part
+    }
+
+    /// Asks for `units`, or for something whose size is known only afterwards: then [`Self::spend`] follows. Whatever is left is
+    /// enough, so that every look gets on.
+    pub(crate) const fn take(&mut self, units: usize) -> Result<(), Stop> {
+        if self.left == 0 {
+            return Err(Stop::Unfinished);
+        }
+        self.spend(units);
+        Ok(())
+    }
+
+    pub(crate) const fn spend(&mut self, units: usize) {
+        self.left = self.left.saturating_sub(units);
+    }
+}

@@ -1,0 +1,129 @@
+//! A nomination keeps capacity only for a pod that somebody may place there.
+
+use super::preemption_tests::{BACKOFF, Bench};
+use super::*;
+use crate::io::BindOutcome;
+use crate::model::{Labels, Namespace, Pod};
+use crate::profile::NamespaceAccess;
+use crate::testing::{pod, shape_of};
+
+/// The pod `high` of the first worker has the capacity of two victims on node a, and has not been placed there yet.
+fn nominated(bench: &mut Bench) {
+    bench.fill(&["a"]);
+    bench.waits("high", 2, 10);
+    bench.settle(0);
+    let asked = bench.asked.remove(0);
+    for victim in &asked.victims {
+        bench.deleted(victim);
+    }
+    assert_eq!(bench.nominated("high").as_deref(), Some("a"));
+}
+
+/// A pod of the second worker of equal priority; says whether it gets the capacity.
+fn is_free_for_another(bench: &mut Bench) -> bool {
+    bench.waits_for("other", "second", 2, 10);
+    bench.settle(1);
+    !bench.binds.is_empty()
+}
+
+#[test]
+fn it_keeps_capacity_while_its_pod_is_served() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    assert!(!is_free_for_another(&mut bench));
+}
+
+#[test]
+fn it_ends_when_nobody_serves_its_pod_any_more() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    bench.seen(|ledger| ledger.set_own_schedulers(vec!["other".into()]));
+    assert!(is_free_for_another(&mut bench));
+}
+
+#[test]
+fn nominations_by_another_scheduler_are_its_own_to_end() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    bench.seen(|ledger| {
+        let theirs = pod("theirs", shape_of(2000, 1 << 20));
+        let nominated_node = Some("a".into());
+        ledger.apply_pod(Pod { scheduler_name: "theirs".into(), nominated_node, priority: 10, ..theirs });
+        ledger.set_own_schedulers(vec!["other".into()]);
+    });
+    assert!(!is_free_for_another(&mut bench));
+}
+
+#[test]
+fn it_ends_while_the_profile_is_paused() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    let paused = CompiledProfile { mode: Mode::Paused, ..CompiledProfile::default_preset("test") };
+    bench.workers[0].swap(Time::ZERO, Arc::new(paused));
+    bench.settle(0);
+    assert!(is_free_for_another(&mut bench));
+}
+
+#[test]
+fn it_ends_when_its_pod_is_held() {
+    let labels: Labels = [("team", "batch")].into_iter().collect();
+    let of_team = |labels: Labels| Namespace { name: "default".into(), labels };
+    let access = NamespaceAccess::Restricted { names: Vec::new(), match_labels: labels.clone() };
+    let mut bench = Bench::with(|profile| {
+        profile.namespaces = if &*profile.name == "test" { access.clone() } else { NamespaceAccess::All };
+    });
+    bench.seen(|ledger| ledger.apply_namespace(of_team(labels.clone())));
+    nominated(&mut bench);
+    bench.seen(|ledger| ledger.apply_namespace(of_team(Labels::none())));
+    bench.settle(0);
+    assert_eq!(bench.workers[0].queue.counts().held, 1);
+    assert!(is_free_for_another(&mut bench));
+}
+
+/// The API server hears of it as well: a process that starts later reads it there.
+#[test]
+fn its_end_is_written() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    let paused = CompiledProfile { mode: Mode::Paused, ..CompiledProfile::default_preset("test") };
+    bench.workers[0].swap(Time::ZERO, Arc::new(paused));
+    let mut effects = Vec::new();
+    bench.workers[0].step(Time::ZERO, &mut Vec::new(), &bench.ledger, &mut effects);
+    let ended =
+        |effect: &Effect| matches!(effect, Effect::Nominate(end) if &*end.pod.uid == "high" && end.node.is_none());
+    assert!(effects.iter().any(ended), "{effects:?}");
+    // And once is enough.
+    effects.clear();
+    bench.workers[0].step(Time::ZERO, &mut Vec::new(), &bench.ledger, &mut effects);
+    assert!(!effects.iter().any(ended), "{effects:?}");
+}
+
+#[test]
+fn a_pod_whose_nomination_ended_in_a_pause_is_placed_afterwards() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    let profile = CompiledProfile::default_preset("test");
+    bench.workers[0].swap(Time::ZERO, Arc::new(CompiledProfile { mode: Mode::Paused, ..profile.clone() }));
+    bench.settle(0);
+    bench.workers[0].swap(Time::ZERO, Arc::new(profile));
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(bench.binds.len(), 1, "{:?}", bench.last_report());
+}
+
+#[test]
+fn a_refused_bind_ends_the_nomination_that_the_object_of_its_pod_reports() {
+    let mut bench = Bench::new();
+    nominated(&mut bench);
+    bench.settle(0);
+    let (attempt, pod) = (bench.binds[0].1, bench.binds[0].2.clone());
+    assert_eq!(pod.nominated_node.as_deref(), Some("a"));
+    let refused = Input::BindEnded { attempt, outcome: BindOutcome::Refused { code: None, message: "no".into() } };
+    bench.workers[0].delivered(&refused, &mut bench.ledger.borrow_mut());
+    let mut effects = Vec::new();
+    bench.workers[0].step(Time::ZERO, &mut vec![refused], &bench.ledger, &mut effects);
+    let refusal =
+        effects.into_iter().find_map(|effect| if let Effect::Refuse(refusal) = effect { Some(refusal) } else { None });
+    let refusal = refusal.unwrap();
+    assert_eq!((refusal.pod.nominated_node.as_deref(), refusal.nomination), (Some("a"), NominatedNode::Clear));
+}

@@ -1,0 +1,280 @@
+//! Writes of profile status. When: conditions at once, counters seldom, nothing without a change; that part is pure. How:
+//! server-side apply with uid and resourceVersion, so that a late write never overwrites a newer status.
+
+use super::observed_spec::ObservedSpec;
+use super::printable::{drop_lists, fit_status};
+use berth_api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION, conditions::ConditionType};
+use berth_cluster::client::Fault;
+use berth_core::model::Str;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Patch, PatchParams};
+use kube::core::DeserializeGuard;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const MANAGER: &str = "berth";
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Changes of nothing but counters are written this often at most: they are for people; scrapes read `/metrics`.
+const COUNTERS_EVERY: Duration = Duration::from_secs(30);
+
+/// Changes of nothing but `SchedulingHealthy` are written this often at most: a queue that fills and empties must not
+/// become a write each second.
+const HEALTH_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) enum Written {
+    /// The object has the status, at this resourceVersion.
+    Done(String),
+    /// The API server refused the whole status with this message, and took it without its lists: their entries are others'
+    /// words, and no word of a tenant's may keep a profile's conditions from being written. At this resourceVersion.
+    Reduced(String, String),
+    /// The object changed meanwhile; the watch will show how.
+    Overtaken,
+    Deleted,
+    Failed(Fault),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct WriteCounters {
+    pub(super) written: AtomicU64,
+    pub(super) reduced: AtomicU64,
+    pub(super) overtaken: AtomicU64,
+    pub(super) failed: AtomicU64,
+}
+
+impl WriteCounters {
+    pub(super) fn count(&self, written: &Written) {
+        let counter = match written {
+            Written::Done(_) => &self.written,
+            Written::Reduced(..) => &self.reduced,
+            Written::Overtaken | Written::Deleted => &self.overtaken,
+            Written::Failed(_) => &self.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Writes `status` if the profile is still the one seen at `resource_version`.
+pub(super) async fn write(
+    client: Client,
+    name: Str,
+    uid: String,
+    resource_version: String,
+    status: SchedulerProfileStatus,
+) -> Written {
+    let api: Api<DeserializeGuard<SchedulerProfile>> = Api::all(client);
+    let mut body = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "SchedulerProfile",
+        "metadata": {"name": &*name, "uid": uid, "resourceVersion": resource_version},
+        "status": status,
+    });
+    fit_status(&mut body["status"]);
+    match apply(&api, &name, &body).await {
+        Err(kube::Error::Api(refused)) if refused.code == 422 => {
+            drop_lists(&mut body["status"]);
+            match written(apply(&api, &name, &body).await) {
+                Written::Done(version) => Written::Reduced(version, refused.message),
+                other => other,
+            }
+        }
+        answer => written(answer),
+    }
+}
+
+type Answer = Result<DeserializeGuard<SchedulerProfile>, kube::Error>;
+
+/// A request that is not answered in time fails as one that could not be sent.
+async fn apply(api: &Api<DeserializeGuard<SchedulerProfile>>, name: &str, body: &Value) -> Answer {
+    let (params, patch) = (PatchParams::apply(MANAGER).force(), Patch::Apply(body));
+    let late = |_| {
+        let text = format!("no answer within {} s", TIMEOUT.as_secs());
+        kube::Error::Service(std::io::Error::new(std::io::ErrorKind::TimedOut, text).into())
+    };
+    tokio::time::timeout(TIMEOUT, api.patch_status(name, &params, &patch)).await.map_err(late)?
+}
+
+fn written(answer: Answer) -> Written {
+    match answer {
+        Ok(object) => {
+            ObservedSpec::read(object).map_or(Written::Overtaken, |observed| Written::Done(observed.resource_version))
+        }
+        Err(kube::Error::Api(answer)) if answer.is_conflict() => Written::Overtaken,
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Written::Deleted,
+        Err(error) => Written::Failed(Fault::of("patch", "schedulerprofiles.scheduling.berth.dev/status", &error)),
+    }
+}
+
+/// The writes of one profile's status.
+#[derive(Debug, Default)]
+pub(super) struct NextWrite {
+    under_way: bool,
+    /// What the object says since then, as far as we wrote it; `None` makes the next write due at once.
+    written: Option<(SchedulerProfileStatus, Instant)>,
+    not_before: Option<Instant>,
+}
+
+impl NextWrite {
+    pub(super) fn written(&self) -> Option<&SchedulerProfileStatus> {
+        self.written.as_ref().map(|(status, _)| status)
+    }
+
+    /// Whether `wanted` is to be written now.
+    pub(super) fn is_due(&self, wanted: &SchedulerProfileStatus, now: Instant) -> bool {
+        let written = self.written.as_ref().map(|(status, at)| (status, *at));
+        !self.under_way
+            && self.not_before.is_none_or(|at| at <= now)
+            && due(written, wanted, now).is_some_and(|at| at <= now)
+    }
+
+    pub(super) fn begin(&mut self, status: SchedulerProfileStatus, now: Instant) {
+        self.under_way = true;
+        self.written = Some((status, now));
+    }
+
+    /// The write ended, and nothing is to be written again.
+    pub(super) fn end(&mut self) {
+        self.under_way = false;
+    }
+
+    /// The write had no effect: the status is written again, `at` the earliest.
+    pub(super) fn retry(&mut self, at: Instant) {
+        self.under_way = false;
+        self.written = None;
+        self.not_before = Some(at);
+    }
+}
+
+/// When `wanted` is to be written if the object says `written` since then; `None` if they are equal.
+fn due(
+    written: Option<(&SchedulerProfileStatus, Instant)>,
+    wanted: &SchedulerProfileStatus,
+    now: Instant,
+) -> Option<Instant> {
+    let Some((written, at)) = written else { return Some(now) };
+    if written == wanted {
+        return None;
+    }
+    let changed = |c: &&Condition| is_news(written, c);
+    let mut news = wanted.conditions.iter().filter(changed).peekable();
+    if written.observed_generation != wanted.observed_generation || written.mode != wanted.mode {
+        return Some(now);
+    }
+    if news.peek().is_none() {
+        return Some(at + COUNTERS_EVERY);
+    }
+    let health = ConditionType::SchedulingHealthy.as_str();
+    if news.all(|c| c.type_ == health) { Some(at + HEALTH_EVERY) } else { Some(now) }
+}
+
+/// Whether a condition changed in more than its message. While `SchedulingHealthy` is true its reason follows the load, so
+/// that only another status counts.
+fn is_news(written: &SchedulerProfileStatus, wanted: &Condition) -> bool {
+    let Some(before) = written.conditions.iter().find(|c| c.type_ == wanted.type_) else { return true };
+    let follows_load = wanted.type_ == ConditionType::SchedulingHealthy.as_str() && wanted.status == "True";
+    before.status != wanted.status || (!follows_load && before.reason != wanted.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::MisnamedPods;
+    use berth_api::conditions::{Accepted, Ready, SchedulingHealthy, set_condition};
+    use berth_testing::{Reply, Scripted};
+    use k8s_openapi::jiff::Timestamp;
+
+    fn status(ready: Ready, health: SchedulingHealthy, matched: i64) -> SchedulerProfileStatus {
+        let mut status = SchedulerProfileStatus { observed_generation: Some(1), ..Default::default() };
+        let now = Timestamp::from_second(1).unwrap();
+        set_condition(&mut status.conditions, ready, "", 1, now);
+        set_condition(&mut status.conditions, Accepted::Accepted, &matched.to_string(), 1, now);
+        set_condition(&mut status.conditions, health, "", 1, now);
+        status.nodes = Some(berth_api::NodeCounts { matched, schedulable: matched });
+        status
+    }
+
+    #[test]
+    fn conditions_are_written_before_counters_and_equal_statuses_never() {
+        use SchedulingHealthy::{Backlog, Idle, KeepingUp, NoMatchingNodes};
+        let at = Instant::now();
+        let base = status(Ready::Serving, Idle, 1);
+        let moved = SchedulerProfileStatus { observed_generation: Some(2), ..base.clone() };
+        let rows = [
+            ("nothing", base.clone(), None),
+            ("counters and a message", status(Ready::Serving, Idle, 2), Some(30)),
+            ("healthy in another way", status(Ready::Serving, KeepingUp, 1), Some(30)),
+            ("not healthy", status(Ready::Serving, Backlog, 1), Some(5)),
+            ("not healthy in another way", status(Ready::Serving, NoMatchingNodes, 2), Some(5)),
+            ("another condition", status(Ready::Paused, Backlog, 1), Some(1)),
+            ("another reason", status(Ready::WorkerNotRunning, Idle, 1), Some(1)),
+            ("generation", moved, Some(1)),
+        ];
+        let now = at + Duration::from_secs(1);
+        for (name, wanted, seconds) in rows {
+            let want = seconds.map(|s| at + Duration::from_secs(s));
+            assert_eq!(due(Some((&base, at)), &wanted, now), want, "{name}");
+        }
+        assert_eq!(due(None, &base, now), Some(now), "the first");
+        let paused = status(Ready::Paused, Idle, 1);
+        assert_eq!(due(Some((&paused, at)), &status(Ready::ServingLastGood, Idle, 1), now), Some(now));
+    }
+
+    /// A server that refuses every status with one of the `refused` fields.
+    async fn server(refused: &'static [&'static str]) -> Scripted {
+        Scripted::start(move |asked| async move {
+            if let Some(field) = refused.iter().find(|field| !asked.body["status"][**field].is_null()) {
+                return Reply::status(422, &format!("status.{field}: Invalid value"));
+            }
+            let metadata = json!({"name": "a", "uid": "u", "resourceVersion": "8"});
+            Reply::json(
+                200,
+                json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+                "metadata": metadata, "spec": {}}),
+            )
+        })
+        .await
+    }
+
+    fn full() -> SchedulerProfileStatus {
+        let misnamed = MisnamedPods { scheduler_name: "a".repeat(300), ..MisnamedPods::default() };
+        SchedulerProfileStatus { misnamed_pods: vec![misnamed], ..status(Ready::Paused, SchedulingHealthy::Idle, 1) }
+    }
+
+    async fn write_to(server: &Scripted) -> Written {
+        write(server.client(), "a".into(), "u".to_owned(), "7".to_owned(), full()).await
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_fits_the_schema() {
+        let server = server(&[]).await;
+        assert!(matches!(write_to(&server).await, Written::Done(version) if version == "8"));
+        let sent = &server.requests()[0].body["status"];
+        assert_eq!(sent["misnamedPods"][0]["schedulerName"].as_str().unwrap().chars().count(), 253);
+    }
+
+    #[tokio::test]
+    async fn a_refused_status_is_written_without_its_lists() {
+        let server = server(&["misnamedPods"]).await;
+        let written = write_to(&server).await;
+        assert!(
+            matches!(&written, Written::Reduced(version, why) if version == "8" && why.contains("status.misnamedPods")),
+            "{written:?}"
+        );
+        let sent = &server.requests()[1].body["status"];
+        assert!(sent["misnamedPods"].is_null() && sent["conditions"][0]["reason"] == "Paused", "{sent}");
+        let counters = WriteCounters::default();
+        counters.count(&written);
+        assert_eq!(counters.reduced.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_status_that_is_refused_without_its_lists_too_has_failed() {
+        let server = server(&["misnamedPods", "conditions"]).await;
+        assert!(matches!(write_to(&server).await, Written::Failed(_)));
+        assert_eq!(server.requests().len(), 2);
+    }
+}

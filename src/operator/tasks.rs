@@ -1,0 +1,133 @@
+//! Tasks that must run for as long as the process leads: one that ends or panics is started again, and said.
+
+use futures::FutureExt;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// First pause before a task is started again; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// An object that makes a task panic may be there for long: what the task does is tried once a minute then.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// A task that ran this long starts with the first pause again.
+const HEALTHY_AFTER: Duration = Duration::from_mins(10);
+
+/// How often each task was started again. Cheap to clone; all clones are one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tasks(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Tasks {
+    /// Runs what `make` makes until `stop`.
+    pub(super) fn spawn<F>(
+        &self,
+        name: &'static str,
+        stop: CancellationToken,
+        mut make: impl FnMut() -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let tasks = self.clone();
+        tokio::spawn(async move {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                let began = Instant::now();
+                let ended = AssertUnwindSafe(async { make().await }).catch_unwind().await;
+                if stop.is_cancelled() {
+                    return;
+                }
+                if began.elapsed() > HEALTHY_AFTER {
+                    pause = FIRST_PAUSE;
+                }
+                let why = ended.map_or_else(|panic| panic_text(&*panic), |()| "it returned".to_owned());
+                tracing::error!(task = name, why, pause_s = pause.as_secs(), "task ended; it is started again");
+                tasks.count(name);
+                if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                    return;
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        });
+    }
+
+    pub(super) fn restarts(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, name: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    }
+}
+
+/// When a task last came round. Cheap to clone; all clones are one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Beat(Arc<Mutex<Option<Instant>>>);
+
+impl Beat {
+    pub(super) fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// The task ends in good order.
+    pub(super) fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// How long the task has not come round, if that is longer than `limit`; `None` before it began.
+    pub(super) fn overdue(&self, limit: Duration) -> Option<Duration> {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.map(|last| last.elapsed()).filter(|silence| *silence > limit)
+    }
+}
+
+/// The message of a panic.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    format!("panic: {}", text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio::sync::mpsc;
+
+    #[test]
+    fn a_beat_is_overdue_only_between_begin_and_end() {
+        let beat = Beat::default();
+        assert_eq!(beat.overdue(Duration::ZERO), None);
+        beat.beat();
+        assert_eq!(beat.overdue(Duration::from_hours(1)), None);
+        while beat.overdue(Duration::ZERO).is_none() {
+            std::hint::spin_loop();
+        }
+        beat.end();
+        assert_eq!(beat.overdue(Duration::ZERO), None);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_started_again_until_the_end() {
+        let (tasks, stop, runs) = (Tasks::default(), CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+        let (started, mut starts) = mpsc::unbounded_channel();
+        let (counted, token) = (runs.clone(), stop.clone());
+        tasks.spawn("pods", stop.clone(), move || {
+            let run = counted.fetch_add(1, Ordering::Relaxed);
+            let (started, token) = (started.clone(), token.clone());
+            async move {
+                started.send(run).unwrap();
+                assert_ne!(run, 0, "told to");
+                token.cancelled().await;
+            }
+        });
+        assert_eq!((starts.recv().await, starts.recv().await), (Some(0), Some(1)));
+        assert_eq!(tasks.restarts(), [("pods", 1)].into());
+        stop.cancel();
+        // The task drops its sender when it ends for good.
+        assert_eq!(starts.recv().await, None);
+        assert_eq!(tasks.restarts(), [("pods", 1)].into());
+    }
+}

@@ -1,0 +1,308 @@
+//! Where workers' effects go: binds, writes before them, evictions, refusals, events.
+
+use super::options::Options;
+use berth_cluster::bind::{self, Binder, Paused};
+use berth_cluster::client::Clients;
+use berth_cluster::events::{Event, EventSink};
+use berth_cluster::evict::{self, Evictor};
+use berth_cluster::lease::Gate;
+use berth_cluster::prebind::{self, Nominated, PreBinder};
+use berth_cluster::recheck::{Recheck, Victim};
+use berth_cluster::refusal::RefusalWriter;
+use berth_cluster::send::plain;
+use berth_core::io::{
+    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
+    NominateRequest, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
+};
+use berth_core::ledger::PodState;
+use berth_core::model::{Pod, Str};
+use berth_extender::ExtenderClients;
+use berth_runtime::{EffectSink, Engine};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{Notify, watch as channel};
+
+/// Bytes of a pod's refusal in the log; the condition has all of it.
+const LOGGED_BYTES: usize = 1_024;
+
+/// What the ledger knows at this moment, once there is an engine.
+pub(super) struct Known(pub(super) Arc<OnceLock<Engine>>);
+
+impl Recheck for Known {
+    fn is_same_node(&self, request: &BindRequest) -> bool {
+        let is_same = |engine: &Engine| engine.read(|ledger| ledger.is_same_node(&request.node, request.epoch));
+        self.0.get().is_none_or(is_same)
+    }
+
+    fn has_ended(&self, request: &BindRequest) -> bool {
+        let waits = |engine: &Engine| {
+            engine.read(|ledger| {
+                matches!(ledger.pod(&request.pod.uid), Some(PodState::Assumed { .. } | PodState::Pending(_)))
+            })
+        };
+        !self.0.get().is_some_and(waits)
+    }
+
+    fn victim(&self, uid: &str) -> Victim {
+        let Some(engine) = self.0.get() else { return Victim::Awaited };
+        engine.read(|ledger| match ledger.pod(uid).and_then(PodState::placed) {
+            None => Victim::Gone,
+            Some(_) if ledger.is_eviction_awaited(uid) => Victim::Awaited,
+            Some(_) => Victim::Unwanted,
+        })
+    }
+}
+
+/// Everything that writes for workers. Cheap to clone; all clones share their queues.
+#[derive(Clone)]
+pub(super) struct Writers {
+    pub(super) binder: Binder,
+    pub(super) extender_clients: ExtenderClients,
+    pub(super) pre_binder: PreBinder,
+    pub(super) evictor: Evictor,
+    pub(super) refusals: RefusalWriter,
+    pub(super) events: EventSink,
+    /// Where events about pods go, if they are written.
+    pod_events: Option<EventSink>,
+    nominated: Nominated,
+    paused: channel::Receiver<Paused>,
+    may_land: Arc<AtomicUsize>,
+}
+
+impl Writers {
+    /// Outcomes go to `deliver`. Nothing is sent before the gate opens.
+    pub(super) fn new(
+        options: &Options,
+        clients: &Clients,
+        gate: &Gate,
+        recheck: &Arc<dyn Recheck>,
+        extender_clients: ExtenderClients,
+        deliver: Deliver,
+    ) -> Self {
+        let of_binds =
+            bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
+        let (writes, nominated) = (&clients.writes, Nominated::default());
+        let binder = Binder::new(clients.bind.clone(), of_binds, gate.clone(), recheck.clone(), deliver.clone());
+        let events = EventSink::new(clients.events.clone(), options.identity.name(), binder.load());
+        let pod_events = options.events.then(|| events.clone());
+        let pre_binder = PreBinder::new(
+            writes.clone(),
+            prebind::Options::default(),
+            gate.clone(),
+            nominated.clone(),
+            deliver.clone(),
+        );
+        let evictor = Evictor::new(
+            writes.clone(),
+            evict::Options::default(),
+            gate.clone(),
+            recheck.clone(),
+            pod_events.clone(),
+            deliver,
+        );
+        Self {
+            paused: binder.paused(),
+            binder,
+            extender_clients,
+            pre_binder,
+            evictor,
+            refusals: RefusalWriter::new(writes.clone(), gate.clone(), nominated.clone()),
+            events,
+            pod_events,
+            nominated,
+            may_land: Arc::default(),
+        }
+    }
+
+    /// Begins nothing more, and waits for at most `limit` until nothing that was sent can land any more. Leadership must last
+    /// meanwhile.
+    pub(super) async fn land(&self, limit: Duration) {
+        let (binds, asked, before, evictions) = tokio::join!(
+            self.binder.shutdown(limit),
+            self.extender_clients.shutdown(limit),
+            self.pre_binder.shutdown(limit),
+            self.evictor.shutdown(limit)
+        );
+        let all = [
+            (&binds, "sent binds whose outcome the next process will find"),
+            (&asked, "binds of extenders whose outcome the next process will find"),
+            (&before, "writes to volumes cut off: the next process finds them as they are"),
+            (&evictions, "evictions cut off: the next process decides anew"),
+        ];
+        for (left, what) in all.iter().filter(|(left, _)| left.unsettled > 0) {
+            tracing::warn!(count = left.unsettled, "{what}");
+        }
+        self.may_land.store(all.iter().map(|(left, _)| left.may_land).sum(), Ordering::Relaxed);
+    }
+
+    /// Requests that were sent and may still be carried out, as of the end of [`Writers::land`].
+    pub(super) fn may_land(&self) -> usize {
+        self.may_land.load(Ordering::Relaxed)
+    }
+}
+
+impl EffectSink for Writers {
+    fn bind(&self, worker: WorkerId, profile: &Str, request: BindRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        match request.extender.clone() {
+            Some(extender) => self.extender_clients.bind(worker, profile, &extender, request),
+            None => self.binder.submit(worker, request),
+        }
+    }
+
+    fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest) {
+        self.extender_clients.ask(worker, profile, request);
+    }
+
+    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        self.pre_binder.submit(worker, request);
+    }
+
+    fn nominate(&self, request: NominateRequest) {
+        self.pre_binder.nominate(request);
+    }
+
+    fn evict(&self, worker: WorkerId, request: EvictRequest) {
+        self.evictor.submit(worker, request);
+    }
+
+    fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
+        let mut taken = self.pre_binder.revoke(worker);
+        taken.extend(self.binder.revoke(worker));
+        taken.extend(self.extender_clients.revoke(worker));
+        taken.extend(self.evictor.revoke(worker));
+        taken
+    }
+
+    fn share(&self, busy: usize) -> usize {
+        self.binder.share(busy)
+    }
+
+    fn paused(&self) -> Paused {
+        self.paused.borrow().clone()
+    }
+
+    fn revoke_paused(&self, worker: WorkerId) -> Vec<AttemptId> {
+        self.binder.revoke_paused(worker)
+    }
+
+    fn bound(&self, pod: Arc<Pod>, node: Str) {
+        tracing::debug!(pod = %pod.key, node = &*node, "pod bound");
+        self.nominated.forget(&pod.uid);
+        if let Some(events) = &self.pod_events {
+            events.send(Event::scheduled(pod, node));
+        }
+    }
+
+    fn refuse(&self, profile: &Str, refusal: Refusal) {
+        let Refusal { pod, reason, text, attempted, nomination } = refusal;
+        if tracing::enabled!(tracing::Level::INFO) {
+            let text = plain(&text.to_string(), LOGGED_BYTES);
+            tracing::info!(profile = &**profile, pod = %pod.key, reason = reason.as_str(), text, "pod not placed");
+        }
+        if let Some(events) = self.pod_events.as_ref().filter(|_| attempted) {
+            events.send(Event::failed(pod.clone(), text.clone()));
+        }
+        self.refusals.write(pod, reason, text, nomination);
+    }
+}
+
+/// Wraps the way in for outcomes so that a bind, a write before one, or an eviction refused for want of a permission is noticed.
+pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deliver {
+    Arc::new(move |worker, input| {
+        let code = match &input {
+            Input::BindEnded { outcome: BindOutcome::Refused { code, .. }, .. }
+            | Input::VolumesWritten { outcome: VolumesOutcome::Failed { code, .. }, .. }
+            | Input::EvictionEnded { outcome: EvictionOutcome::Failed { code, .. }, .. } => *code,
+            _ => None,
+        };
+        if code == Some(403) {
+            evidence.notify_one();
+        }
+        deliver(worker, input);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::testing::{node, pending_pod};
+    use futures::FutureExt;
+
+    fn is_noticed(input: Input) -> bool {
+        let evidence = Arc::new(Notify::new());
+        watch_for_denials(Arc::new(|_, _| {}), evidence.clone())(WorkerId(1), input);
+        evidence.notified().now_or_never().is_some()
+    }
+
+    #[test]
+    fn a_missing_permission_is_noticed_by_its_status_whatever_the_message_says() {
+        let attempt = AttemptId(1);
+        for code in [Some(403), Some(422), None] {
+            for text in ["verboten", "pods is forbidden: cannot patch resource, cannot delete resource"] {
+                let message = || text.to_owned();
+                let inputs = [
+                    Input::BindEnded { attempt, outcome: BindOutcome::Refused { code, message: message() } },
+                    Input::VolumesWritten { attempt, outcome: VolumesOutcome::Failed { code, message: message() } },
+                    Input::EvictionEnded {
+                        attempt,
+                        outcome: EvictionOutcome::Failed { code, message: message(), left: Vec::new() },
+                    },
+                ];
+                for input in inputs {
+                    assert_eq!(is_noticed(input.clone()), code == Some(403), "{input:?}");
+                }
+            }
+        }
+    }
+
+    struct Nowhere;
+
+    impl EffectSink for Nowhere {
+        fn bind(&self, _: WorkerId, _: &Str, _: BindRequest) {}
+        fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
+        fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
+        fn nominate(&self, _: NominateRequest) {}
+        fn evict(&self, _: WorkerId, _: EvictRequest) {}
+        fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
+            Vec::new()
+        }
+        fn share(&self, _: usize) -> usize {
+            1
+        }
+        fn paused(&self) -> Paused {
+            Paused::default()
+        }
+        fn revoke_paused(&self, _: WorkerId) -> Vec<AttemptId> {
+            Vec::new()
+        }
+        fn bound(&self, _: Arc<Pod>, _: Str) {}
+        fn refuse(&self, _: &Str, _: Refusal) {}
+    }
+
+    #[test]
+    fn the_ledger_says_whether_a_request_still_makes_sense() {
+        let engine = Engine::new(|_| Nowhere);
+        let known = Known(Arc::new(OnceLock::from(engine.clone())));
+        let on = |name, node: Option<&str>| Pod { node_name: node.map(Into::into), ..pending_pod("ns", name) };
+        engine.apply(|ledger| {
+            ledger.apply_node(&node("n", 1_000, 0, 10));
+            ledger.apply_pod(on("p", None));
+            ledger.apply_pod(on("v", Some("n")));
+        });
+        let epoch = engine.read(|ledger| (0..100).find(|epoch| ledger.is_same_node("n", *epoch))).unwrap();
+        let pod = Arc::new(pending_pod("ns", "p"));
+        let bind = BindRequest { attempt: AttemptId(1), pod, node: "n".into(), epoch, extender: None };
+        assert!(known.is_same_node(&bind));
+        assert!(!known.has_ended(&bind), "it is not bound");
+        assert_eq!((known.victim("uid-v"), known.victim("uid-gone")), (Victim::Unwanted, Victim::Gone));
+        engine.apply(|ledger| {
+            ledger.delete_node("n");
+            ledger.apply_pod(on("p", Some("n")));
+        });
+        assert!(!known.is_same_node(&bind));
+        assert!(known.has_ended(&bind));
+    }
+}

@@ -176,7 +176,9 @@ fn the_deployment_is_what_the_operator_relies_on() {
             "operator",
             "--lease-namespace=kube-system",
             "--state-namespace=$(POD_NAMESPACE)",
-            "--http-address=0.0.0.0:8080",
+            "--http-address=[::]:8080",
+            "--probe-address=[::]:8081",
+            "--metrics-authorization=true",
             "--log-format=json",
             "--log-level=info",
             "--bind-qps=0"
@@ -191,9 +193,71 @@ fn the_deployment_is_what_the_operator_relies_on() {
     let expected =
         [("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"), ("POD_UID", "metadata.uid")];
     assert_eq!(fields, BTreeMap::from(expected));
-    assert_eq!(container["livenessProbe"]["httpGet"], json!({"path": "/livez", "port": "http"}));
-    assert_eq!(container["readinessProbe"]["httpGet"], json!({"path": "/readyz", "port": "http"}));
-    assert_eq!(container["ports"][0]["containerPort"], 8080);
+    assert_eq!(container["livenessProbe"]["httpGet"], json!({"path": "/livez", "port": "probes"}));
+    assert_eq!(container["readinessProbe"]["httpGet"], json!({"path": "/readyz", "port": "probes"}));
+    let ports = json!([
+        {"name": "http", "containerPort": 8080, "protocol": "TCP"},
+        {"name": "probes", "containerPort": 8081, "protocol": "TCP"}
+    ]);
+    assert_eq!(container["ports"], ports);
+    assert_eq!(pod["enableServiceLinks"], false);
+}
+
+/// What a scrape's token is judged by, and who may judge: only while tokens are asked for.
+#[test]
+fn rights_for_reviews_are_there_only_while_tokens_are_asked_for() {
+    let of_metrics = |args: &[&str]| -> BTreeSet<String> {
+        let objects = rendered(args);
+        let texts = objects.iter().map(|object| (object["kind"].as_str(), object["metadata"]["name"].as_str()));
+        let named = texts.filter_map(|(kind, name)| Some(format!("{} {}", kind?, name?)));
+        named.filter(|text| text.contains("metrics")).collect()
+    };
+    let own = ["ClusterRole berth-metrics", "ClusterRole berth-metrics-reader", "ClusterRoleBinding berth-metrics"];
+    assert_eq!(of_metrics(&[]), own.map(str::to_owned).into());
+    assert_eq!(of_metrics(&["--set", "metrics.authorization.enabled=false"]), BTreeSet::new());
+    let reader =
+        "metrics.authorization.readers[0].name=prometheus-k8s,metrics.authorization.readers[0].namespace=monitoring";
+    let objects = rendered(&["--set", reader]);
+    let binding = object(&objects, "ClusterRoleBinding", "berth-metrics-reader");
+    let subject = json!({"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"});
+    assert_eq!(binding["subjects"], json!([subject]));
+}
+
+#[test]
+fn the_network_policy_lets_in_and_out_what_is_named() {
+    assert!(rendered(&[]).iter().all(|object| object["kind"] != "NetworkPolicy"));
+    let objects = rendered(&["--set", "networkPolicy.enabled=true"]);
+    let spec = &object(&objects, "NetworkPolicy", "berth")["spec"];
+    let pod = &object(&objects, "Deployment", "berth")["spec"]["template"]["metadata"]["labels"];
+    for (label, value) in spec["podSelector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&pod[label], value, "{label} does not select the operator's pod");
+    }
+    assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(spec["ingress"], json!([]));
+    let tcp = |port: u16| json!({"port": port, "protocol": "TCP"});
+    let dns = json!({"ports": [{"port": 53, "protocol": "UDP"}, tcp(53)]});
+    assert_eq!(spec["egress"], json!([dns, {"ports": [tcp(443), tcp(6443)]}]));
+
+    let every = repository("charts/berth/ci/every-value.yaml");
+    let objects = rendered(&["-f", every.to_str().unwrap()]);
+    let spec = &object(&objects, "NetworkPolicy", "quay")["spec"];
+    let from = |name: &str| json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}]);
+    let block = |cidr: &str| json!({"ipBlock": {"cidr": cidr}});
+    assert_eq!(
+        spec["ingress"],
+        json!([
+            {"from": from("monitoring"), "ports": [tcp(9090)]},
+            {"from": [block("192.0.2.0/24")], "ports": [tcp(9091)]}
+        ])
+    );
+    assert_eq!(
+        spec["egress"],
+        json!([
+            dns,
+            {"ports": [tcp(6443)], "to": [block("192.0.2.10/32"), block("2001:db8::10/128")]},
+            {"to": from("extenders"), "ports": [tcp(8888)]}
+        ])
+    );
 }
 
 #[test]
@@ -233,6 +297,8 @@ fn each_value_alone_has_an_effect_and_is_documented() {
     let every = leaves(&yaml(&text("charts/berth/ci/every-value.yaml")));
     let readme = text("charts/berth/README.md");
     let baseline = template(&[]).stdout;
+    let with_policy = template(&["--set", "networkPolicy.enabled=true"]).stdout;
+    let with_admission = template(&["--set", "admissionPolicy.enabled=true"]).stdout;
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chart-one-value.yaml");
     for (path, default) in defaults() {
         assert!(readme.contains(&format!("| `{path}` |")), "{path} is not in the chart's README");
@@ -244,10 +310,20 @@ fn each_value_alone_has_an_effect_and_is_documented() {
         if path == "serviceAccount.create" {
             values["serviceAccount"]["name"] = json!("berth");
         }
+        // The rest of a policy has an effect only where there is one.
+        let mut without = &baseline;
+        if path == "admissionPolicy.protectedNamespaces" {
+            values["admissionPolicy"]["enabled"] = json!(true);
+            without = &with_admission;
+        }
+        if path.starts_with("networkPolicy.") && path != "networkPolicy.enabled" {
+            values["networkPolicy"]["enabled"] = json!(true);
+            without = &with_policy;
+        }
         fs::write(&file, values.to_string()).unwrap();
         let outcome = template(&["-f", file.to_str().unwrap()]);
         assert!(outcome.success, "{path}: {}", outcome.stderr);
-        assert!(outcome.stdout != baseline, "{path} changes nothing");
+        assert!(outcome.stdout != *without, "{path} changes nothing");
     }
     let known = defaults();
     for path in every.keys() {
@@ -260,7 +336,21 @@ fn each_value_alone_has_an_effect_and_is_documented() {
 fn every_line_of_the_values_has_a_comment_above_it() {
     let values = text("charts/berth/values.yaml");
     let lines: Vec<&str> = values.lines().collect();
-    let groups = ["crds:", "image:", "operator:", "serviceAccount:", "rbac:", "flowSchemas:", "requests:", "limits:"];
+    let groups = [
+        "crds:",
+        "image:",
+        "operator:",
+        "serviceAccount:",
+        "rbac:",
+        "admissionPolicy:",
+        "metrics:",
+        "authorization:",
+        "probes:",
+        "networkPolicy:",
+        "flowSchemas:",
+        "requests:",
+        "limits:",
+    ];
     for (index, line) in lines.iter().enumerate() {
         let key = line.trim();
         if key.is_empty() || key.starts_with('#') || groups.contains(&key) {
@@ -292,6 +382,12 @@ fn bad_values_are_refused_with_their_name() {
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("serviceAccount.create=false", "name"),
         ("flowSchemas=off", "flowSchemas"),
+        ("admissionPolicy.enabled=maybe", "enabled"),
+        ("admissionPolicy.protectedNamespaces[0]=Kube_System", "protectedNamespaces"),
+        ("metrics.port=80", "port"),
+        ("metrics.authorization.readers[0].name=prometheus", "namespace"),
+        ("networkPolicy.apiServer.cidrs[0]=192.0.2.10", "cidrs"),
+        ("networkPolicy.apiServer.ports[0]=https", "ports"),
         ("profiles[0].name=binpack", "profiles"),
     ] {
         let outcome = template(&["--set", set]);

@@ -40,7 +40,8 @@ pub(super) fn get(cluster: &ControlPlane, args: &[&str]) -> Value {
 
 /// Names of the release's objects that exist, of all kinds that the chart makes beside the CRD.
 fn left_over(cluster: &ControlPlane) -> Vec<String> {
-    let kinds = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,flowschemas";
+    let kinds = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,flowschemas,networkpolicies,\
+                 validatingadmissionpolicies,validatingadmissionpolicybindings";
     let args = ["get", kinds, "-A", "-o", "name", "-l", "app.kubernetes.io/name=berth"];
     let out = cluster.kubectl_ok(&args).unwrap();
     out.lines().map(str::to_owned).collect()
@@ -90,7 +91,9 @@ fn installed_upgraded_and_uninstalled_with_profiles_present() {
 
     let chart = repository("charts/berth");
     let chart = chart.to_str().unwrap();
-    cluster.helm(&["upgrade", "berth", chart, "-n", HOME, "--reset-then-reuse-values"]).unwrap();
+    let with_policies = ["--set", "admissionPolicy.enabled=true"];
+    let upgrade = ["upgrade", "berth", chart, "-n", HOME, "--reset-then-reuse-values"];
+    cluster.helm(&[&upgrade[..], &with_policies].concat()).unwrap();
     let source = yaml(&text("charts/berth/files/crd.yaml"));
     let crd = get(&cluster, &["crd", CRD]);
     for field in ["/spec/names/categories", "/spec/versions/0/schema"] {

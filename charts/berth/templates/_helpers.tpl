@@ -51,3 +51,19 @@ namespace: {{ .Release.Namespace }}
 {{- define "berth.leaseName" -}}
 berth.scheduling.berth.dev
 {{- end -}}
+
+{{/* The part that all admission policies share: they concern the operator's account alone. */}}
+{{- define "berth.policyOfAccount" -}}
+failurePolicy: Fail
+matchConditions:
+  - name: the-operators-account
+    expression: request.userInfo.username == "system:serviceaccount:{{ .Release.Namespace }}:{{ include "berth.serviceAccountName" . }}"
+{{- end -}}
+
+{{/* A validation that refuses the given namespaces, if there are any. */}}
+{{- define "berth.policyNamespaces" -}}
+{{- if . -}}
+- expression: '!(request.namespace in {{ toJson . }})'
+  message: the operator may do nothing to pods of this namespace (admissionPolicy.protectedNamespaces)
+{{- end -}}
+{{- end -}}

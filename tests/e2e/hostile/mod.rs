@@ -1,0 +1,110 @@
+//! Hostile objects and conditions, one after the other, beside a neighbour with ordinary pods: it must not feel them.
+//!
+//! `make hostile` tries all of them (BERTH_HOSTILE=all) or the worst (BERTH_HOSTILE=short); `make test` tries none.
+
+mod conditions;
+mod neighbour;
+mod pods;
+mod stage;
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use self::stage::{Figures, Stage};
+
+/// `all`: every case, with longer measurements; `short`: the worst; unset: none.
+const WHICH: &str = "BERTH_HOSTILE";
+
+/// Only cases whose id or text contains this.
+const ONLY: &str = "BERTH_HOSTILE_ONLY";
+
+/// What the neighbour's p99 may always be: the machine is shared.
+const P99: Duration = Duration::from_secs(1);
+
+/// What the process may grow by beside a case.
+const GROWTH_KIB: u64 = 64 * 1024;
+
+/// One thing that a tenant, an operator of a profile or the network can do.
+struct Case {
+    /// The rows of the reviews that it stands for.
+    id: &'static str,
+    what: &'static str,
+    begin: fn(&Stage),
+    /// What must be so while it lasts, beyond the neighbour's wait; `Err` says what was not.
+    holds: fn(&Stage) -> Result<(), String>,
+    /// Whether `make test` tries it.
+    short: bool,
+}
+
+const fn case(id: &'static str, what: &'static str, begin: fn(&Stage)) -> Case {
+    Case { id, what, begin, holds: |_| Ok(()), short: false }
+}
+
+impl Case {
+    const fn holds(mut self, holds: fn(&Stage) -> Result<(), String>) -> Self {
+        self.holds = holds;
+        self
+    }
+
+    const fn short(mut self) -> Self {
+        self.short = true;
+        self
+    }
+}
+
+/// The neighbour before and beside one case.
+struct Row {
+    case: &'static Case,
+    before: Figures,
+    beside: Figures,
+    faults: Vec<String>,
+}
+
+#[test]
+fn a_neighbour_does_not_feel_hostile_objects() {
+    let Ok(which) = env::var(WHICH) else { return };
+    let all = which == "all";
+    let only = env::var(ONLY).unwrap_or_default();
+    let cases = pods::CASES.iter().chain(conditions::CASES);
+    let chosen = cases.filter(|case| (all || case.short) && (case.id.contains(&only) || case.what.contains(&only)));
+    let span = if all { Duration::from_secs(20) } else { Duration::from_secs(6) };
+    let mut stage = Stage::start();
+    let mut quiet = stage.measure(2 * span);
+    let mut rows = Vec::new();
+    for case in chosen {
+        let row = try_one(&mut stage, case, quiet, span);
+        println!("{}", row.line());
+        quiet = if all { stage.measure(span) } else { quiet };
+        rows.push(row);
+    }
+    let felt: Vec<String> = rows.iter().filter(|row| !row.faults.is_empty()).map(Row::line).collect();
+    assert!(felt.is_empty(), "{} of {} were felt:\n{}", felt.len(), rows.len(), felt.join("\n"));
+}
+
+fn try_one(stage: &mut Stage, case: &'static Case, before: Figures, span: Duration) -> Row {
+    let began = Instant::now();
+    (case.begin)(stage);
+    let beside = stage.measure_since(began, span);
+    let mut faults = Vec::new();
+    if let Err(fault) = (case.holds)(stage) {
+        faults.push(fault);
+    }
+    faults.extend(stage.process_faults());
+    let bound = P99.max(3 * before.p99);
+    if beside.p99 > bound {
+        faults.push(format!("p99 over {} ms", bound.as_millis()));
+    }
+    if beside.rss_kib > before.rss_kib + GROWTH_KIB {
+        faults.push(format!("{} MiB more memory", (beside.rss_kib - before.rss_kib) / 1024));
+    }
+    stage.clear();
+    Row { case, before, beside, faults }
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let Self { case, before, beside, faults } = self;
+        let verdict = if faults.is_empty() { "not felt".to_owned() } else { faults.join("; ") };
+        format!("hostile: | {} | {} | {before} | {beside} | {verdict} |", case.id, case.what)
+    }
+}

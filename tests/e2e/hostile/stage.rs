@@ -1,0 +1,231 @@
+//! The cluster on which hostile things happen, and what is measured there.
+
+use std::fmt;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use berth_lab::{ControlPlane, NodeSpec, Operator, for_each};
+use serde_json::{Value, json};
+
+use super::neighbour::{NEIGHBOUR, Neighbour};
+use crate::LATER;
+use crate::cluster::{LEASE, namespace, own_plane, serving};
+use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
+
+/// The attacker's namespace and profile.
+pub(super) const HOSTILE: &str = "hostile";
+
+/// On all that a case makes outside its namespace.
+const MARK: &str = "made-by=hostile";
+
+const NODES: usize = 200;
+
+/// The neighbour's waits and the process' memory over some time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    pub(super) p50: Duration,
+    pub(super) p99: Duration,
+    /// The most that was seen.
+    pub(super) rss_kib: u64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} / {} ms, {} MiB", self.p50.as_millis(), self.p99.as_millis(), self.rss_kib / 1024)
+    }
+}
+
+pub(super) struct Stage {
+    pub(super) operator: Operator,
+    neighbour: Neighbour,
+    /// What a case keeps open until it is over.
+    pub(super) sockets: Mutex<Vec<TcpStream>>,
+    /// Who led at the start, and how often that had changed.
+    led: (Value, Value),
+    pub(super) plane: ControlPlane,
+}
+
+impl Stage {
+    pub(super) fn start() -> Self {
+        let plane = own_plane(vec!["--max-mutating-requests-inflight=1000".to_owned()]);
+        for name in [NEIGHBOUR, HOSTILE] {
+            namespace(&plane, name);
+        }
+        plane
+            .create_nodes(NODES, |i| NodeSpec::new(&format!("n{i}"), &format!("zone-{}", i % 3), "32", "128Gi"))
+            .unwrap();
+        let operator = serving(&plane, "berth-0", &[]);
+        for (name, value) in [("hostile-low", 10), ("hostile-high", 1_000)] {
+            let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+            plane.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).unwrap();
+        }
+        for name in [NEIGHBOUR, HOSTILE] {
+            plane.api.post(PROFILES, &profile(name, &json!({}))).unwrap();
+            wait_reason(&plane, name, "Ready", "Serving");
+        }
+        let led = leadership(&plane);
+        Self { operator, neighbour: Neighbour::start(&plane), sockets: Mutex::default(), led, plane }
+    }
+
+    pub(super) fn measure(&self, span: Duration) -> Figures {
+        self.measure_since(Instant::now(), span)
+    }
+
+    /// Figures from `from`, which is past, until `span` from now.
+    pub(super) fn measure_since(&self, from: Instant, span: Duration) -> Figures {
+        let end = Instant::now() + span;
+        let mut rss_kib = 0;
+        while Instant::now() < end {
+            rss_kib = rss_kib.max(self.operator.process.rss_kib().unwrap_or(0));
+            thread::sleep(Duration::from_millis(100));
+        }
+        let waits = self.neighbour.waits_since(from);
+        let quantile = |of: usize| waits.get((waits.len() * of / 100).min(waits.len().saturating_sub(1))).copied();
+        let never = end.duration_since(from);
+        Figures { p50: quantile(50).unwrap_or(never), p99: quantile(99).unwrap_or(never), rss_kib }
+    }
+
+    /// What happened to the process and its Lease since the start.
+    pub(super) fn process_faults(&mut self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if let Some(status) = self.operator.process.ended().unwrap() {
+            let log = self.operator.process.log_tail(5);
+            faults.push(format!("the process ended ({status}): {log}"));
+            self.operator = serving(&self.plane, "berth-0", &[]);
+            self.led = leadership(&self.plane);
+        }
+        let led = leadership(&self.plane);
+        if led != self.led {
+            faults.push(format!("the Lease changed hands: {led:?}"));
+            self.led = led;
+        }
+        faults
+    }
+
+    /// Posts a pod of the attacker; what the API server itself refuses is no attack, so it fails the test.
+    pub(super) fn send(&self, pod: &Value) {
+        self.plane.api.post(&pod_path(HOSTILE, ""), pod).unwrap();
+    }
+
+    pub(super) fn send_many(&self, count: usize, pod: impl Fn(usize) -> Value + Sync) {
+        self.plane.create_objects(&pod_path(HOSTILE, ""), count, 16, pod).unwrap();
+    }
+
+    /// Makes an object outside the attacker's namespace, marked so that it goes with the case.
+    pub(super) fn make(&self, collection: &str, mut object: Value) {
+        object["metadata"]["labels"]["made-by"] = json!(HOSTILE);
+        self.plane.api.post(collection, &object).unwrap();
+    }
+
+    /// Nodes of the attacker's own; pods of others keep off them.
+    pub(super) fn make_nodes(&self, nodes: &[NodeSpec]) {
+        for_each(nodes.len(), 16, |i| {
+            let node = nodes[i].clone().label("made-by", HOSTILE).taint(HOSTILE, "", "NoSchedule");
+            self.plane.create_nodes(1, |_| node.clone())
+        })
+        .unwrap();
+    }
+
+    /// Waits until a pod of the attacker's namespace is bound, a short while only.
+    pub(super) fn is_bound_soon(&self, name: &str) -> bool {
+        let bound = || Ok(self.pod(name)["spec"]["nodeName"].is_string().then_some(()));
+        self.plane.wait_for("a pod to be bound", Duration::from_secs(10), bound).is_ok()
+    }
+
+    /// Waits until `PodScheduled=False` of the pod says something with `text` in it.
+    pub(super) fn says_soon(&self, name: &str, text: &str) -> Result<(), String> {
+        let mut last = String::new();
+        let said = self.plane.wait_for("a pod's condition", Duration::from_secs(20), || {
+            let pod = self.pod(name);
+            last = crate::objects::condition(&pod, "PodScheduled").map(|(_, _, message)| message).unwrap_or_default();
+            Ok(last.contains(text).then_some(()))
+        });
+        said.map_err(|_| format!("{name} says {last:?}, not {text:?}"))
+    }
+
+    pub(super) fn pod(&self, name: &str) -> Value {
+        self.plane.api.get(&pod_path(HOSTILE, name)).unwrap_or(Value::Null)
+    }
+
+    /// How many of the attacker's pods are bound.
+    pub(super) fn bound(&self) -> usize {
+        let list = self.plane.api.get(&pod_path(HOSTILE, "")).unwrap();
+        list["items"].as_array().unwrap().iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
+    }
+
+    /// A webhook that takes the connection and never answers, for `resource` in the attacker's namespace.
+    pub(super) fn hang_webhook(&self, operations: &[&str], resource: &str, seconds: u32) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    let _ = { &stream }.read(&mut [0; 1 << 10]);
+                    thread::sleep(Duration::from_secs(40));
+                });
+            }
+        });
+        let group = if resource.starts_with("persistent") || resource.starts_with("pods") { "" } else { "*" };
+        let webhook = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": format!("hang-{}", resource.replace('/', "-"))},
+            "webhooks": [{
+                "name": "hang.hostile.example",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "timeoutSeconds": seconds,
+                "failurePolicy": "Fail",
+                "clientConfig": {"url": format!("https://{address}/")},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": HOSTILE}},
+                "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource], "scope": "*"}],
+            }],
+        });
+        self.make("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", webhook);
+    }
+
+    /// Takes back all that a case made and waits until it is gone.
+    pub(super) fn clear(&self) {
+        self.sockets.lock().unwrap().clear();
+        let api = &self.plane.api;
+        let now = json!({"gracePeriodSeconds": 0});
+        for collection in [
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            PROFILES,
+            "/api/v1/nodes",
+            "/api/v1/persistentvolumes",
+            "/apis/storage.k8s.io/v1/storageclasses",
+        ] {
+            api.delete(&format!("{collection}?labelSelector={}", MARK.replace('=', "%3D")), Some(&now)).unwrap();
+        }
+        for kind in ["persistentvolumeclaims", "secrets"] {
+            api.delete(&format!("/api/v1/namespaces/{HOSTILE}/{kind}"), Some(&now)).unwrap();
+        }
+        let gone = self.plane.wait_for("the attacker's pods to be gone", LATER, || {
+            api.delete(&pod_path(HOSTILE, ""), Some(&now))?;
+            let left = api.get(&format!("{}?limit=1", pod_path(HOSTILE, "")))?;
+            Ok(left["items"].as_array().is_none_or(Vec::is_empty).then_some(()))
+        });
+        gone.unwrap();
+    }
+}
+
+fn leadership(plane: &ControlPlane) -> (Value, Value) {
+    let lease = plane.api.get(LEASE).unwrap();
+    (lease["spec"]["holderIdentity"].clone(), lease["spec"]["leaseTransitions"].clone())
+}
+
+/// An ordinary pod of the attacker's namespace and profile.
+pub(super) fn plain(name: &str) -> Value {
+    pod(HOSTILE, name, HOSTILE, "10m")
+}
+
+/// As [`plain`], created on a node by name.
+pub(super) fn on_node(name: &str, node: &str) -> Value {
+    let mut pod = plain(name);
+    pod["spec"]["nodeName"] = json!(node);
+    pod
+}

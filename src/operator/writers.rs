@@ -198,9 +198,10 @@ impl EffectSink for Writers {
 
     fn refuse(&self, profile: &Str, refusal: Refusal) {
         let Refusal { pod, reason, text, attempted, nomination } = refusal;
-        if tracing::enabled!(tracing::Level::INFO) {
+        // The condition and the event say it; a line for each failed attempt would be most of the log.
+        if tracing::enabled!(tracing::Level::DEBUG) {
             let text = plain(&text.to_string(), LOGGED_BYTES);
-            tracing::info!(profile = &**profile, pod = %pod.key, reason = reason.as_str(), text, "pod not placed");
+            tracing::debug!(profile = &**profile, pod = %pod.key, reason = reason.as_str(), text, "pod not placed");
         }
         if let Some(events) = self.pod_events.as_ref().filter(|_| attempted) {
             events.send(Event::failed(pod.clone(), text.clone()));
@@ -228,8 +229,12 @@ pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deli
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operator::reconciler_tests::{context, options};
     use berth_core::testing::{node, pending_pod};
+    use berth_testing::{Reply, Scripted};
     use futures::FutureExt;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Level, Metadata, Subscriber};
 
     fn is_noticed(input: Input) -> bool {
         let evidence = Arc::new(Notify::new());
@@ -304,5 +309,40 @@ mod tests {
         });
         assert!(!known.is_same_node(&bind));
         assert!(known.has_ended(&bind));
+    }
+
+    /// A log at info: how many lines it got.
+    #[derive(Default)]
+    struct Lines(AtomicUsize);
+
+    impl Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::INFO && metadata.target().starts_with("berth")
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// Whoever creates pods that fit nowhere decides how many attempts fail.
+    #[tokio::test]
+    async fn pods_that_are_not_placed_fill_no_log() {
+        let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
+        let (cx, _notices) = context(&server, &options());
+        let lines = Arc::new(Lines::default());
+        tracing::subscriber::with_default(lines.clone(), || {
+            tracing::info!("a line");
+            for _ in 0..100 {
+                cx.writers.refuse(&"a".into(), Refusal::failed(Arc::new(pending_pod("ns", "p")), "no"));
+            }
+        });
+        assert_eq!(lines.0.load(Ordering::Relaxed), 1);
     }
 }

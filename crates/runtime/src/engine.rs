@@ -109,6 +109,7 @@ impl Engine {
 
     /// Starts a worker for the profile, or gives the profile to the worker that it has already.
     pub fn run(&self, profile: Arc<CompiledProfile>) -> Result<(), EngineError> {
+        let right = self.0.serving();
         let mut workers = self.0.lock();
         if let Some(running) = workers.get_mut(&profile.name) {
             // Not the profile that it serves: an order that it has not taken up yet may be for another one.
@@ -130,19 +131,18 @@ impl Engine {
         thread.map_err(|source| EngineError { profile: name.clone(), source })?;
         self.0.watch_over(&handle);
         workers.insert(name, Running { handle, ended, ordered: profile });
-        self.0.tell_served(&workers);
+        drop(workers);
+        self.0.tell_served(&right);
         Ok(())
     }
 
     /// Stops the profile's worker: unsent binds go back, sent ones end by evidence, nominations of pods that nobody serves any
     /// more end. Resolves when its thread has ended.
     pub fn stop(&self, profile: &str) -> impl Future<Output = ()> + Send + use<> {
-        let running = {
-            let mut workers = self.0.lock();
-            let running = workers.remove(profile);
-            self.0.tell_served(&workers);
-            running
-        };
+        let right = self.0.serving();
+        let running = self.0.lock().remove(profile);
+        self.0.tell_served(&right);
+        drop(right);
         if let Some(running) = &running {
             running.handle.mailbox.order(Order::Stop);
         }

@@ -69,7 +69,7 @@ fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
             handle.set_state(WorkerState::Stopped);
             return;
         }
-        shared.tell_served_now();
+        shared.tell_served_by(handle);
         pause = (pause * 2).min(LONGEST_PAUSE);
         handle.update(|view| {
             view.restarts += 1;
@@ -191,7 +191,7 @@ impl WorkerThread {
                     let revoked = self.shared.revoke(&self.in_flight);
                     self.tell_revoked(revoked);
                     self.handle.set_profile(profile.clone());
-                    self.shared.tell_served_now();
+                    self.shared.tell_served_by(&self.handle);
                     self.worker.swap(self.shared.clock.now(), profile);
                 }
                 None => {}

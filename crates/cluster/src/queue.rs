@@ -106,17 +106,10 @@ impl<J: Job> Clone for Writer<J> {
 impl<J: Job> Writer<J> {
     /// Starts on the current tokio runtime, with `slots` jobs at once, at least one.
     pub(super) fn start(kit: J::Kit, gate: Gate, slots: usize, deliver: Deliver) -> Self {
-        let mut changes = gate.changes();
         let state = Mutex::new(State { turns: Turns::new(LIMITS), busy: Vec::new(), closed: false });
         let (wake, landed) = (Notify::new(), Notify::new());
-        let pool = Pool::start(Queue { kit, gate, deliver, slots: slots.max(1), state, wake, landed });
-        pool.spawn(|queue| async move {
-            loop {
-                changes.next().await;
-                queue.wake.notify_one();
-            }
-        });
-        Self(Arc::new(pool))
+        let queue = Queue { kit, gate: gate.clone(), deliver, slots: slots.max(1), state, wake, landed };
+        Self(Arc::new(Pool::start_behind(&gate, queue)))
     }
 
     pub(super) fn kit(&self) -> &J::Kit {

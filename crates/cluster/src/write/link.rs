@@ -132,10 +132,10 @@ impl Tries<'_> {
         if let Err(error) = &mut sent {
             self.last.clone_from(&error.message);
             match error.meaning {
-                Meaning::Later { doubtful: false } => {
+                Meaning::Later { doubtful: false, .. } => {
                     self.wait = error.pause.unwrap_or(self.wait).min(longest);
                 }
-                Meaning::Later { doubtful: true } | Meaning::Unknown => {
+                Meaning::Later { doubtful: true, .. } | Meaning::Unknown => {
                     error.meaning = Meaning::Unknown;
                     self.doubt = true;
                 }

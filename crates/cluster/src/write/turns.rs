@@ -519,8 +519,8 @@ mod tests {
         for (n, namespace) in ["busy", "fine"].into_iter().enumerate() {
             t.push(job("s", namespace, n as u32));
         }
-        t.failed("busy", &error(Meaning::Later { doubtful: false }, Some(7)), now);
-        t.failed("busy", &error(Meaning::Later { doubtful: false }, Some(3_600)), now);
+        t.failed("busy", &error(Meaning::Later { doubtful: false, turned_away: false }, Some(7)), now);
+        t.failed("busy", &error(Meaning::Later { doubtful: false, turned_away: false }, Some(3_600)), now);
         assert_eq!(order(&mut t, now), [1]);
         let until = t.next(now, 8, |_| true).unwrap_err().unwrap();
         assert_eq!(until - now, LONGEST_PAUSE, "not for an hour");

@@ -198,6 +198,16 @@ async fn a_server_that_never_recovers_ends_in_failure_after_a_few_tries() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn after_the_last_try_nothing_is_waited_for() {
+    let patience = Patience { tries: 1, pause: Duration::from_hours(1), longest: Duration::from_hours(1) };
+    let server = Scripted::start(|_| async { Reply::status(500, "down") }).await;
+    let bench = Bench::with(server, Options { patience, ..quick() }, open_gate());
+    bench.submit(1, vec![bind()]);
+    let message = bench.outcomes(1).await[0].clone().unwrap_err();
+    assert!(message.contains("not written in 1 tries"), "{message}");
+}
+
 async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_back() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
     let gate = Gate::new();

@@ -55,6 +55,11 @@ async fn endpoints_answer_and_readyz_says_why_not() {
     health.pass(Check::Leadership);
     health.pass(Check::Caches);
     assert!(ask(probes, "/readyz").await.starts_with("HTTP/1.1 200"));
+    health.set_watchdog(|| Some("the worker of profile gpu has been in one step for 301 s".to_owned()));
+    for address in [pages, probes] {
+        let answer = ask(address, "/livez").await;
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("hangs: the worker of profile gpu"), "{answer}");
+    }
     let answer = ask(pages, "/metrics").await;
     assert!(
         answer.contains("application/openmetrics-text") && answer.contains("schedulerprofile_leader 0"),

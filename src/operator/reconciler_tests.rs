@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         kubeconfig: None,
         http_address: "127.0.0.1:0".parse().unwrap(),
@@ -41,7 +41,7 @@ fn options() -> Options {
 }
 
 /// The operator's parts on a server, with the gate open.
-fn context(server: &Scripted, options: &Options) -> (Context, mpsc::UnboundedReceiver<Notice>) {
+pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::UnboundedReceiver<Notice>) {
     let client = || server.client();
     let clients = Clients {
         watch: client(),

@@ -23,8 +23,8 @@ pub trait Job: Send + 'static {
     /// that one.
     fn owner(&self) -> Option<(WorkerId, AttemptId)>;
 
-    /// Stands for the profile, which takes turns with others.
-    fn scheduler(&self) -> &Str;
+    /// The name of the profile that wants it, which takes turns with others.
+    fn profile(&self) -> &Str;
 
     /// The namespace that its requests go to, which takes turns with others.
     fn namespace(&self) -> &str;
@@ -43,8 +43,8 @@ pub trait Job: Send + 'static {
 struct Queued<J>(J);
 
 impl<J: Job> Tenant for Queued<J> {
-    fn scheduler(&self) -> &Str {
-        self.0.scheduler()
+    fn profile(&self) -> &Str {
+        self.0.profile()
     }
 
     fn namespace(&self) -> &str {

@@ -1,6 +1,7 @@
 //! One request and its plain answer: status, headers that matter and body, or whether it can have been carried out without one.
 
 use crate::client::root_cause;
+use berth_core::model::Str;
 use bytes::Bytes;
 use http::{Method, Request};
 use kube::Client;
@@ -15,15 +16,21 @@ pub struct Answer {
     /// The HTTP status.
     pub code: u16,
     pub retry_after: Option<Duration>,
-    pub body: Bytes,
     /// Whether it is JSON, as every answer is of what has looked at the request: storage, admission and its webhooks. Filters before
     /// that (API Priority and Fairness, a shutdown) and proxies answer in plain text.
     pub is_json: bool,
+    pub body: Bytes,
 }
 
 impl Answer {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
+    }
+
+    /// The resourceVersion of the object that a write has made.
+    pub(crate) fn resource_version(&self) -> Option<Str> {
+        let object: Value = serde_json::from_slice(&self.body).ok()?;
+        Some(object.pointer("/metadata/resourceVersion")?.as_str()?.into())
     }
 
     /// The message of a Status, or the start of the body if it is none; for people only.

@@ -187,7 +187,8 @@ impl RefusalWriter {
         self.0.counters.add(ConditionResult::Dropped, state.waiting.len());
         state.waiting.clear();
         state.turns.extract(|_| true);
-        state.taken_back = state.writing.clone();
+        let State { writing, taken_back, .. } = &mut *state;
+        taken_back.clone_from(writing);
     }
 
     /// Pods with a write queued.

@@ -25,13 +25,14 @@ pub trait EffectSink: Send + Sync + 'static {
     fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest);
 
     /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
-    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);
+    fn write_volumes(&self, worker: WorkerId, profile: &Str, request: VolumeRequest);
 
-    /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all.
-    fn nominate(&self, request: NominateRequest);
+    /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all. The profile's
+    /// name is empty where no profile serves the pod any more.
+    fn nominate(&self, profile: &Str, request: NominateRequest);
 
     /// Queues evictions. Their outcome is delivered to the engine.
-    fn evict(&self, worker: WorkerId, request: EvictRequest);
+    fn evict(&self, worker: WorkerId, profile: &Str, request: EvictRequest);
 
     /// Takes back a worker's binds, writes before binds and evictions that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
@@ -45,8 +46,8 @@ pub trait EffectSink: Send + Sync + 'static {
     /// Takes back a worker's binds that were not sent and that the pause covers; nothing else is delivered for them.
     fn revoke_paused(&self, worker: WorkerId) -> Vec<AttemptId>;
 
-    /// A pod of ours is bound: says so to its owner.
-    fn bound(&self, pod: Arc<Pod>, node: Str);
+    /// A pod of `profile` is bound: says so to its owner.
+    fn bound(&self, profile: &Str, pod: Arc<Pod>, node: Str);
 
     /// Tells a pod's owner why `profile` does not place it.
     fn refuse(&self, profile: &Str, refusal: Refusal);

@@ -33,6 +33,8 @@ struct State {
 pub(super) struct InFlight {
     /// Used once: an answer for an earlier incarnation never reaches a later one.
     pub(super) id: WorkerId,
+    /// The profile's name.
+    pub(super) profile: Str,
     mailbox: Arc<Mailbox>,
     stats: Arc<BindStats>,
     state: Mutex<State>,
@@ -53,8 +55,8 @@ pub(super) enum Consequence {
 }
 
 impl InFlight {
-    pub(super) fn new(id: WorkerId, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
-        Self { id, mailbox, stats, state: Mutex::default() }
+    pub(super) fn new(id: WorkerId, profile: Str, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
+        Self { id, profile, mailbox, stats, state: Mutex::default() }
     }
 
     /// Notes a bind that is about to be handed over.
@@ -164,7 +166,7 @@ mod tests {
 
     fn in_flight() -> (InFlight, Arc<Mailbox>) {
         let mailbox = Arc::new(Mailbox::default());
-        (InFlight::new(WorkerId(1), mailbox.clone(), Arc::default()), mailbox)
+        (InFlight::new(WorkerId(1), "a".into(), mailbox.clone(), Arc::default()), mailbox)
     }
 
     fn ended(attempt: u64, outcome: BindOutcome) -> Input {

@@ -86,7 +86,7 @@ impl Shared {
         let names = |running: &Running| running.handle.profile().scheduler_names.clone();
         let served = self.lock().values().flat_map(names).collect();
         for pod in self.ledger.write(|ledger| ledger.set_own_schedulers(served)) {
-            self.sink.nominate(NominateRequest { pod, node: None });
+            self.sink.nominate(&Str::default(), NominateRequest { pod, node: None });
         }
     }
 
@@ -128,7 +128,7 @@ impl Shared {
 
     pub(super) fn begin(&self, handle: &WorkerHandle) -> Arc<InFlight> {
         let id = WorkerId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let in_flight = Arc::new(InFlight::new(id, handle.mailbox.clone(), handle.binds.clone()));
+        let in_flight = Arc::new(InFlight::new(id, handle.name.clone(), handle.mailbox.clone(), handle.binds.clone()));
         self.incarnations().insert(id, in_flight.clone());
         in_flight
     }
@@ -145,7 +145,7 @@ impl Shared {
 
     fn take_back(&self, in_flight: &InFlight, attempts: Vec<AttemptId>) -> Vec<AttemptId> {
         for attempt in &attempts {
-            self.apply(in_flight.revoked(*attempt));
+            self.apply(&in_flight.profile, in_flight.revoked(*attempt));
         }
         attempts
     }
@@ -169,17 +169,17 @@ impl Shared {
     /// Takes in how a request ended: the ledger first, then the worker.
     fn deliver(&self, worker: WorkerId, input: Input) {
         let Some(in_flight) = self.incarnations().get(&worker).cloned() else { return };
-        self.apply(in_flight.ended(&input));
+        self.apply(&in_flight.profile, in_flight.ended(&input));
         in_flight.tell(input);
         if in_flight.is_done() {
             self.incarnations().remove(&worker);
         }
     }
 
-    fn apply(&self, consequence: Consequence) {
+    fn apply(&self, profile: &Str, consequence: Consequence) {
         match consequence {
             Consequence::None => return,
-            Consequence::Bound(pod, node) => return self.sink.bound(pod, node),
+            Consequence::Bound(pod, node) => return self.sink.bound(profile, pod, node),
             Consequence::BindEnded(uid, outcome) => self.ledger.write(|ledger| ledger.bind_ended(&uid, &outcome)),
             Consequence::Forget(uid) => self.ledger.write(|ledger| ledger.forget(&uid)),
             Consequence::Release(victims) => self.ledger.write(|ledger| ledger.release(&victims)),

@@ -36,7 +36,7 @@ struct Hand {
 }
 
 impl EffectSink for Hand {
-    fn bound(&self, pod: Arc<Pod>, _: Str) {
+    fn bound(&self, _: &Str, pod: Arc<Pod>, _: Str) {
         self.bound.lock().unwrap().push(pod.uid.clone());
     }
     fn bind(&self, worker: WorkerId, _: &Str, request: BindRequest) {
@@ -52,13 +52,13 @@ impl EffectSink for Hand {
         self.queued.lock().unwrap().push((worker, request));
     }
     fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
-    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
+    fn write_volumes(&self, worker: WorkerId, _: &Str, request: VolumeRequest) {
         self.written.lock().unwrap().push((worker, request));
     }
-    fn evict(&self, worker: WorkerId, request: EvictRequest) {
+    fn evict(&self, worker: WorkerId, _: &Str, request: EvictRequest) {
         self.evicting.lock().unwrap().push((worker, request));
     }
-    fn nominate(&self, request: NominateRequest) {
+    fn nominate(&self, _: &Str, request: NominateRequest) {
         self.nominated.lock().unwrap().push(request);
         let given_up = self.given_up.lock().unwrap().take();
         if let Some((worker, input)) = given_up {

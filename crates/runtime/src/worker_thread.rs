@@ -249,11 +249,11 @@ impl WorkerThread {
                     sink.bind(self.in_flight.id, profile, request);
                 }
                 Effect::AskExtender(request) => sink.ask(self.in_flight.id, profile, request),
-                Effect::BindVolumes(request) => sink.write_volumes(self.in_flight.id, request),
-                Effect::Nominate(request) => sink.nominate(request),
+                Effect::BindVolumes(request) => sink.write_volumes(self.in_flight.id, profile, request),
+                Effect::Nominate(request) => sink.nominate(profile, request),
                 Effect::Evict(request) => {
                     self.in_flight.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());
-                    sink.evict(self.in_flight.id, request);
+                    sink.evict(self.in_flight.id, profile, request);
                 }
                 Effect::Refuse(refusal) => sink.refuse(profile, refusal),
             }

@@ -173,10 +173,7 @@ impl Elector {
                 () = stop.cancelled() => break,
                 pause = self.turn() => pause,
             };
-            let Some(pause) = pause else {
-                self.gate.shut();
-                return;
-            };
+            let Some(pause) = pause else { return };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -429,6 +426,10 @@ impl Elector {
     }
 
     fn set_state(&self, state: LeaseState) {
+        if matches!(state, LeaseState::Lost { .. }) {
+            // Before anybody can know: whoever sees that we lost it sees a shut gate.
+            self.gate.shut();
+        }
         self.state.send_if_modified(|now| {
             let changed = *now != state;
             *now = state;

@@ -26,6 +26,10 @@ pub const PARKED_PODS_PER_HOLD: usize = 4_096;
 /// Comparisons of labels, names, taints or ports that take as long as the rest of judging a row: a few nanoseconds each.
 pub const COMPARISONS_PER_WORK: usize = 16;
 
+/// A look at a claim that is being bound, in rows judged for a plain pod: the claim and its volume are looked up, and the volume's
+/// affinity is compared with a node.
+pub const WORK_PER_CLAIM: usize = 4;
+
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;
 

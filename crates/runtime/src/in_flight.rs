@@ -66,11 +66,13 @@ impl InFlight {
         self.lock().open.insert(request.attempt, open);
     }
 
-    /// Takes back [`InFlight::opened`]: the handing over failed.
-    pub(super) fn never_opened(&self, attempt: AttemptId) {
+    /// Takes back [`InFlight::opened`] or [`InFlight::evicting`], since the handing over failed, and says what that changes.
+    pub(super) fn never_opened(&self, attempt: AttemptId) -> Consequence {
         let mut state = self.lock();
-        state.open.remove(&attempt);
-        state.evicting.remove(&attempt);
+        if let Some(open) = state.open.remove(&attempt) {
+            return Consequence::Forget(open.pod.uid.clone());
+        }
+        state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
     }
 
     /// Notes evictions that are about to be handed over.
@@ -86,12 +88,11 @@ impl InFlight {
     /// An attempt whose bind or evictions were taken back unsent, and what that changes. The claims of one that was still
     /// before its bind are the worker's own to undo.
     pub(super) fn revoked(&self, attempt: AttemptId) -> Consequence {
-        let mut state = self.lock();
-        if let Some(open) = state.open.remove(&attempt) {
+        let consequence = self.never_opened(attempt);
+        if matches!(consequence, Consequence::Forget(_)) {
             self.stats.count(Ended::Revoked);
-            return Consequence::Forget(open.pod.uid.clone());
         }
-        state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
+        consequence
     }
 
     /// The worker has ended: it is told nothing more.

@@ -417,16 +417,19 @@ impl Ledger {
         if aspects.is_empty() {
             return;
         }
-        let zone = zone_of(self.nodes.labels(node));
+        let relabelled = aspects.intersects(NodeAspects::LABELS);
+        let zone = relabelled.then(|| zone_of(self.nodes.labels(node)));
         self.nodes.set_object(node, object, &self.pods_on_node);
         if aspects.intersects(NodeAspects::IMAGES) {
             self.images.set(node, &object.images);
         }
         let version = self.node_changed(node, aspects);
-        let now = zone_of(&object.labels);
-        if now != zone {
-            self.tree.remove(node, &zone, version);
-            self.tree.add(node, now, version);
+        if let Some(zone) = zone {
+            let now = zone_of(&object.labels);
+            if now != zone {
+                self.tree.remove(node, &zone, version);
+                self.tree.add(node, now, version);
+            }
         }
     }
 

@@ -113,6 +113,8 @@ struct Column {
 #[derive(Debug)]
 pub(super) struct TopologyTable {
     columns: KeyedMap<Str, Column>,
+    /// Of all columns.
+    bytes: usize,
     /// Keys that pods have named lately and that have no column, oldest first.
     wanted: VecDeque<Str>,
     is_wanted: KeyedSet<Str>,
@@ -124,15 +126,24 @@ pub(super) struct TopologyTable {
 impl TopologyTable {
     /// With columns for the keys of default spreading, which no pod names.
     pub(super) fn new(key: &HashKey) -> Self {
-        let mut columns = key.map();
+        let mut table = Self {
+            columns: key.map(),
+            bytes: 0,
+            wanted: VecDeque::new(),
+            is_wanted: key.set(),
+            empty: Topology::new(key),
+            key: key.clone(),
+        };
         for name in DEFAULT_KEYS {
-            columns.insert(name.into(), Column { topology: Topology::new(key), named: 0 });
+            table.insert(name.into(), Column { topology: Topology::new(key), named: 0 });
         }
-        Self { columns, wanted: VecDeque::new(), is_wanted: key.set(), empty: Topology::new(key), key: key.clone() }
+        table
     }
 
-    fn bytes(&self) -> usize {
-        self.columns.values().map(|column| column.topology.bytes()).sum()
+    fn insert(&mut self, name: Str, column: Column) {
+        self.bytes += column.topology.bytes();
+        let before = self.columns.insert(name, column);
+        self.bytes -= before.map_or(0, |before| before.topology.bytes());
     }
 
     fn want(&mut self, name: &Str) {
@@ -164,7 +175,8 @@ impl TopologyTable {
         ages.sort_unstable();
         let [(_, oldest), _, ..] = ages[..] else { return false };
         let oldest = oldest.clone();
-        self.columns.remove(&oldest);
+        let dropped = self.columns.remove(&oldest);
+        self.bytes -= dropped.map_or(0, |column| column.topology.bytes());
         true
     }
 }
@@ -191,7 +203,7 @@ impl Ledger {
         for key in terms.map(|term| &term.topology_key).chain(shape.spread.iter().map(|one| &one.topology_key)) {
             if let Some(column) = self.topologies.columns.get_mut(key) {
                 column.named = named;
-            } else if self.nodes.has_label_key(key) && self.topologies.bytes() < TOPOLOGY_BYTES {
+            } else if self.nodes.has_label_key(key) && self.topologies.bytes < TOPOLOGY_BYTES {
                 self.add_topology(key, named);
             } else {
                 self.topologies.want(key);
@@ -202,16 +214,20 @@ impl Ledger {
     fn add_topology(&mut self, key: &Str, named: u64) {
         self.topologies.take_wanted(key);
         let topology = self.make_topology(key);
-        self.topologies.columns.insert(key.clone(), Column { topology, named });
+        self.topologies.insert(key.clone(), Column { topology, named });
     }
 
     /// The node's labels have changed: its domain is set in every column, and columns come and go with them.
     pub(super) fn update_topologies(&mut self, node: NodeId) {
         let labels = self.nodes.labels(node).clone();
         let nodes = &self.nodes;
-        self.topologies.columns.retain(|key, column| {
+        let TopologyTable { columns, bytes, .. } = &mut self.topologies;
+        columns.retain(|key, column| {
+            *bytes -= column.topology.bytes();
             column.topology.set(node, labels.get(key));
-            nodes.has_label_key(key) || DEFAULT_KEYS.contains(&&**key)
+            let stays = nodes.has_label_key(key) || DEFAULT_KEYS.contains(&&**key);
+            *bytes += if stays { column.topology.bytes() } else { 0 };
+            stays
         });
         if !self.topologies.is_wanted.is_empty() {
             for (key, _) in labels.iter() {
@@ -220,10 +236,14 @@ impl Ledger {
                 }
             }
         }
-        while self.topologies.bytes() > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
+        while self.topologies.bytes > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
     }
 
     pub(super) fn audit_topologies(&self) -> Result<(), String> {
+        let bytes: usize = self.topologies.columns.values().map(|column| column.topology.bytes()).sum();
+        if bytes != self.topologies.bytes {
+            return Err(format!("columns of topologies take {bytes} bytes, not {}", self.topologies.bytes));
+        }
         #[allow(clippy::iter_over_hash_type, reason = "each column by itself")]
         for (key, column) in &self.topologies.columns {
             let carried = self.nodes.all_rows().any(|node| self.nodes.labels(node).get(key).is_some());
@@ -334,5 +354,6 @@ mod tests {
         assert_eq!(columns(&ledger), ["x"]);
         assert!(!ledger.topologies.drop_oldest(), "the newest stays");
         assert!(ledger.topologies.columns.contains_key("kubernetes.io/hostname"));
+        ledger.audit().expect("columns");
     }
 }

@@ -2,11 +2,15 @@
 
 use super::*;
 use crate::cycle::JUDGED;
+use crate::io::VolumesOutcome;
 use crate::ledger::Ledger;
-use crate::limits::{COMPARISONS_PER_WORK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD, WORK_PER_HOLD};
+use crate::limits::{
+    COMPARISONS_PER_WORK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
+};
 use crate::model::{NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape};
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape, shape_of};
+use crate::volume_testing::{claim, using, waiting_class};
 use std::cell::RefCell;
 
 /// A ledger that counts the rows judged under each hold of its lock.
@@ -83,6 +87,39 @@ fn a_pod_with_long_selectors_is_judged_on_fewer_rows_under_each_hold() {
     let most = WORK_PER_HOLD.div_ceil(1 + SELECTOR_VALUES_PER_POD / COMPARISONS_PER_WORK);
     assert!(judged.iter().all(|rows| *rows <= most), "{judged:?}");
     assert_eq!(judged.iter().sum::<usize>(), nodes);
+}
+
+#[test]
+fn claims_that_are_being_bound_are_looked_at_in_parts() {
+    let (pods, claims) = (64, 80);
+    let ledger = Counted::with_nodes(1);
+    {
+        let mut ledger = ledger.ledger.borrow_mut();
+        ledger.apply_node(&node("n0", 1000, 1 << 30, pods));
+        ledger.apply_storage_class(waiting_class("made", "driver"));
+        for p in 0..pods {
+            let names: Vec<String> = (0..claims).map(|c| format!("c{p}-{c}")).collect();
+            names.iter().for_each(|name| ledger.apply_claim(claim(name, "made", 1)));
+            ledger.apply_pod(using(&format!("p{p}"), &names.iter().map(String::as_str).collect::<Vec<_>>()));
+        }
+    }
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    let mut effects = Vec::new();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    let written = |effect: &Effect| match effect {
+        Effect::BindVolumes(request) => {
+            Some(Input::VolumesWritten { attempt: request.attempt, outcome: VolumesOutcome::Written })
+        }
+        _ => None,
+    };
+    let mut inputs: Vec<Input> = effects.iter().filter_map(written).collect();
+    assert_eq!(inputs.len(), pods as usize);
+    ledger.judged.take();
+    worker.step(Time::ZERO, &mut inputs, &ledger, &mut Vec::new());
+    let parts = (pods as usize * (1 + WORK_PER_CLAIM * claims)).div_ceil(WORK_PER_HOLD);
+    assert!(parts > 2);
+    assert_eq!(ledger.judged.take().len(), 1 + parts, "the log, and the claims in parts");
+    assert_eq!(worker.volumes.len(), pods as usize);
 }
 
 #[test]

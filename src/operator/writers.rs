@@ -278,7 +278,9 @@ mod tests {
             let refusal = Refusal { attempted: false, ..Refusal::failed(Arc::new(pending_pod("ns", name)), "no") };
             writers.refuse(&profile, refusal);
         };
-        ["b", "c", "d", "e"].map(refuse);
+        for name in ["b", "c", "d", "e"] {
+            refuse(name);
+        }
         until("all slots of the namespace are taken", || server.requests().len() == 4).await;
         refuse("a");
         let pod = Arc::new(pending_pod("ns", "a"));

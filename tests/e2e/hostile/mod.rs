@@ -8,6 +8,7 @@ mod pods;
 mod stage;
 
 use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use self::stage::{Figures, Stage};
@@ -89,9 +90,12 @@ fn a_neighbour_does_not_feel_hostile_objects() {
 
 fn try_one(stage: &mut Stage, case: &'static Case, before: Figures, span: Duration) -> Row {
     let began = Instant::now();
-    (case.begin)(stage);
+    let begun = catch_unwind(AssertUnwindSafe(|| (case.begin)(stage)));
     let beside = stage.measure_since(began, span);
     let mut faults = Vec::new();
+    if begun.is_err() {
+        faults.push("the case itself did not come about, see above".to_owned());
+    }
     if let Err(fault) = (case.holds)(stage) {
         faults.push(fault);
     }

@@ -167,4 +167,21 @@ mod tests {
             assert!(required.matches("n", &[("k", value)].into_iter().collect()), "{value}");
         }
     }
+
+    /// The same for each pod.
+    #[test]
+    fn values_of_label_selectors_are_sorted() {
+        let requirement = json!({"key": "k", "operator": "In", "values": ["c", "a", "b"]});
+        let constraint = json!({
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchExpressions": [requirement]},
+        });
+        let spec = json!({"topologySpreadConstraints": [constraint]});
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec}).to_string();
+        let shape = Decoder::small().pod(&SlimPod::read(pod.as_bytes())).expect("a pod").shape;
+        let selector = shape.spread[0].selector.as_ref().expect("given");
+        assert_eq!(selector.requirements[0].values, ["a".into(), "b".into(), "c".into()]);
+    }
 }

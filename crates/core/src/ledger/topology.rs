@@ -342,6 +342,29 @@ mod tests {
     }
 
     #[test]
+    fn all_columns_together_take_a_bounded_number_of_bytes() {
+        let (nodes, keys) = (2_000, 120);
+        let names: Vec<String> = (0..keys).map(|key| format!("k{key}")).collect();
+        let with_all = |i: usize, first: &str| {
+            let value = i.to_string();
+            let rest = names[1..].iter().map(|key| (&**key, &*value));
+            let labels = std::iter::once((&*names[0], first)).chain(rest);
+            Node { labels: labels.collect(), ..node(&format!("n{i}"), 1_000, 1 << 30, 10) }
+        };
+        let mut ledger = Ledger::new();
+        (0..nodes).for_each(|i| ledger.apply_node(&with_all(i, "x")));
+        for key in &names {
+            ledger.apply_pod(spreading(key, key));
+        }
+        let kept = columns(&ledger).len();
+        assert!(kept < keys && !ledger.topologies.is_wanted.is_empty(), "{kept} columns");
+        assert!(ledger.topologies.bytes < TOPOLOGY_BYTES + 2 * TOPOLOGY_BYTES / kept, "one too many at most");
+        ledger.apply_node(&with_all(0, "y"));
+        assert!(ledger.topologies.bytes <= TOPOLOGY_BYTES);
+        ledger.audit().expect("columns");
+    }
+
+    #[test]
     fn the_key_that_was_named_first_loses_its_column_first() {
         let mut ledger = Ledger::new();
         ledger.apply_node(&labelled("a", &[("x", "1"), ("y", "1"), ("z", "1")]));

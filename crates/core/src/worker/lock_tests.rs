@@ -75,9 +75,10 @@ fn a_pod_with_long_selectors_is_judged_on_fewer_rows_under_each_hold() {
     let nodes = 500;
     let ledger = Counted::with_nodes(nodes);
     let mut costly = shape();
-    let values = (0..SELECTOR_VALUES_PER_POD - 1).map(|i| format!("v{i}").into()).collect();
-    let test = NodeTest { key: "kubernetes.io/hostname".into(), operator: NodeTestOperator::In, values };
-    let term = NodeSelectorTerm { expressions: vec![test], ..NodeSelectorTerm::default() };
+    let test = NodeTest { key: "missing".into(), operator: NodeTestOperator::DoesNotExist, values: Vec::new() };
+    let mut expressions = vec![test.clone(); SELECTOR_VALUES_PER_POD - 1];
+    expressions.push(NodeTest { operator: NodeTestOperator::Exists, ..test });
+    let term = NodeSelectorTerm { expressions, ..NodeSelectorTerm::default() };
     costly.required_affinity = Some(NodeSelector { terms: vec![term] });
     let (judged, _) = ledger.try_pod(&mut worker(CompiledProfile::default_preset("test")), "p", costly);
     let most = WORK_PER_HOLD.div_ceil(1 + SELECTOR_VALUES_PER_POD / COMPARISONS_PER_WORK);

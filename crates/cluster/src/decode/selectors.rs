@@ -2,7 +2,7 @@ use super::Decoder;
 use super::findings::Findings;
 use crate::slim::{Expression, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm};
 use berth_core::model::{
-    LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator, Str,
+    LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator,
 };
 
 /// A node selector term at `field`. What upstream could not parse makes it broken; an operator that this version does
@@ -87,17 +87,12 @@ pub(super) fn label_selector(decoder: &mut Decoder, slim: &SlimLabelSelector<'_>
         if !is_label_key(key) || !is_label_value(value) {
             return Err(format!("{}={}", &**key, &**value));
         }
-        requirements.push(equals(decoder.text(key), decoder.text(value)));
+        requirements.push(Requirement::equals(decoder.text(key), decoder.text(value)));
     }
     for expression in &slim.match_expressions {
         requirements.push(requirement(decoder, expression)?);
     }
     Ok(LabelSelector { requirements })
-}
-
-/// The requirement that `key` has this very value.
-pub(super) fn equals(key: Str, value: Str) -> Requirement {
-    Requirement { key, operator: RequirementOperator::In, values: vec![value] }
 }
 
 fn requirement(decoder: &mut Decoder, expression: &Expression<'_>) -> Result<Requirement, String> {

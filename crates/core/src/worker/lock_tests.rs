@@ -85,9 +85,10 @@ fn no_hold_judges_more_rows_than_there_is_work_for() {
 
 /// As many values of selectors as a pod may have, and no node has one of them.
 fn costly() -> PodShape {
-    let values = (0..SELECTOR_VALUES_PER_POD - 1).map(|i| format!("v{i}").into()).collect();
-    let test = NodeTest { key: "kubernetes.io/hostname".into(), operator: NodeTestOperator::In, values };
-    let term = NodeSelectorTerm { expressions: vec![test], ..NodeSelectorTerm::default() };
+    let test = NodeTest { key: "missing".into(), operator: NodeTestOperator::DoesNotExist, values: Vec::new() };
+    let mut expressions = vec![test.clone(); SELECTOR_VALUES_PER_POD - 1];
+    expressions.push(NodeTest { operator: NodeTestOperator::Exists, ..test });
+    let term = NodeSelectorTerm { expressions, ..NodeSelectorTerm::default() };
     PodShape { required_affinity: Some(NodeSelector { terms: vec![term] }), ..shape() }
 }
 

@@ -3,7 +3,7 @@
 use super::{Answer, calling::AllowArgs};
 use crate::operator::{self, Options, OwnPod};
 use anyhow::Context;
-use berth_cluster::lease::Identity;
+use berth_cluster::lease::{Identity, Timing, TimingError};
 use berth_telemetry::{LogFormat, init_logs, raise_open_files};
 use std::{net::SocketAddr, path::PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,6 +33,23 @@ pub(super) struct Args {
     /// The namespace of the Lease. All installations of a cluster must agree on it: it keeps two from working at once.
     #[arg(long, value_name = "NAMESPACE", env = "BERTH_LEASE_NAMESPACE", default_value = "kube-system")]
     lease_namespace: String,
+
+    /// How long others wait, after the leader's last renewal of the Lease, before they take over: whole seconds.
+    #[arg(long, value_name = "DURATION", env = "BERTH_LEADER_ELECT_LEASE_DURATION", default_value = "15s")]
+    leader_elect_lease_duration: berth_api::Duration,
+
+    /// How long after its last renewal the leader goes on.
+    #[arg(long, value_name = "DURATION", env = "BERTH_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s")]
+    leader_elect_renew_deadline: berth_api::Duration,
+
+    /// How often the leader renews the Lease, and others look at it.
+    #[arg(long, value_name = "DURATION", env = "BERTH_LEADER_ELECT_RETRY_PERIOD", default_value = "2s")]
+    leader_elect_retry_period: berth_api::Duration,
+
+    /// What this installation is called in the Lease: the same for all its replicas, and different from any other installation
+    /// of the cluster. Without it: the namespace for last good specs.
+    #[arg(long, value_name = "NAME", env = "BERTH_INSTALLATION")]
+    installation: Option<String>,
 
     /// The namespace for last good specs (ControllerRevisions). Without it: the pod's own, or that of the Lease. Outside of a
     /// pod, under the chart's account, it is the release's namespace: the account has no such right elsewhere.
@@ -89,7 +106,7 @@ fn rate(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let options = options(args);
+    let options = options(args)?;
     tracing::debug!(limit = raise_open_files(), "open files");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -106,20 +123,28 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     result.map(|()| Answer::Done)
 }
 
-fn options(args: Args) -> Options {
+fn options(args: Args) -> Result<Options, TimingError> {
     let pod = args.pod_name.filter(|name| !name.is_empty()).map(|name| OwnPod {
         namespace: args.pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
         name,
         uid: args.pod_uid,
     });
     let own_namespace = pod.as_ref().map(|pod| pod.namespace.clone());
-    Options {
+    let state_namespace = args.state_namespace.or(own_namespace).unwrap_or_else(|| args.lease_namespace.clone());
+    let lease_timing = Timing::new(
+        args.leader_elect_lease_duration.get(),
+        args.leader_elect_renew_deadline.get(),
+        args.leader_elect_retry_period.get(),
+    )?;
+    Ok(Options {
         kubeconfig: args.kubeconfig,
         http_address: args.http_address,
         probe_address: args.probe_address,
         metrics_authorization: args.metrics_authorization,
-        state_namespace: args.state_namespace.or(own_namespace).unwrap_or_else(|| args.lease_namespace.clone()),
+        installation: args.installation.unwrap_or_else(|| state_namespace.clone()),
+        state_namespace,
         lease_namespace: args.lease_namespace,
+        lease_timing,
         serve_default_scheduler: args.serve_default_scheduler,
         extender_allow_host: args.extenders.extender_allow_host,
         extender_allow_http: args.extenders.extender_allow_http,
@@ -131,7 +156,7 @@ fn options(args: Args) -> Options {
             None => Identity::new(&outside_a_pod(), ""),
         },
         pod,
-    }
+    })
 }
 
 /// The machine's name, for an operator that runs in no pod.
@@ -174,9 +199,9 @@ mod tests {
         args: Args,
     }
 
-    fn parse(args: &[&str]) -> Result<Options, clap::Error> {
+    fn parse(args: &[&str]) -> anyhow::Result<Options> {
         let all = std::iter::once("operator").chain(args.iter().copied());
-        Command::try_parse_from(all).map(|command| options(command.args))
+        Ok(options(Command::try_parse_from(all)?.args)?)
     }
 
     #[test]
@@ -186,6 +211,10 @@ mod tests {
         assert_eq!((&*options.lease_namespace, options.bind_qps, options.events), ("kube-system", None, true));
         assert_eq!(options.http_address.to_string(), "127.0.0.1:8080");
         assert_eq!((options.probe_address, options.metrics_authorization), (None, false));
+        assert_eq!((&*options.installation, options.lease_timing), ("berth", Timing::default()));
+        let options =
+            parse(&["--installation=a/b", "--leader-elect-lease-duration=1m", "--state-namespace=c"]).unwrap();
+        assert_eq!((&*options.installation, options.lease_timing.duration.as_secs()), ("a/b", 60));
         let options = parse(&["--probe-address=[::]:8081", "--metrics-authorization"]).unwrap();
         assert_eq!(options.probe_address.unwrap().to_string(), "[::]:8081");
         assert!(options.metrics_authorization);
@@ -203,6 +232,9 @@ mod tests {
             "--http-address=here",
             "--probe-address=8081",
             "--log-format=xml",
+            "--leader-elect-retry-period=2",
+            "--leader-elect-lease-duration=14s",
+            "--leader-elect-renew-deadline=2s",
         ] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }

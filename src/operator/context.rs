@@ -5,7 +5,7 @@ use super::{denials::Denials, orphans::Orphans, status_writer::WriteCounters, wa
 use berth_api::SchedulerProfileStatus;
 use berth_cluster::client::Clients;
 use berth_cluster::events::{Event, EventType, ObjectRef};
-use berth_cluster::lease::LeaseState;
+use berth_cluster::lease::{Gate, LeaseState};
 use berth_core::model::Str;
 use berth_extender::ObjectStore;
 use berth_runtime::Engine;
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) clients: Clients,
+    pub(super) gate: Gate,
     pub(super) engine: Engine,
     pub(super) writers: Writers,
     /// Whole objects for extenders.

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
-use berth_cluster::lease::LeaseState;
+use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
 use berth_core::worker::PreemptionTotals;
 use berth_extender::{Circuit, ExtenderHealth};
@@ -76,6 +76,7 @@ fn board(cx: &Context, samples: &mut Samples) {
     let board = cx.board.lock();
     let leads = board.lease == Some(LeaseState::Leading);
     samples.gauge(Metric::Leader, &[], f64::from(u8::from(leads)));
+    samples.gauge(Metric::LeaderElection, &[("name", LEASE_NAME)], f64::from(u8::from(leads)));
     if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {
         samples.gauge(Metric::AnotherInstallation, &[("holder", &printable(holder, NAME))], 1.0);
     }

@@ -1,7 +1,7 @@
 //! The operator: from SchedulerProfiles to workers, from workers to status, and who leads.
 //!
 //! ```text
-//!  process       connect → housekeeping → Lease → caches → reconcile … → drain → release
+//!  process       connect → housekeeping → caches → standby … → take-over → reconcile … → drain → release
 //!  reconciler    one task: profiles ─▶ verdict ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
 //!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status,
 //!                foreign_scheduler (whether another scheduler serves the name), orphans, denials
@@ -34,10 +34,12 @@ mod reconciler_tests;
 mod refs;
 mod reviews;
 mod served_profile;
+mod standby;
 mod status;
 #[cfg(test)]
 mod status_tests;
 mod status_writer;
+mod takeover;
 mod tasks;
 mod watches;
 mod writers;

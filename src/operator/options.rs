@@ -1,4 +1,4 @@
-use berth_cluster::lease::Identity;
+use berth_cluster::lease::{Identity, Timing};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// How the operator was started; the options of `berth operator` say what each value does.
@@ -13,6 +13,9 @@ pub struct Options {
     pub metrics_authorization: bool,
     /// One for all installations of a cluster.
     pub lease_namespace: String,
+    pub lease_timing: Timing,
+    /// All replicas of an installation have this name, and no other installation of the cluster.
+    pub installation: String,
     /// The namespace of what outlives a restart: last good specs. Secrets and ConfigMaps of extenders are read from it.
     pub state_namespace: String,
     pub serve_default_scheduler: bool,

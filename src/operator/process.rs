@@ -1,27 +1,30 @@
-//! The life of the process: connect, wait for the Lease, work, and end in order.
+//! The life of the process: connect, read everything, wait for the Lease, work, and end in order.
 
 use super::context::{Board, Context};
 use super::denials::Denials;
 use super::options::Options;
 use super::reconciler::Reconciler;
 use super::refs::References;
+use super::standby::await_leadership;
+use super::takeover::{last_word, pass_barrier};
 use super::tasks::{Beat, Tasks, panic_text};
 use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
 use super::{announce, extenders, housekeeping, metrics, reviews, watches};
 use berth_cluster::bind::Deliver;
 use berth_cluster::client::{Clients, ConnectError, Fault, connect};
-use berth_cluster::events::ObjectRef;
-use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, Timing, elect};
+use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
 use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
 use berth_cluster::served_crd::ServedCrdError;
+use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers, RuleError};
 use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
 use berth_extender::{follow_api_servers, read_api_servers};
-use berth_runtime::Engine;
+use berth_runtime::{Engine, WorkerView};
 use berth_telemetry::{Addresses, Check, Endpoints, Health, ServeError, serve};
 use futures::FutureExt;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -37,6 +40,9 @@ const DEAD_AFTER: Duration = Duration::from_mins(5);
 
 /// Longest wait for the last statuses.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
+
+/// Longest wait for a successor to take the Lease, before the profiles are told that nobody leads.
+const SUCCESSOR_WITHIN: Duration = Duration::from_secs(1);
 
 /// Longest wait for the last events.
 const EVENTS_WITHIN: Duration = Duration::from_secs(1);
@@ -110,11 +116,23 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     }
     let server = tokio::spawn(server);
 
-    let (namespace, identity) = (options.lease_namespace.clone(), options.identity.clone());
-    let of_lease = LeaseOptions { namespace, identity, timing: Timing::default() };
+    let of_lease = LeaseOptions {
+        namespace: options.lease_namespace.clone(),
+        identity: options.identity.clone(),
+        installation: options.installation.clone(),
+        timing: options.lease_timing,
+    };
     let lease = elect(cx.clients.lease.clone(), of_lease, gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
     give_back(lease, cx.writers.may_land()).await;
+    let result = match result {
+        Ok(Some(farewell)) => {
+            say_farewell(&options, &cx, farewell).await;
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
     server.abort();
     tracing::info!("ended");
     result
@@ -189,6 +207,7 @@ pub(super) fn assemble(
     let _ = ledgers.set(engine.clone());
     Context {
         clients,
+        gate: gate.clone(),
         engine,
         writers,
         store,
@@ -200,7 +219,14 @@ pub(super) fn assemble(
     }
 }
 
-/// Waits for the Lease and works while it lasts.
+/// What is left to say by a leader that ended in order.
+struct Farewell {
+    reconciler: Reconciler,
+    /// The workers as they were last.
+    workers: BTreeMap<Str, WorkerView>,
+}
+
+/// Reads everything, stands by until the Lease is ours, and works while it lasts.
 #[allow(clippy::too_many_arguments, reason = "the parts of the process meet here once")]
 async fn lead(
     options: &Options,
@@ -211,47 +237,68 @@ async fn lead(
     evidence: Arc<Notify>,
     notices: mpsc::UnboundedReceiver<Notice>,
     stop: &CancellationToken,
-) -> Result<(), OperatorError> {
-    let mut state = lease.state();
-    tokio::select! {
-        led = await_leadership(options, cx, &mut state, health) => led?,
-        () = stop.cancelled() => return Ok(()),
-    }
-    health.pass(Check::Leadership);
-    tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
-    let foreign_from = Instant::now() + Timing::default().duration;
-    let revisions = Revisions::load(cx.clients.rest.clone(), &options.state_namespace).await?;
+) -> Result<Option<Farewell>, OperatorError> {
+    let (mut state, mut dead) = (lease.state(), cx.engine.dead());
     let work = CancellationToken::new();
-    let warm = start_watches(cx, gate, health, &work);
+    let _ends_with_us = work.clone().drop_guard();
+    let standby = stand_by(options, cx, &mut state, health, evidence, &work);
+    let (watches, since) = tokio::select! {
+        led = standby => led?,
+        () = stop.cancelled() => return Ok(None),
+        reason = dead.wait_for(Option::is_some) => return Err(died(reason.ok().and_then(|reason| reason.clone()))),
+    };
+    tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
+    let foreign_from = Instant::now() + options.lease_timing.duration;
+    let warm = open_gate(cx, gate, watches, since, lease.heard(), &work);
+    let revisions = Revisions::load(cx.clients.rest.clone(), &options.state_namespace).await?;
     let references = References::default();
-    start_tasks(options, cx, &references, evidence, &work);
+    start_tasks(options, cx, &references, &work);
     let mut reconciler = Reconciler::new(cx.clone(), options, foreign_from, revisions, references, notices);
-    let mut dead = cx.engine.dead();
     let result = tokio::select! {
         ended = AssertUnwindSafe(reconciler.run(warm, health, &work)).catch_unwind() => ended.map_err(|panic| {
             OperatorError::Dead(format!("the task that looks after the profiles ended: {}", panic_text(&*panic)))
         }),
         () = stop.cancelled() => Ok(()),
         reason = lost(&mut state, cx) => Err(OperatorError::LeaseLost(reason)),
-        reason = dead.wait_for(Option::is_some) => Err(OperatorError::Dead(
-            reason.ok().and_then(|reason| reason.clone()).unwrap_or_default(),
-        )),
+        reason = dead.wait_for(Option::is_some) => Err(died(reason.ok().and_then(|reason| reason.clone()))),
     };
     health.fail(Check::Process, "ending");
     cx.beat.end();
-    if result.is_err() {
+    if let Err(error) = result {
         // Nothing of ours may be sent any more, and a successor finds everything in the cluster.
         gate.shut();
-        if matches!(result, Err(OperatorError::Dead(_))) {
+        if matches!(error, OperatorError::Dead(_)) {
             // We hold the Lease still, and what was sent may land.
             cx.writers.land(LAND_WITHIN).await;
         }
-        work.cancel();
-        return result;
+        return Err(error);
     }
-    wind_down(cx, &mut reconciler).await;
-    work.cancel();
-    result
+    let workers = wind_down(cx).await;
+    let word = last_word(cx).await;
+    lease.say(word);
+    Ok(Some(Farewell { reconciler, workers }))
+}
+
+/// Reads everything and stands by until we lead. Returns the watches, and since when we lead.
+async fn stand_by(
+    options: &Options,
+    cx: &Context,
+    state: &mut watch::Receiver<LeaseState>,
+    health: &Health,
+    evidence: Arc<Notify>,
+    work: &CancellationToken,
+) -> Result<(Vec<Arc<Fed>>, tokio::time::Instant), OperatorError> {
+    // What is read after the Lease was taken needs no barrier: a process that leads from its start reads once. An error is the
+    // end of the election, which the next look finds.
+    let _first = state.wait_for(|state| *state != LeaseState::Starting { fault: None }).await.map(drop);
+    let (began, at_once) = (tokio::time::Instant::now(), *state.borrow() == LeaseState::Leading);
+    let watches = start_watches(options, cx, health, evidence, work);
+    await_leadership(options, cx, state, health).await?;
+    Ok((watches, if at_once { began } else { tokio::time::Instant::now() }))
+}
+
+fn died(reason: Option<String>) -> OperatorError {
+    OperatorError::Dead(reason.unwrap_or_default())
 }
 
 /// Wakes the workers when a pause of binds begins, changes or ends: they give back what it covers and take up what it does not.
@@ -265,22 +312,12 @@ async fn follow_pauses(cx: Context, ended: CancellationToken) {
 }
 
 /// Starts what runs beside the reconciler until `work` ends.
-fn start_tasks(
-    options: &Options,
-    cx: &Context,
-    references: &References,
-    evidence: Arc<Notify>,
-    work: &CancellationToken,
-) {
+fn start_tasks(options: &Options, cx: &Context, references: &References, work: &CancellationToken) {
     let namespace = &options.state_namespace;
     let (of_task, stop) = (cx.clone(), work.clone());
     cx.tasks.spawn("pauses", work.clone(), move || follow_pauses(of_task.clone(), stop.clone()));
     let (of_task, stop) = (cx.clone(), work.clone());
     cx.tasks.spawn("orphans", work.clone(), move || announce::orphans(of_task.clone(), stop.clone()));
-    let (of_task, state_namespace, stop) = (cx.clone(), namespace.clone(), work.clone());
-    cx.tasks.spawn("housekeeping", work.clone(), move || {
-        housekeeping::run(of_task.clone(), state_namespace.clone(), evidence.clone(), stop.clone())
-    });
     let (references, of_task) = (references.clone(), cx.clone());
     let (state_namespace, stop) = (namespace.clone(), work.clone());
     cx.tasks.spawn("references", work.clone(), move || {
@@ -289,36 +326,51 @@ fn start_tasks(
     });
 }
 
-/// Unsent binds back, sent ones awaited, events and statuses written. Leadership lasts meanwhile.
-async fn wind_down(cx: &Context, reconciler: &mut Reconciler) {
+/// Unsent binds back, sent ones awaited. Leadership lasts meanwhile. Returns the workers as they were.
+async fn wind_down(cx: &Context) -> BTreeMap<Str, WorkerView> {
     tracing::info!("ending: unsent binds go back, sent ones are awaited");
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
     cx.writers.land(LAND_WITHIN).await;
     cx.writers.refusals.clear();
-    tokio::join!(cx.writers.events.flush(EVENTS_WITHIN), reconciler.say_farewell(&last, FAREWELL_WITHIN));
+    last
 }
 
-/// Starts the watches; opens the gate once each kind was read whole, and says so.
-fn start_watches(cx: &Context, gate: &Gate, health: &Health, work: &CancellationToken) -> watch::Receiver<bool> {
+/// What is said after the Lease was released, so that a successor need not wait for it: events of what was done, and, if nobody
+/// has taken over by now, that nobody leads. A status names the resourceVersion that it follows: one of ours never overwrites a
+/// successor's.
+async fn say_farewell(options: &Options, cx: &Context, farewell: Farewell) {
+    let Farewell { mut reconciler, workers } = farewell;
+    let status = async {
+        let client = cx.clients.rest.clone();
+        if !is_taken(client, &options.lease_namespace, &options.identity, SUCCESSOR_WITHIN).await {
+            reconciler.say_farewell(&workers, FAREWELL_WITHIN).await;
+        }
+    };
+    tokio::join!(cx.writers.events.flush(EVENTS_WITHIN), status);
+}
+
+/// Starts what a standby does as well: the watches, and the look at what we may do and at the installed definition.
+fn start_watches(
+    options: &Options,
+    cx: &Context,
+    health: &Health,
+    evidence: Arc<Notify>,
+    work: &CancellationToken,
+) -> Vec<Arc<Fed>> {
     let watches = watches::start(&cx.clients, &cx.engine, &observers(&cx.store), &cx.tasks, work);
     cx.board.lock().watches.clone_from(&watches);
-    let (warm, warmed) = watch::channel(false);
-    let (gate, health, stop) = (gate.clone(), health.clone(), work.clone());
-    cx.tasks.spawn("caches", work.clone(), move || {
-        follow_watches(watches.clone(), gate.clone(), health.clone(), warm.clone(), stop.clone())
+    let (followed, health, stop) = (watches.clone(), health.clone(), work.clone());
+    cx.tasks.spawn("caches", work.clone(), move || follow_watches(followed.clone(), health.clone(), stop.clone()));
+    let (of_task, state_namespace, stop) = (cx.clone(), options.state_namespace.clone(), work.clone());
+    cx.tasks.spawn("housekeeping", work.clone(), move || {
+        housekeeping::run(of_task.clone(), state_namespace.clone(), evidence.clone(), stop.clone())
     });
-    warmed
+    watches
 }
 
-/// Opens the gate once each kind was read whole; afterwards says which watch is behind.
-async fn follow_watches(
-    watches: Vec<Arc<Fed>>,
-    gate: Gate,
-    health: Health,
-    warm: watch::Sender<bool>,
-    work: CancellationToken,
-) {
+/// Says which kinds were not read yet, and afterwards which watch is behind.
+async fn follow_watches(watches: Vec<Arc<Fed>>, health: Health, work: CancellationToken) {
     let began = Instant::now();
     health.fail(Check::Caches, watches::unread(&watches).unwrap_or_default());
     for fed in &watches {
@@ -331,9 +383,7 @@ async fn follow_watches(
             health.fail(Check::Caches, unread);
         }
     }
-    gate.admit();
     tracing::info!(kinds = watches.len(), seconds = began.elapsed().as_secs_f64(), "cluster read");
-    warm.send_replace(true);
     loop {
         match watches::stale(&watches) {
             Some(stale) => health.fail(Check::Caches, stale),
@@ -346,49 +396,30 @@ async fn follow_watches(
     }
 }
 
-/// Follows the Lease until we lead.
-async fn await_leadership(
-    options: &Options,
+/// Opens the gate once everything is as new as leadership, which began at `since`, and says so.
+fn open_gate(
     cx: &Context,
-    state: &mut watch::Receiver<LeaseState>,
-    health: &Health,
-) -> Result<(), OperatorError> {
-    let lease = format!("{}/{LEASE_NAME}", options.lease_namespace);
-    loop {
-        let now = state.borrow_and_update().clone();
-        cx.board.lock().lease = Some(now.clone());
-        match now {
-            LeaseState::Leading => return Ok(()),
-            LeaseState::Starting { fault: Some(fault) } if fault.is_forbidden() => return Err(fault.into()),
-            LeaseState::Starting { fault } => {
-                let why = fault.map_or_else(String::new, |fault| format!(": {fault}"));
-                health.fail(Check::Leadership, format!("lease {lease} has not been read{why}"));
+    gate: &Gate,
+    watches: Vec<Arc<Fed>>,
+    since: tokio::time::Instant,
+    word: Option<String>,
+    work: &CancellationToken,
+) -> watch::Receiver<bool> {
+    let (warm, warmed) = watch::channel(false);
+    let (of_task, gate, stop) = (cx.clone(), gate.clone(), work.clone());
+    cx.tasks.spawn("barrier", work.clone(), move || {
+        let (cx, gate, watches) = (of_task.clone(), gate.clone(), watches.clone());
+        let (word, warm, stop) = (word.clone(), warm.clone(), stop.clone());
+        async move {
+            let passed = stop.run_until_cancelled(pass_barrier(&cx, &watches, since, word.as_deref())).await;
+            if passed.is_some() {
+                gate.admit();
+                warm.send_replace(true);
+                stop.cancelled().await;
             }
-            LeaseState::Waiting { holder } => {
-                tracing::info!(holder, "waiting for the lease");
-                health.fail(Check::Leadership, format!("lease {lease} is held by {holder}"));
-            }
-            LeaseState::AnotherInstallation { holder } => another_installation(options, cx, health, &lease, &holder),
-            LeaseState::Lost { reason } => return Err(OperatorError::LeaseLost(reason)),
-            LeaseState::Released => return Err(OperatorError::LeaseLost("it was given back".to_owned())),
         }
-        if state.changed().await.is_err() {
-            return Err(OperatorError::LeaseLost("the election ended".to_owned()));
-        }
-    }
-}
-
-/// Says in the log, in readiness and on our own pod that someone else works here; metrics read the board.
-fn another_installation(options: &Options, cx: &Context, health: &Health, lease: &str, holder: &str) {
-    let text = format!(
-        "AnotherInstallation: lease {lease} is held and renewed by {holder}: remove one of the two installations; this one waits"
-    );
-    tracing::warn!(holder, lease, "another installation works in this cluster");
-    health.fail(Check::Leadership, text.clone());
-    if let Some(pod) = &options.pod {
-        let object = ObjectRef::pod(&pod.namespace, &pod.name, &pod.uid);
-        cx.warn(object, "AnotherInstallation", "Leading", text);
-    }
+    });
+    warmed
 }
 
 /// Returns why we lead no more.

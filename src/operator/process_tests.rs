@@ -45,7 +45,8 @@ async fn holder_after(may_land: usize) -> String {
     })
     .await;
     let identity = Identity::new("berth-0", "");
-    let options = LeaseOptions { namespace: "home".to_owned(), identity, timing: Timing::default() };
+    let (namespace, installation) = ("home".to_owned(), "home/berth".to_owned());
+    let options = LeaseOptions { namespace, identity, installation, timing: Timing::default() };
     let lease = elect(server.config(), options, Gate::new());
     let mut state = lease.state();
     let led = state.wait_for(|state| *state == LeaseState::Leading);

@@ -34,6 +34,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// Longest wait for one write of a last good spec: profiles wait for it in turn.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a new leader waits for its workers before it writes that they are not there yet: the statuses of the leader before it
+/// say that the profiles are served, and in a moment that is true again.
+const QUIET: Duration = Duration::from_secs(3);
+
 /// Pause after a last good spec could not be written or dropped.
 const SAVE_PAUSE: Duration = Duration::from_secs(30);
 
@@ -62,6 +66,8 @@ pub(super) struct Reconciler {
     /// Whether all profiles were read: before that, an older profile that claims the same name may be missing.
     listed: bool,
     warming: Option<String>,
+    /// Until then nothing is written while workers are about to start.
+    quiet_until: Option<Instant>,
     writes: JoinSet<(Str, String, Written)>,
     binders: Arc<ForeignBinds>,
     lookups: JoinSet<Option<Found>>,
@@ -97,6 +103,7 @@ impl Reconciler {
             sweep: None,
             listed: false,
             warming: Some("pods and nodes are being read".to_owned()),
+            quiet_until: None,
             writes: JoinSet::new(),
             binders,
             lookups: JoinSet::new(),
@@ -113,6 +120,7 @@ impl Reconciler {
         health: &berth_telemetry::Health,
         stop: &CancellationToken,
     ) {
+        self.quiet_until = Some(Instant::now() + QUIET);
         let api: Api<Guarded> = Api::all(self.cx.clients.rest.clone());
         let mut stream = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
         let mut tick = tokio::time::interval(TICK);
@@ -295,7 +303,7 @@ impl Reconciler {
 
     /// Saves good specs that are not saved yet, and drops those of deleted profiles. Failures are retried after a pause.
     pub(super) async fn save_good(&mut self) {
-        if Instant::now() < self.save_after {
+        if Instant::now() < self.save_after || !self.cx.gate.leads() {
             return;
         }
         let deleted = self.drop_specs_of_deleted().await.inspect_err(|error| {
@@ -352,6 +360,9 @@ impl Reconciler {
             (board.crd_lacks.clone(), super::watches::stale(&board.watches), board.orphans.clone())
         };
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
+        if last.is_none() && (!self.cx.gate.leads() || self.is_quiet(&workers, now)) {
+            return;
+        }
         let holder = self.identity.to_string();
         let around = Around {
             clock: self.cx.engine.clock(),
@@ -391,6 +402,12 @@ impl Reconciler {
             let write = status_writer::write(client, name.clone(), uid.clone(), version, status);
             self.writes.spawn(status_writer::ended(name, uid, write));
         }
+    }
+
+    /// Whether a worker is about to start, and leadership so young that nobody need hear of it.
+    fn is_quiet(&self, workers: &BTreeMap<Str, WorkerView>, now: Instant) -> bool {
+        let starts = self.warming.is_some() || workers.values().any(|view| view.snapshot.is_none());
+        starts && self.quiet_until.is_some_and(|until| now < until)
     }
 
     /// Takes in how a write ended; one that was cut off is one of a process that ends.

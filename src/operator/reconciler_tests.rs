@@ -10,7 +10,7 @@ use super::reconciler::Reconciler;
 use super::refs::References;
 use berth_api::{SchedulerProfile, SchedulerProfileStatus};
 use berth_cluster::client::Clients;
-use berth_cluster::lease::{Gate, Identity};
+use berth_cluster::lease::{Gate, Identity, Timing};
 use berth_cluster::revisions::Revisions;
 use berth_core::model::{Pod, Str};
 use berth_core::testing::pending_pod;
@@ -31,6 +31,8 @@ pub(super) fn options() -> Options {
         probe_address: None,
         metrics_authorization: false,
         lease_namespace: "home".to_owned(),
+        lease_timing: Timing::default(),
+        installation: "home/berth".to_owned(),
         state_namespace: "home".to_owned(),
         serve_default_scheduler: false,
         extender_allow_host: Vec::new(),
@@ -184,6 +186,21 @@ fn object(name: &str, age: u32, generation: i64, spec: &Value) -> DeserializeGua
 
 fn names(names: &[&str]) -> Value {
     json!({"schedulerNames": names})
+}
+
+/// A leader that stood still does not know yet that another one leads.
+#[tokio::test]
+async fn without_leadership_no_status_and_no_last_good_spec_is_written() {
+    let mut bench = Bench::new().await;
+    bench.cx.gate.shut();
+    bench.list(&[("batch", 1, 1, names(&["batch"]))]).await;
+    bench.reconciler.look(None);
+    let writes = |bench: &Bench| bench.server.requests().iter().filter(|asked| asked.method != "GET").count();
+    assert_eq!(writes(&bench), 0);
+    bench.cx.gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
+    bench.reconciler.save_good().await;
+    assert_eq!(bench.reasons("batch").await[0], "Ready=True/Serving");
+    assert!(bench.status("batch").await.last_good_revision.is_some());
 }
 
 #[tokio::test]

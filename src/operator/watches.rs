@@ -2,7 +2,9 @@
 
 use super::tasks::Tasks;
 use berth_cluster::client::Clients;
-use berth_cluster::watch::{self, Feed, KindVisitor, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats};
+use berth_cluster::watch::{
+    self, Feed, KindVisitor, Orders, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats,
+};
 use berth_runtime::Engine;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch as channel;
@@ -18,7 +20,10 @@ const STALE_AFTER: Duration = Duration::from_secs(160);
 /// A watch that feeds the ledger.
 pub(super) struct Fed {
     pub(super) plural: &'static str,
+    /// The path of its collection.
+    pub(super) path: &'static str,
     pub(super) stats: Arc<WatchStats>,
+    pub(super) orders: Orders,
     /// Whether a whole read was completed.
     pub(super) synced: channel::Receiver<bool>,
 }
@@ -52,6 +57,8 @@ impl KindVisitor for Start<'_> {
         let (sender, synced) = channel::channel(false);
         let (client, counted, cancel) = (self.clients.watch.clone(), stats.clone(), self.cancel.clone());
         let (engine, observer) = (self.engine.clone(), K::observer(self.observers));
+        let orders = Orders::default();
+        let obeyed = orders.clone();
         self.tasks.spawn(K::PLURAL, self.cancel.clone(), move || {
             let (engine, sender) = (engine.clone(), sender.clone());
             let mut feed = Feed::<K>::default();
@@ -68,9 +75,10 @@ impl KindVisitor for Start<'_> {
                 }
             };
             let options = WatchOptions::default();
-            watch::run::<K>(client.clone(), options, counted.clone(), cancel.clone(), sink, observer.clone())
+            let (client, counted, obeyed) = (client.clone(), counted.clone(), obeyed.clone());
+            watch::run::<K>(client, options, counted, obeyed, cancel.clone(), sink, observer.clone())
         });
-        self.fed.push(Arc::new(Fed { plural: K::PLURAL, stats, synced }));
+        self.fed.push(Arc::new(Fed { plural: K::PLURAL, path: K::PATH, stats, orders, synced }));
     }
 }
 

@@ -85,7 +85,7 @@ impl Writers {
             bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
         let (writes, own_writes) = (&clients.writes, OwnWrites::default());
         let binder = Binder::new(clients.bind.clone(), of_binds, gate.clone(), recheck.clone(), deliver.clone());
-        let events = EventSink::new(clients.events.clone(), options.identity.name(), binder.load());
+        let events = EventSink::new(clients.events.clone(), options.identity.name(), binder.load(), gate.clone());
         let pod_events = options.events.then(|| events.clone());
         let pre_binder = PreBinder::new(
             writes.clone(),

@@ -113,6 +113,8 @@ metrics! {
         "Tasks of the operator that ended or failed and were started again";
     Leader: Gauge, "schedulerprofile_leader",
         "Whether this process holds the lease";
+    LeaderElection: Gauge, "leader_election_master_status",
+        "Whether this process holds the lease of that name, as client-go reports it";
     AnotherInstallation: Gauge, "schedulerprofile_another_installation",
         "Always 1, and only there while another identity keeps the lease from this process";
     Events: Counter, "schedulerprofile_events_total",

@@ -4,17 +4,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// What must hold for the process to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
-    /// This process holds the lease.
+    /// This process holds the lease, or another replica of its installation does.
     Leadership,
-    /// Pods, nodes and namespaces were read after the lease was taken, and their watches are alive.
+    /// Everything that scheduling depends on was read, and the watches are alive.
     Caches,
-    /// Profiles were read.
+    /// Profiles were read, if this process leads.
     Profiles,
     /// Nothing failed permanently.
     Process,
 }
 
 impl Check {
+    const ALL: [Self; 4] = [Self::Leadership, Self::Caches, Self::Profiles, Self::Process];
+
     /// The name in the answer of `/readyz`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,6 +35,8 @@ type Watchdog = Box<dyn Fn() -> Option<String> + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Health {
     failing: Arc<Mutex<BTreeMap<Check, String>>>,
+    /// Who leads, as far as this process knows.
+    role: Arc<Mutex<String>>,
     watchdog: Arc<OnceLock<Watchdog>>,
 }
 
@@ -58,6 +62,27 @@ impl Health {
 
     pub fn fail(&self, check: Check, reason: impl Into<String>) {
         self.lock().insert(check, reason.into());
+    }
+
+    /// Says who leads, for people.
+    pub fn set_role(&self, role: impl Into<String>) {
+        *self.role.lock().unwrap_or_else(PoisonError::into_inner) = role.into();
+    }
+
+    /// Every check, one line each as kube-apiserver writes them, and then who leads.
+    pub fn verbose(&self) -> String {
+        let failing = self.lock();
+        let mut text = String::new();
+        for check in Check::ALL {
+            let (name, reason) = (check.name(), failing.get(&check));
+            text += &reason.map_or_else(|| format!("[+]{name} ok\n"), |reason| format!("[-]{name} failed: {reason}\n"));
+        }
+        drop(failing);
+        let role = self.role.lock().unwrap_or_else(PoisonError::into_inner);
+        if !role.is_empty() {
+            text += &format!("{role}\n");
+        }
+        text
     }
 
     /// What does not hold, one line each; empty if the process is ready.

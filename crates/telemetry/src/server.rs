@@ -143,6 +143,13 @@ fn probe(request: &Request<Incoming>, health: &Health) -> Answer {
         },
         "/readyz" => {
             let failing = health.failing();
+            if is_verbose(request) {
+                let (status, end) = match failing.as_slice() {
+                    [] => (StatusCode::OK, "readyz check passed\n"),
+                    _ => (StatusCode::SERVICE_UNAVAILABLE, "readyz check failed\n"),
+                };
+                return answer(status, health.verbose() + end);
+            }
             if failing.is_empty() {
                 return answer(StatusCode::OK, "ok\n");
             }
@@ -150,6 +157,12 @@ fn probe(request: &Request<Incoming>, health: &Health) -> Answer {
         }
         _ => answer(StatusCode::NOT_FOUND, ""),
     }
+}
+
+/// Whether the query has `verbose`, with or without a value, as kube-apiserver reads it.
+fn is_verbose<B>(request: &Request<B>) -> bool {
+    let parts = request.uri().query().unwrap_or_default().split('&');
+    parts.map(|part| part.split('=').next()).any(|name| name == Some("verbose"))
 }
 
 /// The bearer token of a request.

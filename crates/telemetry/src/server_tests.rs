@@ -57,7 +57,14 @@ async fn endpoints_answer_and_readyz_says_why_not() {
         assert!(ask(address, "/").await.starts_with("HTTP/1.1 404"));
     }
     health.pass(Check::Leadership);
+    health.set_role("standby: other-0 leads");
+    let answer = ask(probes, "/readyz?verbose").await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("[-]caches failed: not there yet\n"), "{answer}");
     health.pass(Check::Caches);
+    let answer = ask(probes, "/readyz?verbose=1").await;
+    let all =
+        "[+]leadership ok\n[+]caches ok\n[+]profiles ok\n[+]process ok\nstandby: other-0 leads\nreadyz check passed\n";
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(all), "{answer}");
     assert!(ask(probes, "/readyz").await.starts_with("HTTP/1.1 200"));
     health.set_watchdog(|| Some("the worker of profile gpu has been in one step for 301 s".to_owned()));
     for address in [pages, probes] {

@@ -109,13 +109,23 @@ impl ControlPlane {
         Ok(Operator { process, http })
     }
 
-    /// Waits until the operator's `/readyz` says so; an error ends with the tail of its log.
+    /// Waits until the operator is ready and leads; an error ends with the tail of its log.
     pub fn wait_until_serving(&self, operator: &mut Operator) -> Result<()> {
+        self.wait_until(operator, |page| page.contains("\nleader: "))
+    }
+
+    /// Waits until the operator is ready: it leads, or stands by.
+    pub fn wait_until_ready(&self, operator: &mut Operator) -> Result<()> {
+        self.wait_until(operator, |_| true)
+    }
+
+    fn wait_until(&self, operator: &mut Operator, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let ready = self.wait_for("the operator's /readyz", READY_LIMIT, || {
             if let Some(status) = operator.process.ended()? {
                 bail!("the operator ended ({status})");
             }
-            Ok(operator.page("/readyz").is_ok_and(|(status, _)| status == 200).then_some(()))
+            let answer = operator.page("/readyz?verbose");
+            Ok(answer.is_ok_and(|(status, page)| status == 200 && wanted(&page)).then_some(()))
         });
         ready.map_err(|error| operator.process.explain(&error))
     }

@@ -5,13 +5,14 @@ use super::body::{create_call, name_of, namespace_of, series_call};
 use super::pace::Pace;
 use super::series::{Count, Seen, SeriesCache, key_of};
 use crate::bind::BindLoad;
+use crate::lease::Gate;
 use crate::send::Call;
 use crate::write::{
     Counters, Jobs, Limits, Meaning, Patience, Pool, Slot, Tenant, Turns, WriteError, lock, meaning, results,
 };
 use berth_core::model::Str;
 use kube::Client;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
@@ -47,6 +48,9 @@ struct Shared {
     client: Client,
     load: BindLoad,
     host: String,
+    gate: Gate,
+    /// Whether the process ends in order: what it did is told even after it gave leadership away.
+    ends: AtomicBool,
     state: Mutex<State>,
     wake: Notify,
     unique: AtomicU64,
@@ -101,12 +105,14 @@ results! {
 
 impl EventSink {
     /// Starts the sink on the current tokio runtime. `client` must be one without retries; `host` ends the
-    /// `reportingInstance`; `load` is the binder's.
-    pub fn new(client: Client, host: &str, load: BindLoad) -> Self {
+    /// `reportingInstance`; `load` is the binder's. Nothing is written once leadership at `gate` is lost.
+    pub fn new(client: Client, host: &str, load: BindLoad, gate: Gate) -> Self {
         let shared = Shared {
             client,
             load,
             host: host.to_owned(),
+            gate,
+            ends: AtomicBool::new(false),
             state: Mutex::new(State {
                 turns: Turns::new(LIMITS),
                 series: SeriesCache::default(),
@@ -158,9 +164,12 @@ impl EventSink {
         &self.0.counters
     }
 
-    /// Waits until all is written, for at most `limit`; what is left is dropped and counted.
+    /// Waits until all is written, for at most `limit`; what is left is dropped and counted. For the end in order: leadership may
+    /// be another's already.
     pub async fn flush(&self, limit: Duration) {
         let shared = &*self.0;
+        shared.ends.store(true, Ordering::Relaxed);
+        shared.wake.notify_one();
         let end = Instant::now() + limit;
         let unwritten = || {
             let state = shared.lock();
@@ -252,6 +261,9 @@ impl Jobs for Shared {
 
     /// The next event, unless binds are sent first or enough writers are at work.
     fn take(&self) -> Result<(Queued, Slot), Option<Instant>> {
+        if self.gate.is_over() && !self.ends.load(Ordering::Relaxed) {
+            return Err(None);
+        }
         let binds_wait = self.load.waiting() > YIELD_ABOVE;
         let now = Instant::now();
         let State { turns, pace, .. } = &mut *self.lock();
@@ -306,6 +318,27 @@ mod tests {
     use serde_json::json;
     use std::collections::HashSet;
 
+    fn sink(server: &Scripted) -> EventSink {
+        EventSink::new(server.client(), "host", BindLoad::default(), Gate::new())
+    }
+
+    #[tokio::test]
+    async fn a_process_that_lost_leadership_writes_none_and_one_that_gave_it_away_tells_what_it_did() {
+        let server = Scripted::start(|_| async { Reply::json(201, json!({})) }).await;
+        let gate = Gate::new();
+        let sink = EventSink::new(server.client(), "host", BindLoad::default(), gate.clone());
+        sink.send(failed("before", "a standby speaks of itself"));
+        until("written", || server.requests().len() == 1).await;
+        gate.lease_until(Instant::now());
+        sink.send(failed("p", "too late"));
+        sink.send(failed("q", "too late"));
+        let shared: &Shared = &sink.0;
+        assert!(shared.take().is_err());
+        assert_eq!(server.requests().len(), 1);
+        sink.flush(Duration::from_secs(20)).await;
+        assert_eq!(server.requests().len(), 3);
+    }
+
     fn failed(name: &str, text: &str) -> Event {
         Event::failed(Arc::new(pod("ns", name)), RefusalText::Plain(text.into()))
     }
@@ -313,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn each_event_is_written_under_a_name_of_its_own() {
         let server = Scripted::start(|_| async { Reply::json(201, json!({})) }).await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         let shared = Arc::new(pod("ns", "p"));
         for _ in 0..200 {
             sink.send(Event::scheduled(shared.clone(), "n1".into()));
@@ -328,7 +361,7 @@ mod tests {
     #[tokio::test]
     async fn repeats_become_a_count() {
         let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         sink.send(failed("p", "first"));
         sink.flush(Duration::from_secs(20)).await;
         for _ in 0..3 {
@@ -345,7 +378,7 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_is_dropped_and_counted() {
         let server = Scripted::start(|_| Reply::hang()).await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         let shared = Arc::new(pod("ns", "p"));
         let most = LIMITS.queued_per_namespace;
         for _ in 0..most + 100 {
@@ -367,7 +400,7 @@ mod tests {
             }
         })
         .await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         sink.send(failed("p", "no"));
         until("throttled", || server.requests().len() == 1).await;
         sink.send(Event::scheduled(Arc::new(pod("gone", "q")), "n1".into()));
@@ -380,7 +413,7 @@ mod tests {
         let server = Scripted::start(|_| async { Reply::json(201, json!({})) }).await;
         let load = BindLoad::default();
         load.set(1_000);
-        let sink = EventSink::new(server.client(), "host", load.clone());
+        let sink = EventSink::new(server.client(), "host", load.clone(), Gate::new());
         let start = Instant::now();
         sink.send(failed("p", "no"));
         until("written though binds wait", || sink.counters().of(EventResult::Written) == 1).await;
@@ -399,7 +432,7 @@ mod tests {
             if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::json(201, json!({})) }
         })
         .await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         for n in 0..1_000 {
             sink.send(Event::scheduled(Arc::new(pod("hung", &format!("p{n}"))), "n1".into()));
         }
@@ -413,7 +446,7 @@ mod tests {
     #[tokio::test]
     async fn a_profile_with_many_scheduler_names_has_one_turn() {
         let (server, go) = Scripted::held().await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         for n in 0..400 {
             let pod = Pod { scheduler_name: format!("name-{n}").into(), ..pod("ns", &format!("p{n}")) };
             sink.send_for(&"many".into(), Event::scheduled(Arc::new(pod), "n1".into()));
@@ -429,7 +462,7 @@ mod tests {
     #[tokio::test]
     async fn when_all_is_full_the_namespace_with_the_most_events_loses() {
         let server = Scripted::start(|_| Reply::hang()).await;
-        let sink = EventSink::new(server.client(), "host", BindLoad::default());
+        let sink = sink(&server);
         for (namespace, many) in [("greedy", LIMITS.queued_per_namespace), ("second", 2_500)] {
             let pod = Arc::new(pod(namespace, "p"));
             for _ in 0..many {

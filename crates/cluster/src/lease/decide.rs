@@ -3,6 +3,33 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How long a request that needs leadership may be under way: no writer waits longer for an answer.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
+/// client-go's jitter of the retry period, which must leave a renewal its time before the deadline.
+const JITTER: f64 = 1.2;
+
+/// Times that no election can keep. Each text names the flags and the fix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    #[error(
+        "--leader-elect-retry-period={0:?}: there is nothing to wait for; give it a time of at least 100ms, such as 2s"
+    )]
+    NoRetry(Duration),
+    #[error(
+        "--leader-elect-lease-duration={0:?}: a Lease counts whole seconds; give it a number of them, at most 3600s, such as 15s"
+    )]
+    NotWhole(Duration),
+    #[error(
+        "--leader-elect-renew-deadline={deadline:?} must be longer than 1.2 times --leader-elect-retry-period={retry:?}: raise the deadline, or lower the retry period"
+    )]
+    DeadlineTooShort { deadline: Duration, retry: Duration },
+    #[error(
+        "--leader-elect-lease-duration={duration:?} must be longer than --leader-elect-renew-deadline={deadline:?} by at least {REQUEST_LIMIT:?}, the time that a request of a leader that lost it may still take: raise the duration, or lower the deadline"
+    )]
+    LeaseTooShort { duration: Duration, deadline: Duration },
+}
+
 /// The times of leadership. `renew_deadline` < `duration`, `retry` < `renew_deadline`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
@@ -19,6 +46,27 @@ pub struct Timing {
     pub request_limit: Duration,
 }
 
+impl Timing {
+    /// The times as options give them, with the relations that kube-scheduler demands, and one more: nothing that a leader sent
+    /// may land once its successor has begun.
+    pub fn new(duration: Duration, renew_deadline: Duration, retry: Duration) -> Result<Self, TimingError> {
+        if retry < Duration::from_millis(100) {
+            return Err(TimingError::NoRetry(retry));
+        }
+        if duration.subsec_nanos() != 0 || duration > Duration::from_hours(1) {
+            return Err(TimingError::NotWhole(duration));
+        }
+        if renew_deadline <= retry.mul_f64(JITTER) {
+            return Err(TimingError::DeadlineTooShort { deadline: renew_deadline, retry });
+        }
+        if duration < renew_deadline + REQUEST_LIMIT {
+            return Err(TimingError::LeaseTooShort { duration, deadline: renew_deadline });
+        }
+        let answer_within = (renew_deadline / 5).min(Duration::from_secs(2)).max(retry.min(Duration::from_secs(1)));
+        Ok(Self { duration, renew_deadline, retry, answer_within, request_limit: REQUEST_LIMIT })
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -26,7 +74,7 @@ impl Default for Timing {
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
             answer_within: Duration::from_secs(2),
-            request_limit: Duration::from_secs(5),
+            request_limit: REQUEST_LIMIT,
         }
     }
 }
@@ -45,6 +93,8 @@ pub enum Holder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub holder: Holder,
+    /// Whether its holder is a process of our own installation.
+    pub is_ours: bool,
     /// How long others must not take it after a renewal: as its holder wrote, or less where the holder is known to be dead.
     pub duration: Duration,
     /// The resourceVersion: a change of anything is a sign of life.
@@ -82,9 +132,9 @@ impl Observed {
         }
     }
 
-    /// The other identity that has renewed for longer than one lease duration while we looked on: it lives.
+    /// The identity of another installation that has renewed for longer than one lease duration while we looked on: it lives.
     pub fn other_installation(&self) -> Option<&str> {
-        let record = self.record.as_ref()?;
+        let record = self.record.as_ref().filter(|record| !record.is_ours)?;
         let Holder::Other(holder) = &record.holder else { return None };
         (self.renewed && self.since.duration_since(self.holder_since) > record.duration).then_some(holder)
     }
@@ -131,7 +181,7 @@ mod tests {
             "me" => Holder::Us,
             other => Holder::Other(other.into()),
         };
-        Record { holder, duration: Duration::from_secs(15), version: version.into() }
+        Record { holder, is_ours: false, duration: Duration::from_secs(15), version: version.into() }
     }
 
     fn secs(s: u64) -> Duration {
@@ -187,8 +237,34 @@ mod tests {
         seen = seen.next(Some(record("third", "17")), start + secs(17));
         assert_eq!(seen.other_installation(), None, "a new holder is watched from the beginning");
 
+        let mut replica = Observed::first(Some(Record { is_ours: true, ..record("other", "0") }), start);
+        for s in 1..=60 {
+            let renewed = Record { is_ours: true, ..record("other", &s.to_string()) };
+            replica = replica.next(Some(renewed), start + secs(s));
+        }
+        assert_eq!(replica.other_installation(), None, "another replica of ours is no other installation");
+
         let dead =
             Observed::first(Some(record("other", "0")), start).next(Some(record("other", "0")), start + secs(60));
         assert_eq!(dead.other_installation(), None, "one that does not renew is no installation");
+    }
+
+    #[test]
+    fn times_that_no_election_can_keep_are_refused_with_their_flags() {
+        let ms = Duration::from_millis;
+        assert_eq!(Timing::new(secs(15), secs(10), secs(2)), Ok(Timing::default()));
+        let quick = Timing::new(secs(7), secs(2), ms(500)).unwrap();
+        assert!(quick.answer_within < quick.renew_deadline / 2, "{quick:?}");
+        for (duration, deadline, retry, names) in [
+            (secs(15), secs(10), secs(0), ["--leader-elect-retry-period", "2s"]),
+            (ms(15_500), secs(10), secs(2), ["--leader-elect-lease-duration", "whole seconds"]),
+            (secs(7_200), secs(10), secs(2), ["--leader-elect-lease-duration", "at most 3600s"]),
+            (secs(15), ms(2_400), secs(2), ["--leader-elect-renew-deadline", "--leader-elect-retry-period"]),
+            (secs(14), secs(10), secs(2), ["--leader-elect-lease-duration", "--leader-elect-renew-deadline"]),
+            (secs(10), secs(15), secs(2), ["--leader-elect-lease-duration", "--leader-elect-renew-deadline"]),
+        ] {
+            let error = Timing::new(duration, deadline, retry).unwrap_err().to_string();
+            assert!(names.iter().all(|name| error.contains(name)), "{error}");
+        }
     }
 }

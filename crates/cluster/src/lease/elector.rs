@@ -2,13 +2,16 @@
 
 use super::Gate;
 use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
+use super::follow::{Follow, Seen};
 use super::identity::Identity;
 use crate::client::Fault;
+use crate::write::lock;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Config};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -18,6 +21,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub const LEASE_NAME: &str = "berth.scheduling.berth.dev";
 
 const RESOURCE: &str = "leases.coordination.k8s.io";
+
+/// The annotation that names the installation of the Lease's holder: its replicas share it, two installations do not.
+const INSTALLATION: &str = "scheduling.berth.dev/installation";
+
+/// The annotation in which a leader that ends in order says how much of the cluster it had seen.
+const LAST_SEEN: &str = "scheduling.berth.dev/last-seen";
 
 /// Writes of ours without an answer that are remembered: more than fit between two answers while we lead.
 const UNANSWERED: usize = 16;
@@ -31,11 +40,15 @@ pub enum LeaseState {
     Starting {
         fault: Option<Fault>,
     },
-    /// Another identity holds it; that process may be dead.
+    /// Another replica of our installation holds it; that process may be dead.
+    Standby {
+        holder: String,
+    },
+    /// A process of another installation holds it; it may be dead.
     Waiting {
         holder: String,
     },
-    /// Another holds it and has renewed it for longer than one lease duration: a second installation, alive.
+    /// Another installation holds it and has renewed it for longer than one lease duration: it is alive.
     AnotherInstallation {
         holder: String,
     },
@@ -53,6 +66,8 @@ pub struct LeaseOptions {
     pub namespace: String,
     /// No other process has this identity.
     pub identity: Identity,
+    /// All replicas of an installation have this name, and no other installation of the cluster.
+    pub installation: String,
     pub timing: Timing,
 }
 
@@ -63,6 +78,19 @@ pub struct LeaseHandle {
     stop: DropGuard,
     /// Closed when the election has ended.
     ended: oneshot::Receiver<()>,
+    words: Words,
+}
+
+/// What leaders tell their successors.
+#[derive(Debug, Clone, Default)]
+struct Words(Arc<Mutex<Spoken>>);
+
+#[derive(Debug, Default)]
+struct Spoken {
+    /// What the leader before us said when it released the Lease that we took.
+    heard: Option<String>,
+    /// What we say when we release it.
+    last: Option<String>,
 }
 
 impl LeaseHandle {
@@ -71,8 +99,18 @@ impl LeaseHandle {
         self.state.clone()
     }
 
-    /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no
-    /// request of ours is under way any more. Takes at most the retry period.
+    /// What the leader before us said when it released the Lease; `None` if it did not release it. Call it while leading.
+    pub fn heard(&self) -> Option<String> {
+        lock(&self.words.0).heard.clone()
+    }
+
+    /// What our successor is to hear if we release the Lease.
+    pub fn say(&self, last: Option<String>) {
+        lock(&self.words.0).last = last;
+    }
+
+    /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no request of ours is
+    /// under way any more. Takes at most the retry period.
     pub async fn release(self) {
         drop(self.stop);
         // The thread ends by itself; a panic in it leaves nothing to release.
@@ -85,8 +123,26 @@ impl LeaseHandle {
     }
 }
 
+/// Whether somebody else than `own` holds the Lease within `limit`.
+pub async fn is_taken(client: Client, namespace: &str, own: &Identity, limit: Duration) -> bool {
+    let (api, end) = (Api::<Lease>::namespaced(client, namespace), Instant::now() + limit);
+    loop {
+        let lease = tokio::time::timeout_at(end, api.get_opt(LEASE_NAME)).await;
+        let holder = lease.ok().and_then(Result::ok).flatten().and_then(|lease| lease.spec?.holder_identity);
+        if holder.is_some_and(|holder| !holder.is_empty() && holder != own.to_string()) {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Starts the election. The gate is open only while we lead. The caller waits for [`LeaseState::Leading`] and calls
 /// [`Gate::admit`] after reading pods and nodes.
+///
+/// While another holds the Lease, a watch shows its end at once.
 ///
 /// The elector has a thread, an event loop and connections of its own: neither a long computation nor a lock that blocks
 /// the threads of the caller's runtime, nor a connection that others use, may delay a renewal. So the Lease does not tell
@@ -95,10 +151,11 @@ pub fn elect(config: Config, options: LeaseOptions, gate: Gate) -> LeaseHandle {
     let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
     let stop = CancellationToken::new();
     let (running, ended) = oneshot::channel();
-    let (own, stopped) = (sender.clone(), stop.clone());
+    let (own, stopped, words) = (sender.clone(), stop.clone(), Words::default());
+    let spoken = words.clone();
     let work = move || {
         let _running = running;
-        if let Err(reason) = run_alone(config, options, gate, own.clone(), stopped) {
+        if let Err(reason) = run_alone(config, options, gate, own.clone(), spoken, stopped) {
             own.send_replace(LeaseState::Lost { reason });
         }
     };
@@ -106,7 +163,7 @@ pub fn elect(config: Config, options: LeaseOptions, gate: Gate) -> LeaseHandle {
         let reason = format!("no thread for the lease: {error}; raise the process's limit of threads");
         sender.send_replace(LeaseState::Lost { reason });
     }
-    LeaseHandle { state, stop: stop.drop_guard(), ended }
+    LeaseHandle { state, stop: stop.drop_guard(), ended, words }
 }
 
 /// The life of the elector's thread.
@@ -115,6 +172,7 @@ fn run_alone(
     options: LeaseOptions,
     gate: Gate,
     state: watch::Sender<LeaseState>,
+    words: Words,
     stop: CancellationToken,
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -123,7 +181,7 @@ fn run_alone(
     let result = runtime.block_on(async {
         // A client belongs to the event loop that it is made on.
         let client = Client::try_from(config).map_err(|error| format!("no client for the lease: {error}"))?;
-        Elector::new(client, options, gate, state).run(stop).await;
+        Elector::new(client, options, gate, state, words).run(stop).await;
         Ok(())
     });
     // Do not wait for name lookups.
@@ -148,10 +206,12 @@ struct Elector {
     last_fault: Option<String>,
     /// Failed turns in a row.
     failures: u32,
+    follow: Follow,
+    words: Words,
 }
 
 impl Elector {
-    fn new(client: Client, options: LeaseOptions, gate: Gate, state: watch::Sender<LeaseState>) -> Self {
+    fn new(client: Client, options: LeaseOptions, gate: Gate, state: watch::Sender<LeaseState>, words: Words) -> Self {
         Self {
             api: Api::namespaced(client, &options.namespace),
             options,
@@ -163,6 +223,8 @@ impl Elector {
             written: Vec::new(),
             last_fault: None,
             failures: 0,
+            follow: Follow::default(),
+            words,
         }
     }
 
@@ -178,6 +240,7 @@ impl Elector {
                 biased;
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep(pause) => {}
+                () = self.freed() => {}
             }
         }
         self.gate.shut();
@@ -185,6 +248,37 @@ impl Elector {
             self.give_up_lease().await;
         }
         self.set_state(LeaseState::Released);
+    }
+
+    /// Returns once the watch shows that the Lease of another is free; never while we lead. Notes the renewals that it shows.
+    async fn freed(&mut self) {
+        if self.renewed.is_some() {
+            self.follow.end();
+            return std::future::pending().await;
+        }
+        loop {
+            let version = self.object.as_ref().and_then(|lease| lease.metadata.resource_version.as_deref());
+            match self.follow.next(&self.api, version).await {
+                Seen::Deleted => {
+                    self.see(None);
+                    return;
+                }
+                Seen::Changed(lease) if self.is_newer(&lease) => {
+                    self.see(Some(*lease));
+                    let record = self.seen.as_ref().and_then(|seen| seen.record.as_ref());
+                    if record.is_some_and(|record| record.holder == Holder::Nobody) {
+                        return;
+                    }
+                }
+                // A look was faster than the watch.
+                Seen::Changed(_) => {}
+            }
+        }
+    }
+
+    fn is_newer(&self, lease: &Lease) -> bool {
+        let number = |lease: &Lease| lease.metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok());
+        self.object.as_ref().is_none_or(|known| number(lease) > number(known))
     }
 
     /// Reads the Lease if need be and acts once. Returns how long to wait after it; `None` when leadership was lost.
@@ -286,15 +380,7 @@ impl Elector {
         match &decision {
             Decision::Lost => {}
             Decision::Wait(_) => {
-                let holder = match seen.record.as_ref().map(|record| &record.holder) {
-                    Some(Holder::Other(holder)) => holder.clone(),
-                    _ => String::new(),
-                };
-                let state = match seen.other_installation() {
-                    Some(_) => LeaseState::AnotherInstallation { holder },
-                    None => LeaseState::Waiting { holder },
-                };
-                self.set_state(state);
+                self.set_state(waiting(&seen));
             }
             Decision::Create | Decision::Acquire | Decision::Renew => self.take(&decision, now).await?,
         }
@@ -325,6 +411,7 @@ impl Elector {
 
     async fn take(&mut self, decision: &Decision, sent: Instant) -> Result<(), Fault> {
         let lease = self.next_object(decision);
+        let heard = self.object.as_ref().and_then(last_word);
         let write = renew_time_of(&lease).map(|time| (time, sent));
         self.written.extend(write);
         if self.written.len() > UNANSWERED {
@@ -339,6 +426,9 @@ impl Elector {
         self.written.extend(write);
         self.see(Some(written));
         self.last_fault = None;
+        if *decision != Decision::Renew && self.renewed.is_none() {
+            lock(&self.words.0).heard = heard;
+        }
         self.lead_since(sent);
         self.set_state(LeaseState::Leading);
         Ok(())
@@ -365,6 +455,9 @@ impl Elector {
         if *decision == Decision::Create {
             lease.metadata = ObjectMeta { name: Some(LEASE_NAME.to_owned()), ..ObjectMeta::default() };
         }
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert(INSTALLATION.to_owned(), self.options.installation.clone());
+        annotations.remove(LAST_SEEN);
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         let identity = self.options.identity.to_string();
         if *decision != Decision::Renew {
@@ -391,6 +484,9 @@ impl Elector {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
+            let at = renew_time_of(&lease).unwrap_or_default();
+            let last = lock(&self.words.0).last.clone().map(|word| (LAST_SEEN.to_owned(), format!("{at} {word}")));
+            lease.metadata.annotations.get_or_insert_default().extend(last);
             self.replace(&lease).await.map(drop)
         };
         let retry = self.options.timing.retry;
@@ -410,6 +506,10 @@ impl Elector {
         let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
         let mut duration = seconds.map_or(timing.duration, Duration::from_secs);
         let holder = spec.holder_identity.unwrap_or_default();
+        // An installation of a version that did not say which it is.
+        let is_sibling =
+            || self.options.identity.is_sibling_of(&holder) || self.options.identity.is_successor_of(&holder);
+        let is_ours = annotation(lease, INSTALLATION).map_or_else(is_sibling, |name| name == self.options.installation);
         let holder = if holder.is_empty() {
             Holder::Nobody
         } else if holder != self.options.identity.to_string() {
@@ -422,7 +522,7 @@ impl Elector {
         } else {
             Holder::Other(holder)
         };
-        Record { holder, duration, version: lease.metadata.resource_version.clone().unwrap_or_default() }
+        Record { holder, is_ours, duration, version: lease.metadata.resource_version.clone().unwrap_or_default() }
     }
 
     fn set_state(&self, state: LeaseState) {
@@ -436,6 +536,34 @@ impl Elector {
             changed
         });
     }
+}
+
+/// What it means that another holds the Lease.
+fn waiting(seen: &Observed) -> LeaseState {
+    let record = seen.record.as_ref();
+    let holder = match record.map(|record| &record.holder) {
+        Some(Holder::Other(holder)) => holder.clone(),
+        _ => String::new(),
+    };
+    if record.is_some_and(|record| record.is_ours) {
+        return LeaseState::Standby { holder };
+    }
+    match seen.other_installation() {
+        Some(_) => LeaseState::AnotherInstallation { holder },
+        None => LeaseState::Waiting { holder },
+    }
+}
+
+/// What the last leader said when it released this Lease. The word names the time of its release: an older version, which leaves
+/// annotations alone, may have held the Lease since.
+fn last_word(lease: &Lease) -> Option<String> {
+    let is_free = lease.spec.as_ref()?.holder_identity.as_deref().unwrap_or_default().is_empty();
+    let (at, word) = annotation(lease, LAST_SEEN)?.split_once(' ')?;
+    (is_free && at.parse().ok() == renew_time_of(lease)).then(|| word.to_owned())
+}
+
+fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
+    lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
 fn whole_seconds(duration: Duration) -> i32 {

@@ -36,6 +36,12 @@ impl Kept {
         self.lease = Some(lease);
     }
 
+    /// The event after version `since`, if there was one.
+    fn after(&self, since: u64) -> Option<Reply> {
+        let lease = self.lease.as_ref().filter(|_| since < self.version)?;
+        Some(Reply::json(200, json!({"type": "MODIFIED", "object": lease})))
+    }
+
     fn held_by(&mut self, holder: &str) {
         self.put(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE_NAME},
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1, "leaseTransitions": 4}}));
@@ -64,8 +70,20 @@ async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
     let kept = Arc::new(Mutex::new(Kept::default()));
     let shared = kept.clone();
     let server = Scripted::start(move |asked| {
-        let reply = shared.lock().unwrap().answer(&asked);
-        async move { reply }
+        let shared = shared.clone();
+        async move {
+            let since = asked.query.split("resourceVersion=").nth(1).and_then(|v| v.split('&').next()?.parse().ok());
+            let Some(since) = since.filter(|_| asked.query.contains("watch=")) else {
+                return shared.lock().unwrap().answer(&asked);
+            };
+            // A watch that ends after its first event.
+            loop {
+                if let Some(reply) = shared.lock().unwrap().after(since) {
+                    return reply;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
     })
     .await;
     (server, kept)
@@ -82,7 +100,8 @@ fn timing() -> Timing {
 }
 
 fn options(me: &str, timing: Timing) -> LeaseOptions {
-    LeaseOptions { namespace: "kube-system".into(), identity: Identity::new(me, POD_UID), timing }
+    let installation = "berth-system/berth".to_owned();
+    LeaseOptions { namespace: "kube-system".into(), identity: Identity::new(me, POD_UID), installation, timing }
 }
 
 fn start(server: &Scripted, me: &str, gate: &Gate) -> LeaseHandle {
@@ -127,15 +146,17 @@ async fn takes_over_what_is_not_renewed() {
 async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_no_longer() {
     let ((server, kept), gate) = (rig().await, Gate::new());
     let (sender, mut state) = watch::channel(LeaseState::Starting { fault: None });
-    let elector = Elector::new(server.client(), options("berth-0", timing()), gate.clone(), sender);
-    let killed = tokio::spawn(elector.run(CancellationToken::new()));
-    state.wait_for(|s| *s == LeaseState::Leading).await.unwrap();
-    killed.abort();
+    let own = options("berth-0", timing());
+    let elector = Elector::new(server.client(), own, gate.clone(), sender, Words::default());
+    tokio::select! {
+        () = elector.run(CancellationToken::new()) => panic!("it ended by itself"),
+        led = state.wait_for(|s| *s == LeaseState::Leading) => assert!(led.is_ok()),
+    }
     kept.lock().unwrap().lasts(3_600);
 
     let began = Instant::now();
     let again = start(&server, "berth-0", &gate);
-    reaches(&again, "waiting", |s| matches!(s, LeaseState::Waiting { .. })).await;
+    reaches(&again, "waiting", |s| matches!(s, LeaseState::Standby { .. })).await;
     reaches(&again, "leading again", |s| *s == LeaseState::Leading).await;
     assert!(began.elapsed() >= Duration::from_millis(300), "requests of the killed one may land");
 }
@@ -146,7 +167,8 @@ async fn the_gate_is_shut_before_the_loss_is_told() {
     gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
     gate.admit();
     let (sender, state) = watch::channel(LeaseState::Leading);
-    let elector = Elector::new(server.client(), options("berth-0", timing()), gate.clone(), sender);
+    let own = options("berth-0", timing());
+    let elector = Elector::new(server.client(), own, gate.clone(), sender, Words::default());
     assert!(gate.is_open());
     elector.set_state(LeaseState::Lost { reason: "taken".to_owned() });
     assert!(!gate.is_open() && matches!(*state.borrow(), LeaseState::Lost { .. }));
@@ -192,6 +214,66 @@ async fn another_that_lives_is_named() {
     assert_eq!(state, LeaseState::AnotherInstallation { holder: "berth-in-other-namespace".into() });
     renewing.abort();
     reaches(&handle, "it waits on, and leads when the other dies", |s| *s == LeaseState::Leading).await;
+}
+
+#[tokio::test]
+async fn a_replica_of_ours_is_no_other_installation_and_hears_the_last_word_of_its_leader() {
+    let ((server, kept), gate) = (rig().await, Gate::new());
+    let leader = start(&server, "berth-0", &gate);
+    reaches(&leader, "leading", |s| *s == LeaseState::Leading).await;
+    assert_eq!(leader.heard(), None);
+    let replica = start(&server, "berth-1", &Gate::new());
+    reaches(&replica, "standby", |s| matches!(s, LeaseState::Standby { .. })).await;
+    let version = kept.lock().unwrap().version;
+    let began = Instant::now();
+    until("renewals for longer than a lease duration", || {
+        assert!(matches!(*replica.state().borrow(), LeaseState::Standby { .. }));
+        kept.lock().unwrap().version > version && began.elapsed() > timing().duration * 2
+    })
+    .await;
+    leader.say(Some("pods=7".to_owned()));
+    leader.release().await;
+    reaches(&replica, "leading", |s| *s == LeaseState::Leading).await;
+    assert_eq!(replica.heard().as_deref(), Some("pods=7"));
+    let annotations = kept.lock().unwrap().lease.clone().unwrap()["metadata"]["annotations"].clone();
+    assert_eq!(annotations, json!({INSTALLATION: "berth-system/berth"}), "the word was for one successor");
+}
+
+/// A word that is left over from an earlier release: the holder since then was of a version that knows no such word.
+#[tokio::test]
+async fn a_last_word_counts_only_with_the_release_that_it_was_said_at() {
+    let released = |at: &str, holder: &str| {
+        let time: MicroTime = serde_json::from_value(json!(at)).unwrap();
+        let word = format!("{} pods=7", time.0.as_microsecond());
+        let lease = json!({"metadata": {"annotations": {LAST_SEEN: word}},
+            "spec": {"holderIdentity": holder, "renewTime": "2026-01-01T00:00:01.000000Z"}});
+        serde_json::from_value::<Lease>(lease).unwrap()
+    };
+    let said = released("2026-01-01T00:00:01.000000Z", "");
+    assert_eq!(last_word(&said).as_deref(), Some("pods=7"));
+    assert_eq!(last_word(&released("2026-01-01T00:00:00.000000Z", "")), None);
+    assert_eq!(last_word(&released("2026-01-01T00:00:01.000000Z", "berth-1")), None);
+    assert_eq!(last_word(&Lease::default()), None);
+}
+
+/// Two seconds between two looks are too long for those whose pods wait.
+#[tokio::test]
+async fn a_released_lease_is_taken_at_once_and_a_renewal_counts_from_when_it_was_made() {
+    let ((server, kept), gate) = (rig().await, Gate::new());
+    let seldom = Timing { retry: Duration::from_secs(3_600), duration: Duration::from_secs(7_200), ..timing() };
+    kept.lock().unwrap().held_by("other");
+    kept.lock().unwrap().lasts(7_200);
+    let handle = elect(server.config(), options("berth-0", seldom), gate.clone());
+    reaches(&handle, "waiting", |s| matches!(s, LeaseState::Waiting { .. })).await;
+    until("a watch of one lease", || {
+        let of_one = |asked: &Asked| {
+            asked.query.contains("watch=") && asked.query.contains("metadata.name%3Dberth.scheduling.berth.dev")
+        };
+        server.requests().iter().any(of_one)
+    })
+    .await;
+    kept.lock().unwrap().held_by("");
+    reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
 }
 
 #[tokio::test]

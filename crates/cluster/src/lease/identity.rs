@@ -33,6 +33,17 @@ impl Identity {
         let (pod, process) = (format!("{}_{}-", self.name, self.pod), self.to_string());
         !self.pod.is_empty() && holder.starts_with(&pod) && holder != process
     }
+
+    /// Whether `holder` is a pod of the same Deployment by its name: the Deployment's, and the two parts that Kubernetes adds.
+    /// Two installations may share a name, so this is asked only where nothing better is known.
+    pub fn is_sibling_of(&self, holder: &str) -> bool {
+        let deployment = |pod: &str| {
+            let (of_set, _) = pod.rsplit_once('-')?;
+            of_set.rsplit_once('-').map(|(deployment, _)| deployment.to_owned())
+        };
+        let pod = holder.split('_').next().unwrap_or_default();
+        !self.pod.is_empty() && deployment(&self.name).is_some_and(|own| deployment(pod) == Some(own))
+    }
 }
 
 impl fmt::Display for Identity {
@@ -52,6 +63,22 @@ mod tests {
         assert_ne!(one, two);
         assert!(one.to_string().starts_with("vm_") && one.to_string().len() == 11, "{one}");
         assert!(!one.is_successor_of(&two.to_string()), "outside a pod nothing says that the other has ended");
+    }
+
+    #[test]
+    fn pods_of_one_deployment_are_siblings() {
+        let uid = "3f2a9c1e-0000-4000-8000-000000000001";
+        let own = Identity::new("my-berth-7c9f8d-x2x4z", uid);
+        for (holder, is_sibling) in [
+            ("my-berth-66bd4f-aaaaa_11111111-77ab01cd", true),
+            ("my-berth-7c9f8d-x2x4z_3f2a9c1e-00000000", true),
+            ("berth-66bd4f-aaaaa_11111111-77ab01cd", false),
+            ("berth_77ab01cd", false),
+            ("", false),
+        ] {
+            assert_eq!(own.is_sibling_of(holder), is_sibling, "{holder}");
+        }
+        assert!(!Identity::new("berth-0", uid).is_sibling_of("berth-1_11111111-77ab01cd"), "of no Deployment");
     }
 
     #[test]

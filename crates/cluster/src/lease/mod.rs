@@ -6,10 +6,11 @@
 
 mod decide;
 mod elector;
+mod follow;
 mod identity;
 
-pub use decide::{Decision, Holder, Observed, Record, Timing, decide};
-pub use elector::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect};
+pub use decide::{Decision, Holder, Observed, Record, Timing, TimingError, decide};
+pub use elector::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
 pub use identity::Identity;
 
 use std::sync::Arc;
@@ -19,13 +20,15 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
     leased_until: Option<Instant>,
-    /// Pods and nodes were read after leadership was taken.
+    /// What is kept of the cluster is as new as leadership.
     admitted: bool,
+    /// We led once and do not any more.
+    over: bool,
 }
 
 /// Decides at the last moment whether a write may be sent. Cheap to clone; all clones are one gate.
 ///
-/// Open only while leadership lasts *and* the state was read after it was taken ([`Gate::admit`]).
+/// Open only while leadership lasts *and* what is kept of the cluster is as new as leadership ([`Gate::admit`]).
 /// It shuts by itself when its deadline passes, whatever else in the process hangs.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<watch::Sender<State>>);
@@ -46,20 +49,32 @@ impl Gate {
         self.0.send_modify(|state| state.leased_until = Some(until));
     }
 
-    /// The consistent read after taking over is done: writes may be sent.
+    /// The barrier after taking over is behind us: writes may be sent.
     pub fn admit(&self) {
         self.0.send_modify(|state| state.admitted = true);
     }
 
     /// No write may be sent any more, until leadership is taken and the state read again.
     pub fn shut(&self) {
-        self.0.send_modify(|state| *state = State::default());
+        self.0.send_modify(|state| {
+            *state = State { over: state.over || state.leased_until.is_some(), ..State::default() };
+        });
     }
 
     /// Whether a write may be sent at this moment.
     pub fn is_open(&self) -> bool {
+        self.0.borrow().admitted && self.leads()
+    }
+
+    /// Whether leadership lasts at this moment, whatever is known of the cluster: for what says how things stand.
+    pub fn leads(&self) -> bool {
+        self.0.borrow().leased_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether we led once and do not any more. A process that never led may still speak of itself.
+    pub fn is_over(&self) -> bool {
         let state = *self.0.borrow();
-        state.admitted && state.leased_until.is_some_and(|until| Instant::now() < until)
+        state.leased_until.map_or(state.over, |until| Instant::now() >= until)
     }
 
     /// Waits for the next change, renewals included; the deadline passing is not one.
@@ -87,17 +102,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn opens_only_with_leadership_and_a_read_and_shuts_by_itself() {
         let gate = Gate::new();
-        assert!(!gate.is_open());
+        assert!(!gate.is_open() && !gate.leads() && !gate.is_over());
         gate.admit();
         assert!(!gate.is_open(), "a read alone is not leadership");
         gate.lease_until(Instant::now() + Duration::from_secs(10));
         assert!(gate.is_open());
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert!(!gate.is_open(), "the deadline passed");
+        assert!(!gate.is_open() && !gate.leads() && gate.is_over(), "the deadline passed");
         gate.lease_until(Instant::now() + Duration::from_secs(10));
         assert!(gate.is_open());
         gate.shut();
         gate.lease_until(Instant::now() + Duration::from_secs(10));
         assert!(!gate.is_open(), "leadership taken again needs a read again");
+        assert!(gate.leads() && !gate.is_over(), "it leads all the same");
+        gate.shut();
+        assert!(gate.is_over());
     }
 }

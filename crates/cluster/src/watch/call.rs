@@ -1,4 +1,3 @@
-use super::options::call_seconds;
 use super::{Absence, Watched};
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
 use kube::Client;
@@ -81,10 +80,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The request for a watch from `version`; with `initial`, of everything there is first.
-pub(super) fn watch_request<W: Watched>(version: &str, initial: bool) -> WatchCall {
+/// The call ends after so many `seconds`.
+pub(super) fn watch_request<W: Watched>(version: &str, initial: bool, seconds: u32) -> WatchCall {
     let params = WatchParams {
         field_selector: W::FIELDS.map(ToOwned::to_owned),
-        timeout: Some(call_seconds()),
+        timeout: Some(seconds),
         send_initial_events: initial,
         ..WatchParams::default()
     };

@@ -11,6 +11,7 @@
 //! - A kind that a cluster may do without is empty where it is not served or forbidden, and asked for again now and then.
 //! - Objects are decoded one by one from the bytes of their frame: neither a list nor its body is ever held whole.
 
+mod barrier;
 mod call;
 mod feed;
 mod frame;
@@ -23,6 +24,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use barrier::{Barrier, Orders, Passed};
 pub use call::CallError;
 pub use feed::Feed;
 pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};

@@ -1,7 +1,8 @@
+use super::barrier::{Order, Orders};
 use super::call::{Answer, watch_request};
 use super::frame::{Frame, ReadObject, object_of};
 use super::list::pages;
-use super::options::RESUME_ATTEMPTS;
+use super::options::{RESUME_ATTEMPTS, call_seconds};
 use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::slim::FieldError;
@@ -15,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
 /// and tried again after a pause. `observer` sees each event before `sink`, which is called between two frames and must not
-/// block for longer than a lock is held.
+/// block for longer than a lock is held. `orders` make it hurry.
 pub async fn run<W: Watched>(
     client: Client,
     options: WatchOptions,
     stats: Arc<WatchStats>,
+    orders: Orders,
     cancel: CancellationToken,
     sink: impl FnMut(WatchEvent<W::Object>) + Send,
     observer: Option<Arc<dyn RawObserver<W::Object>>>,
@@ -35,10 +37,21 @@ pub async fn run<W: Watched>(
         form,
         taken: form,
         version: None,
+        wanted: 0,
+        began: None,
         failures: 0,
         kind: PhantomData,
     };
-    while cancel.run_until_cancelled(watch.step()).await.is_some() {}
+    let mut orders = orders.subscribe();
+    let work = async {
+        loop {
+            tokio::select! {
+                () = watch.step() => {}
+                order = Orders::next(&mut orders) => watch.obey(order),
+            }
+        }
+    };
+    cancel.run_until_cancelled(work).await;
 }
 
 struct Watch<W: Watched, K> {
@@ -54,10 +67,18 @@ struct Watch<W: Watched, K> {
     taken: InitialRead,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
+    /// Somebody waits until this version is reached.
+    wanted: u64,
+    /// When the whole read under way began.
+    began: Option<Instant>,
     /// Failures since the last success.
     failures: u32,
     kind: PhantomData<fn() -> W>,
 }
+
+/// How long one call is while somebody waits for a version of a kind that does not change: the API server sends a bookmark 2 s
+/// before the end that a call asked for, or a minute after its beginning.
+const HURRIED_CALL_SECONDS: u32 = 3;
 
 /// A watch call shorter than this that brought nothing counts as a failure, or a broken proxy would be asked in a loop.
 const SHORT: Duration = Duration::from_secs(1);
@@ -87,6 +108,16 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                 self.recover(&error).await;
             }
         }
+    }
+
+    /// The call under way was given up for this; it goes on where it was.
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::None => {}
+            Order::Reach(version) => self.wanted = version,
+            Order::Read => self.version = None,
+        }
+        self.failures = 0;
     }
 
     /// Takes the kind as empty and waits until it is worth asking again.
@@ -132,10 +163,11 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     /// Reads everything; a streaming list goes on as the watch.
     async fn read(&mut self) -> Result<(), CallError> {
+        self.began = Some(Instant::now());
         self.send(WatchEvent::Begin, None);
         match self.form {
             InitialRead::StreamingList => {
-                let call = watch_request::<W>("", true);
+                let call = watch_request::<W>("", true, call_seconds());
                 let answer = call.open(self.client.clone(), self.options.initial_silence).await?;
                 self.frames(answer).await
             }
@@ -154,21 +186,25 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     fn item(&mut self, bytes: &[u8]) {
         let read = W::item(&mut self.decoder, bytes);
+        self.stats.change(&read.resource_version);
         self.present(read, true, || Some(bytes));
     }
 
     fn synced(&mut self, version: String) {
-        self.version = Some(version);
         self.form = self.taken;
         self.stats.frame();
         if self.stats.set_absence(None) {
             tracing::info!(resource = W::RESOURCE, "kind is there now");
         }
         self.send(WatchEvent::Synced, None);
+        self.stats.reach(&version);
+        self.stats.whole_read(self.began.take());
+        self.version = Some(version);
     }
 
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
-        let call = watch_request::<W>(version, false);
+        let seconds = if self.stats.reached() < self.wanted { HURRIED_CALL_SECONDS } else { call_seconds() };
+        let call = watch_request::<W>(version, false, seconds);
         let answer = call.open(self.client.clone(), self.options.silence).await?;
         self.frames(answer).await
     }
@@ -182,14 +218,17 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                 return if reading { Err(CallError::Cut) } else { Ok(()) };
             };
             match W::frame(&mut self.decoder, line) {
-                Frame::Present(read) => {
-                    self.advance(&read.resource_version);
+                Frame::Present(mut read) => {
+                    let version = std::mem::take(&mut read.resource_version);
+                    self.stats.change(&version);
                     self.present(read, reading, || object_of(line));
+                    self.advance(&version);
                 }
                 Frame::Deleted(ReadObject { key, resource_version, .. }) => {
-                    self.advance(&resource_version);
                     self.stats.frame();
+                    self.stats.change(&resource_version);
                     self.send(WatchEvent::Delete(key), None);
+                    self.advance(&resource_version);
                 }
                 Frame::Bookmark { resource_version, initial_end } => {
                     self.stats.frame();
@@ -207,10 +246,11 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         }
     }
 
-    /// Notes the version to go on from. During a whole read there is none: an interrupted one begins anew.
+    /// Notes the version up to which the sink has everything, from which on the watch goes on. During a whole read there is none: an interrupted one begins anew.
     fn advance(&mut self, to: &str) {
         if let Some(version) = self.version.as_mut().filter(|_| !to.is_empty()) {
             to.clone_into(version);
+            self.stats.reach(to);
         }
     }
 

@@ -1,7 +1,8 @@
 use super::CallError;
 use crate::write::lock;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -13,8 +14,16 @@ pub struct WatchStats {
     last_frame: AtomicU64,
     frames: AtomicU64,
     bad: AtomicU64,
+    reached: AtomicU64,
+    changed: AtomicU64,
+    whole: Mutex<Option<Instant>>,
     absence: Mutex<Option<Absence>>,
     errors: Mutex<WatchErrors>,
+}
+
+/// A resourceVersion as the number that it is for all kinds that Kubernetes itself serves; 0 for one that is none.
+pub(super) fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
 }
 
 /// Why there is nothing of a kind.
@@ -57,6 +66,9 @@ impl Default for WatchStats {
             last_frame: AtomicU64::default(),
             frames: AtomicU64::default(),
             bad: AtomicU64::default(),
+            reached: AtomicU64::default(),
+            changed: AtomicU64::default(),
+            whole: Mutex::default(),
             absence: Mutex::default(),
             errors: Mutex::default(),
         }
@@ -78,6 +90,36 @@ impl WatchStats {
     /// Objects skipped because they do not decode; one that is sent again counts again.
     pub fn bad_objects(&self) -> u64 {
         self.bad.load(Relaxed)
+    }
+
+    /// The resourceVersion up to which everything was given to the sink; 0 before the first whole read.
+    pub fn reached(&self) -> u64 {
+        self.reached.load(Acquire)
+    }
+
+    /// The resourceVersion of the newest object or deletion that came, noted before the sink has it: every watch of the kind comes
+    /// to see it, whatever bookmarks it gets.
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Acquire)
+    }
+
+    /// When the last complete whole read began.
+    pub fn whole_read_began(&self) -> Option<Instant> {
+        *lock(&self.whole)
+    }
+
+    /// The sink has everything up to `version`.
+    pub(super) fn reach(&self, version: &str) {
+        self.reached.store(number(version), Release);
+    }
+
+    /// An object or a deletion of this version came.
+    pub(super) fn change(&self, version: &str) {
+        self.changed.fetch_max(number(version), AcqRel);
+    }
+
+    pub(super) fn whole_read(&self, began: Option<Instant>) {
+        *lock(&self.whole) = began;
     }
 
     /// Why there is nothing of an optional kind; `None` while it is there.

@@ -67,6 +67,7 @@ struct Bench<T> {
     events: mpsc::UnboundedReceiver<WatchEvent<T>>,
     script: Script,
     stats: Arc<WatchStats>,
+    orders: Orders,
     _stop: DropGuard,
 }
 
@@ -96,8 +97,9 @@ async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench
     let (send, events) = mpsc::unbounded_channel();
     let stats = Arc::new(WatchStats::default());
     let sink = move |event| drop(send.send(event));
-    tokio::spawn(run::<W>(client, options, stats.clone(), cancel.clone(), sink, None));
-    Bench { events, script, stats, _stop: cancel.drop_guard() }
+    let orders = Orders::default();
+    tokio::spawn(run::<W>(client, options, stats.clone(), orders.clone(), cancel.clone(), sink, None));
+    Bench { events, script, stats, orders, _stop: cancel.drop_guard() }
 }
 
 impl<T: Named> Bench<T> {
@@ -365,6 +367,40 @@ async fn a_bad_object_is_named_and_skipped() {
         "the watch goes on behind a bad object: {:?}",
         bench.asked()
     );
+}
+
+/// A kind that does not change gets no event: the call that is under way would bring a bookmark only after a minute.
+#[tokio::test]
+async fn a_watch_that_is_waited_for_is_opened_for_a_moment_until_it_is_there() {
+    let whole = Answer::Hang(vec![added("a", 2), initial_end(3)]);
+    let short = Answer::Send(vec![bookmark(4)]);
+    let mut bench = start::<Pods>(quick(), vec![whole, short, Answer::Hang(vec![bookmark(9)])]).await;
+    assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
+    assert_eq!((bench.stats.reached(), bench.stats.changed()), (3, 2));
+    bench.orders.reach(9);
+    berth_testing::until("version 9", || bench.stats.reached() == 9).await;
+    let asked = bench.asked();
+    assert!(!asked[0].contains("timeoutSeconds=3&"), "{asked:?}");
+    for (call, version) in [(&asked[1], 3), (&asked[2], 4)] {
+        assert!(
+            call.contains("timeoutSeconds=3&") && call.ends_with(&format!("resourceVersion={version}")),
+            "{asked:?}"
+        );
+    }
+    assert_eq!(bench.stats.changed(), 2, "a bookmark is no change");
+}
+
+#[tokio::test]
+async fn a_kind_is_read_anew_when_it_is_told_to() {
+    let whole = |name, version| Answer::Hang(vec![added(name, version), initial_end(version + 1)]);
+    let mut bench = start::<Pods>(quick(), vec![whole("a", 2), whole("b", 6)]).await;
+    assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
+    berth_testing::until("noted", || bench.stats.whole_read_began().is_some()).await;
+    let first = bench.stats.whole_read_began();
+    bench.orders.read();
+    assert_eq!(bench.next(3).await, ["begin", "item b", "synced"]);
+    berth_testing::until("noted again", || bench.stats.whole_read_began() > first).await;
+    assert_eq!((bench.stats.reached(), bench.stats.changed()), (7, 6));
 }
 
 #[tokio::test]

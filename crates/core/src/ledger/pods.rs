@@ -97,6 +97,11 @@ impl Ledger {
         self.pods.states.get(uid)
     }
 
+    /// Whether a pod is assumed: its bind was decided, and the watch has not shown it. O(pods), for the end of a process.
+    pub fn has_assumed(&self) -> bool {
+        self.pods.states.values().any(|state| matches!(state, PodState::Assumed { .. }))
+    }
+
     /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that
     /// starts or whose cursor is older than the log.
     pub fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {

@@ -1,0 +1,340 @@
+//! The barrier after a take-over: what a watch keeps of its kind must be as new as leadership before anything is decided on it.
+//!
+//! A watch that lags behind, or whose API server does, does not show the last binds of the leader before us. What shows that
+//! it has caught up, cheapest first:
+//!
+//! 1. A whole read that began after leadership was taken: all whole reads are consistent.
+//! 2. The last leader's own word, if it released the Lease: the version of the newest object that its watch had shown, all of its
+//!    own binds included. Every watch of the kind comes to see that object.
+//! 3. A consistent read, a LIST of one object without resourceVersion, whose version the watch has reached. Where a kind does not
+//!    change, the watch gets no event that tells; a kind with few objects is read again, and for one with many the watch is opened
+//!    again for a few seconds: the API server sends a bookmark before the end of a call.
+//! 4. If that does not come in time, a whole read.
+
+use super::WatchStats;
+use super::stats::number;
+use crate::send::Call;
+use kube::Client;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// Objects that are read again sooner than a bookmark comes.
+const FEW: u64 = 6_000;
+
+/// Objects that are read again before an event could come.
+const VERY_FEW: u64 = 500;
+
+/// Longest wait for an event of a kind that changes often.
+const EVENT_WITHIN: Duration = Duration::from_millis(150);
+
+/// Longest wait for the bookmark of a hurried watch. It comes a second or two after the call began.
+const BOOKMARK_WITHIN: Duration = Duration::from_secs(6);
+
+/// Longest wait for what the last leader had seen: its events were sent to all watches at the same time.
+const WORD_WITHIN: Duration = Duration::from_secs(1);
+
+/// Longest wait for the consistent read.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Pause after a consistent read that failed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How often progress is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// What a watch is told to do at once, whatever it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    None,
+    /// Somebody waits for this version.
+    Reach(u64),
+    /// Read everything anew.
+    Read,
+}
+
+/// The way to a watch for orders. Cheap to clone; all clones lead to the same watch.
+#[derive(Debug, Clone)]
+pub struct Orders(watch::Sender<Order>);
+
+impl Default for Orders {
+    fn default() -> Self {
+        Self(watch::Sender::new(Order::None))
+    }
+}
+
+impl Orders {
+    fn give(&self, order: Order) {
+        self.0.send_replace(order);
+    }
+
+    #[cfg(test)]
+    pub(super) fn reach(&self, version: u64) {
+        self.give(Order::Reach(version));
+    }
+
+    #[cfg(test)]
+    pub(super) fn read(&self) {
+        self.give(Order::Read);
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Order> {
+        self.0.subscribe()
+    }
+
+    /// The next order; never, once nobody can give any.
+    pub(super) async fn next(orders: &mut watch::Receiver<Order>) -> Order {
+        if orders.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        *orders.borrow_and_update()
+    }
+}
+
+/// How a kind passed the barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed {
+    /// It was read whole.
+    Read,
+    /// It has what the last leader had seen.
+    Word,
+    /// It has what a consistent read showed.
+    Version,
+    /// The cluster does without it.
+    Absent,
+}
+
+/// One kind before the barrier.
+#[derive(Clone)]
+pub struct Barrier<'a> {
+    pub client: &'a Client,
+    /// The path of its collection.
+    pub path: &'static str,
+    pub stats: &'a WatchStats,
+    pub orders: &'a Orders,
+    /// When leadership was known to be ours.
+    pub since: Instant,
+    /// The version that the last leader had seen when it released the Lease.
+    pub word: Option<u64>,
+}
+
+impl std::fmt::Debug for Barrier<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Barrier").field("path", &self.path).field("word", &self.word).finish_non_exhaustive()
+    }
+}
+
+/// What a consistent read showed of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Newest {
+    /// `None` if it is no number: then nothing can be compared with it.
+    version: Option<u64>,
+    /// How many objects there are, where the server says so.
+    objects: u64,
+}
+
+impl Barrier<'_> {
+    /// Returns once what the watch keeps is as new as leadership.
+    pub async fn pass(&self) -> Passed {
+        let mut word = self.word;
+        loop {
+            if self.is_read() {
+                return Passed::Read;
+            }
+            if self.stats.absence().is_some() {
+                return Passed::Absent;
+            }
+            if self.stats.whole_read_began().is_none() {
+                // The first read is under way.
+                sleep(LOOK_EVERY).await;
+                continue;
+            }
+            if let Some(word) = word.take()
+                && self.reaches(word, WORD_WITHIN).await
+            {
+                return Passed::Word;
+            }
+            match self.newest().await {
+                Ok(newest) => {
+                    if self.catches_up_with(newest).await {
+                        return Passed::Version;
+                    }
+                    self.orders.give(Order::Read);
+                    while !self.is_read() {
+                        sleep(LOOK_EVERY).await;
+                    }
+                }
+                Err(why) => {
+                    tracing::warn!(path = self.path, why, "not known how new this kind is; it is asked again");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        self.stats.whole_read_began().is_some_and(|began| began >= self.since)
+    }
+
+    /// Whether the watch comes to where the consistent read was, without a whole read.
+    async fn catches_up_with(&self, newest: Newest) -> bool {
+        let Some(version) = newest.version else { return false };
+        let patience = if newest.objects <= VERY_FEW { Duration::ZERO } else { EVENT_WITHIN };
+        if self.reaches(version, patience).await {
+            return true;
+        }
+        if newest.objects <= FEW {
+            return false;
+        }
+        self.orders.give(Order::Reach(version));
+        self.reaches(version, BOOKMARK_WITHIN).await
+    }
+
+    async fn reaches(&self, version: u64, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            if self.stats.reached() >= version {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn newest(&self) -> Result<Newest, String> {
+        let answer = Call::get(format!("{}?limit=1", self.path)).send(self.client, ANSWER_WITHIN).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        if !answer.is_success() {
+            return Err(answer.message());
+        }
+        read_newest(&answer.body).ok_or_else(|| "the answer is no list".to_owned())
+    }
+}
+
+fn read_newest(body: &[u8]) -> Option<Newest> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        resource_version: String,
+        remaining_item_count: Option<u64>,
+        #[serde(default, rename = "continue")]
+        token: String,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        metadata: Meta,
+        #[serde(default)]
+        items: Vec<IgnoredAny>,
+    }
+    let Page { metadata, items } = serde_json::from_slice(body).ok()?;
+    // More, and the server does not say how many.
+    let unsaid = if metadata.token.is_empty() { 0 } else { u64::MAX };
+    let objects = metadata.remaining_item_count.unwrap_or(unsaid).saturating_add(items.len() as u64);
+    Some(Newest { version: Some(number(&metadata.resource_version)).filter(|version| *version > 0), objects })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Scripted};
+    use serde_json::json;
+
+    /// A server on which the newest version is 50, of so many objects.
+    async fn server(remaining: u64) -> Scripted {
+        Scripted::start(move |_| async move {
+            let metadata = json!({"resourceVersion": "50", "continue": "x", "remainingItemCount": remaining});
+            Reply::json(200, json!({"metadata": metadata, "items": [{"metadata": {"name": "a"}}]}))
+        })
+        .await
+    }
+
+    /// The barrier of a watch that was read whole before leadership, and has reached `reached`.
+    async fn pass(server: &Scripted, stats: &WatchStats, orders: &Orders, word: Option<u64>) -> Passed {
+        let client = server.client();
+        let barrier = Barrier { client: &client, path: "/api/v1/pods", stats, orders, since: Instant::now(), word };
+        tokio::time::timeout(Duration::from_secs(20), barrier.pass()).await.expect("passed")
+    }
+
+    fn warm(reached: &str) -> WatchStats {
+        let stats = WatchStats::default();
+        stats.whole_read(Some(Instant::now() - Duration::from_millis(1)));
+        stats.reach(reached);
+        stats
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_there_passes_by_one_read() {
+        let server = server(0).await;
+        let (stats, orders) = (warm("50"), Orders::default());
+        assert_eq!(pass(&server, &stats, &orders, None).await, Passed::Version);
+        let asked = server.requests();
+        assert_eq!((asked.len(), &*asked[0].path, &*asked[0].query), (1, "/api/v1/pods", "limit=1"));
+    }
+
+    #[tokio::test]
+    async fn what_the_last_leader_had_seen_is_enough_and_less_is_not() {
+        let server = server(0).await;
+        assert_eq!(pass(&server, &warm("40"), &Orders::default(), Some(40)).await, Passed::Word);
+        assert!(server.requests().is_empty());
+
+        let (stats, orders) = (warm("40"), Orders::default());
+        let mut given = orders.subscribe();
+        let read = async {
+            // A word that does not come true: the consistent read counts.
+            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            assert_eq!(stats.whole_read_began().map(|began| began.elapsed() < WORD_WITHIN), Some(false));
+            stats.whole_read(Some(Instant::now()));
+        };
+        assert_eq!(tokio::join!(pass(&server, &stats, &orders, Some(41)), read).0, Passed::Read);
+    }
+
+    #[tokio::test]
+    async fn few_objects_are_read_again_and_of_many_a_bookmark_is_awaited() {
+        let (stats, orders) = (warm("40"), Orders::default());
+        let few = server(FEW - 1).await;
+        let mut given = orders.subscribe();
+        let read = async {
+            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            stats.whole_read(Some(Instant::now()));
+        };
+        assert_eq!(tokio::join!(pass(&few, &stats, &orders, None), read).0, Passed::Read);
+
+        let (stats, orders) = (warm("40"), Orders::default());
+        let many = server(FEW).await;
+        let mut given = orders.subscribe();
+        let hurried = async {
+            assert_eq!(Orders::next(&mut given).await, Order::Reach(50));
+            stats.reach("51");
+        };
+        assert_eq!(tokio::join!(pass(&many, &stats, &orders, None), hurried).0, Passed::Version);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_began_before_leadership_is_not_enough_and_a_later_one_is() {
+        let (stats, orders) = (WatchStats::default(), Orders::default());
+        let server = server(0).await;
+        let (began, mut given) = (Instant::now(), orders.subscribe());
+        let reads = async {
+            stats.reach("49");
+            stats.whole_read(Some(began - Duration::from_millis(1)));
+            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            stats.whole_read(Some(Instant::now()));
+        };
+        assert_eq!(tokio::join!(reads, pass(&server, &stats, &orders, None)).1, Passed::Read);
+        assert_eq!(server.requests().len(), 1);
+    }
+
+    #[test]
+    fn versions_that_are_no_numbers_are_not_compared() {
+        let list = |version: &str| json!({"metadata": {"resourceVersion": version}, "items": []}).to_string();
+        assert_eq!(read_newest(list("7").as_bytes()), Some(Newest { version: Some(7), objects: 0 }));
+        assert_eq!(read_newest(list("v-7").as_bytes()), Some(Newest { version: None, objects: 0 }));
+        assert_eq!(read_newest(b"{}"), None);
+        let unsaid = json!({"metadata": {"resourceVersion": "7", "continue": "x"}, "items": [{}]}).to_string();
+        assert_eq!(read_newest(unsaid.as_bytes()).map(|newest| newest.objects), Some(u64::MAX));
+    }
+}

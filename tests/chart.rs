@@ -162,8 +162,9 @@ fn the_crd_is_rendered_whole_with_labels_and_the_keep_annotation() {
 fn the_deployment_is_what_the_operator_relies_on() {
     let objects = rendered(&[]);
     let spec = &object(&objects, "Deployment", "berth")["spec"];
-    assert_eq!(spec["replicas"], 1);
-    assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(spec["replicas"], 2);
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+    assert_eq!(spec["strategy"], rolling);
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["schedulerName"], "default-scheduler");
     assert_eq!(pod["serviceAccountName"], "berth");
@@ -175,6 +176,10 @@ fn the_deployment_is_what_the_operator_relies_on() {
         json!([
             "operator",
             "--lease-namespace=kube-system",
+            "--leader-elect-lease-duration=15s",
+            "--leader-elect-renew-deadline=10s",
+            "--leader-elect-retry-period=2s",
+            "--installation=berth-system/berth",
             "--state-namespace=$(POD_NAMESPACE)",
             "--http-address=[::]:8080",
             "--probe-address=[::]:8081",
@@ -201,6 +206,57 @@ fn the_deployment_is_what_the_operator_relies_on() {
     ]);
     assert_eq!(container["ports"], ports);
     assert_eq!(pod["enableServiceLinks"], false);
+}
+
+/// A lost node, a drain and an upgrade must each leave an operator that works.
+#[test]
+fn replicas_are_apart_go_one_at_a_time_and_leave_a_lost_node_soon() {
+    let objects = rendered(&[]);
+    let deployment = &object(&objects, "Deployment", "berth")["spec"];
+    let pod = &deployment["template"]["spec"];
+    let own = &deployment["selector"];
+    let spread: Vec<Value> = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        .map(|key| {
+            json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": own,
+                "matchLabelKeys": ["pod-template-hash"]})
+        })
+        .into();
+    assert_eq!(pod["topologySpreadConstraints"], json!(spread));
+    let lost = |seconds: u32| {
+        ["not-ready", "unreachable"].map(|taint| {
+            json!({"key": format!("node.kubernetes.io/{taint}"), "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": seconds})
+        })
+    };
+    assert_eq!(pod["tolerations"], json!(lost(30)));
+    let more = "lostNodeTolerationSeconds=20,tolerations[0].operator=Exists";
+    let objects = rendered(&["--set", more]);
+    let tolerations = &object(&objects, "Deployment", "berth")["spec"]["template"]["spec"]["tolerations"];
+    let [first, second] = lost(20);
+    assert_eq!(*tolerations, json!([first, second, {"operator": "Exists"}]));
+
+    let budget = &object(&objects, "PodDisruptionBudget", "berth")["spec"];
+    assert_eq!((&budget["maxUnavailable"], &budget["selector"]), (&json!(1), own));
+    for without in ["replicaCount=1", "podDisruptionBudget.enabled=false"] {
+        assert!(
+            rendered(&["--set", without]).iter().all(|object| object["kind"] != "PodDisruptionBudget"),
+            "{without}"
+        );
+    }
+}
+
+#[test]
+fn times_of_the_lease_that_do_not_go_together_are_refused_before_they_are_installed() {
+    for (times, named) in [
+        ("leaseDurationSeconds=14", "leaseDurationSeconds (14) must be at least 5 more than renewDeadlineSeconds (10)"),
+        ("retryPeriodSeconds=9", "renewDeadlineSeconds (10) must be more than 1.2 times retryPeriodSeconds (9)"),
+        ("retryPeriodSeconds=0", "retryPeriodSeconds"),
+    ] {
+        let outcome = template(&["--set", &format!("operator.leaderElection.{times}")]);
+        assert!(!outcome.success && outcome.stderr.contains(named), "{times}: {}", outcome.stderr);
+    }
+    let quick = "leaseDurationSeconds=7,operator.leaderElection.renewDeadlineSeconds=2,operator.leaderElection.retryPeriodSeconds=1";
+    assert!(template(&["--set", &format!("operator.leaderElection.{quick}")]).success);
 }
 
 /// What a scrape's token is judged by, and who may judge: only while tokens are asked for.
@@ -272,6 +328,10 @@ fn all_values_at_once_reach_the_objects() {
     let args: BTreeSet<_> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     for arg in [
         "--lease-namespace=leases",
+        "--leader-elect-lease-duration=30s",
+        "--leader-elect-renew-deadline=8s",
+        "--leader-elect-retry-period=1s",
+        "--installation=berth-system/quay",
         "--log-level=debug",
         "--bind-qps=500",
         "--bind-concurrency=48",
@@ -339,6 +399,7 @@ fn every_line_of_the_values_has_a_comment_above_it() {
     let groups = [
         "crds:",
         "image:",
+        "podDisruptionBudget:",
         "operator:",
         "serviceAccount:",
         "rbac:",
@@ -368,6 +429,8 @@ fn every_line_of_the_values_has_a_comment_above_it() {
 fn bad_values_are_refused_with_their_name() {
     for (set, named) in [
         ("replicas=2", "replicas"),
+        ("replicaCount=0", "replicaCount"),
+        ("topologySpreadConstraints[0].maxSkew=1", "topologyKey"),
         ("schedulerName=binpack", "schedulerName"),
         ("operator.leaseName=other", "leaseName"),
         ("operator.bindQps=-1", "bindQps"),

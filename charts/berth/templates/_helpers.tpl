@@ -52,6 +52,24 @@ namespace: {{ .Release.Namespace }}
 berth.scheduling.berth.dev
 {{- end -}}
 
+{{/* The Lease's times as arguments. The operator refuses times that do not go together: it is better said before it is installed. */}}
+{{- define "berth.leaderElection" -}}
+{{- with .Values.operator.leaderElection -}}
+{{- $duration := .leaseDurationSeconds | int -}}
+{{- $deadline := .renewDeadlineSeconds | int -}}
+{{- $retry := .retryPeriodSeconds | int -}}
+{{- if le (mul 10 $deadline) (mul 12 $retry) -}}
+{{- fail (printf "operator.leaderElection.renewDeadlineSeconds (%d) must be more than 1.2 times retryPeriodSeconds (%d): raise it, or lower retryPeriodSeconds" $deadline $retry) -}}
+{{- end -}}
+{{- if lt $duration (add $deadline 5 | int) -}}
+{{- fail (printf "operator.leaderElection.leaseDurationSeconds (%d) must be at least 5 more than renewDeadlineSeconds (%d): raise it, or lower renewDeadlineSeconds" $duration $deadline) -}}
+{{- end -}}
+- --leader-elect-lease-duration={{ $duration }}s
+- --leader-elect-renew-deadline={{ $deadline }}s
+- --leader-elect-retry-period={{ $retry }}s
+{{- end -}}
+{{- end -}}
+
 {{/* The part that all admission policies share: they concern the operator's account alone. */}}
 {{- define "berth.policyOfAccount" -}}
 failurePolicy: Fail

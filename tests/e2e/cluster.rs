@@ -54,8 +54,13 @@ pub(crate) fn serving(plane: &ControlPlane, pod_name: &str, args: &[&str]) -> Op
 
 /// Sends SIGTERM, as a kubelet does.
 pub(crate) fn terminate(operator: &Operator) {
+    send_signal(operator, "TERM");
+}
+
+/// Sends a signal by its name: `TERM`, `STOP`.
+pub(crate) fn send_signal(operator: &Operator, signal: &str) {
     let pid = operator.process.pid().to_string();
-    assert!(Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &pid]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", "kill -s \"$1\" \"$0\"", &pid, signal]).status().unwrap().success());
 }
 
 /// Makes a namespace.

@@ -1,4 +1,5 @@
-//! One operator works at a time: the second waits and says so, a successor goes on, and who loses the Lease ends.
+//! One operator works at a time: one of another installation waits and says so, a successor goes on, and who loses the Lease ends.
+//! Replicas of one installation: `replicas`.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ fn one_operator_works_at_a_time() {
     wait_reason(&plane, "led", "Ready", "Serving");
     assert_eq!(holder(&plane), "berth-a");
 
-    let second = start(&plane, "berth-b", &[]);
+    let second = start(&plane, "berth-b", &["--installation=elsewhere/berth"]);
     the_second_waits_and_says_so(&plane, &second);
     let first = a_restarted_container_goes_on_before_the_lease_is_over(&plane, first);
     who_finds_the_lease_held_by_another_ends(&plane, first);

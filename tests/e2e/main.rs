@@ -34,6 +34,7 @@ mod preemption;
 mod profiles;
 mod refused;
 mod relations;
+mod replicas;
 mod resize;
 mod simulate;
 mod storage;

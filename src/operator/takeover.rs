@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::watches::Fed;
 use berth_cluster::watch::{Barrier, Passed};
+use berth_core::ledger::Ledger;
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub(super) async fn last_word(cx: &Context) -> Option<String> {
         return None;
     }
     let end = Instant::now() + SEEN_WITHIN;
-    while cx.engine.read(|ledger| ledger.has_assumed()) {
+    while cx.engine.read(Ledger::has_assumed) {
         if Instant::now() >= end {
             return None;
         }
@@ -98,7 +99,7 @@ mod tests {
                 epoch: (0..100).find(|epoch| ledger.is_same_node("n", *epoch)).unwrap(),
                 seen: u64::MAX,
                 looked_around: false,
-                volumes: Default::default(),
+                volumes: berth_core::ledger::VolumePlan::default(),
             };
             ledger.commit(&proposal, |_| None).unwrap();
         });

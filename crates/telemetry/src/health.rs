@@ -80,7 +80,8 @@ impl Health {
         drop(failing);
         let role = self.role.lock().unwrap_or_else(PoisonError::into_inner);
         if !role.is_empty() {
-            text += &format!("{role}\n");
+            text.push_str(&role);
+            text.push('\n');
         }
         text
     }

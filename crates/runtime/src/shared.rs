@@ -82,9 +82,12 @@ impl Shared {
     /// Tells the ledger which schedulers the workers serve. Nominations that end with that are ended in the cluster as well.
     ///
     /// The workers are not locked while the sink is called: it may answer at once, for any of them, and an answer wakes them all.
-    pub(super) fn tell_served(&self, _right: &MutexGuard<'_, ()>) {
-        let names = |running: &Running| running.handle.profile().scheduler_names.clone();
-        let served = self.lock().values().flat_map(names).collect();
+    pub(super) fn tell_served(&self, right: &MutexGuard<'_, ()>) {
+        let served = served(&self.lock());
+        self.set_served(right, served);
+    }
+
+    fn set_served(&self, _right: &MutexGuard<'_, ()>, served: Vec<Str>) {
         for pod in self.ledger.write(|ledger| ledger.set_own_schedulers(served)) {
             self.sink.nominate(&Str::default(), NominateRequest { pod, node: None });
         }
@@ -94,8 +97,13 @@ impl Shared {
     /// has told, or the process ends, and the next one serves its names.
     pub(super) fn tell_served_by(&self, handle: &WorkerHandle) {
         let right = self.serving();
-        if self.lock().contains_key(&handle.name) {
-            self.tell_served(&right);
+        // Asked and collected under one lock: all workers may be stopped at any moment.
+        let served = {
+            let workers = self.lock();
+            workers.contains_key(&handle.name).then(|| served(&workers))
+        };
+        if let Some(served) = served {
+            self.set_served(&right, served);
         }
     }
 
@@ -195,6 +203,11 @@ impl Shared {
     fn incarnations(&self) -> MutexGuard<'_, FxHashMap<WorkerId, Arc<InFlight>>> {
         self.incarnations.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The names that these workers serve.
+fn served(workers: &BTreeMap<Str, Running>) -> Vec<Str> {
+    workers.values().flat_map(|running| running.handle.profile().scheduler_names.clone()).collect()
 }
 
 /// How often a writer looks for the lock before it sleeps, some 50 µs in all: others hold it for a few, and to be put to sleep and

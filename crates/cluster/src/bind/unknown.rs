@@ -102,12 +102,7 @@ impl Unknown {
         self.waiting.push(open);
     }
 
-    /// Whether no first bind of the namespace is sent.
-    pub(super) fn pauses(&self, namespace: &str) -> bool {
-        self.len() >= self.limit * 2 || (self.len() >= self.limit && self.of(namespace) > 0)
-    }
-
-    /// What must not be decided at present.
+    /// What must not be decided at present, and of what no first bind is sent.
     pub(super) fn paused(&self) -> Paused {
         match self.len() {
             many if many >= self.limit * 2 => Paused::All,

@@ -29,8 +29,16 @@ impl Answer {
 
     /// The resourceVersion of the object that a write has made.
     pub(crate) fn resource_version(&self) -> Option<Str> {
-        let object: Value = serde_json::from_slice(&self.body).ok()?;
-        Some(object.pointer("/metadata/resourceVersion")?.as_str()?.into())
+        #[derive(serde::Deserialize)]
+        struct Object {
+            metadata: Metadata,
+        }
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            resource_version: Str,
+        }
+        serde_json::from_slice::<Object>(&self.body).ok().map(|object| object.metadata.resource_version)
     }
 
     /// The message of a Status, or the start of the body if it is none; for people only.

@@ -61,10 +61,9 @@ struct State {
     waiting: HashMap<Str, Refusal>,
     /// One for each pod in `waiting`.
     turns: Turns<Turn>,
-    /// The uids being written: two writes of one pod never race.
-    writing: Vec<Str>,
-    /// Of those, the ones that were taken back meanwhile: they are not written again.
-    taken_back: Vec<Str>,
+    /// The uids being written, each with whether it was taken back meanwhile. Two writes of one pod never race, and what was taken
+    /// back is not written again.
+    writing: HashMap<Str, bool>,
 }
 
 /// A pod whose refusal waits.
@@ -123,12 +122,7 @@ impl RefusalWriter {
         let shared = Shared {
             link: Link { client, gate, timeout: TIMEOUT },
             own,
-            state: Mutex::new(State {
-                waiting: HashMap::new(),
-                turns: Turns::new(LIMITS),
-                writing: Vec::new(),
-                taken_back: Vec::new(),
-            }),
+            state: Mutex::new(State { waiting: HashMap::new(), turns: Turns::new(LIMITS), writing: HashMap::new() }),
             wake: Notify::new(),
             counters: Counters::default(),
         };
@@ -173,8 +167,9 @@ impl RefusalWriter {
     /// is not written again: it would end the newer attempt's nomination.
     pub fn cancel(&self, uid: &str) {
         let mut state = self.0.lock();
-        let writing = state.writing.iter().find(|u| ***u == *uid).cloned();
-        state.taken_back.extend(writing);
+        if let Some(taken_back) = state.writing.get_mut(uid) {
+            *taken_back = true;
+        }
         if let Some(Refusal { profile, pod, .. }) = state.waiting.remove(uid) {
             state.turns.remove(&profile, &pod.key.namespace, |turn| *turn.pod.uid == *uid);
             self.0.counters.count(ConditionResult::Conflict);
@@ -187,8 +182,7 @@ impl RefusalWriter {
         self.0.counters.add(ConditionResult::Dropped, state.waiting.len());
         state.waiting.clear();
         state.turns.extract(|_| true);
-        let State { writing, taken_back, .. } = &mut *state;
-        taken_back.clone_from(writing);
+        state.writing.values_mut().for_each(|taken_back| *taken_back = true);
     }
 
     /// Pods with a write queued.
@@ -213,12 +207,12 @@ impl Jobs for Shared {
     }
 
     fn take(&self) -> Result<(Refusal, (Str, Slot)), Option<Instant>> {
-        let State { waiting, turns, writing, .. } = &mut *self.lock();
+        let State { waiting, turns, writing } = &mut *self.lock();
         loop {
-            let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains(&turn.pod.uid))?;
+            let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains_key(&turn.pod.uid))?;
             let uid = turn.pod.uid.clone();
             if let Some(refusal) = waiting.remove(&uid) {
-                writing.push(uid.clone());
+                writing.insert(uid.clone(), false);
                 return Ok((refusal, (uid, slot)));
             }
             turns.ended(&slot);
@@ -231,9 +225,8 @@ impl Jobs for Shared {
     }
 
     fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(Refusal, Duration)>>) {
-        let State { waiting, turns, writing, taken_back } = &mut *self.lock();
-        writing.retain(|u| *u != uid);
-        let was_taken_back = taken_back.extract_if(.., |u| *u == uid).count() > 0;
+        let State { waiting, turns, writing } = &mut *self.lock();
+        let was_taken_back = writing.remove(&uid).unwrap_or_default();
         turns.ended(&slot);
         let Some(again) = outcome else { return self.counters.count(ConditionResult::Failed) };
         let Some((refusal, pause)) = again else { return };
@@ -251,6 +244,10 @@ impl Jobs for Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    fn is_taken_back(&self, uid: &str) -> bool {
+        self.lock().writing.get(uid).copied().unwrap_or_default()
     }
 
     /// Returns the pause before the next try, if there is to be one.
@@ -282,7 +279,7 @@ impl Shared {
                     return Some(pause);
                 }
                 self.counters.count(ConditionResult::Conflict);
-                if is_conflict && !self.lock().taken_back.contains(&pod.uid) {
+                if is_conflict && !self.is_taken_back(&pod.uid) {
                     self.write_nomination(&pod, &change).await;
                 }
                 self.forget(&pod, &change);

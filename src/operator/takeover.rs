@@ -41,15 +41,15 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     );
 }
 
-/// What this leader had seen of each kind, all of its own binds included: `pods=1234,nodes=1200`. `None` if the watch has not
-/// shown the last binds in time, or if it never passed the barrier: it may have seen less than the leader before it. Call it
+/// What this leader had seen of each kind, all of its own binds and evictions included: `pods=1234,nodes=1200`. `None` if the
+/// watch has not shown the last of them in time, or if it never passed the barrier: it may have seen less than the leader before it. Call it
 /// when nothing is under way any more.
 pub(super) async fn last_word(cx: &Context) -> Option<String> {
     if !cx.gate.is_open() {
         return None;
     }
     let end = Instant::now() + SEEN_WITHIN;
-    while cx.engine.read(Ledger::has_assumed) {
+    while cx.engine.read(Ledger::is_ahead_of_watch) {
         if Instant::now() >= end {
             return None;
         }

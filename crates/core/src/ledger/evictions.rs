@@ -288,6 +288,16 @@ mod tests {
     }
 
     #[test]
+    fn an_eviction_is_ahead_of_the_watch_until_its_victim_terminates() {
+        let mut ledger = two_preemptors();
+        assert!(ledger.is_ahead_of_watch());
+        let victim = Pod { node_name: Some("n".into()), ..pod("victim", shape_of(1_000, 0)) };
+        ledger.apply_pod(Pod { deleting: true, ..victim });
+        assert!(!ledger.is_ahead_of_watch());
+        assert!(ledger.is_being_evicted("victim"));
+    }
+
+    #[test]
     fn a_node_that_is_made_anew_under_its_name_is_another_one() {
         let mut ledger = two_preemptors();
         let epoch = ledger.nodes.epoch[ledger.nodes.find("n").unwrap().index()];

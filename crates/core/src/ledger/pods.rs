@@ -97,9 +97,11 @@ impl Ledger {
         self.pods.states.get(uid)
     }
 
-    /// Whether a pod is assumed: its bind was decided, and the watch has not shown it. O(pods), for the end of a process.
-    pub fn has_assumed(&self) -> bool {
-        self.pods.states.values().any(|state| matches!(state, PodState::Assumed { .. }))
+    /// Whether the watch has not shown all that was done here: a pod is assumed, or the eviction of one was asked for that does not
+    /// terminate yet. O(pods), for the end of a process.
+    pub fn is_ahead_of_watch(&self) -> bool {
+        let is_assumed = |state: &PodState| matches!(state, PodState::Assumed { .. });
+        self.pods.states.values().any(is_assumed) || self.evicting().iter().any(|victim| !victim.is_terminating())
     }
 
     /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that

@@ -74,7 +74,7 @@ fn results<R: Counted>(metric: Metric, counters: &Counters<R>, samples: &mut Sam
 
 fn board(cx: &Context, samples: &mut Samples) {
     let board = cx.board.lock();
-    let leads = board.lease == Some(LeaseState::Leading);
+    let leads = cx.gate.leads();
     samples.gauge(Metric::Leader, &[], f64::from(u8::from(leads)));
     samples.gauge(Metric::LeaderElection, &[("name", LEASE_NAME)], f64::from(u8::from(leads)));
     if let Some(LeaseState::AnotherInstallation { holder }) = &board.lease {

@@ -353,6 +353,9 @@ impl Reconciler {
     /// Looks at every worker and writes each status that is due. `last` is set when the process ends, and has the workers as
     /// they were.
     pub(super) fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
+        if last.is_none() && !self.cx.gate.leads() {
+            return;
+        }
         let now = Instant::now();
         let denied = self.cx.denials.present(now);
         let (crd_lacks, stale, orphans) = {
@@ -360,7 +363,7 @@ impl Reconciler {
             (board.crd_lacks.clone(), super::watches::stale(&board.watches), board.orphans.clone())
         };
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
-        if last.is_none() && (!self.cx.gate.leads() || self.is_quiet(&workers, now)) {
+        if last.is_none() && self.is_quiet(&workers, now) {
             return;
         }
         let holder = self.identity.to_string();

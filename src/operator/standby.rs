@@ -22,6 +22,8 @@ pub(super) async fn await_leadership(
         match now {
             LeaseState::Leading => {
                 health.pass(Check::Leadership);
+                // A standby passed it without reading any.
+                health.fail(Check::Profiles, "not read yet");
                 health.set_role(format!("leader: this process, {}", options.identity));
                 return Ok(());
             }

@@ -247,7 +247,8 @@ impl Elector {
             }
         }
         self.gate.shut();
-        if self.renewed.is_some() {
+        // What was written last without an answer may stand.
+        if self.renewed.is_some() || !self.written.is_empty() {
             self.give_up_lease().await;
         }
         self.set_state(LeaseState::Released);
@@ -435,7 +436,7 @@ impl Elector {
         self.written.extend(write);
         self.see(Some(written));
         self.last_fault = None;
-        if *decision != Decision::Renew && self.renewed.is_none() {
+        if self.renewed.is_none() {
             lock(&self.words.0).heard = heard;
         }
         self.lead_since(sent);

@@ -109,7 +109,7 @@ impl DomainCounts {
         let columns = self.counts.columns.iter().map(column).sum::<usize>();
         // One or two shares of a class are in its slot.
         let may_spill = self.counts.columns.len() > 2;
-        let spilled: usize = self.matches.values().filter(|_| may_spill).map(Shares::capacity).sum();
+        let spilled: usize = if may_spill { self.matches.values().map(Shares::capacity).sum() } else { 0 };
         columns + spilled * size_of::<Share>() + self.matches.heap_bytes() + self.counts.namespaces.heap_bytes()
     }
 

@@ -89,23 +89,30 @@ fn constraints(
     let mut required: Vec<Str> = wanted.iter().filter(|_| requires_all).map(|c| c.topology_key.clone()).collect();
     required.sort_unstable();
     required.dedup();
-    let mut policies =
-        Policies { ledger, shape, sharers: wanted.len(), required: required.into(), known: SmallVec::new() };
-    wanted.into_iter().map(|c| constraint(&mut policies, c)).collect()
+    let mut policies = Policies { ledger, shape, required: required.into(), known: SmallVec::new() };
+    let eligible: SmallVec<[Arc<CacheKey<Eligibility>>; 2]> = wanted.iter().map(|c| policies.of(c)).collect();
+    let constraint = |(c, own): (&&SpreadConstraint, &Arc<CacheKey<Eligibility>>)| {
+        let sharers = eligible.iter().filter(|other| Arc::ptr_eq(other, own)).count();
+        constraint(ledger, shape, c, own, sharers)
+    };
+    wanted.iter().zip(&eligible).map(constraint).collect()
 }
 
 /// Which nodes count for the constraints of one shape, once for each combination of policies.
 struct Policies<'a> {
     ledger: &'a Ledger,
     shape: &'a Arc<PodShape>,
-    /// How many constraints share what they keep.
-    sharers: usize,
     required: Arc<[Str]>,
     known: SmallVec<[Arc<CacheKey<Eligibility>>; 1]>,
 }
 
 impl Policies<'_> {
-    fn of(&mut self, honor_affinity: bool, honor_taints: bool) -> Arc<CacheKey<Eligibility>> {
+    /// A policy that excludes no node is left out.
+    fn of(&mut self, given: &SpreadConstraint) -> Arc<CacheKey<Eligibility>> {
+        let by_node = counts_by_node(given);
+        let selects = !self.shape.node_selector.is_empty() || self.shape.required_affinity.is_some();
+        let honor_affinity = given.honor_affinity && !by_node && selects;
+        let honor_taints = given.honor_taints && !by_node;
         let same =
             |e: &&Arc<CacheKey<Eligibility>>| (e.honor_affinity, e.honor_taints) == (honor_affinity, honor_taints);
         if let Some(known) = self.known.iter().find(same) {
@@ -121,20 +128,27 @@ impl Policies<'_> {
     }
 }
 
-fn constraint(policies: &mut Policies<'_>, given: &SpreadConstraint) -> Constraint {
-    let (ledger, shape) = (policies.ledger, policies.shape);
-    // The score counts a node's own pods whatever the policies say of the node. A policy that excludes no node is left out.
-    let by_node = !given.hard && &*given.topology_key == HOSTNAME;
-    let selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
-    let eligible = policies.of(given.honor_affinity && !by_node && selects, given.honor_taints && !by_node);
-    let bytes = given.topology_key.len() + eligible.bytes() / policies.sharers;
-    let key = LayoutKey { topology_key: given.topology_key.clone(), eligible };
+/// The score counts a node's own pods whatever the policies say of the node.
+fn counts_by_node(given: &SpreadConstraint) -> bool {
+    !given.hard && &*given.topology_key == HOSTNAME
+}
+
+/// `sharers`: how many constraints share what `eligible` keeps.
+fn constraint(
+    ledger: &Ledger,
+    shape: &PodShape,
+    given: &SpreadConstraint,
+    eligible: &Arc<CacheKey<Eligibility>>,
+    sharers: usize,
+) -> Constraint {
+    let bytes = given.topology_key.len() + eligible.bytes() / sharers;
+    let key = LayoutKey { topology_key: given.topology_key.clone(), eligible: eligible.clone() };
     let alike = |selector| Alike { namespace: shape.namespace.clone(), selectors: vec![selector] };
     Constraint {
         max_skew: given.max_skew.into(),
         min_domains: given.min_domains.into(),
         matches_self: given.selector.as_ref().is_some_and(|s| s.matches(&shape.labels)),
-        by_node,
+        by_node: counts_by_node(given),
         layout: Arc::new(CacheKey::new(ledger, key, bytes)),
         selected: given.selector.clone().map(|selector| alike(selector).into_key(ledger)),
     }

@@ -5,8 +5,8 @@ use super::tests::{HOST, ZONE, constraint, hard, place, web};
 use crate::ledger::Ledger;
 use crate::limits::{COUNTER_BYTES, LAYOUT_BYTES, SELECTOR_VALUES_PER_POD, SPREAD_CONSTRAINTS_PER_POD};
 use crate::model::{
-    LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape, Requirement,
-    RequirementOperator, Service, SpreadConstraint, Str,
+    Footprint, LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape,
+    Requirement, RequirementOperator, Service, SpreadConstraint, Str,
 };
 use crate::plugins::context::Stop;
 use crate::plugins::counts::{GATED, LAID_OUT};
@@ -120,6 +120,21 @@ fn constraints_share_the_node_affinity_with_their_pod() {
     assert!(first.pod.as_ref().is_some_and(|pod| Arc::ptr_eq(pod, &shape)), "not a copy");
     let (large, small) = (plan.heap_bytes(), 1 << 20);
     assert!(large < small, "{large} bytes");
+}
+
+#[test]
+fn a_plan_weighs_the_pod_that_it_keeps_whatever_the_policies_of_its_other_constraints() {
+    let (ledger, mut tables) = (cluster(), Tables::default());
+    let mut constraints = spread("k");
+    for ignores in &mut constraints[1..] {
+        (ignores.honor_affinity, ignores.honor_taints) = (false, false);
+    }
+    let shape = choosy(constraints, SELECTOR_VALUES_PER_POD, 0);
+    let profile = CompiledProfile::default_preset("test");
+    let (cx, resolved) =
+        (PluginContext { profile: &profile, ledger: &ledger }, ResolvedPod::new(&profile, &ledger, &shape));
+    let plan = tables.plan(cx, &resolved, &mut Work::unbounded()).expect("constraints");
+    assert!(plan.heap_bytes() >= shape.heap_bytes(), "{} of {}", plan.heap_bytes(), shape.heap_bytes());
 }
 
 #[test]

@@ -33,8 +33,8 @@ pub const WORK_PER_CLAIM: usize = 4;
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;
 
-/// Topology spread constraints of one pod. Each needs the domains of all the others, so the work grows with their square
-/// times the nodes. Pods have one to three.
+/// Topology spread constraints of one pod. Each is a pass over the nodes, and a check of each node. Pods have one to
+/// three.
 pub const SPREAD_CONSTRAINTS_PER_POD: usize = 32;
 
 /// Terms in one of the four lists of pod affinity and anti-affinity. Each may need a count over all nodes; a placed pod's

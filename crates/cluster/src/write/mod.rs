@@ -1,6 +1,6 @@
 //! What every write to the API server shares: what an answer means, how long a request is repeated, how a pod is read
-//! back, which writes to a pod were our own, whose turn it is, the tasks that send, and how results are counted. Each verb adds only what it makes of a conflict or
-//! a refusal.
+//! back, which writes to a pod were our own, whose turn it is, the tasks that send, and how results are counted. Each verb
+//! adds only what it makes of a conflict or a refusal.
 
 mod counters;
 mod link;

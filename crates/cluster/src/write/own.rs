@@ -64,7 +64,7 @@ pub struct OwnWrites(Arc<Mutex<Written>>);
 
 #[derive(Debug, Default)]
 struct Written {
-    /// Each with the number of its newest entry in `order`.
+    /// Each with the number of its newest entry in `nominated` or `others`.
     by_pod: HashMap<Str, (OwnWrite, u64)>,
     nominated: VecDeque<(Str, u64)>,
     others: VecDeque<(Str, u64)>,

@@ -31,7 +31,7 @@ const REMEMBERED: usize = 4_096;
 
 /// Whose turn a job takes.
 pub(crate) trait Tenant {
-    /// The name of the profile that wants it: one with many profile names has no more turns than any other.
+    /// The name of the profile that wants it: one with many scheduler names has no more turns than any other.
     fn profile(&self) -> &Str;
 
     /// The namespace that the requests go to.

@@ -1,7 +1,7 @@
 //! Bounded caches of what plugins keep between attempts.
 //!
-//! What is kept for a shape or a match class keeps none of it alive: such an entry has the address of its key, which stays taken as
-//! long as somebody holds a `Weak` to it, while the labels and terms are given back.
+//! An entry for a shape or a match class does not keep its key alive: it has the address, which stays taken as long as somebody
+//! holds a `Weak` to it, while the labels and terms are given back. A value that holds what its key refers to says so in its bytes.
 
 use crate::ledger::Ledger;
 use crate::limits::{SHAPES_RESOLVED, SHAPES_RESOLVED_BYTES};

@@ -77,7 +77,7 @@ impl VolumeWaits {
     pub(super) fn note(&mut self, change: &Change) {
         self.dirty |= match change {
             // The assumption of one of them may have been undone.
-            Change::PodPending { before: None, .. }
+            Change::PodPending { is_new: true, .. }
             | Change::Volume(_)
             | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }

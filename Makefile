@@ -28,8 +28,8 @@ conformance: prerequisites upstream ## compare with upstream on N clusters (2000
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
 	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --locked --test e2e -- --nocapture a_neighbour_does_not_feel
 
-fuzz: prerequisites ## hostile pods and nodes, N clusters (1000) of 1,000 nodes from a fresh seed, each decision timed; SEED=… CASE=… repeat
-	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) \
+fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
+	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \
 	  cargo test --release --locked --test fuzz -- --ignored --nocapture hostile_pods_are_decided_in_time
 
 lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors

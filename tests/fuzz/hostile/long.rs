@@ -6,8 +6,8 @@ use crate::choices::strings;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nodes of each cluster.
-const NODES: usize = 1_000;
+/// Nodes of each cluster, where the environment names no other number.
+const NODES: u64 = 1_000;
 
 /// Strings that are put together for one cluster: a pod takes some ten bytes.
 const STRINGS: u64 = 4;
@@ -29,7 +29,8 @@ fn seed() -> u64 {
 #[ignore = "measures time: `make fuzz` runs it from a release build"]
 fn hostile_pods_are_decided_in_time() {
     let (seed, count, only) = (seed(), number("BERTH_FUZZ_CASES").unwrap_or(300), number("BERTH_FUZZ_CASE"));
-    println!("{count} clusters of {NODES} nodes from seed {seed}; at most {TIME_PER_STEP:?} a decision");
+    let nodes = number("BERTH_FUZZ_NODES").unwrap_or(NODES);
+    println!("{count} clusters of {nodes} nodes from seed {seed}; at most {TIME_PER_STEP:?} a decision");
     let mut figures = Figures::timed();
     let mut strings = strings(seed, count * STRINGS);
     for case in 0..count {
@@ -38,13 +39,13 @@ fn hostile_pods_are_decided_in_time() {
             continue;
         }
         figures.begin(format!("SEED={seed} CASE={case}:"));
-        let cluster = draw(&bytes, Some(NODES));
+        let cluster = draw(&bytes, Some(nodes as usize));
         if catch_unwind(AssertUnwindSafe(|| decide::run(&cluster, &mut figures))).is_err() {
             figures.fault("a panic");
         }
     }
     let Figures { steps, decided, refused, most_bytes, most_left, look, .. } = &figures;
-    println!("{steps} steps, {decided} of the worker, {refused} objects refused; the longest:");
+    println!("{steps} steps, {decided} decisions, {refused} objects refused; the longest:");
     figures.worst().for_each(|step| println!("  {step}"));
     println!(
         "most bytes at once {} KiB, left {} KiB, most work under one hold {}, holds for one look {}",

@@ -272,7 +272,7 @@ mod tests {
     /// A pod that nobody else keeps, with a label of so many bytes.
     fn labelled(i: usize, bytes: usize) -> Arc<Pod> {
         let mut shape = shape();
-        shape.labels = [("label", &*format!("{i:0>bytes$}"))].into_iter().collect();
+        shape.labels = [("label", &*format!("{i}{}", "x".repeat(bytes)))].into_iter().collect();
         Arc::new(pod("p", shape))
     }
 

@@ -23,10 +23,10 @@ test: prerequisites ## run all tests, those on a real control plane included
 
 conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed; SEED=… repeats a run
 	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
-	  cargo test --locked --test conformance -- --nocapture every_answer_is_upstreams
+	  cargo test --workspace --locked --test conformance -- --nocapture every_answer_is_upstreams
 
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
-	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --locked --test e2e -- --nocapture a_neighbour_does_not_feel
+	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --workspace --locked --test e2e -- --nocapture a_neighbour_does_not_feel
 
 fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
 	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \
@@ -40,10 +40,11 @@ lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 fmt: ## format the sources
 	cargo fmt --all
 
-# The operator is built as the tests build it (any test of it will do), so that `make test` finds it built.
+# Operator and demo are built as the tests build them (any test of their packages will do), so that `make test` finds them built.
+# The features of dependencies are those of all packages that a command names: each command that runs tests names all of them.
 demo: prerequisites ## a guided tour on a real control plane; KEEP=1 leaves it running
-	@hack/beside.sh --demo -- cargo test --locked --no-run --test tidy
-	@cargo run --quiet --locked -p berth-lab --bin berth-demo -- $(if $(KEEP),--keep)
+	@hack/beside.sh --demo -- cargo test --workspace --locked --no-run --test tidy --test control_plane
+	@$${CARGO_TARGET_DIR:-target}/debug/berth-demo $(if $(KEEP),--keep)
 
 upstream: prerequisites ## build the real control plane once (Kubernetes, etcd, kwok, helm), into a cache
 	@hack/upstream.sh

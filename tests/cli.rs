@@ -409,7 +409,10 @@ fn pods_whose_scheduler_nobody_serves_are_listed_with_the_name_they_may_mean() {
     let folder = Folder::new("orphans");
     let served = [profile.clone(), of("a", "batch"), of("d", "default-scheduler")];
     let none = berth(&["orphans", "-f", &folder.file("served.json", &list(&served))]);
-    assert_eq!((none.status.code(), &*stdout(&none)), (Some(0), "no pod waits for a scheduler that is not there\n"));
+    assert_eq!(
+        (none.status.code(), &*stdout(&none)),
+        (Some(0), "no pod has waited a minute for a scheduler that is not there\n")
+    );
 
     let file = folder.file("some.json", &list(&[profile, of("a", "batsh"), of("b", "batsh"), of("c", "volcano")]));
     let some = berth(&["orphans", "-f", &file]);

@@ -83,9 +83,9 @@ impl EffectSink for Sink {
     fn ask(&self, worker: WorkerId, _: &Str, ask: ExtenderRequest) {
         self.tell(Told::Ask(worker, ask));
     }
-    fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
-    fn nominate(&self, _: NominateRequest) {}
-    fn evict(&self, _: WorkerId, _: EvictRequest) {}
+    fn write_volumes(&self, _: WorkerId, _: &Str, _: VolumeRequest) {}
+    fn nominate(&self, _: &Str, _: NominateRequest) {}
+    fn evict(&self, _: WorkerId, _: &Str, _: EvictRequest) {}
     fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
         Vec::new()
     }
@@ -98,7 +98,7 @@ impl EffectSink for Sink {
     fn revoke_paused(&self, _: WorkerId) -> Vec<AttemptId> {
         Vec::new()
     }
-    fn bound(&self, _: Arc<Pod>, _: Str) {}
+    fn bound(&self, _: &Str, _: Arc<Pod>, _: Str) {}
     fn refuse(&self, _: &Str, _: Refusal) {}
 }
 

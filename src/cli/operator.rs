@@ -34,7 +34,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAMESPACE", env = "BERTH_LEASE_NAMESPACE", default_value = "kube-system")]
     lease_namespace: String,
 
-    /// The namespace for last good specs (ControllerRevisions). Without it: the pod's own, or that of the Lease.
+    /// The namespace for last good specs (ControllerRevisions). Without it: the pod's own, or that of the Lease. Outside of a
+    /// pod, under the chart's account, it is the release's namespace: the account has no such right elsewhere.
     #[arg(long, value_name = "NAMESPACE", env = "BERTH_STATE_NAMESPACE")]
     state_namespace: Option<String>,
 

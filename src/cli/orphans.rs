@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let now = now_unix_us();
     let rows: Vec<Row> = found(&loaded, now).iter().map(|orphans| row(orphans, now)).collect();
     output::answer(args.output, &rows, |out| match &*rows {
-        [] => writeln!(out, "no pod waits for a scheduler that is not there"),
+        [] => writeln!(out, "no pod has waited a minute for a scheduler that is not there"),
         rows => table(rows).write(out),
     })?;
     Ok(if rows.is_empty() { Answer::Done } else { Answer::No })

@@ -37,8 +37,13 @@ const REMEMBERED_OF_NAMESPACE: usize = 256;
 /// their number.
 const LOOKED_AT: usize = 20_000;
 
-/// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more.
-pub(super) fn profile_deleted(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
+/// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more. Looks for the pods on a thread of
+/// its own: there may be hundreds of thousands, and the reconciler has other profiles to serve.
+pub(super) fn profile_deleted(cx: Context, deleted: ObservedSpec, names: Vec<Str>) {
+    drop(tokio::task::spawn_blocking(move || tell_pods_left(&cx, &deleted, &names)));
+}
+
+fn tell_pods_left(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
     let pods = cx.engine.read(|ledger| ledger.pending_pods(|pod| names.contains(&pod.scheduler_name)));
     tracing::info!(profile = &*deleted.name, pending = pods.len(), "profile deleted");
     if pods.is_empty() {

@@ -26,6 +26,8 @@ mod options;
 mod orphans;
 mod printable;
 mod process;
+#[cfg(test)]
+mod process_tests;
 mod reconciler;
 #[cfg(test)]
 mod reconciler_tests;

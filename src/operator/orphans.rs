@@ -5,7 +5,7 @@
 //! scheduler that it does not know gives itself away by writing `PodScheduled` into its pods.
 
 use super::printable::{NAME, printable};
-use berth_api::MisnamedPods;
+use berth_api::{DEFAULT_SCHEDULER_NAME, MisnamedPods};
 use berth_core::model::{Pod, PodKey, Str};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -121,6 +121,12 @@ pub fn advice(orphans: &Orphans) -> String {
     let name = printable(&orphans.scheduler_name, NAME);
     match &orphans.nearest {
         Some(nearest) => format!("no scheduler serves schedulerName {name}: did you mean {nearest}?"),
+        // The API server refuses a profile of that name.
+        None if name == DEFAULT_SCHEDULER_NAME => {
+            format!(
+                "no scheduler serves schedulerName {name}: start kube-scheduler, or give the pod another schedulerName"
+            )
+        }
         None => format!(
             "no scheduler serves schedulerName {name}: create a SchedulerProfile of that name, or give the pod another schedulerName"
         ),
@@ -199,7 +205,9 @@ mod tests {
         let found = find(&pods, &set(&[]), &set(&[]), NOW);
         assert_eq!(found.len(), 2);
         assert_eq!((&*found[0].oldest().unwrap().name, found[0].pods.len()), ("a", 2));
-        assert!(advice(&found[1]).contains("schedulerName y"), "{}", advice(&found[1]));
+        assert!(advice(&found[1]).contains("schedulerName y: create a SchedulerProfile"), "{}", advice(&found[1]));
+        let default = advice(&orphans("default-scheduler", None));
+        assert!(default.contains("start kube-scheduler") && !default.contains("SchedulerProfile"), "{default}");
     }
 
     #[test]

@@ -114,19 +114,22 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     let of_lease = LeaseOptions { namespace, identity, timing: Timing::default() };
     let lease = elect(cx.clients.lease.clone(), of_lease, gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
-    match cx.writers.may_land() {
-        0 => lease.release().await,
-        requests => {
-            tracing::warn!(
-                requests,
-                "lease not given back: requests may still land; the next process waits until it expires"
-            );
-            lease.keep();
-        }
-    }
+    give_back(lease, cx.writers.may_land()).await;
     server.abort();
     tracing::info!("ended");
     result
+}
+
+/// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out.
+pub(super) async fn give_back(lease: LeaseHandle, may_land: usize) {
+    if may_land == 0 {
+        return lease.release().await;
+    }
+    tracing::warn!(
+        requests = may_land,
+        "lease not given back: requests may still land; the next process waits until it expires"
+    );
+    lease.keep();
 }
 
 /// Says what hangs. It runs beside what it watches, and shares no lock with a worker that has the ledger.

@@ -202,7 +202,8 @@ impl Reconciler {
         self.cx.board.lock().profiles.remove(name);
         self.reconcile();
         let served: Vec<Str> = self.grants.values().flat_map(Grant::served).collect();
-        announce::profile_deleted(&self.cx, &deleted.observed, &abandoned_names(&deleted, &served));
+        let names = abandoned_names(&deleted, &served);
+        announce::profile_deleted(self.cx.clone(), deleted.observed, names);
     }
 
     fn identify(&mut self, (profile, pod, by): Found) {
@@ -387,13 +388,12 @@ impl Reconciler {
             profile.next_write.begin(status.clone(), now);
             let (client, name, observed) = (self.cx.clients.rest.clone(), name.clone(), &profile.observed);
             let (uid, version) = (observed.uid.clone(), observed.resource_version.clone());
-            self.writes.spawn(async move {
-                let written = status_writer::write(client, name.clone(), uid.clone(), version, status).await;
-                (name, uid, written)
-            });
+            let write = status_writer::write(client, name.clone(), uid.clone(), version, status);
+            self.writes.spawn(status_writer::ended(name, uid, write));
         }
     }
 
+    /// Takes in how a write ended; one that was cut off is one of a process that ends.
     fn end_write(&mut self, done: Result<(Str, String, Written), tokio::task::JoinError>) {
         let Ok((name, uid, written)) = done else { return };
         self.cx.writes.count(&written);

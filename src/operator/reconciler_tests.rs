@@ -1,7 +1,9 @@
 //! The reconciler on an API server that takes everything: which names serve, what the status says, which events are written.
 
+use super::announce;
 use super::context::Context;
 use super::denials::Denials;
+use super::observed_spec::ObservedSpec;
 use super::options::Options;
 use super::process::assemble;
 use super::reconciler::Reconciler;
@@ -10,7 +12,8 @@ use berth_api::{SchedulerProfile, SchedulerProfileStatus};
 use berth_cluster::client::Clients;
 use berth_cluster::lease::{Gate, Identity};
 use berth_cluster::revisions::Revisions;
-use berth_core::model::Str;
+use berth_core::model::{Pod, Str};
+use berth_core::testing::pending_pod;
 use berth_extender::Notice;
 use berth_extender::address::AddressPolicy;
 use berth_testing::{Reply, Scripted, until};
@@ -21,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         kubeconfig: None,
         http_address: "127.0.0.1:0".parse().unwrap(),
@@ -41,7 +44,7 @@ fn options() -> Options {
 }
 
 /// The operator's parts on a server, with the gate open.
-fn context(server: &Scripted, options: &Options) -> (Context, mpsc::UnboundedReceiver<Notice>) {
+pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::UnboundedReceiver<Notice>) {
     let client = || server.client();
     let clients = Clients {
         watch: client(),
@@ -258,4 +261,29 @@ async fn a_worker_that_could_not_be_started_is_tried_again_and_its_condition_say
     bench.reconciler.start_again();
     bench.serves("batch", &["batch"]).await;
     assert_eq!(bench.reasons("batch").await[0], "Ready=True/Serving");
+}
+
+/// The reconciler looks after all profiles: it must not wait for the pods of one to be counted.
+#[tokio::test]
+async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
+    let bench = Bench::new().await;
+    let pod = Pod { scheduler_name: "batch".into(), ..pending_pod("ns", "p") };
+    bench.cx.engine.apply(|ledger| ledger.apply_pod(pod));
+    let (holds, held) = std::sync::mpsc::channel::<()>();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let engine = bench.cx.engine.clone();
+    let holder = std::thread::spawn(move || {
+        engine.apply(|_| {
+            holds.send(()).unwrap();
+            released.recv_timeout(Duration::from_secs(20))
+        })
+    });
+    held.recv().unwrap();
+    let deleted = ObservedSpec::read(object("batch", 1, 1, &json!({}))).unwrap();
+    announce::profile_deleted(bench.cx.clone(), deleted, vec!["batch".into()]);
+    release.send(()).unwrap();
+    assert_eq!(holder.join().unwrap(), Ok(()), "it waited for the ledger");
+    let left = bench.events("PodsLeftPending", 1).await;
+    assert!(left[0].0 == "batch" && left[0].1.starts_with("1 pending pod still names batch"), "{left:?}");
+    assert_eq!(bench.events("SchedulerProfileDeleted", 1).await[0].0, "p");
 }

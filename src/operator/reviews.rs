@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long an answer holds; a right that is taken away is in force after it. As long as kube-scheduler's.
 const HOLDS: Duration = Duration::from_secs(10);
@@ -74,13 +75,11 @@ impl Reviews {
         if let Some(known) = self.known(&token) {
             return known;
         }
+        let place = Place { permit: Some(place), pauses: !is_regular };
         let access = self.review(&token).await.unwrap_or_else(|fault| Access::Unknown(fault.to_string()));
         self.remember(token, &access);
-        if !is_regular && access != Access::Granted {
-            tokio::spawn(async move {
-                tokio::time::sleep(STRANGERS_PAUSE).await;
-                drop(place);
-            });
+        if access == Access::Granted {
+            place.give_back_at_once();
         }
         access
     }
@@ -151,6 +150,32 @@ async fn within<T>(resource: &'static str, request: impl Future<Output = Result<
     answer.map_err(|error| Fault::of("create", resource, &error))
 }
 
+/// A place among those whose tokens are reviewed at once. That of a stranger stays taken for a moment longer, also if its client
+/// goes away before the answer: the API server was asked all the same.
+struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    pauses: bool,
+}
+
+impl Place {
+    fn give_back_at_once(mut self) {
+        self.permit = None;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(permit) = self.permit.take().filter(|_| self.pauses) else { return };
+        // Without a runtime the process ends, and nobody asks any more.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(STRANGERS_PAUSE).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -179,7 +204,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_testing::{Asked, Reply, Scripted};
+    use berth_testing::{Asked, Reply, Scripted, until};
     use serde_json::json;
 
     /// Knows the tokens `good` (may read) and `known` (may not).
@@ -255,10 +280,29 @@ mod tests {
     #[tokio::test]
     async fn whoever_tries_tokens_is_slowed_down() {
         let (_server, reviews) = rig().await;
-        for number in 0..AT_ONCE {
+        for number in 0..2 * AT_ONCE {
             assert_eq!(access(&reviews, &format!("made up {number}")).await, Access::Unauthenticated);
+            assert!(reviews.strangers.available_permits() < AT_ONCE, "its place stays taken for a moment");
         }
-        assert_eq!(reviews.strangers.available_permits(), 0, "each place stays taken for a moment");
-        let _ = reviews.strangers.acquire().await.unwrap();
+        let _ = reviews.strangers.acquire_many(AT_ONCE as u32).await.unwrap();
+    }
+
+    /// As an attacker does who closes each connection as soon as the question is out.
+    #[tokio::test]
+    async fn whoever_does_not_wait_for_the_answer_is_slowed_down_too() {
+        let server = Scripted::start(|_| Reply::hang()).await;
+        let reviews = Reviews::new(server.client());
+        for number in 1..=2 * AT_ONCE {
+            let token = format!("made up {number}");
+            let mut asking = Box::pin(access(&reviews, &token));
+            tokio::select! {
+                answer = &mut asking => panic!("{answer:?}"),
+                () = until("its question", || server.requests().len() == number) => {}
+            }
+            let free = reviews.strangers.available_permits();
+            drop(asking);
+            assert_eq!(reviews.strangers.available_permits(), free, "its place stays taken for a moment");
+        }
+        let _ = reviews.strangers.acquire_many(AT_ONCE as u32).await.unwrap();
     }
 }

@@ -3,18 +3,24 @@
 
 use super::observed_spec::ObservedSpec;
 use super::printable::{drop_lists, fit_status};
+use super::tasks::panic_text;
 use berth_api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION, conditions::ConditionType};
 use berth_cluster::client::Fault;
 use berth_core::model::Str;
+use futures::FutureExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const MANAGER: &str = "berth";
+
+const RESOURCE: &str = "schedulerprofiles.scheduling.berth.dev/status";
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -86,6 +92,16 @@ pub(super) async fn write(
     }
 }
 
+/// The `write` of the profile's status with its end. A panic is a failure: the profile's status is written again after a pause,
+/// where otherwise it would stay under way for ever.
+pub(super) async fn ended(name: Str, uid: String, write: impl Future<Output = Written>) -> (Str, String, Written) {
+    let failed = |panic: Box<dyn Any + Send>| {
+        Written::Failed(Fault::Other { verb: "patch", resource: RESOURCE, message: panic_text(&*panic) })
+    };
+    let written = AssertUnwindSafe(write).catch_unwind().await.unwrap_or_else(failed);
+    (name, uid, written)
+}
+
 type Answer = Result<DeserializeGuard<SchedulerProfile>, kube::Error>;
 
 /// A request that is not answered in time fails as one that could not be sent.
@@ -105,7 +121,7 @@ fn written(answer: Answer) -> Written {
         }
         Err(kube::Error::Api(answer)) if answer.is_conflict() => Written::Overtaken,
         Err(kube::Error::Api(answer)) if answer.is_not_found() => Written::Deleted,
-        Err(error) => Written::Failed(Fault::of("patch", "schedulerprofiles.scheduling.berth.dev/status", &error)),
+        Err(error) => Written::Failed(Fault::of("patch", RESOURCE, &error)),
     }
 }
 
@@ -276,5 +292,12 @@ mod tests {
         let server = server(&["misnamedPods", "conditions"]).await;
         assert!(matches!(write_to(&server).await, Written::Failed(_)));
         assert_eq!(server.requests().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_panics_has_failed_and_says_so() {
+        let (name, uid, written) = ended("a".into(), "u".to_owned(), async { panic!("told to") }).await;
+        let Written::Failed(fault) = written else { panic!("{written:?}") };
+        assert_eq!((&*name, &*uid, fault.to_string().ends_with("panic: told to")), ("a", "u", true), "{fault}");
     }
 }

@@ -6,10 +6,11 @@ use berth_cluster::client::Clients;
 use berth_cluster::events::{Event, EventSink};
 use berth_cluster::evict::{self, Evictor};
 use berth_cluster::lease::Gate;
-use berth_cluster::prebind::{self, Nominated, PreBinder};
+use berth_cluster::prebind::{self, PreBinder};
 use berth_cluster::recheck::{Recheck, Victim};
 use berth_cluster::refusal::RefusalWriter;
 use berth_cluster::send::plain;
+use berth_cluster::write::OwnWrites;
 use berth_core::io::{
     AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
     NominateRequest, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
@@ -65,7 +66,7 @@ pub(super) struct Writers {
     pub(super) events: EventSink,
     /// Where events about pods go, if they are written.
     pod_events: Option<EventSink>,
-    nominated: Nominated,
+    own_writes: OwnWrites,
     paused: channel::Receiver<Paused>,
     may_land: Arc<AtomicUsize>,
 }
@@ -82,7 +83,7 @@ impl Writers {
     ) -> Self {
         let of_binds =
             bind::Options { concurrency: options.bind_concurrency, qps: options.bind_qps, ..bind::Options::default() };
-        let (writes, nominated) = (&clients.writes, Nominated::default());
+        let (writes, own_writes) = (&clients.writes, OwnWrites::default());
         let binder = Binder::new(clients.bind.clone(), of_binds, gate.clone(), recheck.clone(), deliver.clone());
         let events = EventSink::new(clients.events.clone(), options.identity.name(), binder.load());
         let pod_events = options.events.then(|| events.clone());
@@ -90,7 +91,7 @@ impl Writers {
             writes.clone(),
             prebind::Options::default(),
             gate.clone(),
-            nominated.clone(),
+            own_writes.clone(),
             deliver.clone(),
         );
         let evictor = Evictor::new(
@@ -107,10 +108,10 @@ impl Writers {
             extender_clients,
             pre_binder,
             evictor,
-            refusals: RefusalWriter::new(writes.clone(), gate.clone(), nominated.clone()),
+            refusals: RefusalWriter::new(writes.clone(), gate.clone(), own_writes.clone()),
             events,
             pod_events,
-            nominated,
+            own_writes,
             may_land: Arc::default(),
         }
     }
@@ -155,17 +156,21 @@ impl EffectSink for Writers {
         self.extender_clients.ask(worker, profile, request);
     }
 
-    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
+    fn write_volumes(&self, worker: WorkerId, profile: &Str, request: VolumeRequest) {
         self.refusals.cancel(&request.pod.uid);
-        self.pre_binder.submit(worker, request);
+        self.pre_binder.submit(worker, profile, request);
     }
 
-    fn nominate(&self, request: NominateRequest) {
-        self.pre_binder.nominate(request);
+    fn nominate(&self, profile: &Str, request: NominateRequest) {
+        if request.node.is_some() {
+            // A refusal of an earlier attempt that still waits would end it.
+            self.refusals.cancel(&request.pod.uid);
+        }
+        self.pre_binder.nominate(profile, request);
     }
 
-    fn evict(&self, worker: WorkerId, request: EvictRequest) {
-        self.evictor.submit(worker, request);
+    fn evict(&self, worker: WorkerId, profile: &Str, request: EvictRequest) {
+        self.evictor.submit(worker, profile, request);
     }
 
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
@@ -188,24 +193,25 @@ impl EffectSink for Writers {
         self.binder.revoke_paused(worker)
     }
 
-    fn bound(&self, pod: Arc<Pod>, node: Str) {
+    fn bound(&self, profile: &Str, pod: Arc<Pod>, node: Str) {
         tracing::debug!(pod = %pod.key, node = &*node, "pod bound");
-        self.nominated.forget(&pod.uid);
+        self.own_writes.forget(&pod.uid);
         if let Some(events) = &self.pod_events {
-            events.send(Event::scheduled(pod, node));
+            events.send_for(profile, Event::scheduled(pod, node));
         }
     }
 
     fn refuse(&self, profile: &Str, refusal: Refusal) {
         let Refusal { pod, reason, text, attempted, nomination } = refusal;
-        if tracing::enabled!(tracing::Level::INFO) {
+        // The condition and the event say it; a line for each failed attempt would be most of the log.
+        if tracing::enabled!(tracing::Level::DEBUG) {
             let text = plain(&text.to_string(), LOGGED_BYTES);
-            tracing::info!(profile = &**profile, pod = %pod.key, reason = reason.as_str(), text, "pod not placed");
+            tracing::debug!(profile = &**profile, pod = %pod.key, reason = reason.as_str(), text, "pod not placed");
         }
         if let Some(events) = self.pod_events.as_ref().filter(|_| attempted) {
-            events.send(Event::failed(pod.clone(), text.clone()));
+            events.send_for(profile, Event::failed(pod.clone(), text.clone()));
         }
-        self.refusals.write(pod, reason, text, nomination);
+        self.refusals.write(profile, pod, reason, text, nomination);
     }
 }
 
@@ -227,9 +233,14 @@ pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deli
 
 #[cfg(test)]
 mod tests {
+    use super::super::reconciler_tests::{context, options};
     use super::*;
+    use berth_cluster::refusal::ConditionResult;
     use berth_core::testing::{node, pending_pod};
+    use berth_testing::{Reply, Scripted, until};
     use futures::FutureExt;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Level, Metadata, Subscriber};
 
     fn is_noticed(input: Input) -> bool {
         let evidence = Arc::new(Notify::new());
@@ -258,14 +269,38 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_nomination_takes_back_the_refusal_that_waits() {
+        let (server, go) = Scripted::held().await;
+        let (cx, _notices) = context(&server, &options());
+        let (writers, profile) = (&cx.writers, "batch".into());
+        let refuse = |name: &str| {
+            let refusal = Refusal { attempted: false, ..Refusal::failed(Arc::new(pending_pod("ns", name)), "no") };
+            writers.refuse(&profile, refusal);
+        };
+        for name in ["b", "c", "d", "e"] {
+            refuse(name);
+        }
+        until("all slots of the namespace are taken", || server.requests().len() == 4).await;
+        refuse("a");
+        let pod = Arc::new(pending_pod("ns", "a"));
+        writers.nominate(&profile, NominateRequest { pod, node: Some("n1".into()) });
+        go.store(true, Ordering::Relaxed);
+        until("written", || writers.refusals.counters().of(ConditionResult::Written) == 4).await;
+        until("nominated", || server.requests().len() == 5).await;
+        let of_a = server.requests().into_iter().find(|asked| asked.path.contains("/pods/a/")).unwrap();
+        assert_eq!(of_a.content_type, "application/merge-patch+json", "a refusal, {}", of_a.body);
+        assert_eq!(writers.refusals.counters().of(ConditionResult::Conflict), 1);
+    }
+
     struct Nowhere;
 
     impl EffectSink for Nowhere {
         fn bind(&self, _: WorkerId, _: &Str, _: BindRequest) {}
         fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
-        fn write_volumes(&self, _: WorkerId, _: VolumeRequest) {}
-        fn nominate(&self, _: NominateRequest) {}
-        fn evict(&self, _: WorkerId, _: EvictRequest) {}
+        fn write_volumes(&self, _: WorkerId, _: &Str, _: VolumeRequest) {}
+        fn nominate(&self, _: &Str, _: NominateRequest) {}
+        fn evict(&self, _: WorkerId, _: &Str, _: EvictRequest) {}
         fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {
             Vec::new()
         }
@@ -278,7 +313,7 @@ mod tests {
         fn revoke_paused(&self, _: WorkerId) -> Vec<AttemptId> {
             Vec::new()
         }
-        fn bound(&self, _: Arc<Pod>, _: Str) {}
+        fn bound(&self, _: &Str, _: Arc<Pod>, _: Str) {}
         fn refuse(&self, _: &Str, _: Refusal) {}
     }
 
@@ -304,5 +339,40 @@ mod tests {
         });
         assert!(!known.is_same_node(&bind));
         assert!(known.has_ended(&bind));
+    }
+
+    /// A log at info: how many lines it got.
+    #[derive(Default)]
+    struct Lines(AtomicUsize);
+
+    impl Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::INFO && metadata.target().starts_with("berth")
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// Whoever creates pods that fit nowhere decides how many attempts fail.
+    #[tokio::test]
+    async fn pods_that_are_not_placed_fill_no_log() {
+        let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
+        let (cx, _notices) = context(&server, &options());
+        let lines = Arc::new(Lines::default());
+        tracing::subscriber::with_default(lines.clone(), || {
+            tracing::info!("a line");
+            for _ in 0..100 {
+                cx.writers.refuse(&"a".into(), Refusal::failed(Arc::new(pending_pod("ns", "p")), "no"));
+            }
+        });
+        assert_eq!(lines.0.load(Ordering::Relaxed), 1);
     }
 }

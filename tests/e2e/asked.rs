@@ -13,9 +13,19 @@ use crate::objects::{PROFILES, pod_path, profile, wait_bound};
 const SPACE: &str = "asked";
 const NODES: usize = 6;
 
-/// Fields that say who asked, or when an object was made.
-const ASIDE: [&str; 7] =
-    ["uid", "resourceVersion", "generation", "creationTimestamp", "schedulerName", "managedFields", "startTime"];
+/// Fields that say who asked, or when an object was made, and those that the asker itself writes: whether its next question is
+/// asked before or after it has seen them is chance.
+const ASIDE: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "schedulerName",
+    "managedFields",
+    "startTime",
+    "nominatedNodeName",
+    "conditions",
+];
 
 /// Pods that differ in what the extender, the filters and the preemption see of them.
 fn pods(scheduler: &str) -> Vec<Value> {
@@ -64,8 +74,7 @@ fn plain(value: &Value) -> Value {
             Value::Object(kept.map(|(key, value)| (key.clone(), plain(value))).collect::<Map<_, _>>())
         }
         Value::Array(items) => {
-            let is_condition = |item: &Value| item["type"] == "PodScheduled";
-            let mut items: Vec<Value> = items.iter().filter(|item| !is_condition(item)).map(plain).collect();
+            let mut items: Vec<Value> = items.iter().map(plain).collect();
             items.sort_by_key(Value::to_string);
             Value::Array(items)
         }

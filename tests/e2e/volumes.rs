@@ -177,16 +177,18 @@ fn two_profiles_race_for_volumes_and_none_is_given_twice() {
         pod
     };
     world.plane.create_objects(&pod_path(&world.name, ""), names.len(), 16, pods).unwrap();
+    let mut seen = Vec::new();
     let settled = world.plane.wait_for("each pod bound or refused", SOON, || {
         let list = world.plane.api.get(&pod_path(&world.name, ""))?;
-        let pods = list["items"].as_array().unwrap().clone();
+        seen = list["items"].as_array().unwrap().clone();
         let refused =
             |pod: &Value| condition(pod, "PodScheduled").is_some_and(|(_, reason, _)| reason == "Unschedulable");
         let (bound, rest): (Vec<Value>, Vec<Value>) =
-            pods.into_iter().partition(|pod| pod["spec"]["nodeName"].is_string());
+            seen.iter().cloned().partition(|pod| pod["spec"]["nodeName"].is_string());
         Ok((bound.len() == EACH && rest.iter().all(refused)).then_some((bound, rest)))
     });
-    let (bound, rest) = settled.unwrap();
+    let (bound, rest) =
+        settled.unwrap_or_else(|error| panic!("{error}: {:#?}", seen.iter().map(outcome).collect::<Vec<_>>()));
     assert_eq!(rest.len(), EACH);
     let mut taken = BTreeSet::new();
     for pod in bound {
@@ -205,6 +207,13 @@ fn two_profiles_race_for_volumes_and_none_is_given_twice() {
             "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."
         );
     }
+}
+
+/// What became of a pod, on one line.
+fn outcome(pod: &Value) -> String {
+    let (name, status) = (&pod["metadata"]["name"], &pod["status"]);
+    let said = condition(pod, "PodScheduled");
+    format!("{name} on {}, nominated {}, {said:?}", pod["spec"]["nodeName"], status["nominatedNodeName"])
 }
 
 #[test]

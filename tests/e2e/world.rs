@@ -17,6 +17,20 @@ pub(crate) struct World {
     pub(crate) operator: &'static Operator,
 }
 
+/// Its profiles go with it: an operator serves a bounded number of them, and the worlds together make more.
+impl Drop for World {
+    fn drop(&mut self) {
+        let Ok(list) = self.plane.api.get(objects::PROFILES) else { return };
+        let selector = self.selector();
+        for profile in list["items"].as_array().into_iter().flatten() {
+            if profile["spec"]["nodes"]["selector"] == selector {
+                let name = profile["metadata"]["name"].as_str().unwrap_or_default();
+                let _gone_already = self.plane.api.delete(&format!("{}/{name}", objects::PROFILES), None);
+            }
+        }
+    }
+}
+
 impl World {
     /// A corner with a namespace, and nothing in it.
     pub(crate) fn new(name: &str) -> Self {

@@ -23,8 +23,8 @@ pub trait Job: Send + 'static {
     /// that one.
     fn owner(&self) -> Option<(WorkerId, AttemptId)>;
 
-    /// Stands for the profile, which takes turns with others.
-    fn scheduler(&self) -> &Str;
+    /// The name of the profile that wants it, which takes turns with others.
+    fn profile(&self) -> &Str;
 
     /// The namespace that its requests go to, which takes turns with others.
     fn namespace(&self) -> &str;
@@ -43,8 +43,8 @@ pub trait Job: Send + 'static {
 struct Queued<J>(J);
 
 impl<J: Job> Tenant for Queued<J> {
-    fn scheduler(&self) -> &Str {
-        self.0.scheduler()
+    fn profile(&self) -> &Str {
+        self.0.profile()
     }
 
     fn namespace(&self) -> &str {
@@ -106,17 +106,10 @@ impl<J: Job> Clone for Writer<J> {
 impl<J: Job> Writer<J> {
     /// Starts on the current tokio runtime, with `slots` jobs at once, at least one.
     pub(super) fn start(kit: J::Kit, gate: Gate, slots: usize, deliver: Deliver) -> Self {
-        let mut changes = gate.changes();
         let state = Mutex::new(State { turns: Turns::new(LIMITS), busy: Vec::new(), closed: false });
         let (wake, landed) = (Notify::new(), Notify::new());
-        let pool = Pool::start(Queue { kit, gate, deliver, slots: slots.max(1), state, wake, landed });
-        pool.spawn(|queue| async move {
-            loop {
-                changes.next().await;
-                queue.wake.notify_one();
-            }
-        });
-        Self(Arc::new(pool))
+        let queue = Queue { kit, gate: gate.clone(), deliver, slots: slots.max(1), state, wake, landed };
+        Self(Arc::new(Pool::start_behind(&gate, queue)))
     }
 
     pub(super) fn kit(&self) -> &J::Kit {

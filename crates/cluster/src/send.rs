@@ -1,6 +1,7 @@
-//! One request and its plain answer: status, `Retry-After` and body, or whether it can have been carried out without one.
+//! One request and its plain answer: status, headers that matter and body, or whether it can have been carried out without one.
 
 use crate::client::root_cause;
+use berth_core::model::Str;
 use bytes::Bytes;
 use http::{Method, Request};
 use kube::Client;
@@ -15,12 +16,21 @@ pub struct Answer {
     /// The HTTP status.
     pub code: u16,
     pub retry_after: Option<Duration>,
+    /// Whether it is JSON, as every answer is of what has looked at the request: storage, admission and its webhooks. Filters before
+    /// that (API Priority and Fairness, a shutdown) and proxies answer in plain text.
+    pub is_json: bool,
     pub body: Bytes,
 }
 
 impl Answer {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
+    }
+
+    /// The resourceVersion of the object that a write has made.
+    pub(crate) fn resource_version(&self) -> Option<Str> {
+        let object: Value = serde_json::from_slice(&self.body).ok()?;
+        Some(object.pointer("/metadata/resourceVersion")?.as_str()?.into())
     }
 
     /// The message of a Status, or the start of the body if it is none; for people only.
@@ -115,14 +125,13 @@ impl Call {
             .map_err(|e| NoAnswer::NotSent(e.to_string()))?;
         let exchange = async {
             let response = client.send(request).await?;
-            let code = response.status().as_u16();
-            let retry_after = response
-                .headers()
-                .get("retry-after")
-                .and_then(|v| v.to_str().ok()?.trim().parse().ok())
-                .map(Duration::from_secs);
-            let body = response.into_body().collect_bytes().await?;
-            Ok(Answer { code, retry_after, body })
+            let (head, body) = response.into_parts();
+            let code = head.status.as_u16();
+            let header = |name: &str| Some(head.headers.get(name)?.to_str().ok()?.trim());
+            let retry_after = header("retry-after").and_then(|v| v.parse().ok()).map(Duration::from_secs);
+            let is_json = header("content-type").is_some_and(|v| v.starts_with("application/json"));
+            let body = body.collect_bytes().await?;
+            Ok(Answer { code, retry_after, is_json, body })
         };
         match tokio::time::timeout(timeout, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
@@ -160,7 +169,7 @@ mod tests {
         assert_eq!(plain("ab\nc", 3), "ab", "and not within an escape");
         assert_eq!(plain(&"x".repeat(1 << 20), 10).len(), 10);
         let body = format!(r#"{{"message": "denied:\nline {}"}}"#, "x".repeat(5_000)).into();
-        let message = Answer { code: 403, retry_after: None, body }.message();
+        let message = Answer { code: 403, retry_after: None, is_json: true, body }.message();
         assert!(message.starts_with("denied:\\nline xx") && message.len() == MESSAGE_BYTES, "{message}");
     }
 }

@@ -31,6 +31,10 @@ pub const PARKED_PODS_PER_HOLD: usize = 4_096;
 /// Comparisons of labels, names, taints or ports that take as long as the rest of judging a row: a few nanoseconds each.
 pub const COMPARISONS_PER_WORK: usize = 16;
 
+/// A look at a claim that is being bound, in rows judged for a plain pod: the claim and its volume are looked up, and the volume's
+/// affinity is compared with a node.
+pub const WORK_PER_CLAIM: usize = 4;
+
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;
 
@@ -72,7 +76,7 @@ pub const SCALARS_PER_NODE: usize = 64;
 /// holds, so that one sum and what an overlay adds to it or takes from it never overflow. 4 EiB are far beyond any node.
 pub const LARGEST_SUM: i64 = i64::MAX / 2;
 
-/// Bytes of class results that one worker keeps: a few hundred shapes on 5,000 nodes.
+/// Bytes of class results that one worker keeps, with the shapes they are for: a few hundred shapes on 5,000 nodes.
 pub const CLASS_CACHE_BYTES: usize = 24 << 20;
 
 /// Shapes remembered after one attempt: one that comes back within so many others gets a table of its own.
@@ -90,14 +94,12 @@ pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
 /// Unknown pod fields listed in a profile's status; a longer list would tell no more.
 pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 
-/// Layouts of nodes by topology key and node policies that one worker keeps: 4 bytes a node each. Most pods share a few.
-pub const LAYOUTS: usize = 64;
+/// Bytes of layouts of nodes by topology key and node policies that one worker keeps: 4 bytes a node each, and as many for each
+/// domain, and what is only theirs of a pod's node affinity. Most pods share a few; on 5,000 nodes these are four hundred.
+pub const LAYOUT_BYTES: usize = 16 << 20;
 
-/// Bytes of counters of matching pods by node that one worker keeps: about 800 workloads on 5,000 nodes.
+/// Bytes of counters of matching pods by node that one worker keeps, selectors included: about 800 workloads on 5,000 nodes.
 pub const COUNTER_BYTES: usize = 16 << 20;
-
-/// Counters kept whatever the number of nodes: a pod with several constraints needs all of its own at once.
-pub const COUNTERS_AT_LEAST: usize = 16;
 
 /// Sums by domain that one counter keeps: a workload spreads by hostname and zone, with one set of tolerations.
 pub const SUMS_PER_COUNTER: usize = 8;
@@ -108,8 +110,8 @@ pub const MATCH_CLASSES_REMEMBERED: usize = 1024;
 /// Pod shapes for which one worker keeps what a plugin resolved: a few hundred bytes each.
 pub const SHAPES_RESOLVED: usize = 1024;
 
-/// Topology keys whose domains one worker keeps: 4 bytes a node each. Clusters use a handful.
-pub const TOPOLOGY_KEYS: usize = 256;
+/// Bytes of what a plugin resolved for pod shapes: twenty of the largest pods that are not held.
+pub const SHAPES_RESOLVED_BYTES: usize = 8 << 20;
 
 /// Bytes of columns of topology keys: 4 bytes a node each, and some more for each value. Clusters use a handful of keys; on 5,000
 /// nodes this is enough for eight hundred. Beyond it the key that no pod has named for longest loses its column.

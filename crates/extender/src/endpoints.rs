@@ -68,10 +68,15 @@ const AGAIN: Duration = Duration::from_secs(60);
 const AGAIN_UNKNOWN: Duration = Duration::from_secs(5);
 
 /// Reads the addresses behind `server` (the URL we reach it by), and those of the Service `default/kubernetes` and of its endpoints
-/// into `servers`. If the Service cannot be read, what was known stays.
+/// into `servers`. What cannot be read stays as it was known: the Service and its endpoints, and apart from them the addresses
+/// behind the name.
 pub async fn read_api_servers(servers: &ApiServers, kube: &kube::Client, server: &str) {
-    match api_server_addresses(kube, server).await {
-        Ok(addresses) => servers.set(addresses),
+    let (told, named) = tokio::join!(told_addresses(kube), named_addresses(server));
+    if let Some(named) = named {
+        servers.set_named(named);
+    }
+    match told {
+        Ok(told) => servers.set(told),
         Err(error) => tracing::warn!(error, "addresses of the API server not read: no extender may have one of them"),
     }
 }
@@ -90,28 +95,31 @@ fn pause(servers: &ApiServers) -> Duration {
     if servers.are_unknown() { AGAIN_UNKNOWN } else { AGAIN }
 }
 
-async fn api_server_addresses(kube: &kube::Client, server: &str) -> Result<BTreeSet<IpAddr>, String> {
+async fn told_addresses(kube: &kube::Client) -> Result<BTreeSet<IpAddr>, String> {
     // All slices: others in the namespace must not crowd out the API server's own.
     let (service, slices) = read_service(kube, "default", "kubernetes", 0).await;
     let (service, slices) = (service?, slices?);
     let cluster_ips = service.spec.into_iter().filter_map(|spec| spec.cluster_ips).flatten();
     let endpoints = slices.items.iter().flat_map(endpoints).flat_map(|endpoint| &endpoint.addresses).cloned();
-    let mut found: BTreeSet<IpAddr> =
-        cluster_ips.chain(endpoints).filter_map(|address| address.parse::<IpAddr>().ok()).collect();
-    match Url::parse(server).map(|url| (url.host, url.port)) {
-        Ok((Host::Address(address), _)) => drop(found.insert(address)),
-        Ok((Host::Name(name), port)) => {
-            let asked = tokio::time::timeout(READ_TIMEOUT, tokio::net::lookup_host((name.as_str(), port)));
-            if let Ok(Ok(addresses)) = asked.await {
-                found.extend(addresses.map(|a| a.ip()));
-            } else {
-                // We are connected to the server: the name may be one that only the client's resolver, or its proxy, knows.
-                tracing::debug!(%server, "addresses behind the name of the API server not found");
-            }
-        }
-        Err(error) => tracing::debug!(%server, %error, "URL of the API server not understood"),
+    Ok(cluster_ips.chain(endpoints).filter_map(|address| address.parse::<IpAddr>().ok()).collect())
+}
+
+/// The addresses behind `server`; `None` if they are not found now.
+async fn named_addresses(server: &str) -> Option<BTreeSet<IpAddr>> {
+    let Url { host, port, .. } = Url::parse(server)
+        .inspect_err(|error| tracing::debug!(%server, %error, "URL of the API server not understood"))
+        .ok()?;
+    let name = match host {
+        Host::Address(address) => return Some([address].into()),
+        Host::Name(name) => name,
+    };
+    let asked = tokio::time::timeout(READ_TIMEOUT, tokio::net::lookup_host((name.as_str(), port)));
+    if let Ok(Ok(addresses)) = asked.await {
+        return Some(addresses.map(|a| a.ip()).collect());
     }
-    Ok(found)
+    // We are connected to the server: the name may be one that only the client's resolver, or its proxy, knows.
+    tracing::debug!(%server, "addresses behind the name of the API server not found");
+    None
 }
 
 #[cfg(test)]
@@ -180,9 +188,27 @@ mod tests {
             }
         })
         .await;
-        let found = api_server_addresses(&api.client(), "https://192.168.1.1:6443").await.unwrap();
-        let want = ["10.96.0.1", "172.18.0.2", "172.18.0.3", "192.168.1.1", "fd00::1"];
-        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
+        let servers = ApiServers::default();
+        read_api_servers(&servers, &api.client(), "https://192.168.1.1:6443").await;
+        assert!(!servers.are_unknown());
+        for address in ["10.96.0.1", "172.18.0.2", "172.18.0.3", "192.168.1.1", "fd00::1", "::ffff:172.18.0.3"] {
+            assert!(servers.contain(address.parse().unwrap()), "{address}");
+        }
+        assert!(!servers.contain("172.18.0.4".parse().unwrap()));
+    }
+
+    /// A name server that is away for a moment must not open the way to the API server.
+    #[tokio::test]
+    async fn a_look_up_that_fails_leaves_what_was_known_behind_the_name() {
+        let api = Scripted::start(|_: Asked| async move { Reply::json(200, json!({"items": []})) }).await;
+        let (servers, behind) = (ApiServers::default(), "192.168.1.1".parse().unwrap());
+        read_api_servers(&servers, &api.client(), "https://192.168.1.1:6443").await;
+        assert!(servers.contain(behind));
+        // No name server knows this name (RFC 6761).
+        read_api_servers(&servers, &api.client(), "https://api.invalid:6443").await;
+        assert!(servers.contain(behind) && !servers.are_unknown());
+        read_api_servers(&servers, &api.client(), "https://192.168.1.2:6443").await;
+        assert!(!servers.contain(behind), "found anew, they replace what was known");
     }
 
     #[tokio::test]

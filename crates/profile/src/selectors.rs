@@ -13,14 +13,10 @@ use std::collections::BTreeMap;
 /// Resolves a label selector; `field` is its path.
 pub(super) fn label_selector(selector: &api::LabelSelector, field: &str) -> Result<LabelSelector, CompileError> {
     let pairs = labels(&selector.match_labels, &format!("{field}.matchLabels"))?;
-    let equals = |(key, value): (&Str, &Str)| Requirement {
-        key: key.clone(),
-        operator: RequirementOperator::In,
-        values: vec![value.clone()],
-    };
-    let mut requirements: Vec<Requirement> = pairs.iter().map(equals).collect();
-    requirements.extend(each(&selector.match_expressions, &format!("{field}.matchExpressions"), requirement)?);
-    Ok(LabelSelector { requirements })
+    let mut resolved = LabelSelector::from(&pairs);
+    let more = each(&selector.match_expressions, &format!("{field}.matchExpressions"), requirement)?;
+    resolved.requirements.extend(more);
+    Ok(resolved)
 }
 
 fn requirement(expression: &api::LabelSelectorRequirement, field: &str) -> Result<Requirement, CompileError> {

@@ -25,13 +25,14 @@ pub trait EffectSink: Send + Sync + 'static {
     fn ask(&self, worker: WorkerId, profile: &Str, request: ExtenderRequest);
 
     /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
-    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest);
+    fn write_volumes(&self, worker: WorkerId, profile: &Str, request: VolumeRequest);
 
-    /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all.
-    fn nominate(&self, request: NominateRequest);
+    /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all. The profile's
+    /// name is empty where no profile serves the pod any more.
+    fn nominate(&self, profile: &Str, request: NominateRequest);
 
     /// Queues evictions. Their outcome is delivered to the engine.
-    fn evict(&self, worker: WorkerId, request: EvictRequest);
+    fn evict(&self, worker: WorkerId, profile: &Str, request: EvictRequest);
 
     /// Takes back a worker's binds, writes before binds and evictions that were not sent; nothing else is delivered for them.
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId>;
@@ -45,8 +46,8 @@ pub trait EffectSink: Send + Sync + 'static {
     /// Takes back a worker's binds that were not sent and that the pause covers; nothing else is delivered for them.
     fn revoke_paused(&self, worker: WorkerId) -> Vec<AttemptId>;
 
-    /// A pod of ours is bound: says so to its owner.
-    fn bound(&self, pod: Arc<Pod>, node: Str);
+    /// A pod of `profile` is bound: says so to its owner.
+    fn bound(&self, profile: &Str, pod: Arc<Pod>, node: Str);
 
     /// Tells a pod's owner why `profile` does not place it.
     fn refuse(&self, profile: &Str, refusal: Refusal);
@@ -109,6 +110,7 @@ impl Engine {
 
     /// Starts a worker for the profile, or gives the profile to the worker that it has already.
     pub fn run(&self, profile: Arc<CompiledProfile>) -> Result<(), EngineError> {
+        let right = self.0.serving();
         let mut workers = self.0.lock();
         if let Some(running) = workers.get_mut(&profile.name) {
             // Not the profile that it serves: an order that it has not taken up yet may be for another one.
@@ -130,19 +132,18 @@ impl Engine {
         thread.map_err(|source| EngineError { profile: name.clone(), source })?;
         self.0.watch_over(&handle);
         workers.insert(name, Running { handle, ended, ordered: profile });
-        self.0.tell_served(&workers);
+        drop(workers);
+        self.0.tell_served(&right);
         Ok(())
     }
 
     /// Stops the profile's worker: unsent binds go back, sent ones end by evidence, nominations of pods that nobody serves any
     /// more end. Resolves when its thread has ended.
     pub fn stop(&self, profile: &str) -> impl Future<Output = ()> + Send + use<> {
-        let running = {
-            let mut workers = self.0.lock();
-            let running = workers.remove(profile);
-            self.0.tell_served(&workers);
-            running
-        };
+        let right = self.0.serving();
+        let running = self.0.lock().remove(profile);
+        self.0.tell_served(&right);
+        drop(right);
         if let Some(running) = &running {
             running.handle.mailbox.order(Order::Stop);
         }

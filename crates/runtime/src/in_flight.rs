@@ -33,6 +33,8 @@ struct State {
 pub(super) struct InFlight {
     /// Used once: an answer for an earlier incarnation never reaches a later one.
     pub(super) id: WorkerId,
+    /// The profile's name.
+    pub(super) profile: Str,
     mailbox: Arc<Mailbox>,
     stats: Arc<BindStats>,
     state: Mutex<State>,
@@ -53,8 +55,8 @@ pub(super) enum Consequence {
 }
 
 impl InFlight {
-    pub(super) fn new(id: WorkerId, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
-        Self { id, mailbox, stats, state: Mutex::default() }
+    pub(super) fn new(id: WorkerId, profile: Str, mailbox: Arc<Mailbox>, stats: Arc<BindStats>) -> Self {
+        Self { id, profile, mailbox, stats, state: Mutex::default() }
     }
 
     /// Notes a bind that is about to be handed over.
@@ -64,11 +66,13 @@ impl InFlight {
         self.lock().open.insert(request.attempt, open);
     }
 
-    /// Takes back [`InFlight::opened`]: the handing over failed.
-    pub(super) fn never_opened(&self, attempt: AttemptId) {
+    /// Takes back [`InFlight::opened`] or [`InFlight::evicting`], since the handing over failed, and says what that changes.
+    pub(super) fn never_opened(&self, attempt: AttemptId) -> Consequence {
         let mut state = self.lock();
-        state.open.remove(&attempt);
-        state.evicting.remove(&attempt);
+        if let Some(open) = state.open.remove(&attempt) {
+            return Consequence::Forget(open.pod.uid.clone());
+        }
+        state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
     }
 
     /// Notes evictions that are about to be handed over.
@@ -84,12 +88,11 @@ impl InFlight {
     /// An attempt whose bind or evictions were taken back unsent, and what that changes. The claims of one that was still
     /// before its bind are the worker's own to undo.
     pub(super) fn revoked(&self, attempt: AttemptId) -> Consequence {
-        let mut state = self.lock();
-        if let Some(open) = state.open.remove(&attempt) {
+        let consequence = self.never_opened(attempt);
+        if matches!(consequence, Consequence::Forget(_)) {
             self.stats.count(Ended::Revoked);
-            return Consequence::Forget(open.pod.uid.clone());
         }
-        state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
+        consequence
     }
 
     /// The worker has ended: it is told nothing more.
@@ -164,7 +167,7 @@ mod tests {
 
     fn in_flight() -> (InFlight, Arc<Mailbox>) {
         let mailbox = Arc::new(Mailbox::default());
-        (InFlight::new(WorkerId(1), mailbox.clone(), Arc::default()), mailbox)
+        (InFlight::new(WorkerId(1), "a".into(), mailbox.clone(), Arc::default()), mailbox)
     }
 
     fn ended(attempt: u64, outcome: BindOutcome) -> Input {

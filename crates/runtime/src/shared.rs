@@ -29,6 +29,9 @@ pub(super) struct Shared {
     pub(super) shares: Shares,
     pub(super) sink: Box<dyn EffectSink>,
     workers: Mutex<BTreeMap<Str, Running>>,
+    /// Held by whoever changes which names are served, until the nominations that end with that are handed over: a worker that
+    /// serves a name next nominates after it. Taken before `workers`.
+    serving: Mutex<()>,
     incarnations: Mutex<FxHashMap<WorkerId, Arc<InFlight>>>,
     next_id: AtomicU64,
     /// The workers' threads, for the watchdog: it must not wait for a lock that a hanging thread holds.
@@ -62,6 +65,7 @@ impl Shared {
                 shares: Shares::default(),
                 sink: Box::new(connect(deliver)),
                 workers: Mutex::default(),
+                serving: Mutex::default(),
                 incarnations: Mutex::default(),
                 next_id: AtomicU64::new(1),
                 threads: Mutex::default(),
@@ -70,17 +74,29 @@ impl Shared {
         })
     }
 
-    /// Tells the ledger which schedulers the `workers` serve. Nominations that end with that are ended in the cluster as well.
-    pub(super) fn tell_served(&self, workers: &BTreeMap<Str, Running>) {
-        let served = workers.values().flat_map(|running| running.handle.profile().scheduler_names.clone()).collect();
+    /// The right to change which names are served.
+    pub(super) fn serving(&self) -> MutexGuard<'_, ()> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the ledger which schedulers the workers serve. Nominations that end with that are ended in the cluster as well.
+    ///
+    /// The workers are not locked while the sink is called: it may answer at once, for any of them, and an answer wakes them all.
+    pub(super) fn tell_served(&self, _right: &MutexGuard<'_, ()>) {
+        let names = |running: &Running| running.handle.profile().scheduler_names.clone();
+        let served = self.lock().values().flat_map(names).collect();
         for pod in self.ledger.write(|ledger| ledger.set_own_schedulers(served)) {
-            self.sink.nominate(NominateRequest { pod, node: None });
+            self.sink.nominate(&Str::default(), NominateRequest { pod, node: None });
         }
     }
 
-    /// As [`tell_served`](Self::tell_served) for the workers as they are now, after one of them got another profile.
-    pub(super) fn tell_served_now(&self) {
-        self.tell_served(&self.lock());
+    /// As [`tell_served`](Self::tell_served), after the worker got another profile. If it was stopped meanwhile, whoever did so
+    /// has told, or the process ends, and the next one serves its names.
+    pub(super) fn tell_served_by(&self, handle: &WorkerHandle) {
+        let right = self.serving();
+        if self.lock().contains_key(&handle.name) {
+            self.tell_served(&right);
+        }
     }
 
     /// Wakes every worker; whatever capacity came back before this is known to all then.
@@ -112,7 +128,7 @@ impl Shared {
 
     pub(super) fn begin(&self, handle: &WorkerHandle) -> Arc<InFlight> {
         let id = WorkerId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let in_flight = Arc::new(InFlight::new(id, handle.mailbox.clone(), handle.binds.clone()));
+        let in_flight = Arc::new(InFlight::new(id, handle.name.clone(), handle.mailbox.clone(), handle.binds.clone()));
         self.incarnations().insert(id, in_flight.clone());
         in_flight
     }
@@ -129,7 +145,7 @@ impl Shared {
 
     fn take_back(&self, in_flight: &InFlight, attempts: Vec<AttemptId>) -> Vec<AttemptId> {
         for attempt in &attempts {
-            self.apply(in_flight.revoked(*attempt));
+            self.apply(&in_flight.profile, in_flight.revoked(*attempt));
         }
         attempts
     }
@@ -153,17 +169,17 @@ impl Shared {
     /// Takes in how a request ended: the ledger first, then the worker.
     fn deliver(&self, worker: WorkerId, input: Input) {
         let Some(in_flight) = self.incarnations().get(&worker).cloned() else { return };
-        self.apply(in_flight.ended(&input));
+        self.apply(&in_flight.profile, in_flight.ended(&input));
         in_flight.tell(input);
         if in_flight.is_done() {
             self.incarnations().remove(&worker);
         }
     }
 
-    fn apply(&self, consequence: Consequence) {
+    fn apply(&self, profile: &Str, consequence: Consequence) {
         match consequence {
             Consequence::None => return,
-            Consequence::Bound(pod, node) => return self.sink.bound(pod, node),
+            Consequence::Bound(pod, node) => return self.sink.bound(profile, pod, node),
             Consequence::BindEnded(uid, outcome) => self.ledger.write(|ledger| ledger.bind_ended(&uid, &outcome)),
             Consequence::Forget(uid) => self.ledger.write(|ledger| ledger.forget(&uid)),
             Consequence::Release(victims) => self.ledger.write(|ledger| ledger.release(&victims)),
@@ -366,6 +382,38 @@ mod tests {
         ledger.write(|_| ());
         ledger.read(|_| ());
         assert_eq!(ledger.holds().map(|(what, holds)| (what, holds.count)), [("read", 2), ("write", 1)]);
+    }
+
+    /// While one task waits for the ledger, which somebody holds for long, the others of its thread go on.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_task_that_waits_for_the_ledger_keeps_no_other_waiting() {
+        for writes in [false, true] {
+            let ledger = Arc::new(SharedLedger::new(&HashKey::default()));
+            let (holds, held) = std::sync::mpsc::channel::<()>();
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let holding = ledger.clone();
+            let holder = std::thread::spawn(move || {
+                holding.write(|_| {
+                    holds.send(()).unwrap();
+                    released.recv()
+                })
+            });
+            held.recv().unwrap();
+            let (waits, waiting) = oneshot::channel();
+            let waiter = tokio::spawn(async move {
+                waits.send(()).unwrap();
+                if writes { ledger.write(|_| ()) } else { ledger.read(|_| ()) }
+            });
+            waiting.await.unwrap();
+            let (goes, gone_on) = std::sync::mpsc::channel();
+            tokio::spawn(async move { goes.send(()) });
+            // No timer of tokio's: nobody would look at it.
+            let gone_on = gone_on.recv_timeout(Duration::from_secs(20));
+            release.send(()).unwrap();
+            assert_eq!(gone_on, Ok(()), "its thread did not go on");
+            waiter.await.unwrap();
+            holder.join().unwrap().unwrap();
+        }
     }
 
     #[test]

@@ -31,10 +31,12 @@ struct Hand {
     /// The uid of a pod whose binds panic.
     panics_for: Arc<Mutex<Option<Str>>>,
     revoke_panics: Arc<AtomicBool>,
+    /// What is delivered while the next nomination is taken.
+    given_up: Arc<Mutex<Option<(WorkerId, Input)>>>,
 }
 
 impl EffectSink for Hand {
-    fn bound(&self, pod: Arc<Pod>, _: Str) {
+    fn bound(&self, _: &Str, pod: Arc<Pod>, _: Str) {
         self.bound.lock().unwrap().push(pod.uid.clone());
     }
     fn bind(&self, worker: WorkerId, _: &Str, request: BindRequest) {
@@ -50,14 +52,18 @@ impl EffectSink for Hand {
         self.queued.lock().unwrap().push((worker, request));
     }
     fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
-    fn write_volumes(&self, worker: WorkerId, request: VolumeRequest) {
+    fn write_volumes(&self, worker: WorkerId, _: &Str, request: VolumeRequest) {
         self.written.lock().unwrap().push((worker, request));
     }
-    fn evict(&self, worker: WorkerId, request: EvictRequest) {
+    fn evict(&self, worker: WorkerId, _: &Str, request: EvictRequest) {
         self.evicting.lock().unwrap().push((worker, request));
     }
-    fn nominate(&self, request: NominateRequest) {
+    fn nominate(&self, _: &Str, request: NominateRequest) {
         self.nominated.lock().unwrap().push(request);
+        let given_up = self.given_up.lock().unwrap().take();
+        if let Some((worker, input)) = given_up {
+            (self.deliver)(worker, input);
+        }
     }
     fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
         assert!(!self.revoke_panics.load(Ordering::Relaxed), "told to");
@@ -115,6 +121,7 @@ impl Bench {
                 panics: Arc::default(),
                 panics_for: Arc::default(),
                 revoke_panics: Arc::default(),
+                given_up: Arc::default(),
             };
             hand = Some(made.clone());
             made
@@ -155,6 +162,26 @@ impl Bench {
 
     fn assumed_of(&self, prefix: &str, count: u32) -> usize {
         (0..count).filter(|i| self.assumed(&format!("{prefix}-{i}"))).count()
+    }
+
+    /// A pod of `profile` that fits nowhere and is nominated to the node; its worker has refused it.
+    fn nominated_pod(&self, profile: &str) {
+        self.engine.apply(|ledger| {
+            let huge = testing::pod("huge", testing::shape_of(9_000, 1 << 20));
+            let nominated_node = Some("n".into());
+            ledger.apply_pod(Pod { scheduler_name: profile.into(), nominated_node, preempts: false, ..huge });
+        });
+        wait("its refusal", || self.hand.refused.lock().unwrap().iter().any(|refusal| &*refusal.pod.uid == "huge"));
+    }
+
+    /// The nomination of that pod in the ledger, and those of it that were written.
+    fn nominations(&self) -> (Option<Str>, Vec<Option<Str>>) {
+        let nominated = self.engine.read(|ledger| match ledger.pod("huge") {
+            Some(PodState::Pending(pod)) => pod.nominated_node.clone(),
+            other => panic!("{other:?}"),
+        });
+        let written = self.hand.nominated.lock().unwrap();
+        (nominated, written.iter().map(|one| one.node.clone()).collect())
     }
 
     fn queued(&self) -> usize {
@@ -252,34 +279,63 @@ async fn the_end_of_a_profile_ends_the_nominations_of_its_pods_and_the_end_of_th
         let bench = Bench::new();
         bench.run("a");
         bench.run("b");
-        bench.engine.apply(|ledger| {
-            let huge = testing::pod("huge", testing::shape_of(9_000, 1 << 20));
-            ledger.apply_pod(Pod {
-                scheduler_name: "a".into(),
-                nominated_node: Some("n".into()),
-                preempts: false,
-                ..huge
-            });
-        });
-        wait("its refusal", || bench.hand.refused.lock().unwrap().len() == 1);
+        bench.nominated_pod("a");
         if deleted {
             stop(&bench, "a").await;
         } else {
             tokio::time::timeout(Duration::from_secs(30), bench.engine.stop_all()).await.unwrap();
         }
-        let nominated = bench.engine.read(|ledger| match ledger.pod("huge") {
-            Some(PodState::Pending(pod)) => pod.nominated_node.clone(),
-            other => panic!("{other:?}"),
-        });
-        let written: Vec<Option<Str>> =
-            bench.hand.nominated.lock().unwrap().iter().map(|one| one.node.clone()).collect();
         if deleted {
-            assert_eq!((nominated, written), (None, vec![None]));
+            assert_eq!(bench.nominations(), (None, vec![None]));
         } else {
-            assert_eq!((nominated.as_deref(), written), (Some("n"), Vec::new()));
+            assert_eq!(bench.nominations(), (Some("n".into()), Vec::new()));
         }
         bench.engine.stop_all().await;
     }
+}
+
+/// An edit whose worker is still at it when the process ends.
+#[test]
+fn a_swap_under_way_at_the_end_of_the_process_ends_no_nominations() {
+    let bench = Bench::new();
+    bench.run("a");
+    bench.nominated_pod("a");
+    wait("an idle worker", || bench.engine.stuck(Duration::ZERO).is_none());
+    let held = bench.hand.written.lock().unwrap();
+    let other = CompiledProfile { bind_timeout: Duration::from_secs(1), ..CompiledProfile::default_preset("a") };
+    bench.engine.run(Arc::new(other)).unwrap();
+    wait("a swap that looks for what to take back", || bench.engine.worker("a").unwrap().busy_since.is_some());
+    let engine = bench.engine.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let ending = std::thread::spawn(move || runtime.block_on(engine.stop_all()));
+    wait("orders to stop", || bench.engine.workers().is_empty());
+    drop(held);
+    wait("the end", || ending.is_finished());
+    assert_eq!(bench.nominations(), (Some("n".into()), Vec::new()));
+}
+
+/// A sink may answer for another worker while it takes an effect, as one with a full queue that gives up what waited longest.
+#[tokio::test]
+async fn a_sink_may_answer_while_a_profile_ends() {
+    let bench = Bench::new();
+    let whole = |name: &str| testing::pod(name, testing::shape_of(2_000, 1 << 20));
+    bench.engine.apply(|ledger| {
+        ledger.apply_pod(Pod { node_name: Some("n".into()), ..whole("low") });
+        ledger.apply_pod(Pod { scheduler_name: "b".into(), priority: 10, ..whole("high") });
+    });
+    bench.run("b");
+    wait("evictions", || bench.hand.evicting.lock().unwrap().len() == 1);
+    let (worker, request) = bench.hand.evicting.lock().unwrap().remove(0);
+    bench.run("a");
+    bench.nominated_pod("a");
+    let outcome = EvictionOutcome::Failed { code: None, message: "too many wait".into(), left: vec!["low".into()] };
+    let input = Input::EvictionEnded { attempt: request.attempt, outcome };
+    *bench.hand.given_up.lock().unwrap() = Some((worker, input));
+    let engine = bench.engine.clone();
+    let stopping = std::thread::spawn(move || drop(engine.stop("a")));
+    wait("the end of the profile", || stopping.is_finished());
+    assert!(bench.hand.given_up.lock().unwrap().is_none());
+    stop(&bench, "b").await;
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
 use super::handle::{WorkerHandle, WorkerState};
-use super::in_flight::InFlight;
+use super::in_flight::{Consequence, InFlight};
 use super::mailbox::{Mail, Order};
 use super::quarantine::Suspicion;
 use super::shared::{Share, Shared};
-use berth_core::io::{AttemptId, BindRequest, Effect, EvictRequest, Input, Paused};
+use berth_core::io::{AttemptId, Effect, Input, Paused};
 use berth_core::ledger::LedgerAccess;
 use berth_core::model::{Pod, Str};
 use berth_core::worker::{Next, Worker};
@@ -69,7 +69,7 @@ fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
             handle.set_state(WorkerState::Stopped);
             return;
         }
-        shared.tell_served_now();
+        shared.tell_served_by(handle);
         pause = (pause * 2).min(LONGEST_PAUSE);
         handle.update(|view| {
             view.restarts += 1;
@@ -115,6 +115,26 @@ pub(super) struct Undone {
     pub(super) victims: Vec<Str>,
 }
 
+/// What is needed of an effect if the handing over panics.
+#[derive(Debug, Default)]
+struct Handing {
+    /// The attempt that was opened for it.
+    attempt: Option<AttemptId>,
+    /// The pod that is suspected then.
+    pod: Option<Arc<Pod>>,
+}
+
+impl Handing {
+    fn of(effect: &Effect) -> Self {
+        match effect {
+            Effect::Bind(request) => Self { attempt: Some(request.attempt), pod: Some(request.pod.clone()) },
+            Effect::Evict(request) => Self { attempt: Some(request.attempt), pod: None },
+            Effect::Refuse(refusal) => Self { attempt: None, pod: Some(refusal.pod.clone()) },
+            Effect::AskExtender(_) | Effect::BindVolumes(_) | Effect::Nominate(_) => Self::default(),
+        }
+    }
+}
+
 /// One incarnation of a worker.
 struct WorkerThread {
     shared: Arc<Shared>,
@@ -124,8 +144,8 @@ struct WorkerThread {
     share: Share,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
-    /// Whether the effects are being handed over, the last of the list first.
-    dispatching: bool,
+    /// The effect that is being handed over.
+    handing: Option<Handing>,
     published: Option<Instant>,
 }
 
@@ -143,18 +163,14 @@ impl WorkerThread {
             share,
             inputs: Vec::new(),
             effects: Vec::new(),
-            dispatching: false,
+            handing: None,
             published: None,
         }
     }
 
     /// The pod at whose attempt, or at whose request, a panic broke off.
     fn suspect(&self) -> Option<Arc<Pod>> {
-        let of_request = self.dispatching.then(|| self.effects.last()).flatten().and_then(|effect| match effect {
-            Effect::Bind(request) => Some(&request.pod),
-            Effect::Refuse(refusal) => Some(&refusal.pod),
-            _ => None,
-        });
+        let of_request = self.handing.as_ref().and_then(|handing| handing.pod.as_ref());
         of_request.or_else(|| self.worker.trying()).cloned()
     }
 
@@ -163,16 +179,16 @@ impl WorkerThread {
         let mut undone = Undone::default();
         for effect in &self.effects {
             match effect {
-                Effect::Bind(BindRequest { attempt, pod, .. }) => {
-                    self.in_flight.never_opened(*attempt);
-                    undone.assumed.push(pod.uid.clone());
-                }
-                Effect::Evict(EvictRequest { attempt, victims, .. }) => {
-                    self.in_flight.never_opened(*attempt);
-                    undone.victims.extend(victims.iter().map(|victim| victim.uid.clone()));
-                }
+                Effect::Bind(request) => undone.assumed.push(request.pod.uid.clone()),
+                Effect::Evict(request) => undone.victims.extend(request.victims.iter().map(|v| v.uid.clone())),
                 _ => {}
             }
+        }
+        let handing = self.handing.as_ref().and_then(|handing| handing.attempt);
+        match handing.map(|attempt| self.in_flight.never_opened(attempt)) {
+            Some(Consequence::Forget(uid)) => undone.assumed.push(uid),
+            Some(Consequence::Release(victims)) => undone.victims.extend(victims),
+            Some(Consequence::None | Consequence::Bound(..) | Consequence::BindEnded(..)) | None => {}
         }
         undone.assumed.extend(self.worker.waiting_for_volumes());
         undone
@@ -191,7 +207,7 @@ impl WorkerThread {
                     let revoked = self.shared.revoke(&self.in_flight);
                     self.tell_revoked(revoked);
                     self.handle.set_profile(profile.clone());
-                    self.shared.tell_served_now();
+                    self.shared.tell_served_by(&self.handle);
                     self.worker.swap(self.shared.clock.now(), profile);
                 }
                 None => {}
@@ -217,7 +233,7 @@ impl WorkerThread {
             self.tell_revoked(revoked);
         }
         if self.shared.ledger.take_freed() {
-            // What this step gave up may be what others wait for.
+            // What this step gave up may be what others wait for, and pods of this worker: it had followed the log by then.
             self.shared.wake_all();
         }
         let unacknowledged = self.in_flight.unacknowledged();
@@ -237,11 +253,11 @@ impl WorkerThread {
         }
     }
 
-    /// Hands over the effects in order; what was handed over is gone from the list even if the next one panics.
+    /// Hands over the effects in order. If that panics, those that were not handed over are left in the list and in `handing`.
     fn dispatch(&mut self) {
         self.effects.reverse();
-        self.dispatching = true;
-        while let Some(effect) = self.effects.last().cloned() {
+        while let Some(effect) = self.effects.pop() {
+            self.handing = Some(Handing::of(&effect));
             let (profile, sink) = (&self.handle.name, &self.shared.sink);
             match effect {
                 Effect::Bind(request) => {
@@ -249,17 +265,16 @@ impl WorkerThread {
                     sink.bind(self.in_flight.id, profile, request);
                 }
                 Effect::AskExtender(request) => sink.ask(self.in_flight.id, profile, request),
-                Effect::BindVolumes(request) => sink.write_volumes(self.in_flight.id, request),
-                Effect::Nominate(request) => sink.nominate(request),
+                Effect::BindVolumes(request) => sink.write_volumes(self.in_flight.id, profile, request),
+                Effect::Nominate(request) => sink.nominate(profile, request),
                 Effect::Evict(request) => {
                     self.in_flight.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());
-                    sink.evict(self.in_flight.id, request);
+                    sink.evict(self.in_flight.id, profile, request);
                 }
                 Effect::Refuse(refusal) => sink.refuse(profile, refusal),
             }
-            self.effects.pop();
         }
-        self.dispatching = false;
+        self.handing = None;
     }
 
     /// Publishes if it is time; otherwise says when it will be.

@@ -150,8 +150,9 @@ mod tests {
         address
     }
 
+    /// Connections end by their number alone.
     fn limits(connections: usize) -> Limits {
-        Limits { connections, ..Limits::default() }
+        Limits { connections, header: Duration::from_mins(10), exchange: Duration::from_mins(10) }
     }
 
     async fn ask(address: SocketAddr) -> String {

@@ -30,12 +30,13 @@ pub struct Asked {
 pub struct Reply {
     pub code: u16,
     pub retry_after: Option<u64>,
+    pub content_type: &'static str,
     pub body: Value,
 }
 
 impl Reply {
     pub fn json(code: u16, body: Value) -> Self {
-        Self { code, retry_after: None, body }
+        Self { code, retry_after: None, content_type: "application/json", body }
     }
 
     /// A Kubernetes Status.
@@ -50,6 +51,13 @@ impl Reply {
             code,
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status, "message": message, "reason": reason, "code": code}),
         )
+    }
+
+    /// What the API server's filters answer when they turn a request away before anything has looked at it (API Priority and
+    /// Fairness, a shutdown): plain text.
+    pub fn turned_away(seconds: u64) -> Self {
+        let body = Value::String("Too many requests, please try again later.".to_owned());
+        Self { code: 429, retry_after: Some(seconds), content_type: "text/plain; charset=utf-8", body }
     }
 
     #[must_use]
@@ -96,7 +104,7 @@ impl Scripted {
                     all.push(one.clone());
                 }
                 let reply = script(one).await;
-                let mut response = Response::builder().status(reply.code).header("content-type", "application/json");
+                let mut response = Response::builder().status(reply.code).header("content-type", reply.content_type);
                 if let Some(seconds) = reply.retry_after {
                     response = response.header("retry-after", seconds.to_string());
                 }

@@ -130,9 +130,20 @@ async fn read_profiles(
                 .to_owned(),
         );
     } else {
+        notes.extend(objects.iter().filter_map(not_ready));
         notes.extend(lease::note(client).await);
     }
     Ok(inputs::live_profiles(objects, server, cluster, notes)?)
+}
+
+/// A note on a profile whose own condition says that it does not serve as written: its pods may wait for that alone.
+fn not_ready(profile: &Value) -> Option<String> {
+    let conditions = profile["status"]["conditions"].as_array()?;
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
+    let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+    let name = profile["metadata"]["name"].as_str().unwrap_or_default();
+    (ready["status"] != "True")
+        .then(|| format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")))
 }
 
 async fn list_profiles(client: &Client) -> kube::Result<Vec<Value>> {
@@ -150,5 +161,25 @@ async fn list_profiles(client: &Client) -> kube::Result<Vec<Value>> {
         if token.is_none() {
             return Ok(objects);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_profile_that_does_not_serve_is_said() {
+        let said = |conditions: Value| {
+            not_ready(&json!({"metadata": {"name": "batch"}, "status": {"conditions": conditions}}))
+        };
+        let ready = |status: &str| {
+            json!([{"type": "Accepted", "status": "True"},
+            {"type": "Ready", "status": status, "reason": "Paused", "message": "spec.mode is Paused"}])
+        };
+        assert_eq!(said(ready("True")), None);
+        assert_eq!(said(ready("False")).unwrap(), "SchedulerProfile batch is not Ready (Paused): spec.mode is Paused");
+        assert_eq!((said(json!([])), not_ready(&json!({"metadata": {"name": "batch"}}))), (None, None));
     }
 }

@@ -8,6 +8,7 @@ mod pods;
 mod stage;
 
 use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use self::stage::{Figures, Stage};
@@ -52,11 +53,13 @@ impl Case {
     }
 }
 
-/// The neighbour before and beside one case.
+/// The neighbour before, beside and after one case.
 struct Row {
     case: &'static Case,
     before: Figures,
     beside: Figures,
+    /// Only where all are tried.
+    after: Option<Figures>,
     faults: Vec<String>,
 }
 
@@ -69,12 +72,16 @@ fn a_neighbour_does_not_feel_hostile_objects() {
     let chosen = cases.filter(|case| (all || case.short) && (case.id.contains(&only) || case.what.contains(&only)));
     let span = if all { Duration::from_secs(20) } else { Duration::from_secs(6) };
     let mut stage = Stage::start();
-    let mut quiet = stage.measure(2 * span);
+    let start = stage.measure(2 * span);
+    let mut before = start;
     let mut rows = Vec::new();
     for case in chosen {
-        let row = try_one(&mut stage, case, quiet, span);
+        let mut row = try_one(&mut stage, case, before, span);
+        if all {
+            before = stage.measure(span);
+            row.is_over(before, start);
+        }
         println!("{}", row.line());
-        quiet = if all { stage.measure(span) } else { quiet };
         rows.push(row);
     }
     let felt: Vec<String> = rows.iter().filter(|row| !row.faults.is_empty()).map(Row::line).collect();
@@ -83,28 +90,43 @@ fn a_neighbour_does_not_feel_hostile_objects() {
 
 fn try_one(stage: &mut Stage, case: &'static Case, before: Figures, span: Duration) -> Row {
     let began = Instant::now();
-    (case.begin)(stage);
+    let begun = catch_unwind(AssertUnwindSafe(|| (case.begin)(stage)));
     let beside = stage.measure_since(began, span);
     let mut faults = Vec::new();
+    if begun.is_err() {
+        faults.push("the case itself did not come about, see above".to_owned());
+    }
     if let Err(fault) = (case.holds)(stage) {
         faults.push(fault);
     }
     faults.extend(stage.process_faults());
-    let bound = P99.max(3 * before.p99);
-    if beside.p99 > bound {
-        faults.push(format!("p99 over {} ms", bound.as_millis()));
-    }
-    if beside.rss_kib > before.rss_kib + GROWTH_KIB {
-        faults.push(format!("{} MiB more memory", (beside.rss_kib - before.rss_kib) / 1024));
-    }
+    faults.extend(beside.beyond(before));
     stage.clear();
-    Row { case, before, beside, faults }
+    Row { case, before, beside, after: None, faults }
 }
 
 impl Row {
+    /// Adds what is left of the case once its objects are gone.
+    fn is_over(&mut self, after: Figures, start: Figures) {
+        self.faults.extend(after.beyond(start).map(|fault| format!("afterwards {fault}")));
+        self.after = Some(after);
+    }
+
     fn line(&self) -> String {
-        let Self { case, before, beside, faults } = self;
+        let Self { case, before, beside, after, faults } = self;
+        let after = after.map(|after| after.to_string()).unwrap_or_default();
         let verdict = if faults.is_empty() { "not felt".to_owned() } else { faults.join("; ") };
-        format!("hostile: | {} | {} | {before} | {beside} | {verdict} |", case.id, case.what)
+        format!("hostile: | {} | {} | {before} | {beside} | {after} | {verdict} |", case.id, case.what)
+    }
+}
+
+impl Figures {
+    /// What these exceed that were taken while all was quiet.
+    fn beyond(self, quiet: Self) -> impl Iterator<Item = String> {
+        let bound = P99.max(3 * quiet.p99);
+        let late = (self.p99 > bound).then(|| format!("p99 over {} ms", bound.as_millis()));
+        let growth = self.rss_kib.saturating_sub(quiet.rss_kib);
+        let large = (growth > GROWTH_KIB).then(|| format!("{} MiB more memory", growth / 1024));
+        late.into_iter().chain(large)
     }
 }

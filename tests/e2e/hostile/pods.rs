@@ -268,9 +268,10 @@ fn spread(name: &str, count: usize, when: &str) -> Value {
     pod
 }
 
-/// Node affinity to one of `count` values.
+/// Node affinity to one of `count` values. Many have one digit each: the store takes no object of more than 1.5 MiB.
 fn among(key: &str, count: usize) -> Value {
-    let values: Vec<String> = (0..count).map(|i| format!("{i:x}")).collect();
+    let most = if count > 10_000 { 16 } else { count };
+    let values: Vec<String> = (0..count).map(|i| format!("{:x}", i % most)).collect();
     let terms = json!([{"matchExpressions": [{"key": key, "operator": "In", "values": values}]}]);
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})
 }

@@ -1,21 +1,19 @@
-//! The binder's tasks: one that decides which bind is sent next, and one for each bind under way.
+//! What the binder's tasks do: which bind is sent next, and what each answer does to it.
 
 use super::outcome::{Found, bind_call, read_back};
-use super::schedule::{Item, Schedule};
+use super::schedule::{Asked, Item, Schedule};
 use super::unknown::{Open, Unknown};
 use super::{BindLoad, BindRequest, BindResult, Deliver, Leftover, Options, Paused, WorkerId};
 use crate::lease::Gate;
 use crate::recheck::Recheck;
-use crate::write::{Counters, Link, Meaning, WriteError, lock, wait_until};
+use crate::write::{Counters, Jobs, Link, Meaning, Pool, WriteError, lock, wait_until};
 use berth_core::io::{AttemptId, BindOutcome, Input};
-use futures::FutureExt;
+use berth_core::model::Str;
 use kube::Client;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Times the same bind is sent again on a 409 while its pod is there unbound.
 const CONFLICT_TRIES: u32 = 3;
@@ -27,9 +25,9 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 const DOUBTFUL: usize = 4;
 const FEW_OF_ALL: usize = 8;
 
-/// Submits binds and takes them back. Cheap to clone; all clones are one binder.
+/// Submits binds and takes them back. Cheap to clone; all clones are one binder. Its tasks end when the last clone is dropped.
 #[derive(Clone)]
-pub struct Binder(Arc<Shared>);
+pub struct Binder(Arc<Pool<Shared>>);
 
 struct Shared {
     link: Link,
@@ -41,7 +39,6 @@ struct Shared {
     load: BindLoad,
     paused: watch::Sender<Paused>,
     counters: Counters<BindResult>,
-    end: CancellationToken,
 }
 
 struct State {
@@ -50,10 +47,22 @@ struct State {
     closed: bool,
 }
 
-/// A task that panicked loses neither its slot nor its bind, of which a request may have been sent.
-fn panicked(item: &mut Item) -> Step {
-    item.doubt = Some(Instant::now());
-    Step::Open(None)
+/// A bind under way.
+#[derive(Clone)]
+enum Work {
+    /// From the queue.
+    First(Item),
+    /// Its outcome is unknown.
+    Repeat(Open),
+}
+
+impl Work {
+    fn item(&mut self) -> &mut Item {
+        match self {
+            Self::First(item) => item,
+            Self::Repeat(open) => &mut open.item,
+        }
+    }
 }
 
 /// How one try ended.
@@ -70,8 +79,8 @@ impl Binder {
     pub fn new(client: Client, options: Options, gate: Gate, recheck: Arc<dyn Recheck>, deliver: Deliver) -> Self {
         let state =
             State { schedule: Schedule::new(&options), unknown: Unknown::new(options.unknown_limit), closed: false };
-        let shared = Arc::new(Shared {
-            link: Link { client, gate, timeout: options.timeout },
+        let shared = Shared {
+            link: Link { client, gate: gate.clone(), timeout: options.timeout },
             recheck,
             deliver,
             state: Mutex::new(state),
@@ -80,10 +89,8 @@ impl Binder {
             load: BindLoad::default(),
             paused: watch::Sender::new(Paused::None),
             counters: Counters::default(),
-            end: CancellationToken::new(),
-        });
-        tokio::spawn(shared.clone().dispatch());
-        Self(shared)
+        };
+        Self(Arc::new(Pool::start_behind(&gate, shared)))
     }
 
     /// Queues a bind; its outcome is delivered. Never blocks. After a shutdown it is taken back at once.
@@ -162,7 +169,7 @@ impl Binder {
         if let Some(over) = doubt.filter(|_| in_time) {
             tokio::time::sleep_until(over.min(end)).await;
         }
-        shared.end.cancel();
+        shared.abort();
         let mut state = shared.lock();
         let now = Instant::now();
         let may_land = state.doubtful().filter(|sent| *sent + shared.link.timeout > now).count() + state.sent();
@@ -180,6 +187,42 @@ impl Binder {
 }
 
 impl State {
+    /// Takes the next bind that may be sent now; otherwise when to look again.
+    fn take(&mut self, now: Instant) -> Result<Work, Option<Instant>> {
+        let Self { schedule, unknown, .. } = self;
+        // Repeats first: they are older, and have slots of their own.
+        let pause = schedule.pause(now);
+        let repeat = if pause.is_none() { unknown.next(now) } else { Err(pause) };
+        let wait = match repeat {
+            Ok(open) => return Ok(Work::Repeat(open)),
+            Err(wait) => wait,
+        };
+        let few = (schedule.limit() / FEW_OF_ALL).max(1);
+        let most = |namespace: &str| match unknown.of(namespace) {
+            _ if unknown.pauses(namespace) => 0,
+            many if many >= DOUBTFUL => few,
+            _ => usize::MAX,
+        };
+        schedule.next(now, most).map(Work::First).map_err(|next| wait.into_iter().chain(next).min())
+    }
+
+    /// What must not be decided at present: what was decided would wait here.
+    fn paused(&self, now: Instant) -> Paused {
+        let doubtful = self.unknown.paused();
+        let mut names: Vec<Str> = self.schedule.paused(now).cloned().collect();
+        if names.is_empty() {
+            return doubtful;
+        }
+        match &doubtful {
+            Paused::All => return doubtful,
+            Paused::Namespaces(others) => names.extend(others.iter().cloned()),
+            Paused::None => {}
+        }
+        names.sort_unstable();
+        names.dedup();
+        Paused::Namespaces(names.into())
+    }
+
     /// Requests under way: first ones and repeats.
     fn sent(&self) -> usize {
         self.schedule.in_flight() + self.unknown.trying()
@@ -196,91 +239,18 @@ impl Shared {
         lock(&self.state)
     }
 
-    fn publish(&self, state: &State) {
+    fn publish(&self, state: &State, now: Instant) {
         self.load.set(state.schedule.queued());
-        let paused = state.unknown.paused();
-        self.paused.send_if_modified(|now| {
-            let changed = *now != paused;
-            *now = paused;
+        let paused = state.paused(now);
+        self.paused.send_if_modified(|before| {
+            let changed = *before != paused;
+            *before = paused;
             changed
         });
     }
 
-    async fn dispatch(self: Arc<Self>) {
-        let mut gate = self.link.gate.changes();
-        loop {
-            let until = self.start_all();
-            let due = async {
-                match until {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = self.end.cancelled() => return,
-                () = self.wake.notified() => {}
-                () = gate.next() => {}
-                () = due => {}
-            }
-        }
-    }
-
-    /// Starts all binds that may be sent now; returns when to look again, besides on a change.
-    fn start_all(self: &Arc<Self>) -> Option<Instant> {
-        loop {
-            if !self.link.gate.is_open() {
-                return None;
-            }
-            let now = Instant::now();
-            let mut state = self.lock();
-            if state.closed {
-                return None;
-            }
-            let State { schedule, unknown, .. } = &mut *state;
-            // Repeats first: they are older, and have slots of their own.
-            let pause = schedule.pause(now);
-            let repeat = if pause.is_none() { unknown.next(now) } else { Err(pause) };
-            let wait_repeat = match repeat {
-                Ok(one) => {
-                    drop(state);
-                    self.spawn(self.clone().repeat(one));
-                    continue;
-                }
-                Err(wait) => wait,
-            };
-            let paused = self.paused.borrow().clone();
-            let (doubtful, few) = (unknown.by_namespace(), (schedule.limit() / FEW_OF_ALL).max(1));
-            let most = |namespace: &str| match doubtful.get(namespace) {
-                _ if paused.covers(namespace) => 0,
-                Some(count) if *count >= DOUBTFUL => few,
-                _ => usize::MAX,
-            };
-            let next = schedule.next(now, most);
-            match next {
-                Ok(item) => {
-                    self.load.set(schedule.queued());
-                    drop(state);
-                    self.spawn(self.clone().first(item));
-                }
-                Err(wait_next) => return wait_repeat.into_iter().chain(wait_next).min(),
-            }
-        }
-    }
-
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let end = self.end.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = end.cancelled() => {}
-                () = work => {}
-            }
-        });
-    }
-
-    /// Sends a bind from the queue.
-    async fn first(self: Arc<Self>, mut item: Item) {
-        let step = AssertUnwindSafe(self.try_first(&mut item)).catch_unwind().await;
-        let step = step.unwrap_or_else(|_| panicked(&mut item));
+    /// A bind from the queue was sent, or not.
+    fn first_ended(&self, mut item: Item, step: Step) {
         match &step {
             Step::Done(outcome) => self.report(&item, outcome.clone()),
             Step::Open(_) if !item.reported => {
@@ -289,32 +259,24 @@ impl Shared {
             }
             Step::Open(_) | Step::Later => {}
         }
-        let namespace = item.request.pod.key.namespace.clone();
-        {
-            let mut state = self.lock();
-            match step {
-                Step::Done(_) => {}
-                Step::Later => state.schedule.push_front(item),
-                Step::Open(_) => state.unknown.add(item, Instant::now()),
-            }
-            state.schedule.landed(&namespace);
-            self.publish(&state);
+        let (namespace, now, mut state) = (item.namespace().clone(), Instant::now(), self.lock());
+        match step {
+            Step::Done(_) => {}
+            Step::Later => state.schedule.push_front(item),
+            Step::Open(_) => state.unknown.add(item, now),
         }
-        self.landed.notify_waiters();
-        self.wake.notify_one();
+        state.schedule.landed(&namespace);
+        self.publish(&state, now);
     }
 
-    /// Reads back the pod of a bind of unknown outcome, and sends the same bind again if the pod is unbound.
-    async fn repeat(self: Arc<Self>, mut open: Open) {
-        let step = AssertUnwindSafe(self.try_again(&mut open.item)).catch_unwind().await;
-        let step = step.unwrap_or_else(|_| panicked(&mut open.item));
+    /// The pod of a bind of unknown outcome was read back, and the same bind sent again if the pod is unbound.
+    fn repeat_ended(&self, open: Open, step: Step) {
         let done = {
-            let mut state = self.lock();
-            let now = Instant::now();
+            let (now, mut state) = (Instant::now(), self.lock());
             let done = match step {
                 Step::Done(outcome) => Some((state.unknown.settled(open), outcome)),
                 Step::Later => {
-                    let pause = state.schedule.pause(now);
+                    let pause = state.schedule.pause_of(open.item.namespace(), now);
                     state.unknown.again(open, now, pause);
                     None
                 }
@@ -323,14 +285,12 @@ impl Shared {
                     None
                 }
             };
-            self.publish(&state);
+            self.publish(&state, now);
             done
         };
         if let Some((item, outcome)) = done {
             self.report(&item, outcome);
         }
-        self.landed.notify_waiters();
-        self.wake.notify_one();
     }
 
     async fn try_first(&self, item: &mut Item) -> Step {
@@ -362,7 +322,9 @@ impl Shared {
         match self.link.send(&bind_call(&item.request, self.link.timeout)).await {
             Ok(_) => {
                 self.counters.count(BindResult::Bound);
-                self.lock().schedule.succeeded();
+                let schedule = &mut self.lock().schedule;
+                schedule.succeeded();
+                schedule.let_in(item.namespace(), Instant::now());
                 Step::Done(BindOutcome::Bound)
             }
             Err(error) => self.not_bound(item, error).await,
@@ -372,14 +334,19 @@ impl Shared {
     /// What each answer but success does to a bind.
     async fn not_bound(&self, item: &mut Item, error: WriteError) -> Step {
         let now = Instant::now();
+        if matches!(error.meaning, Meaning::ReadBack | Meaning::Refused) {
+            self.lock().schedule.let_in(item.namespace(), now);
+        }
         let (result, step) = match error.meaning {
             Meaning::ReadBack => (BindResult::Conflict, self.conflict(item, error).await),
             Meaning::Refused => (BindResult::Refused, self.refused(item, error)),
-            Meaning::Later { doubtful } => {
+            Meaning::Later { doubtful, turned_away } => {
                 if doubtful {
                     item.doubt = Some(now);
                 }
-                self.lock().schedule.throttled(now, error.pause.unwrap_or(DEFAULT_PAUSE));
+                let asked = if turned_away { Asked::AtTheDoor } else { Asked::ForItsNamespace };
+                let pause = error.pause.unwrap_or(DEFAULT_PAUSE);
+                self.lock().schedule.throttled(item.namespace(), now, pause, asked);
                 (BindResult::Throttled, Step::Later)
             }
             Meaning::NotSent => {
@@ -440,5 +407,46 @@ impl Shared {
 
     fn report(&self, item: &Item, outcome: BindOutcome) {
         (self.deliver)(item.worker, Input::BindEnded { attempt: item.request.attempt, outcome });
+    }
+}
+
+impl Jobs for Shared {
+    type Job = Work;
+    /// As it was taken: of a bind whose task panics a request may have been sent.
+    type Receipt = Work;
+    type Outcome = (Work, Step);
+
+    fn wake(&self) -> &Notify {
+        &self.wake
+    }
+
+    fn take(&self) -> Result<(Work, Work), Option<Instant>> {
+        let (now, mut state) = (Instant::now(), self.lock());
+        if state.closed || !self.link.gate.is_open() {
+            return Err(None);
+        }
+        let taken = state.take(now);
+        self.publish(&state, now);
+        taken.map(|work| (work.clone(), work))
+    }
+
+    async fn run(&self, mut work: Work, _: &Work) -> (Work, Step) {
+        let step = match &mut work {
+            Work::First(item) => self.try_first(item).await,
+            Work::Repeat(open) => self.try_again(&mut open.item).await,
+        };
+        (work, step)
+    }
+
+    fn ended(&self, mut taken: Work, outcome: Option<(Work, Step)>) {
+        let (work, step) = outcome.unwrap_or_else(|| {
+            taken.item().doubt = Some(Instant::now());
+            (taken, Step::Open(None))
+        });
+        match work {
+            Work::First(item) => self.first_ended(item, step),
+            Work::Repeat(open) => self.repeat_ended(open, step),
+        }
+        self.landed.notify_waiters();
     }
 }

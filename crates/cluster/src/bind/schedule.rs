@@ -2,6 +2,7 @@
 //!
 //! Pure: time is an argument.
 
+use super::unknown::take_one;
 use super::{BindRequest, Options, WorkerId};
 use berth_core::io::AttemptId;
 use berth_core::model::Str;
@@ -25,8 +26,14 @@ const BURST: Duration = Duration::from_millis(100);
 /// leaves slots for others from its first request on.
 const PER_FREE_SLOT: usize = 15;
 
+/// Requests of two namespaces that are turned away within this time mean that it is not the fault of one of them.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// Namespaces remembered because they were paused; beyond that those are forgotten whose pause is over.
+const REMEMBERED: usize = 1_024;
+
 /// One bind on its way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) worker: WorkerId,
     pub(super) request: BindRequest,
@@ -42,6 +49,19 @@ impl Item {
     pub(super) fn new(worker: WorkerId, request: BindRequest) -> Self {
         Self { worker, request, tries: 0, doubt: None, reported: false }
     }
+
+    pub(super) fn namespace(&self) -> &Str {
+        &self.request.pod.key.namespace
+    }
+}
+
+/// Who asked for a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Something that has looked at the bind: a webhook, as a rule.
+    ForItsNamespace,
+    /// A filter before that: the API server has too much to do, for the flow that the request belongs to or for all.
+    AtTheDoor,
 }
 
 /// The queues of all workers, and what slows them down: concurrency, rate cap, pauses.
@@ -57,6 +77,12 @@ pub(super) struct Schedule {
     interval: Option<Duration>,
     next_slot: Option<Instant>,
     paused_until: Option<Instant>,
+    /// When the pause of a namespace is over. From then until its next bind that is let in, it is tried with one bind at a time.
+    pauses: BTreeMap<Str, Instant>,
+    /// The namespace whose bind was turned away last, and when.
+    turned_away: Option<(Str, Instant)>,
+    /// The end of the pause for which the limit was halved last.
+    slowed_until: Option<Instant>,
     reconnect_pause: Duration,
 }
 
@@ -75,6 +101,9 @@ impl Schedule {
             interval,
             next_slot: None,
             paused_until: None,
+            pauses: BTreeMap::new(),
+            turned_away: None,
+            slowed_until: None,
             reconnect_pause: RECONNECT_PAUSE,
         }
     }
@@ -115,7 +144,7 @@ impl Schedule {
     /// Takes back a worker's binds of pods in these namespaces of which no request can have been carried out.
     pub(super) fn revoke(&mut self, worker: WorkerId, of_namespace: impl Fn(&str) -> bool) -> Vec<AttemptId> {
         let Some(queue) = self.queues.remove(&worker) else { return Vec::new() };
-        let unsent = |item: &Item| item.doubt.is_none() && of_namespace(&item.request.pod.key.namespace);
+        let unsent = |item: &Item| item.doubt.is_none() && of_namespace(item.namespace());
         let (unsent, kept): (VecDeque<Item>, VecDeque<Item>) = queue.into_iter().partition(unsent);
         self.queued -= unsent.len();
         if kept.is_empty() {
@@ -140,21 +169,24 @@ impl Schedule {
     ///
     /// O(workers) and the length of one queue.
     pub(super) fn next(&mut self, now: Instant, most: impl Fn(&str) -> usize) -> Result<Item, Option<Instant>> {
+        // Also where nothing waits: the end of a pause is to be told.
+        let next_end = self.pauses.values().filter(|until| **until > now).min().copied();
         if self.queued == 0 || self.in_flight >= self.limit() {
-            return Err(None);
+            return Err(next_end);
         }
         let slot = self.interval.and(self.next_slot);
         if let Some(wait) = self.paused_until.max(slot).filter(|until| *until > now) {
-            return Err(Some(wait));
+            return Err(next_end.map_or(Some(wait), |end| Some(end.min(wait))));
         }
         let share = PER_FREE_SLOT * (self.limit() - self.in_flight);
         for _ in 0..self.turns.len() {
             let Some(worker) = self.turns.pop_front() else { break };
             let Some(queue) = self.queues.get_mut(&worker) else { continue };
-            let in_flight = &self.in_flight_of;
+            let (in_flight, pauses) = (&self.in_flight_of, &self.pauses);
             let may_go = |item: &Item| {
-                let namespace = &item.request.pod.key.namespace;
-                in_flight.get(namespace).copied().unwrap_or(0) < most(namespace).min(share)
+                let namespace = item.namespace();
+                let after_a_pause = pauses.get(namespace).map_or(usize::MAX, |until| usize::from(*until <= now));
+                in_flight.get(namespace).copied().unwrap_or(0) < most(namespace).min(after_a_pause).min(share)
             };
             let free = queue.iter().position(may_go);
             let item = free.and_then(|at| queue.remove(at));
@@ -166,12 +198,12 @@ impl Schedule {
             if let Some(item) = item {
                 self.queued -= 1;
                 self.in_flight += 1;
-                *self.in_flight_of.entry(item.request.pod.key.namespace.clone()).or_default() += 1;
+                *self.in_flight_of.entry(item.namespace().clone()).or_default() += 1;
                 self.take_slot(now);
                 return Ok(item);
             }
         }
-        Err(None)
+        Err(next_end)
     }
 
     fn take_slot(&mut self, now: Instant) {
@@ -184,12 +216,7 @@ impl Schedule {
     /// A bind of this namespace is in flight no more.
     pub(super) fn landed(&mut self, namespace: &Str) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if let Some(count) = self.in_flight_of.get_mut(namespace) {
-            *count -= 1;
-            if *count == 0 {
-                self.in_flight_of.remove(namespace);
-            }
-        }
+        take_one(&mut self.in_flight_of, namespace);
     }
 
     /// The API server carried one out: additive increase.
@@ -198,12 +225,34 @@ impl Schedule {
         self.limit = (self.limit + 1.0 / self.limit).min(self.concurrency);
     }
 
-    /// The API server asked for a pause: multiplicative decrease, once for all the answers of one pause.
-    pub(super) fn throttled(&mut self, now: Instant, pause: Duration) {
-        if self.paused_until.is_none_or(|until| until <= now) {
+    /// A bind of this namespace was let in, whatever came of it.
+    pub(super) fn let_in(&mut self, namespace: &str, now: Instant) {
+        // Not while the pause lasts: it may have been sent before.
+        if self.pauses.get(namespace).is_some_and(|until| *until <= now) {
+            self.pauses.remove(namespace);
+        }
+    }
+
+    /// A pause was asked for: its namespace is paused. Where the API server turns binds of several namespaces away, all are, and
+    /// the limit falls: multiplicative decrease, once for all the answers of one pause.
+    pub(super) fn throttled(&mut self, namespace: &Str, now: Instant, pause: Duration, asked: Asked) {
+        let until = now + pause.min(LONGEST_PAUSE);
+        if self.pauses.len() >= REMEMBERED {
+            self.pauses.retain(|_, until| *until > now);
+        }
+        let own = self.pauses.entry(namespace.clone()).or_insert(until);
+        *own = until.max(*own);
+        if asked == Asked::ForItsNamespace {
+            return;
+        }
+        if self.slowed_until.is_none_or(|until| until <= now) {
             self.limit = (self.limit / 2.0).max(1.0);
         }
-        self.paused_until = self.paused_until.max(Some(now + pause.min(LONGEST_PAUSE)));
+        self.slowed_until = self.slowed_until.max(Some(until));
+        let before = self.turned_away.replace((namespace.clone(), now));
+        if before.is_some_and(|(other, at)| other != *namespace && at + TOGETHER > now) {
+            self.paused_until = self.paused_until.max(Some(until));
+        }
     }
 
     /// No connection could be made: a growing pause, once for all that failed within it.
@@ -214,9 +263,19 @@ impl Schedule {
         }
     }
 
-    /// Whether a pause is under way, and until when.
+    /// Whether everything is paused, and until when.
     pub(super) fn pause(&self, now: Instant) -> Option<Instant> {
         self.paused_until.filter(|until| *until > now)
+    }
+
+    /// Until when binds of this namespace are paused, if they are.
+    pub(super) fn pause_of(&self, namespace: &str, now: Instant) -> Option<Instant> {
+        self.pauses.get(namespace).copied().max(self.paused_until).filter(|until| *until > now)
+    }
+
+    /// The namespaces that are paused by themselves, sorted.
+    pub(super) fn paused(&self, now: Instant) -> impl Iterator<Item = &Str> {
+        self.pauses.iter().filter(move |(_, until)| **until > now).map(|(namespace, _)| namespace)
     }
 }
 
@@ -287,21 +346,64 @@ mod tests {
     #[tokio::test]
     async fn a_burst_of_refusals_halves_once_and_success_grows_again() {
         let (mut s, now) = (schedule(64, None), Instant::now());
-        for _ in 0..64 {
-            s.throttled(now, Duration::from_secs(1));
+        for n in 0..64 {
+            s.throttled(&["a", "b"][n % 2].into(), now, Duration::from_secs(1), Asked::AtTheDoor);
         }
         assert_eq!(s.limit(), 32);
         s.push(item(1, 0, "a"));
         assert_eq!(s.next(now, |_| usize::MAX).unwrap_err(), Some(now + Duration::from_secs(1)));
         let later = now + Duration::from_secs(1);
         assert_eq!(sent(&mut s, later), Some(0));
-        s.throttled(later, Duration::from_hours(1));
+        s.throttled(&"a".into(), later, Duration::from_hours(1), Asked::AtTheDoor);
         assert_eq!(s.limit(), 16);
-        assert!(s.pause(later).unwrap() <= later + LONGEST_PAUSE);
+        assert!(s.pause_of("a", later).unwrap() <= later + LONGEST_PAUSE);
         for _ in 0..100_000 {
             s.succeeded();
         }
         assert_eq!(s.limit(), 64);
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_for_a_pause_decides_whom_it_concerns() {
+        let second = Duration::from_secs(1);
+        let (mut s, now) = (schedule(64, None), Instant::now());
+        for (n, namespace) in ["busy", "busy", "busy", "fine"].into_iter().enumerate() {
+            s.push(item(1, n as u64, namespace));
+        }
+        for namespace in ["busy", "other"] {
+            s.throttled(&namespace.into(), now, second, Asked::ForItsNamespace);
+        }
+        assert_eq!((s.limit(), s.pause(now)), (64, None), "webhooks of two namespaces slow nobody else");
+        assert_eq!(s.paused(now).map(|name| &**name).collect::<Vec<_>>(), ["busy", "other"]);
+        assert_eq!((sent(&mut s, now), sent(&mut s, now)), (Some(3), None));
+        assert_eq!(s.next(now, |_| usize::MAX).unwrap_err(), Some(now + second));
+        let after = now + second;
+        assert_eq!((sent(&mut s, after), sent(&mut s, after)), (Some(0), None), "one shows whether it is over");
+        s.landed(&"busy".into());
+        s.let_in("busy", after);
+        assert_eq!((sent(&mut s, after), sent(&mut s, after)), (Some(1), Some(2)));
+
+        s.throttled(&"busy".into(), after, second, Asked::AtTheDoor);
+        assert_eq!((s.limit(), s.pause(after)), (32, None), "the flow of one namespace");
+        let soon = after + second / 2;
+        s.throttled(&"fine".into(), soon, second, Asked::AtTheDoor);
+        assert_eq!((s.limit(), s.pause(soon)), (32, Some(soon + second)), "the API server has too much to do");
+        let later = soon + second * 2;
+        s.throttled(&"busy".into(), later, second, Asked::AtTheDoor);
+        assert_eq!((s.limit(), s.pause(later)), (16, None));
+    }
+
+    #[tokio::test]
+    async fn a_bind_that_was_sent_before_a_pause_does_not_end_it_and_pauses_that_are_over_are_forgotten() {
+        let (mut s, now) = (schedule(64, None), Instant::now());
+        s.throttled(&"a".into(), now, Duration::from_secs(1), Asked::ForItsNamespace);
+        s.let_in("a", now);
+        assert!(s.pause_of("a", now).is_some());
+        for n in 0..2 * REMEMBERED as u32 {
+            let (namespace, at) = (format!("n{n}").into(), now + Duration::from_secs(1) * n);
+            s.throttled(&namespace, at, Duration::from_secs(1), Asked::ForItsNamespace);
+        }
+        assert!(s.pauses.len() <= REMEMBERED, "{}", s.pauses.len());
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::Gate;
-use crate::recheck::Unchanged;
+use crate::recheck::{Recheck, Unchanged};
 use crate::scripted::{Asked, Cluster, Inputs, Reply, Scripted, inbox, open, pod, until};
 use berth_core::io::{BindOutcome, Input};
 use serde_json::json;
@@ -127,7 +127,7 @@ async fn conflicts_and_missing_objects_are_read_back() {
 #[tokio::test]
 async fn a_throttled_bind_goes_again_after_the_pause() {
     let rig = Rig::new(quick(), |asked| async move {
-        if asked.number == 0 { Reply::status(429, "slow down").retry_after(1) } else { Reply::status(201, "") }
+        if asked.number == 0 { Reply::turned_away(1) } else { Reply::status(201, "") }
     })
     .await;
     let start = std::time::Instant::now();
@@ -137,6 +137,58 @@ async fn a_throttled_bind_goes_again_after_the_pause() {
     assert_eq!(rig.outcomes(2).await, [BindOutcome::Bound, BindOutcome::Bound]);
     assert!(start.elapsed() >= Duration::from_millis(900), "the pause was not kept: {:?}", start.elapsed());
     assert!(rig.binder.share(1) < 64, "the binder did not slow down");
+}
+
+#[tokio::test]
+async fn a_pause_that_a_webhook_asks_for_concerns_its_namespace_alone() {
+    let rig = Rig::new(quick(), |asked| async move {
+        let is_busy = asked.path.contains("/namespaces/busy/");
+        if is_busy { Reply::status(429, "slow down").retry_after(25) } else { Reply::status(201, "") }
+    })
+    .await;
+    rig.submit(W1, 1, "busy");
+    until("throttled", || rig.throttled() == 1 && rig.binder.pending() == (1, 0, 0)).await;
+    rig.submit(W1, 2, "busy");
+    rig.submit(W1, 3, "fine");
+    rig.submit(W2, 4, "fine");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Bound, BindOutcome::Bound]);
+    assert_eq!(rig.binder.share(1), 64, "nobody is slowed down");
+    assert_eq!(*rig.binder.paused().borrow(), Paused::Namespaces(["busy".into()].into()));
+    assert_eq!(rig.binder.revoke_paused(W1), [AttemptId(1), AttemptId(2)], "they keep no capacity meanwhile");
+    assert_eq!(rig.throttled(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_pause_is_told_although_nothing_waits() {
+    let rig = Rig::new(quick(), |asked| async move {
+        if asked.number == 0 { Reply::status(429, "slow down").retry_after(1) } else { Reply::status(201, "") }
+    })
+    .await;
+    let mut paused = rig.binder.paused();
+    rig.submit(W1, 1, "ns");
+    paused.wait_for(|paused| paused.covers("ns")).await.unwrap();
+    until("queued again", || rig.binder.revoke_paused(W1) == [AttemptId(1)]).await;
+    let end = paused.wait_for(|paused| *paused == Paused::None);
+    tokio::time::timeout(Duration::from_secs(20), end).await.expect("told").unwrap();
+    rig.submit(W1, 2, "ns");
+    assert_eq!(rig.outcomes(1).await, [BindOutcome::Bound]);
+}
+
+#[tokio::test]
+async fn when_binds_of_two_namespaces_are_turned_away_all_wait() {
+    let rig = Rig::new(quick(), |asked| async move {
+        let is_third = asked.path.contains("/namespaces/c/");
+        if is_third { Reply::status(201, "") } else { Reply::turned_away(25) }
+    })
+    .await;
+    rig.submit(W1, 1, "a");
+    rig.submit(W1, 2, "b");
+    until("throttled", || rig.throttled() == 2 && rig.binder.pending() == (2, 0, 0)).await;
+    assert!(rig.binder.share(1) < 64, "the binder did not slow down");
+    rig.submit(W1, 3, "c");
+    // Time for the bind that must not come.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((rig.server.requests().len(), rig.binder.pending()), (2, (3, 0, 0)));
 }
 
 #[tokio::test]
@@ -296,6 +348,32 @@ async fn binds_wait_out_an_api_server_that_is_away() {
     until("queued again", || !binder.revoke(W1).is_empty()).await;
 }
 
+/// Panics when it is asked for the first time.
+struct Panics(AtomicBool);
+
+impl Recheck for Panics {
+    fn is_same_node(&self, _: &BindRequest) -> bool {
+        assert!(self.0.swap(true, Ordering::Relaxed), "a panic that the test wants");
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_bind_whose_task_panics_is_read_back_and_loses_neither_its_slot_nor_its_outcome() {
+    let server =
+        Scripted::start(|asked| async move { if is_bind(&asked) { Reply::status(201, "") } else { seen("p1", None) } })
+            .await;
+    let (gate, (inputs, deliver)) = (Gate::new(), inbox());
+    open(&gate);
+    let recheck = Arc::new(Panics(AtomicBool::default()));
+    let binder = Binder::new(server.client(), quick(), gate.clone(), recheck, deliver);
+    let rig = Rig { server, binder, gate, cluster: Arc::default(), inputs };
+    rig.submit(W1, 1, "ns");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
+    assert_eq!((rig.server.count("GET", "/p1"), rig.server.count("POST", "/binding")), (1, 1));
+    until("the slot is free", || rig.binder.pending() == (0, 0, 0)).await;
+}
+
 #[tokio::test]
 async fn shutdown_gives_back_the_unsent_and_awaits_the_sent() {
     let options = Options { concurrency: 1, timeout: Duration::from_secs(10), ..quick() };
@@ -441,6 +519,31 @@ async fn shutdown_awaits_repeats_and_what_may_still_land() {
         let left = rig.binder.shutdown(limit).await;
         assert_eq!((left.unsettled, left.may_land), (1, may_land), "{limit:?}");
     }
+}
+
+#[tokio::test]
+async fn a_namespace_of_which_binds_are_unknown_gets_few_slots() {
+    let options = Options { timeout: Duration::from_secs(60), ..quick() };
+    let rig = Rig::new(options, |asked| async move {
+        let is_early = (0..4).any(|attempt| asked.path.contains(&format!("/pods/p{attempt}/")));
+        match asked.path.contains("/namespaces/slow/") {
+            true if is_bind(&asked) && !is_early => Reply::hang().await,
+            true => Reply::status(500, "who knows"),
+            false => Reply::status(201, ""),
+        }
+    })
+    .await;
+    for attempt in 0..4 {
+        rig.submit(W1, attempt, "slow");
+    }
+    until("four are unknown", || rig.binder.pending() == (0, 0, 4)).await;
+    for attempt in 10..40 {
+        rig.submit(W1, attempt, "slow");
+    }
+    rig.submit(W1, 100, "fine");
+    let bound = (W1, Input::BindEnded { attempt: AttemptId(100), outcome: BindOutcome::Bound });
+    until("the other is bound", || rig.inputs().contains(&bound)).await;
+    assert_eq!(rig.binder.pending().1, 8);
 }
 
 #[tokio::test]

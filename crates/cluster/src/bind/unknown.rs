@@ -23,7 +23,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
 
 /// A bind of unknown outcome. A try of it ends with [`Unknown::again`] or [`Unknown::settled`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Open {
     pub(super) item: Item,
     due: Instant,
@@ -35,6 +35,8 @@ pub(super) struct Open {
 pub(super) struct Unknown {
     limit: usize,
     waiting: Vec<Open>,
+    /// Those that wait and those that are tried, by namespace.
+    of: BTreeMap<Str, usize>,
     /// Tries under way, by namespace.
     tried: BTreeMap<Str, usize>,
 }
@@ -42,7 +44,7 @@ pub(super) struct Unknown {
 impl Unknown {
     /// `limit`: from how many on namespaces are paused.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), waiting: Vec::new(), tried: BTreeMap::new() }
+        Self { limit: limit.max(1), waiting: Vec::new(), of: BTreeMap::new(), tried: BTreeMap::new() }
     }
 
     /// Tries under way are counted too.
@@ -54,13 +56,9 @@ impl Unknown {
         self.tried.values().sum()
     }
 
-    /// How many there are of each namespace. O(all).
-    pub(super) fn by_namespace(&self) -> BTreeMap<Str, usize> {
-        let mut all = self.tried.clone();
-        for open in &self.waiting {
-            *all.entry(open.item.request.pod.key.namespace.clone()).or_default() += 1;
-        }
-        all
+    /// How many there are of a namespace.
+    pub(super) fn of(&self, namespace: &str) -> usize {
+        self.of.get(namespace).copied().unwrap_or(0)
     }
 
     /// Those that wait for their next try.
@@ -69,6 +67,7 @@ impl Unknown {
     }
 
     pub(super) fn add(&mut self, item: Item, now: Instant) {
+        *self.of.entry(item.namespace().clone()).or_default() += 1;
         self.waiting.push(Open { item, due: now + FIRST_PAUSE, pause: FIRST_PAUSE });
     }
 
@@ -77,54 +76,54 @@ impl Unknown {
         if self.trying() >= SLOTS {
             return Err(None);
         }
-        let busy = |open: &Open| self.tried.get(&open.item.request.pod.key.namespace).copied().unwrap_or(0);
+        let busy = |open: &Open| self.tried.get(open.item.namespace()).copied().unwrap_or(0);
         let ranked = self.waiting.iter().enumerate().map(|(at, open)| (busy(open), open.due, at));
         let free = ranked.filter(|(busy, ..)| *busy < SLOTS_PER_NAMESPACE);
         let Some((_, _, at)) = free.clone().filter(|(_, due, _)| *due <= now).min() else {
             return Err(free.map(|(_, due, _)| due).min());
         };
         let open = self.waiting.swap_remove(at);
-        *self.tried.entry(open.item.request.pod.key.namespace.clone()).or_default() += 1;
+        *self.tried.entry(open.item.namespace().clone()).or_default() += 1;
         Ok(open)
     }
 
     /// The outcome is known: the caller reports it.
     pub(super) fn settled(&mut self, done: Open) -> Item {
-        self.leave(&done.item);
+        take_one(&mut self.tried, done.item.namespace());
+        take_one(&mut self.of, done.item.namespace());
         done.item
     }
 
     /// The outcome is still unknown: the bind is tried again after a pause, not before `earliest`.
     pub(super) fn again(&mut self, mut open: Open, now: Instant, earliest: Option<Instant>) {
-        self.leave(&open.item);
+        take_one(&mut self.tried, open.item.namespace());
         open.due = (now + open.pause).max(earliest.unwrap_or(now));
         open.pause = (open.pause * 2).min(LONGEST_PAUSE);
         self.waiting.push(open);
     }
 
-    fn leave(&mut self, item: &Item) {
-        let namespace = &item.request.pod.key.namespace;
-        if let Some(count) = self.tried.get_mut(namespace) {
-            *count -= 1;
-            if *count == 0 {
-                self.tried.remove(namespace);
-            }
-        }
+    /// Whether no first bind of the namespace is sent.
+    pub(super) fn pauses(&self, namespace: &str) -> bool {
+        self.len() >= self.limit * 2 || (self.len() >= self.limit && self.of(namespace) > 0)
     }
 
     /// What must not be decided at present.
     pub(super) fn paused(&self) -> Paused {
-        if self.len() >= self.limit * 2 {
-            return Paused::All;
+        match self.len() {
+            many if many >= self.limit * 2 => Paused::All,
+            many if many >= self.limit => Paused::Namespaces(self.of.keys().cloned().collect()),
+            _ => Paused::None,
         }
-        if self.len() < self.limit {
-            return Paused::None;
+    }
+}
+
+/// Takes one from a count by namespace, and the count away with the last.
+pub(super) fn take_one(counts: &mut BTreeMap<Str, usize>, namespace: &str) {
+    if let Some(count) = counts.get_mut(namespace) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(namespace);
         }
-        let waiting = self.waiting.iter().map(|open| &open.item.request.pod.key.namespace);
-        let mut names: Vec<Str> = waiting.chain(self.tried.keys()).cloned().collect();
-        names.sort_unstable();
-        names.dedup();
-        Paused::Namespaces(names.into())
     }
 }
 
@@ -189,5 +188,8 @@ mod tests {
             u.settled(open);
         }
         assert_eq!(u.paused(), Paused::None);
+        let open = u.next(now + FIRST_PAUSE).unwrap();
+        u.again(open, now, None);
+        assert_eq!((u.of("a") + u.of("b"), u.of.len()), (1, 1), "a count is kept as long as there is one to count");
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  pod node     one kind each
+//!  few_fields   kinds of which a field or two are read
 //!  volume       what pods mount, and the storage objects
 //!  workload     what selects pods: Services, controllers, PodDisruptionBudgets
 //!  resources    what a pod asks for, in its four variants
@@ -17,6 +18,7 @@
 //! ```
 
 mod declared;
+mod few_fields;
 mod findings;
 mod node;
 mod pod;
@@ -30,8 +32,8 @@ mod workload;
 
 pub use berth_core::ledger::Object;
 
-use crate::slim::{FieldError, Pairs, Parts, Slim, SlimDeviceClass, SlimMeta, SlimNamespace, SlimNode, SlimPod, Text};
-use berth_core::model::{DeviceClass, Labels, Namespace, Node, Pod, PodShape, Str, Usage};
+use crate::slim::{FieldError, Pairs, Parts, Slim, SlimMeta, SlimNode, SlimPod, Text};
+use berth_core::model::{Labels, Node, Pod, PodShape, Str, Usage};
 use pool::Pool;
 use std::sync::Arc;
 
@@ -109,19 +111,6 @@ impl Decoder {
 
     pub fn node(&mut self, slim: &SlimNode<'_>) -> Result<Node, DecodeError> {
         decode("node", slim, |parts| node::decode(self, &slim.metadata, parts))
-    }
-
-    pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
-        decode("namespace", slim, |_| {
-            Ok(Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
-        })
-    }
-
-    pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
-        decode("deviceclass", slim, |parts| {
-            let extended_resource = self.optional(&parts.spec.extended_resource_name);
-            Ok(DeviceClass { name: self.text(&slim.metadata.name), extended_resource })
-        })
     }
 
     /// The shared form of `text`.

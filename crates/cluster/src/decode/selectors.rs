@@ -2,7 +2,7 @@ use super::Decoder;
 use super::findings::Findings;
 use crate::slim::{Expression, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm};
 use berth_core::model::{
-    LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator, Str,
+    LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator,
 };
 
 /// A node selector term at `field`. What upstream could not parse makes it broken; an operator that this version does
@@ -87,17 +87,12 @@ pub(super) fn label_selector(decoder: &mut Decoder, slim: &SlimLabelSelector<'_>
         if !is_label_key(key) || !is_label_value(value) {
             return Err(format!("{}={}", &**key, &**value));
         }
-        requirements.push(equals(decoder.text(key), decoder.text(value)));
+        requirements.push(Requirement::equals(decoder.text(key), decoder.text(value)));
     }
     for expression in &slim.match_expressions {
         requirements.push(requirement(decoder, expression)?);
     }
     Ok(LabelSelector { requirements })
-}
-
-/// The requirement that `key` has this very value.
-pub(super) fn equals(key: Str, value: Str) -> Requirement {
-    Requirement { key, operator: RequirementOperator::In, values: vec![value] }
 }
 
 fn requirement(decoder: &mut Decoder, expression: &Expression<'_>) -> Result<Requirement, String> {
@@ -166,5 +161,22 @@ mod tests {
         for value in ["a", "b", "c"] {
             assert!(required.matches("n", &[("k", value)].into_iter().collect()), "{value}");
         }
+    }
+
+    /// The same for each pod.
+    #[test]
+    fn values_of_label_selectors_are_sorted() {
+        let requirement = json!({"key": "k", "operator": "In", "values": ["c", "a", "b"]});
+        let constraint = json!({
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchExpressions": [requirement]},
+        });
+        let spec = json!({"topologySpreadConstraints": [constraint]});
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec}).to_string();
+        let shape = Decoder::small().pod(&SlimPod::read(pod.as_bytes())).expect("a pod").shape;
+        let selector = shape.spread[0].selector.as_ref().expect("given");
+        assert_eq!(selector.requirements[0].values, ["a".into(), "b".into(), "c".into()]);
     }
 }

@@ -1,7 +1,7 @@
 use super::findings::Findings;
 use super::{Decoder, selectors};
 use crate::slim::SpreadConstraint as SlimConstraint;
-use berth_core::model::{LabelSelector, Labels, SpreadConstraint};
+use berth_core::model::{LabelSelector, Labels, Requirement, SpreadConstraint};
 
 const FIELD: &str = "spec.topologySpreadConstraints";
 
@@ -60,7 +60,7 @@ fn selector(
     });
     for key in &slim.match_label_keys {
         if let Some(value) = labels.get(key) {
-            let own = selectors::equals(decoder.text(key), value.clone());
+            let own = Requirement::equals(decoder.text(key), value.clone());
             // An API server that merges the keys itself has put it there already.
             if !selector.requirements.contains(&own) {
                 selector.requirements.push(own);

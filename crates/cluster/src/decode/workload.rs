@@ -18,9 +18,7 @@ impl Decoder {
         decode("replicationcontroller", slim, |parts| {
             let (namespace, name) = self.names(&slim.metadata);
             let labels = parts.spec.selector.as_ref().map(|s| self.labels(s));
-            let selector = labels.map(|labels| LabelSelector {
-                requirements: labels.iter().map(|(k, v)| selectors::equals(k.clone(), v.clone())).collect(),
-            });
+            let selector = labels.as_ref().map(LabelSelector::from);
             Ok(Workload { kind: WorkloadKind::ReplicationController, namespace, name, selector })
         })
     }

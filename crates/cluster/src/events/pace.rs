@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const FEW: usize = 8;
 
 /// Writers while no bind waits: they delay nobody.
-const SOME: usize = 24;
+pub(super) const SOME: usize = 24;
 
 /// Writers at most: an equal share with the binder's 64.
 pub(super) const MOST: usize = 64;

@@ -46,6 +46,7 @@ pub type Evictor = Writer<Eviction>;
 
 pub struct Eviction {
     worker: WorkerId,
+    profile: Str,
     request: EvictRequest,
 }
 
@@ -85,8 +86,8 @@ impl Evictor {
         Self::start(Kit { link, patience, recheck, events, counters: Counters::default() }, gate, concurrency, deliver)
     }
 
-    pub fn submit(&self, worker: WorkerId, request: EvictRequest) {
-        self.queue(Eviction { worker, request });
+    pub fn submit(&self, worker: WorkerId, profile: &Str, request: EvictRequest) {
+        self.queue(Eviction { worker, profile: profile.clone(), request });
     }
 
     pub fn counters(&self) -> &Counters<EvictResult> {
@@ -101,8 +102,8 @@ impl Job for Eviction {
         Some((self.worker, self.request.attempt))
     }
 
-    fn scheduler(&self) -> &Str {
-        &self.request.preemptor.scheduler_name
+    fn profile(&self) -> &Str {
+        &self.profile
     }
 
     /// That of the most important victim: most evictions have victims of one namespace, and its webhooks are asked.
@@ -122,7 +123,7 @@ impl Job for Eviction {
     }
 
     async fn run(self, kit: &Kit, progress: &dyn Progress) -> Option<Input> {
-        let outcome = Run { kit, request: &self.request, progress }.run().await;
+        let outcome = Run { kit, profile: &self.profile, request: &self.request, progress }.run().await;
         Some(Input::EvictionEnded { attempt: self.request.attempt, outcome })
     }
 }
@@ -138,6 +139,7 @@ enum Sent {
 /// One request under way.
 struct Run<'a> {
     kit: &'a Kit,
+    profile: &'a Str,
     request: &'a EvictRequest,
     progress: &'a dyn Progress,
 }
@@ -285,7 +287,10 @@ impl Run<'_> {
 
     fn announce(&self, victim: &PlacedPod, in_memory: bool) {
         if let Some(events) = &self.kit.events {
-            events.send(Event::preempted(victim, &self.request.preemptor, &self.request.node, in_memory));
+            events.send_for(
+                self.profile,
+                Event::preempted(victim, &self.request.preemptor, &self.request.node, in_memory),
+            );
         }
     }
 }

@@ -38,7 +38,7 @@ impl Bench {
 
     /// Asks for the eviction of these pods and waits for the outcome.
     async fn evict(&self, victims: &[&str]) -> EvictionOutcome {
-        self.evictor.submit(WORKER, request(1, victims));
+        self.evictor.submit(WORKER, &"profile".into(), request(1, victims));
         until("an outcome", || !self.inputs.lock().unwrap().is_empty()).await;
         match self.inputs.lock().unwrap().remove(0) {
             (WORKER, Input::EvictionEnded { attempt: AttemptId(1), outcome }) => outcome,
@@ -264,7 +264,7 @@ async fn lower_priority_nominations_end_first_and_their_failure_stops_nothing() 
     })
     .await;
     let lesser = vec![Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", "low") })];
-    bench.evictor.submit(WORKER, EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
+    bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["PATCH low/status", "PATCH v/status", "DELETE v"]);
     assert_eq!(
@@ -278,7 +278,7 @@ async fn a_victim_that_is_marked_already_is_only_deleted() {
     let bench = Bench::start(|_| async { ok() }).await;
     let mut request = request(1, &["v"]);
     request.victims = vec![Arc::new(PlacedPod { preempted: true, ..PlacedPod::clone(&request.victims[0]) })];
-    bench.evictor.submit(WORKER, request);
+    bench.evictor.submit(WORKER, &"profile".into(), request);
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["DELETE v"]);
 }
@@ -289,7 +289,7 @@ async fn nothing_is_sent_without_leadership_and_what_was_not_begun_is_taken_back
     let bench = Bench::with(Scripted::start(|_| async { ok() }).await, quick(), gate.clone());
     for attempt in 1..=3 {
         let worker = if attempt == 3 { WorkerId(2) } else { WORKER };
-        bench.evictor.submit(worker, request(attempt, &["v"]));
+        bench.evictor.submit(worker, &"profile".into(), request(attempt, &["v"]));
     }
     assert_eq!(bench.evictor.pending().queued, 3);
     assert_eq!(bench.evictor.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
@@ -298,8 +298,26 @@ async fn nothing_is_sent_without_leadership_and_what_was_not_begun_is_taken_back
     until("the other worker's", || bench.inputs.lock().unwrap().len() == 1).await;
     let left = bench.evictor.shutdown(Duration::from_secs(5)).await;
     assert!(left.unsent.is_empty() && left.unsettled == 0);
-    bench.evictor.submit(WORKER, request(9, &["v"]));
+    bench.evictor.submit(WORKER, &"profile".into(), request(9, &["v"]));
     assert_eq!(bench.inputs.lock().unwrap()[1], (WORKER, Input::BindRevoked { attempt: AttemptId(9) }));
+}
+
+#[tokio::test]
+async fn a_profile_with_many_scheduler_names_has_one_turn() {
+    let gate = Gate::new();
+    let options = Options { concurrency: 1, ..quick() };
+    let bench = Bench::with(Scripted::start(|_| async { ok() }).await, options, gate.clone());
+    for n in 0..20 {
+        let mut request = request(n, &["v"]);
+        let preemptor = Pod { scheduler_name: format!("name-{n}").into(), ..Pod::clone(&request.preemptor) };
+        request.preemptor = Arc::new(preemptor);
+        bench.evictor.submit(WORKER, &"many".into(), request);
+    }
+    bench.evictor.submit(WorkerId(2), &"other".into(), request(100, &["v"]));
+    open(&gate);
+    until("all are done", || bench.inputs.lock().unwrap().len() == 21).await;
+    let workers: Vec<WorkerId> = bench.inputs.lock().unwrap().iter().map(|(worker, _)| *worker).collect();
+    assert_eq!(workers[1], WorkerId(2), "{workers:?}");
 }
 
 #[tokio::test]
@@ -341,11 +359,11 @@ async fn a_namespace_that_hangs_keeps_no_other_eviction_waiting() {
     let bench = Bench::with(server, Options::default(), open_gate());
     for attempt in 0..64 {
         let victims = vec![placed_in("hung", &format!("v{attempt}"))];
-        bench.evictor.submit(WORKER, EvictRequest { victims, ..request(attempt, &[]) });
+        bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { victims, ..request(attempt, &[]) });
     }
     until("the first are sent", || bench.server.requests().len() == Options::default().concurrency / 2).await;
     let start = std::time::Instant::now();
-    bench.evictor.submit(WorkerId(2), request(100, &["v"]));
+    bench.evictor.submit(WorkerId(2), &"other".into(), request(100, &["v"]));
     until("the other is done", || ended(&bench) == [AttemptId(100)]).await;
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
@@ -354,7 +372,7 @@ async fn a_namespace_that_hangs_keeps_no_other_eviction_waiting() {
 async fn victims_that_no_pod_waits_for_are_released_and_not_evicted() {
     let gate = Gate::new();
     let bench = Bench::with(Scripted::start(|_| async { ok() }).await, quick(), gate.clone());
-    bench.evictor.submit(WORKER, request(1, &["a", "b"]));
+    bench.evictor.submit(WORKER, &"profile".into(), request(1, &["a", "b"]));
     // While the eviction waits its preemptor is deleted, and one victim with it.
     bench
         .cluster
@@ -386,7 +404,7 @@ async fn a_victim_is_not_deleted_when_the_preemptor_went_while_it_was_marked() {
     .await;
     let (inputs, deliver) = inbox();
     let evictor = Evictor::new(server.client(), quick(), open_gate(), known, None, deliver);
-    evictor.submit(WORKER, request(1, &["v"]));
+    evictor.submit(WORKER, &"profile".into(), request(1, &["v"]));
     until("an outcome", || !inputs.lock().unwrap().is_empty()).await;
     assert_eq!(server.requests().len(), 1);
 }
@@ -395,7 +413,7 @@ async fn a_victim_is_not_deleted_when_the_preemptor_went_while_it_was_marked() {
 async fn a_shutdown_counts_evictions_that_are_cut_off() {
     let server = Scripted::start(|_| Reply::hang()).await;
     let bench = Bench::with(server, quick(), open_gate());
-    bench.evictor.submit(WORKER, request(1, &["v"]));
+    bench.evictor.submit(WORKER, &"profile".into(), request(1, &["v"]));
     until("sent", || bench.server.requests().len() == 1).await;
     let left = bench.evictor.shutdown(Duration::from_millis(20)).await;
     assert_eq!((left.unsent.len(), left.unsettled, left.may_land), (0, 1, 1));

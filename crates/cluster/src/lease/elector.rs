@@ -22,6 +22,9 @@ const RESOURCE: &str = "leases.coordination.k8s.io";
 /// Writes of ours without an answer that are remembered: more than fit between two answers while we lead.
 const UNANSWERED: usize = 16;
 
+/// Before the renew deadline no request is sent any more that would have less than this: no API server answers it.
+const TOO_SHORT: Duration = Duration::from_millis(10);
+
 /// The duration in a released Lease: the next process takes it at once.
 const RELEASED: Duration = Duration::from_secs(1);
 
@@ -173,10 +176,7 @@ impl Elector {
                 () = stop.cancelled() => break,
                 pause = self.turn() => pause,
             };
-            let Some(pause) = pause else {
-                self.gate.shut();
-                return;
-            };
+            let Some(pause) = pause else { return };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -193,7 +193,7 @@ impl Elector {
     /// Reads the Lease if need be and acts once. Returns how long to wait after it; `None` when leadership was lost.
     async fn turn(&mut self) -> Option<Duration> {
         let (retry, began) = (self.options.timing.retry, Instant::now());
-        if self.request_limit().is_zero() {
+        if self.left().is_some_and(|left| left < TOO_SHORT) {
             self.set_state(LeaseState::Lost { reason: self.overdue() });
             return None;
         }
@@ -246,7 +246,13 @@ impl Elector {
     ) -> Result<T, Fault> {
         let limit = self.request_limit();
         let Ok(answer) = tokio::time::timeout(limit, request).await else {
-            let message = format!("no answer within {} ms", limit.as_millis());
+            let mut message = format!("no answer within {} ms", limit.as_millis());
+            // What was cut short by the deadline tells less than what failed before it.
+            if let Some(before) = self.last_fault.as_ref().filter(|_| self.failures > 0)
+                && limit < self.options.timing.answer_within
+            {
+                message = format!("{message}, after: {before}");
+            }
             return Err(Fault::Other { verb, resource: RESOURCE, message });
         };
         answer.map_err(|error| Fault::of(verb, RESOURCE, &error))
@@ -429,6 +435,10 @@ impl Elector {
     }
 
     fn set_state(&self, state: LeaseState) {
+        if matches!(state, LeaseState::Lost { .. }) {
+            // Before anybody can know: whoever sees that we lost it sees a shut gate.
+            self.gate.shut();
+        }
         self.state.send_if_modified(|now| {
             let changed = *now != state;
             *now = state;

@@ -140,6 +140,18 @@ async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_n
     assert!(began.elapsed() >= Duration::from_millis(300), "requests of the killed one may land");
 }
 
+#[tokio::test]
+async fn the_gate_is_shut_before_the_loss_is_told() {
+    let ((server, _), gate) = (rig().await, Gate::new());
+    gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
+    gate.admit();
+    let (sender, state) = watch::channel(LeaseState::Leading);
+    let elector = Elector::new(server.client(), options("berth-0", timing()), gate.clone(), sender);
+    assert!(gate.is_open());
+    elector.set_state(LeaseState::Lost { reason: "taken".to_owned() });
+    assert!(!gate.is_open() && matches!(*state.borrow(), LeaseState::Lost { .. }));
+}
+
 /// Two processes of one host name once led side by side for minutes.
 #[tokio::test]
 async fn another_process_that_writes_under_our_identity_makes_us_step_down() {

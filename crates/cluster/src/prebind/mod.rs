@@ -21,17 +21,16 @@ mod tests;
 
 pub use crate::queue::{Options, Pending};
 pub use berth_core::io::{NominateRequest, VolumeRequest};
-pub use nomination::{Nominated, Nomination};
 pub(crate) use nomination::{end_call, renominate_call};
 
 use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
 use crate::queue::{Job, Writer};
-use crate::write::{Counters, Failure, GivenUp, Link, Meaning, Patience, PodRead, Progress, results};
+use crate::write::{Counters, Failure, GivenUp, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use kube::Client;
-use nomination::{nominate_call, version_of};
+use nomination::nominate_call;
 use write::{Found, Target, Write};
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
@@ -40,7 +39,12 @@ const NOMINATION_TRIES: u32 = 2;
 /// Submits what is to be written before binds, and takes it back.
 pub type PreBinder = Writer<Work>;
 
-pub enum Work {
+pub struct Work {
+    profile: Str,
+    what: What,
+}
+
+enum What {
     Nominate(NominateRequest),
     Write(WorkerId, VolumeRequest),
 }
@@ -49,7 +53,7 @@ pub enum Work {
 pub struct Kit {
     link: Link,
     patience: Patience,
-    nominated: Nominated,
+    own: OwnWrites,
     volumes: Counters<WriteResult>,
     claims: Counters<WriteResult>,
     nominations: Counters<WriteResult>,
@@ -66,14 +70,14 @@ results! {
 }
 
 impl PreBinder {
-    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Nominations are noted in
-    /// `nominated`.
-    pub fn new(client: Client, options: Options, gate: Gate, nominated: Nominated, deliver: Deliver) -> Self {
+    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Writes to pods are noted in
+    /// `own`.
+    pub fn new(client: Client, options: Options, gate: Gate, own: OwnWrites, deliver: Deliver) -> Self {
         let Options { concurrency, timeout, patience } = options;
         let kit = Kit {
             link: Link { client, gate: gate.clone(), timeout },
             patience,
-            nominated,
+            own,
             volumes: Counters::default(),
             claims: Counters::default(),
             nominations: Counters::default(),
@@ -82,17 +86,17 @@ impl PreBinder {
     }
 
     /// Queues a nomination, or its end. Never blocks. What is queued for the same pod afterwards waits for it.
-    pub fn nominate(&self, request: NominateRequest) {
+    pub fn nominate(&self, profile: &Str, request: NominateRequest) {
         // Ending a nomination needs a look at what was written meanwhile.
         let known = request.node.is_some() && request.pod.nominated_node == request.node;
         if !known {
-            self.queue(Work::Nominate(request));
+            self.queue(Work { profile: profile.clone(), what: What::Nominate(request) });
         }
     }
 
     /// Queues the writes to a pod's volumes and claims.
-    pub fn submit(&self, worker: WorkerId, request: VolumeRequest) {
-        self.queue(Work::Write(worker, request));
+    pub fn submit(&self, worker: WorkerId, profile: &Str, request: VolumeRequest) {
+        self.queue(Work { profile: profile.clone(), what: What::Write(worker, request) });
     }
 
     /// Results by the resource that was written.
@@ -104,9 +108,9 @@ impl PreBinder {
 
 impl Work {
     fn of(&self) -> &Pod {
-        match self {
-            Self::Nominate(request) => &request.pod,
-            Self::Write(_, request) => &request.pod,
+        match &self.what {
+            What::Nominate(request) => &request.pod,
+            What::Write(_, request) => &request.pod,
         }
     }
 }
@@ -115,14 +119,14 @@ impl Job for Work {
     type Kit = Kit;
 
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
-        match self {
-            Self::Nominate(_) => None,
-            Self::Write(worker, request) => Some((*worker, request.attempt)),
+        match &self.what {
+            What::Nominate(_) => None,
+            What::Write(worker, request) => Some((*worker, request.attempt)),
         }
     }
 
-    fn scheduler(&self) -> &Str {
-        &self.of().scheduler_name
+    fn profile(&self) -> &Str {
+        &self.profile
     }
 
     fn namespace(&self) -> &str {
@@ -135,16 +139,16 @@ impl Job for Work {
     }
 
     fn failed(&self, why: &str) -> Option<Input> {
-        let Self::Write(_, VolumeRequest { attempt, .. }) = self else { return None };
+        let What::Write(_, VolumeRequest { attempt, .. }) = &self.what else { return None };
         let outcome = VolumesOutcome::Failed { code: None, message: format!("not written: {why}") };
         Some(Input::VolumesWritten { attempt: *attempt, outcome })
     }
 
     async fn run(self, kit: &Kit, progress: &dyn Progress) -> Option<Input> {
-        match self {
-            Self::Nominate(NominateRequest { pod, node: Some(node) }) => kit.nominate(&pod, node, progress).await,
-            Self::Nominate(NominateRequest { pod, node: None }) => kit.end_nomination(&pod, progress).await,
-            Self::Write(_, request) => {
+        match self.what {
+            What::Nominate(NominateRequest { pod, node: Some(node) }) => kit.nominate(&pod, node, progress).await,
+            What::Nominate(NominateRequest { pod, node: None }) => kit.end_nomination(&pod, progress).await,
+            What::Write(_, request) => {
                 let outcome = match kit.write_all(&request, progress).await {
                     Ok(()) => VolumesOutcome::Written,
                     Err(Failure { code, message }) => VolumesOutcome::Failed { code, message },
@@ -214,9 +218,8 @@ impl Kit {
 
     /// Writes a nomination, once more at its newer version if the pod has changed.
     async fn nominate(&self, pod: &Pod, node: Str, progress: &dyn Progress) {
-        let ours = self.nominated.of(&pod.uid);
         let judged = &pod.resource_version;
-        let mut version = ours.as_ref().map_or_else(|| judged.clone(), |ours| ours.version(judged));
+        let mut version = self.own.of(&pod.uid).map_or_else(|| judged.clone(), |ours| ours.version(judged));
         for _ in 0..NOMINATION_TRIES {
             if !self.link.gate.is_open() || version.is_empty() {
                 break;
@@ -224,9 +227,8 @@ impl Kit {
             match self.link.send_for(&nominate_call(pod, &node, &version), progress, &pod.key.namespace).await {
                 Ok(answer) => {
                     self.nominations.count(WriteResult::Written);
-                    if let Some(after) = version_of(&answer) {
-                        let nomination = Nomination::followed(ours, Some(node), version, after);
-                        self.nominated.note(pod.uid.clone(), nomination);
+                    if let Some(after) = answer.resource_version() {
+                        self.own.wrote(&pod.uid, version, after, Some(node), false);
                     }
                     return;
                 }
@@ -255,23 +257,21 @@ impl Kit {
 
     /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there.
     async fn end_nomination(&self, pod: &Pod, progress: &dyn Progress) {
-        let ours = self.nominated.of(&pod.uid);
-        let node = ours.as_ref().and_then(|ours| ours.node.clone()).or_else(|| pod.nominated_node.clone());
+        let ours = self.own.of(&pod.uid);
+        let node = ours.and_then(|ours| ours.node).or_else(|| pod.nominated_node.clone());
         let Some(node) = node else { return };
         if !self.link.gate.is_open() {
             return self.nominations.count(WriteResult::Failed);
         }
         let result = match self.link.send_for(&end_call(pod, &node), progress, &pod.key.namespace).await {
             Ok(answer) => {
-                // The call has no version: what others may have written since our last write is taken for ours.
-                let at = ours.as_ref().map_or(&pod.resource_version, |ours| &ours.after).clone();
-                if let Some(after) = version_of(&answer) {
-                    self.nominated.note(pod.uid.clone(), Nomination::followed(ours, None, at, after));
+                if let Some(after) = answer.resource_version() {
+                    self.own.ended(pod, after);
                 }
                 WriteResult::Written
             }
             Err(error) if error.code.is_some() => {
-                self.nominated.forget(&pod.uid);
+                self.own.forget(&pod.uid);
                 WriteResult::Conflict
             }
             Err(_) => WriteResult::Failed,

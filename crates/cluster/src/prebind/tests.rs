@@ -1,6 +1,7 @@
 use super::*;
 use crate::bind::Leftover;
 use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
+use crate::write::OwnWrite;
 use berth_core::model::{BindingWrite, ClaimKey, ProvisionWrite, VolumeWrites};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,16 +18,16 @@ fn quick() -> Options {
 struct Bench {
     server: Scripted,
     pre_binder: PreBinder,
-    nominated: Nominated,
+    own: OwnWrites,
     inputs: Inputs,
 }
 
 impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
-        let nominated = Nominated::default();
-        let pre_binder = PreBinder::new(server.client(), options, gate, nominated.clone(), deliver);
-        Self { server, pre_binder, nominated, inputs }
+        let own = OwnWrites::default();
+        let pre_binder = PreBinder::new(server.client(), options, gate, own.clone(), deliver);
+        Self { server, pre_binder, own, inputs }
     }
 
     async fn start<F, R>(script: F) -> Self
@@ -44,7 +45,7 @@ impl Bench {
     fn submit_writes(&self, attempt: u64, writes: VolumeWrites) {
         let pod = Arc::new(pod("ns", &format!("p{attempt}")));
         let request = VolumeRequest { attempt: AttemptId(attempt), pod, node: "n1".into(), writes };
-        self.pre_binder.submit(WORKER, request);
+        self.pre_binder.submit(WORKER, &"profile".into(), request);
     }
 
     /// Nominations that were written or in conflict.
@@ -198,12 +199,24 @@ async fn a_server_that_never_recovers_ends_in_failure_after_a_few_tries() {
 }
 
 #[tokio::test]
+async fn after_the_last_try_nothing_is_waited_for() {
+    let patience = Patience { tries: 1, pause: Duration::from_hours(1), longest: Duration::from_hours(1) };
+    let server = Scripted::start(|_| async { Reply::status(500, "down") }).await;
+    let bench = Bench::with(server, Options { patience, ..quick() }, open_gate());
+    bench.submit(1, vec![bind()]);
+    let message = bench.outcomes(1).await[0].clone().unwrap_err();
+    assert!(message.contains("not written in 1 tries"), "{message}");
+}
+
+#[tokio::test]
 async fn nothing_is_written_without_leadership_and_what_was_not_begun_is_taken_back() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
     let gate = Gate::new();
     let bench = Bench::with(server, quick(), gate.clone());
     bench.submit(1, vec![bind()]);
-    bench.pre_binder.nominate(NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
+    bench
+        .pre_binder
+        .nominate(&"profile".into(), NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n1".into()) });
     bench.submit(2, vec![bind()]);
     assert_eq!(bench.pre_binder.pending().queued, 3);
     assert_eq!(bench.pre_binder.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
@@ -248,7 +261,9 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
         }
     })
     .await;
-    bench.pre_binder.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+    bench
+        .pre_binder
+        .nominate(&"profile".into(), NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
     bench.submit(1, vec![bind()]);
     assert_eq!(bench.outcomes(1).await, [Ok(())]);
     let asked = bench.server.requests();
@@ -256,8 +271,8 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
     assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
     assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
     assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
-    let nomination = Nomination { node: Some("n1".into()), before: vec!["7".into()], after: "8".into() };
-    assert_eq!(bench.nominated.of("uid-p1"), Some(nomination));
+    let ours = OwnWrite { node: Some("n1".into()), refused: false, before: vec!["7".into()], after: "8".into() };
+    assert_eq!(bench.own.of("uid-p1"), Some(ours));
 }
 
 #[tokio::test]
@@ -274,11 +289,13 @@ async fn a_pod_that_changed_is_nominated_at_its_new_version_and_one_that_is_boun
             }
         })
         .await;
-        bench.pre_binder.nominate(NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
+        bench
+            .pre_binder
+            .nominate(&"profile".into(), NominateRequest { pod: Arc::new(pod("ns", "p1")), node: Some("n1".into()) });
         until("settled", || bench.nominations() == 1).await;
         let patches: Vec<Asked> = bench.server.requests().into_iter().filter(|asked| asked.method == "PATCH").collect();
         assert_eq!(patches.len(), writes);
-        assert_eq!(bench.nominated.of("uid-p1").is_some(), writes == 2);
+        assert_eq!(bench.own.of("uid-p1").is_some(), writes == 2);
         if writes == 2 {
             assert_eq!(patches[1].body["metadata"]["resourceVersion"], "11");
         }
@@ -295,13 +312,13 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
         })
         .await;
         let pod = Arc::new(pod("ns", "p1"));
-        bench.pre_binder.nominate(NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
-        bench.pre_binder.nominate(NominateRequest { pod, node: None });
+        bench.pre_binder.nominate(&"profile".into(), NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+        bench.pre_binder.nominate(&"profile".into(), NominateRequest { pod, node: None });
         until("both done", || bench.nominations() == 2).await;
         let asked = bench.server.requests();
         assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
         assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
-        assert_eq!(bench.nominated.of("uid-p1").map(|nomination| nomination.node), kept);
+        assert_eq!(bench.own.of("uid-p1").map(|ours| ours.node), kept);
     }
 }
 
@@ -325,14 +342,16 @@ async fn a_namespace_that_hangs_or_is_throttled_keeps_no_other_waiting() {
         .await;
         let bench = Bench::with(server, Options::default(), open_gate());
         for attempt in 0..64 {
-            bench.pre_binder.submit(WORKER, request_in("bad", attempt));
+            bench.pre_binder.submit(WORKER, &"profile".into(), request_in("bad", attempt));
         }
         until("the first is sent", || !bench.server.requests().is_empty()).await;
         let start = std::time::Instant::now();
-        bench.pre_binder.submit(WorkerId(2), request_in("fine", 100));
-        assert_eq!(bench.outcomes(1).await, [Ok(())]);
+        for many in 1..=3 {
+            bench.pre_binder.submit(WorkerId(2), &"other".into(), request_in("fine", 100 + many));
+            assert_eq!(bench.outcomes(many as usize).await, vec![Ok(()); many as usize]);
+        }
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-        assert!(bench.server.requests().len() <= Options::default().concurrency, "half for the bad one");
+        assert!(bench.server.requests().len() <= Options::default().concurrency + 3, "half for the bad one");
     }
 }
 
@@ -345,10 +364,10 @@ async fn slots_are_free_again_while_a_namespace_that_hangs_is_tried() {
     let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..Options::default() }, open_gate());
     // More namespaces than slots.
     for attempt in 0..40 {
-        bench.pre_binder.submit(WORKER, request_in(&format!("hung{attempt}"), attempt));
+        bench.pre_binder.submit(WORKER, &"profile".into(), request_in(&format!("hung{attempt}"), attempt));
     }
     until("all slots are taken", || bench.server.requests().len() >= Options::default().concurrency).await;
-    bench.pre_binder.submit(WorkerId(2), request_in("fine", 100));
+    bench.pre_binder.submit(WorkerId(2), &"other".into(), request_in("fine", 100));
     let start = std::time::Instant::now();
     until("the other is done", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.inputs.lock().unwrap()[0].0, WorkerId(2));
@@ -359,9 +378,26 @@ async fn slots_are_free_again_while_a_namespace_that_hangs_is_tried() {
 async fn when_the_queue_is_full_the_owner_of_what_is_given_up_is_told() {
     let bench = Bench::with(Scripted::start(|_| Reply::hang()).await, quick(), Gate::new());
     for attempt in 0..4_097 {
-        bench.pre_binder.submit(WORKER, request_in("greedy", attempt));
+        bench.pre_binder.submit(WORKER, &"profile".into(), request_in("greedy", attempt));
     }
     assert_eq!(bench.outcomes(1).await, [Err("not written: too many writes of its namespace wait".to_owned())]);
-    bench.pre_binder.submit(WORKER, request_in("other", 5_000));
+    bench.pre_binder.submit(WORKER, &"profile".into(), request_in("other", 5_000));
     assert_eq!((bench.pre_binder.pending().queued, bench.inputs.lock().unwrap().len()), (4_097, 1));
+}
+
+#[tokio::test]
+async fn a_profile_with_many_scheduler_names_has_one_turn() {
+    let gate = Gate::new();
+    let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
+    let bench = Bench::with(server, Options { concurrency: 1, ..quick() }, gate.clone());
+    for n in 0..20 {
+        let mut request = request_in("ns", n);
+        request.pod = Arc::new(Pod { scheduler_name: format!("name-{n}").into(), ..pod("ns", &format!("p{n}")) });
+        bench.pre_binder.submit(WORKER, &"many".into(), request);
+    }
+    bench.pre_binder.submit(WorkerId(2), &"other".into(), request_in("ns", 100));
+    open(&gate);
+    bench.outcomes(21).await;
+    let workers: Vec<WorkerId> = bench.inputs.lock().unwrap().iter().map(|(worker, _)| *worker).collect();
+    assert_eq!(workers[1], WorkerId(2), "{workers:?}");
 }

@@ -6,20 +6,20 @@
 //! fail is paused by itself.
 //!
 //! A refusal may also end the pod's nomination (`status.nominatedNodeName`) or set it, in the same patch, as upstream's does.
-//! Our own write of it may be newer than the pod that was judged: then the version that it made is the precondition.
+//! Writes of our own may be newer than the pod that was judged: then the version that the last one made is the precondition.
 
 #[cfg(test)]
 mod tests;
 
 use crate::lease::Gate;
-use crate::prebind::{Nominated, Nomination, end_call, renominate_call};
-use crate::send::{Call, plain};
+use crate::prebind::{end_call, renominate_call};
+use crate::send::{Answer, Call, plain};
 use crate::write::{
-    Counters, Jobs, Limits, Link, Meaning, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError, lock, results,
-    status_uri,
+    Counters, Jobs, Limits, Link, Meaning, OwnWrite, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns,
+    WriteError, lock, results, status_uri,
 };
 use berth_core::io::{NominatedNode, RefusalReason, RefusalText};
-use berth_core::model::{Pod, Str};
+use berth_core::model::{Pod, ScheduledCondition, Str};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub struct RefusalWriter(Arc<Pool<Shared>>);
 
 struct Shared {
     link: Link,
-    nominated: Nominated,
+    own: OwnWrites,
     state: Mutex<State>,
     wake: Notify,
     counters: Counters<ConditionResult>,
@@ -63,28 +63,42 @@ struct State {
     turns: Turns<Turn>,
     /// The uids being written: two writes of one pod never race.
     writing: Vec<Str>,
+    /// Of those, the ones that were taken back meanwhile: they are not written again.
+    taken_back: Vec<Str>,
 }
 
 /// A pod whose refusal waits.
-struct Turn(Arc<Pod>);
+struct Turn {
+    profile: Str,
+    pod: Arc<Pod>,
+}
 
 impl Tenant for Turn {
-    fn scheduler(&self) -> &Str {
-        &self.0.scheduler_name
+    fn profile(&self) -> &Str {
+        &self.profile
     }
 
     fn namespace(&self) -> &str {
-        &self.0.key.namespace
+        &self.pod.key.namespace
     }
 }
 
 #[derive(Debug, Clone)]
 struct Refusal {
+    profile: Str,
     pod: Arc<Pod>,
     reason: RefusalReason,
     text: RefusalText,
     nomination: NominatedNode,
     tries: u32,
+    /// Whether it has waited for a write of our own that may have come between.
+    waited: bool,
+}
+
+impl Refusal {
+    fn turn(&self) -> Turn {
+        Turn { profile: self.profile.clone(), pod: self.pod.clone() }
+    }
 }
 
 results! {
@@ -104,48 +118,65 @@ results! {
 
 impl RefusalWriter {
     /// Starts the writer on the current tokio runtime. `client` must be one without retries.
-    /// `nominated` are the nominations of our own, which end with a failed attempt.
-    pub fn new(client: Client, gate: Gate, nominated: Nominated) -> Self {
+    /// `own` are our own writes: a nomination of ours ends with a failed attempt.
+    pub fn new(client: Client, gate: Gate, own: OwnWrites) -> Self {
         let shared = Shared {
             link: Link { client, gate, timeout: TIMEOUT },
-            nominated,
-            state: Mutex::new(State { waiting: HashMap::new(), turns: Turns::new(LIMITS), writing: Vec::new() }),
+            own,
+            state: Mutex::new(State {
+                waiting: HashMap::new(),
+                turns: Turns::new(LIMITS),
+                writing: Vec::new(),
+                taken_back: Vec::new(),
+            }),
             wake: Notify::new(),
             counters: Counters::default(),
         };
         Self(Arc::new(Pool::start(shared)))
     }
 
-    /// Queues a refusal; it replaces an older one of the same pod that was not written yet. Never blocks.
-    pub fn write(&self, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, nomination: NominatedNode) {
+    /// Queues a refusal of this profile; it replaces an older one of the same pod that was not written yet. Never blocks.
+    pub fn write(
+        &self,
+        profile: &Str,
+        pod: Arc<Pod>,
+        reason: RefusalReason,
+        text: RefusalText,
+        nomination: NominatedNode,
+    ) {
         let shared = &*self.0;
         let uid = pod.uid.clone();
-        let mut refusal = Refusal { pod, reason, text, nomination, tries: 0 };
+        let mut refusal = Refusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0, waited: false };
         {
             let mut state = shared.lock();
             if let Some(older) = state.waiting.get(&uid) {
                 shared.counters.count(ConditionResult::Conflict);
+                // Its turn stays where it is, also if another profile serves the pod by now.
+                refusal.profile.clone_from(&older.profile);
                 if refusal.nomination == NominatedNode::Keep {
                     // What is to be kept is what the older refusal would have written.
                     refusal.nomination = older.nomination.clone();
                 }
-            } else if let Some(Turn(lost)) = state.turns.push(Turn(refusal.pod.clone())) {
+            } else if let Some(lost) = state.turns.push(refusal.turn()) {
                 shared.counters.count(ConditionResult::Dropped);
-                if lost.uid == uid {
+                if lost.pod.uid == uid {
                     return;
                 }
-                state.waiting.remove(&lost.uid);
+                state.waiting.remove(&lost.pod.uid);
             }
             state.waiting.insert(uid, refusal);
         }
         shared.wake.notify_one();
     }
 
-    /// Takes back what is queued for a pod that is being bound or was deleted.
+    /// Takes back what is queued for a pod of which a newer attempt is under way: it is nominated, or bound. What is being written
+    /// is not written again: it would end the newer attempt's nomination.
     pub fn cancel(&self, uid: &str) {
         let mut state = self.0.lock();
-        if let Some(Refusal { pod, .. }) = state.waiting.remove(uid) {
-            state.turns.remove(&pod.scheduler_name, &pod.key.namespace, |turn| *turn.0.uid == *uid);
+        let writing = state.writing.iter().find(|u| ***u == *uid).cloned();
+        state.taken_back.extend(writing);
+        if let Some(Refusal { profile, pod, .. }) = state.waiting.remove(uid) {
+            state.turns.remove(&profile, &pod.key.namespace, |turn| *turn.pod.uid == *uid);
             self.0.counters.count(ConditionResult::Conflict);
         }
     }
@@ -156,6 +187,8 @@ impl RefusalWriter {
         self.0.counters.add(ConditionResult::Dropped, state.waiting.len());
         state.waiting.clear();
         state.turns.extract(|_| true);
+        let State { writing, taken_back, .. } = &mut *state;
+        taken_back.clone_from(writing);
     }
 
     /// Pods with a write queued.
@@ -180,10 +213,10 @@ impl Jobs for Shared {
     }
 
     fn take(&self) -> Result<(Refusal, (Str, Slot)), Option<Instant>> {
-        let State { waiting, turns, writing } = &mut *self.lock();
+        let State { waiting, turns, writing, .. } = &mut *self.lock();
         loop {
-            let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains(&turn.0.uid))?;
-            let uid = turn.0.uid.clone();
+            let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains(&turn.pod.uid))?;
+            let uid = turn.pod.uid.clone();
             if let Some(refusal) = waiting.remove(&uid) {
                 writing.push(uid.clone());
                 return Ok((refusal, (uid, slot)));
@@ -198,15 +231,17 @@ impl Jobs for Shared {
     }
 
     fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(Refusal, Duration)>>) {
-        let State { waiting, turns, writing } = &mut *self.lock();
+        let State { waiting, turns, writing, taken_back } = &mut *self.lock();
         writing.retain(|u| *u != uid);
+        let was_taken_back = taken_back.extract_if(.., |u| *u == uid).count() > 0;
         turns.ended(&slot);
         let Some(again) = outcome else { return self.counters.count(ConditionResult::Failed) };
         let Some((refusal, pause)) = again else { return };
         match waiting.entry(uid) {
+            Entry::Vacant(_) if was_taken_back => self.counters.count(ConditionResult::Conflict),
             Entry::Occupied(_) => self.counters.count(ConditionResult::Conflict),
             Entry::Vacant(place) => {
-                turns.again(Turn(refusal.pod.clone()), Instant::now() + pause);
+                turns.again(refusal.turn(), Instant::now() + pause);
                 place.insert(refusal);
             }
         }
@@ -220,9 +255,9 @@ impl Shared {
 
     /// Returns the pause before the next try, if there is to be one.
     async fn try_write(&self, refusal: &mut Refusal) -> Option<Duration> {
-        let uid = &refusal.pod.uid;
-        let nomination = NominationChange::of(refusal, self.nominated.of(uid));
-        let Some(call) = patch_call(refusal, &nomination) else {
+        let pod = refusal.pod.clone();
+        let change = StatusChange::of(refusal, self.own.of(&pod.uid));
+        let Some(call) = patch_call(refusal, &change) else {
             self.counters.count(ConditionResult::Unchanged);
             return None;
         };
@@ -230,25 +265,27 @@ impl Shared {
             self.counters.count(ConditionResult::Dropped);
             return None;
         }
-        let Err(error) = self.send(&call, &refusal.pod).await else {
-            self.counters.count(ConditionResult::Written);
-            self.forget(&refusal.pod, &nomination);
-            return None;
+        let error = match self.send(&call, &pod).await {
+            Ok(answer) => {
+                self.counters.count(ConditionResult::Written);
+                self.note(&pod, change, &answer);
+                return None;
+            }
+            Err(error) => error,
         };
         refusal.tries += 1;
         let is_conflict = error.code == Some(409);
         let pause = match error.meaning {
             Meaning::Refused => None,
-            // Our own write of its nomination came between.
-            Meaning::ReadBack if is_conflict && NominationChange::of(refusal, self.nominated.of(uid)) != nomination => {
-                PATIENCE.after(refusal.tries, &error).and(Some(Duration::ZERO))
-            }
             Meaning::ReadBack => {
-                self.counters.count(ConditionResult::Conflict);
-                if is_conflict {
-                    self.write_nomination(&refusal.pod, &nomination).await;
+                if is_conflict && let Some(pause) = self.after_an_own_write(refusal, &change, &error) {
+                    return Some(pause);
                 }
-                self.forget(&refusal.pod, &nomination);
+                self.counters.count(ConditionResult::Conflict);
+                if is_conflict && !self.lock().taken_back.contains(&pod.uid) {
+                    self.write_nomination(&pod, &change).await;
+                }
+                self.forget(&pod, &change);
                 return None;
             }
             Meaning::Later { .. } | Meaning::NotSent | Meaning::Unknown => PATIENCE.after(refusal.tries, &error),
@@ -256,14 +293,26 @@ impl Shared {
         if pause.is_none() {
             self.counters.count(ConditionResult::Failed);
             let WriteError { code, message, .. } = error;
-            tracing::warn!(pod = %refusal.pod.key, code, message, "condition PodScheduled not written");
+            tracing::warn!(pod = %pod.key, code, message, "condition PodScheduled not written");
         }
         pause
     }
 
+    /// After which pause a refusal in conflict is written again, since it was only a write of ours that came between.
+    fn after_an_own_write(&self, refusal: &mut Refusal, sent: &StatusChange, error: &WriteError) -> Option<Duration> {
+        let pause = PATIENCE.after(refusal.tries, error)?;
+        if StatusChange::of(refusal, self.own.of(&refusal.pod.uid)) != *sent {
+            return Some(Duration::ZERO);
+        }
+        // The nomination may have been ended by a write of ours whose answer comes at this moment.
+        let may_be_ours = sent.nominated_to.is_some() && !refusal.waited;
+        refusal.waited = true;
+        may_be_ours.then_some(pause)
+    }
+
     /// The pod has changed for other reasons: only its nomination is written, and ended only if it is still the one we mean.
-    async fn write_nomination(&self, pod: &Pod, nomination: &NominationChange) {
-        let call = match &nomination.change {
+    async fn write_nomination(&self, pod: &Pod, change: &StatusChange) {
+        let call = match &change.nomination {
             Change::None => return,
             Change::End(node) => end_call(pod, node),
             // The pod may have been bound meanwhile: it is nominated only as it was read.
@@ -281,28 +330,44 @@ impl Shared {
     }
 
     /// Sends once, and notes how the pod's namespace answers.
-    async fn send(&self, call: &Call, pod: &Pod) -> Result<(), WriteError> {
+    async fn send(&self, call: &Call, pod: &Pod) -> Result<Answer, WriteError> {
         let sent = self.link.send(call).await;
         let turns = &mut self.lock().turns;
         match &sent {
             Ok(_) => turns.answered(&pod.key.namespace),
             Err(error) => turns.failed(&pod.key.namespace, error, Instant::now()),
         }
-        sent.map(|_| ())
+        sent
     }
 
-    fn forget(&self, pod: &Pod, nomination: &NominationChange) {
-        if nomination.change != Change::None {
-            self.nominated.forget(&pod.uid);
+    /// Remembers what was written, and which version it made.
+    fn note(&self, pod: &Pod, change: StatusChange, answer: &Answer) {
+        let Some(after) = answer.resource_version() else { return self.forget(pod, &change) };
+        let StatusChange { nomination, nominated_to, version, .. } = change;
+        let node = match nomination {
+            Change::None => nominated_to,
+            Change::End(_) => None,
+            Change::Set(node) => Some(node),
+        };
+        self.own.wrote(&pod.uid, version, after, node, true);
+    }
+
+    fn forget(&self, pod: &Pod, change: &StatusChange) {
+        if change.nomination != Change::None {
+            self.own.forget(&pod.uid);
         }
     }
 }
 
-/// What a refusal does to the pod's nomination.
+/// What a refusal does to the pod's status, beside its condition's text.
 #[derive(PartialEq, Eq)]
-struct NominationChange {
-    change: Change,
-    /// The pod's resourceVersion, after our own write of its nomination.
+struct StatusChange {
+    nomination: Change,
+    /// The node that the pod is nominated to before, as far as is known.
+    nominated_to: Option<Str>,
+    /// Whether a refusal of ours is newer than the pod that was judged, so that the pod's condition is another one by now.
+    is_behind: bool,
+    /// The pod's resourceVersion, after our own writes.
     version: Str,
 }
 
@@ -315,42 +380,48 @@ enum Change {
     Set(Str),
 }
 
-impl NominationChange {
-    /// `ours` is the nomination that we wrote last.
-    fn of(refusal: &Refusal, ours: Option<Nomination>) -> Self {
+impl StatusChange {
+    /// `ours` is what we wrote last.
+    fn of(refusal: &Refusal, ours: Option<OwnWrite>) -> Self {
         let pod = &refusal.pod;
-        let version = ours.as_ref().map_or_else(|| pod.resource_version.clone(), |n| n.version(&pod.resource_version));
-        let node = ours.map_or_else(|| pod.nominated_node.clone(), |ours| ours.node);
-        let change = match (&refusal.nomination, node) {
+        let judged = &pod.resource_version;
+        let version = ours.as_ref().map_or_else(|| judged.clone(), |ours| ours.version(judged));
+        let is_newer = ours.as_ref().is_some_and(|ours| ours.follows(judged));
+        let is_behind = is_newer && ours.as_ref().is_some_and(|ours| ours.refused);
+        // That we ended a nomination says nothing about one that somebody else has made since.
+        let ours = ours.filter(|ours| is_newer || ours.node.is_some());
+        let nominated_to = ours.map_or_else(|| pod.nominated_node.clone(), |ours| ours.node);
+        let nomination = match (&refusal.nomination, &nominated_to) {
             (NominatedNode::Keep, _) | (NominatedNode::Clear, None) => Change::None,
-            (NominatedNode::Clear, Some(node)) => Change::End(node),
-            (NominatedNode::Set(wanted), node) if node.as_ref() == Some(wanted) => Change::None,
+            (NominatedNode::Clear, Some(node)) => Change::End(node.clone()),
+            (NominatedNode::Set(wanted), Some(node)) if node == wanted => Change::None,
             (NominatedNode::Set(wanted), _) => Change::Set(wanted.clone()),
         };
-        Self { change, version }
+        Self { nomination, nominated_to, is_behind, version }
     }
 }
 
 /// `None` if the pod has the same condition already, or its version is not known.
-fn patch_call(refusal: &Refusal, nomination: &NominationChange) -> Option<Call> {
+fn patch_call(refusal: &Refusal, change: &StatusChange) -> Option<Call> {
     let Refusal { pod, reason, text, .. } = refusal;
     let message = plain(&text.to_string(), MESSAGE_BYTES);
     let before = pod.scheduled.as_ref();
-    let same = before.is_some_and(|c| !c.status && *c.reason == *reason.as_str() && *c.message == *message);
-    if (same && nomination.change == Change::None) || pod.resource_version.is_empty() {
+    let is_same = |c: &ScheduledCondition| !c.status && *c.reason == *reason.as_str() && *c.message == *message;
+    let same = !change.is_behind && before.is_some_and(is_same);
+    if (same && change.nomination == Change::None) || pod.resource_version.is_empty() {
         return None;
     }
     let mut condition =
         json!({"type": "PodScheduled", "status": "False", "reason": reason.as_str(), "message": message});
-    if before.is_none_or(|c| c.status) {
+    if !change.is_behind && before.is_none_or(|c| c.status) {
         let now = format!("{:.0}", Timestamp::now());
         condition["lastTransitionTime"] = Value::String(now);
     }
     let mut patch = json!({
-        "metadata": {"uid": *pod.uid, "resourceVersion": *nomination.version},
+        "metadata": {"uid": *pod.uid, "resourceVersion": *change.version},
         "status": {"conditions": [condition]},
     });
-    match &nomination.change {
+    match &change.nomination {
         Change::None => {}
         Change::End(_) => patch["status"]["nominatedNodeName"] = Value::Null,
         Change::Set(node) => patch["status"]["nominatedNodeName"] = json!(**node),

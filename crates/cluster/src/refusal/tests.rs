@@ -1,9 +1,13 @@
 use super::*;
-use crate::scripted::{Reply, Scripted, open_gate, pod, refused_pod, until};
-use std::sync::atomic::Ordering;
+use crate::scripted::{Asked, Reply, Scripted, open_gate, pod, refused_pod, until};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn plain(text: &str) -> RefusalText {
     RefusalText::Plain(text.into())
+}
+
+fn write(writer: &RefusalWriter, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, nomination: NominatedNode) {
+    writer.write(&"profile".into(), pod, reason, text, nomination);
 }
 
 const NO: RefusalReason = RefusalReason::Unschedulable;
@@ -11,15 +15,17 @@ const NO: RefusalReason = RefusalReason::Unschedulable;
 #[tokio::test]
 async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
-    writer.write(Arc::new(pod("ns", "a")), NO, plain("0/3 nodes"), NominatedNode::Clear);
-    writer.write(
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("0/3 nodes"), NominatedNode::Clear);
+    write(
+        &writer,
         Arc::new(refused_pod("ns", "b", "Unschedulable", "0/3 nodes")),
         NO,
         plain("0/3 nodes"),
         NominatedNode::Clear,
     );
-    writer.write(
+    write(
+        &writer,
         Arc::new(refused_pod("ns", "c", "Unschedulable", "0/2 nodes")),
         NO,
         plain("0/3 nodes"),
@@ -41,15 +47,15 @@ async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
 #[tokio::test]
 async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
     let (server, go) = Scripted::held().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
     for name in ["a", "b", "c", "d"] {
-        writer.write(Arc::new(pod("ns", name)), NO, plain("first"), NominatedNode::Clear);
+        write(&writer, Arc::new(pod("ns", name)), NO, plain("first"), NominatedNode::Clear);
     }
     until("all writers busy", || server.requests().len() == WRITERS / 2).await;
     for text in ["second", "third"] {
-        writer.write(Arc::new(pod("ns", "a")), NO, plain(text), NominatedNode::Clear);
+        write(&writer, Arc::new(pod("ns", "a")), NO, plain(text), NominatedNode::Clear);
     }
-    writer.write(Arc::new(pod("ns", "bound")), NO, plain("late"), NominatedNode::Clear);
+    write(&writer, Arc::new(pod("ns", "bound")), NO, plain("late"), NominatedNode::Clear);
     writer.cancel("uid-bound");
     assert_eq!(writer.queued(), 1);
     go.store(true, Ordering::Relaxed);
@@ -64,8 +70,8 @@ async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
 async fn a_refusal_of_a_pod_that_changed_is_not_written() {
     for code in [409, 404] {
         let server = Scripted::start(move |_| async move { Reply::status(code, "changed") }).await;
-        let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
-        writer.write(Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
+        let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+        write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
         until("given up", || writer.counters().of(ConditionResult::Conflict) == 1).await;
         assert_eq!((server.requests().len(), writer.queued()), (1, 0));
     }
@@ -77,13 +83,13 @@ async fn a_failing_server_is_tried_again_a_few_times() {
         if asked.number == 0 { Reply::status(503, "not now") } else { Reply::json(200, json!({})) }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
-    writer.write(Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
 
     let server = Scripted::start(|_| async { Reply::status(500, "never") }).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
-    writer.write(Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("given up", || writer.counters().of(ConditionResult::Failed) == 1).await;
     assert_eq!(server.requests().len(), PATIENCE.tries as usize);
 }
@@ -91,8 +97,8 @@ async fn a_failing_server_is_tried_again_a_few_times() {
 #[tokio::test]
 async fn nothing_is_written_without_leadership() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-    let writer = RefusalWriter::new(server.client(), Gate::new(), Nominated::default());
-    writer.write(Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
+    let writer = RefusalWriter::new(server.client(), Gate::new(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("dropped", || writer.counters().of(ConditionResult::Dropped) == 1).await;
     assert!(server.requests().is_empty());
 }
@@ -100,10 +106,10 @@ async fn nothing_is_written_without_leadership() {
 #[tokio::test]
 async fn the_queue_is_bounded() {
     let server = Scripted::start(|_| Reply::hang()).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
     let most = LIMITS.queued_per_namespace;
     for n in 0..most + WRITERS + 10 {
-        writer.write(Arc::new(pod("ns", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
+        write(&writer, Arc::new(pod("ns", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
     }
     assert!(writer.counters().of(ConditionResult::Dropped) >= 10);
     assert!(writer.queued() <= most);
@@ -112,16 +118,15 @@ async fn the_queue_is_bounded() {
 #[tokio::test]
 async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-    let nominated = Nominated::default();
-    let nomination = Nomination { node: Some("n1".into()), before: vec!["7".into()], after: "8".into() };
-    nominated.note("uid-ours".into(), nomination);
-    let writer = RefusalWriter::new(server.client(), open_gate(), nominated.clone());
-    writer.write(Arc::new(pod("ns", "ours")), NO, plain("volumes not bound"), NominatedNode::Clear);
+    let own = OwnWrites::default();
+    own.wrote(&"uid-ours".into(), "7".into(), "8".into(), Some("n1".into()), false);
+    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
+    write(&writer, Arc::new(pod("ns", "ours")), NO, plain("volumes not bound"), NominatedNode::Clear);
     let foreign = Pod { nominated_node: Some("n2".into()), ..refused_pod("ns", "foreign", "Unschedulable", "same") };
-    writer.write(Arc::new(foreign.clone()), NO, plain("same"), NominatedNode::Clear);
-    writer.write(Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, plain("other"), NominatedNode::Keep);
+    write(&writer, Arc::new(foreign.clone()), NO, plain("same"), NominatedNode::Clear);
+    write(&writer, Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, plain("other"), NominatedNode::Keep);
     until("written", || writer.counters().of(ConditionResult::Written) == 3).await;
-    assert_eq!(nominated.of("uid-ours"), None);
+    assert_eq!(own.of("uid-ours"), None);
     for asked in server.requests() {
         let status = asked.body["status"].as_object().unwrap();
         let metadata = &asked.body["metadata"];
@@ -143,11 +148,11 @@ async fn a_nomination_is_written_with_the_condition_and_alone_where_the_pod_has_
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
     let set = || NominatedNode::Set("n1".into());
-    writer.write(Arc::new(pod("ns", "fresh")), NO, plain("no"), set());
+    write(&writer, Arc::new(pod("ns", "fresh")), NO, plain("no"), set());
     until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
-    writer.write(Arc::new(pod("ns", "changed")), NO, plain("no"), set());
+    write(&writer, Arc::new(pod("ns", "changed")), NO, plain("no"), set());
     until("both", || server.requests().len() == 4).await;
     let asked = server.requests();
     assert_eq!(asked[0].body["status"]["nominatedNodeName"], "n1");
@@ -162,17 +167,116 @@ async fn a_nomination_is_written_with_the_condition_and_alone_where_the_pod_has_
 #[tokio::test]
 async fn the_nomination_of_a_pod_that_changed_is_ended_by_itself() {
     let server = Scripted::start(|asked| async move {
-        if asked.number == 0 { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }
+        let with_version = asked.content_type.contains("strategic");
+        if with_version { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }
     })
     .await;
-    let nominated = Nominated::default();
-    nominated.note("uid-a".into(), Nomination { node: Some("n1".into()), before: vec!["3".into()], after: "4".into() });
-    let writer = RefusalWriter::new(server.client(), open_gate(), nominated.clone());
-    writer.write(Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
-    until("ended", || nominated.of("uid-a").is_none()).await;
+    let own = OwnWrites::default();
+    own.wrote(&"uid-a".into(), "3".into(), "4".into(), Some("n1".into()), false);
+    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
+    until("ended", || own.of("uid-a").is_none()).await;
     let asked = server.requests();
-    assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
-    assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+    assert_eq!((asked.len(), &*asked[2].content_type), (3, "application/json-patch+json"), "after a second look");
+    assert_eq!(asked[2].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+}
+
+/// An API server with one pod, at version 7 at first: it takes what is written at the version that the pod has.
+async fn versioned() -> (Scripted, Arc<Mutex<u64>>) {
+    let version = Arc::new(Mutex::new(7));
+    let now = version.clone();
+    let server = Scripted::start(move |asked| {
+        let mut now = now.lock().unwrap();
+        let reply = if asked.body["metadata"]["resourceVersion"] == now.to_string() {
+            *now += 1;
+            Reply::json(200, json!({"metadata": {"uid": "uid-a", "resourceVersion": now.to_string()}}))
+        } else {
+            Reply::status(409, "changed")
+        };
+        async move { reply }
+    })
+    .await;
+    (server, version)
+}
+
+fn versions(server: &Scripted) -> Vec<Value> {
+    server.requests().iter().map(|asked| asked.body["metadata"]["resourceVersion"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_refusal_that_was_written_does_not_stop_the_next_one_of_a_pod_that_was_judged_before() {
+    let (server, _) = versioned().await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    for (text, nomination, many) in [
+        ("first", NominatedNode::Set("n1".into()), 1),
+        ("second", NominatedNode::Keep, 2),
+        ("third", NominatedNode::Clear, 3),
+        ("fourth", NominatedNode::Clear, 4),
+    ] {
+        write(&writer, Arc::new(pod("ns", "a")), NO, plain(text), nomination);
+        until("written", || writer.counters().of(ConditionResult::Written) == many).await;
+    }
+    assert_eq!(versions(&server), ["7", "8", "9", "10"]);
+    let status: Vec<Value> = server.requests().iter().map(|asked| asked.body["status"].clone()).collect();
+    let since = |status: &Value| status["conditions"][0].get("lastTransitionTime").is_some();
+    assert_eq!(status.iter().map(since).collect::<Vec<_>>(), [true, false, false, false], "it was False before");
+    let nominated = |status: &Value| status.get("nominatedNodeName").cloned();
+    let want = [Some(json!("n1")), None, Some(Value::Null), None];
+    assert_eq!(status.iter().map(nominated).collect::<Vec<_>>(), want);
+}
+
+#[tokio::test]
+async fn a_condition_that_was_the_pods_before_our_last_one_is_written_again() {
+    let (server, _) = versioned().await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let pod = Arc::new(refused_pod("ns", "a", "Unschedulable", "one"));
+    for (text, many) in [("two", 1), ("one", 2)] {
+        write(&writer, pod.clone(), NO, plain(text), NominatedNode::Keep);
+        until("written", || writer.counters().of(ConditionResult::Written) == many).await;
+    }
+    assert_eq!(server.requests()[1].body["status"]["conditions"][0]["message"], "one");
+}
+
+#[tokio::test]
+async fn a_refusal_waits_for_the_answer_to_a_write_of_our_own() {
+    let (server, version) = versioned().await;
+    let own = OwnWrites::default();
+    own.wrote(&"uid-a".into(), "6".into(), "7".into(), Some("n1".into()), false);
+    // The nomination was ended, and nobody knows yet.
+    *version.lock().unwrap() = 8;
+    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
+    let pod = Arc::new(pod("ns", "a"));
+    write(&writer, pod.clone(), NO, plain("no"), NominatedNode::Clear);
+    until("it waits", || server.requests().len() == 1 && writer.queued() == 1).await;
+    own.ended(&pod, "8".into());
+    until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
+    assert_eq!(versions(&server), ["7", "8"]);
+    assert_eq!(server.requests()[1].body["status"].get("nominatedNodeName"), None, "it is ended already");
+}
+
+#[tokio::test]
+async fn a_refusal_that_was_taken_back_while_it_was_written_does_not_end_the_nomination_of_the_next_attempt() {
+    let go = Arc::new(AtomicBool::new(false));
+    let released = go.clone();
+    let server = Scripted::start(move |_| {
+        let released = released.clone();
+        async move {
+            until("released", || released.load(Ordering::Relaxed)).await;
+            Reply::status(409, "changed")
+        }
+    })
+    .await;
+    let own = OwnWrites::default();
+    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
+    until("under way", || server.requests().len() == 1).await;
+    writer.cancel("uid-a");
+    own.wrote(&"uid-a".into(), "7".into(), "8".into(), Some("n1".into()), false);
+    go.store(true, Ordering::Relaxed);
+    until("over", || writer.counters().seen() == [("conflict", 1)]).await;
+    assert_eq!((server.requests().len(), writer.queued()), (1, 0));
+    assert_eq!(own.of("uid-a").and_then(|ours| ours.node), Some("n1".into()));
+    assert!(writer.0.lock().taken_back.is_empty());
 }
 
 #[tokio::test]
@@ -187,8 +291,8 @@ async fn a_pod_that_was_bound_meanwhile_is_not_nominated() {
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
-    writer.write(Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Set("n1".into()));
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Set("n1".into()));
     until("read", || server.requests().len() == 2).await;
     until("over", || writer.0.lock().writing.is_empty()).await;
     assert_eq!(server.requests().iter().map(|asked| &*asked.method).collect::<Vec<_>>(), ["PATCH", "GET"]);
@@ -206,13 +310,13 @@ async fn a_namespace_that_hangs_keeps_no_other_waiting() {
         if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::json(200, json!({})) }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
     for n in 0..64 {
-        writer.write(Arc::new(pod("hung", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
+        write(&writer, Arc::new(pod("hung", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
     }
     until("the first hang", || server.requests().len() == WRITERS / 2).await;
     let start = std::time::Instant::now();
-    writer.write(Arc::new(pod("other", "p")), NO, plain("no"), NominatedNode::Clear);
+    write(&writer, Arc::new(pod("other", "p")), NO, plain("no"), NominatedNode::Clear);
     until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
@@ -220,14 +324,33 @@ async fn a_namespace_that_hangs_keeps_no_other_waiting() {
 #[tokio::test]
 async fn thousands_of_refusals_of_one_namespace_come_after_the_first_of_another() {
     let (server, go) = Scripted::held().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
     for n in 0..9_000 {
-        writer.write(Arc::new(pod("many", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
+        write(&writer, Arc::new(pod("many", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
     }
-    writer.write(Arc::new(pod("other", "p")), NO, plain("no"), NominatedNode::Clear);
+    write(&writer, Arc::new(pod("other", "p")), NO, plain("no"), NominatedNode::Clear);
     go.store(true, Ordering::Relaxed);
     until("written", || !places(&server).is_empty()).await;
     assert!(places(&server)[0] < 2 * WRITERS, "{:?}", places(&server));
+}
+
+#[tokio::test]
+async fn a_profile_with_many_scheduler_names_has_one_turn() {
+    let (server, go) = Scripted::held().await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let refuse = |profile: &str, name: String| {
+        let pod = Pod { scheduler_name: name.clone().into(), ..pod("ns", &name) };
+        writer.write(&profile.into(), Arc::new(pod), NO, plain("no"), NominatedNode::Clear);
+    };
+    for n in 0..60 {
+        refuse("many", format!("name-{n}"));
+    }
+    refuse("other", "other".to_owned());
+    go.store(true, Ordering::Relaxed);
+    let of_the_other = |asked: &Asked| asked.path.ends_with("/pods/other/status");
+    until("written", || server.requests().iter().any(of_the_other)).await;
+    let place = server.requests().iter().position(of_the_other).unwrap();
+    assert!(place < 2 * WRITERS, "{place}");
 }
 
 #[tokio::test]
@@ -240,9 +363,9 @@ async fn one_failure_of_one_pod_pauses_no_other_and_neither_does_a_throttled_nam
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), Nominated::default());
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
     let write = |namespace, name: &str| {
-        writer.write(Arc::new(pod(namespace, name)), NO, plain("no"), NominatedNode::Clear);
+        write(&writer, Arc::new(pod(namespace, name)), NO, plain("no"), NominatedNode::Clear);
     };
     write("ns", "bad");
     write("busy", "p");

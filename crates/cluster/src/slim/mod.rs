@@ -22,7 +22,6 @@ pub use objects::*;
 pub use text::*;
 
 use path::path_at;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -91,23 +90,6 @@ pub struct Slim<'a, S, T> {
     /// Paths of fields that this version does not know, in the order met; noted for pending pods only.
     pub unknown: Vec<String>,
 }
-
-pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
-pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
-pub type SlimNamespace<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
-pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
-pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
-pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
-pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
-pub type SlimBudget<'a> = Slim<'a, SelectorSpec<'a>, BudgetStatus<'a>>;
-pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, IgnoredAny>;
-pub type SlimVolume<'a> = Slim<'a, VolumeSpec<'a>, Phase<'a>>;
-pub type SlimClaim<'a> = Slim<'a, ClaimSpec<'a>, Phase<'a>>;
-pub type SlimStorageClass<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
-pub type SlimCsiNode<'a> = Slim<'a, CsiNodeSpec<'a>, IgnoredAny>;
-pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverSpec, IgnoredAny>;
-pub type SlimCsiStorageCapacity<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
-pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, IgnoredAny>;
 
 impl<'a, S, T> Slim<'a, S, T>
 where

@@ -1,8 +1,25 @@
 //! What is read of each kind.
 
-use super::{Amount, Annotations, Pairs, Text, nullable};
+use super::{Amount, Annotations, Pairs, Slim, Text, nullable};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
+pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
+pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
+pub type SlimNamespace<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
+pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
+pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
+pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
+pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
+pub type SlimBudget<'a> = Slim<'a, SelectorSpec<'a>, BudgetStatus<'a>>;
+pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, IgnoredAny>;
+pub type SlimVolume<'a> = Slim<'a, VolumeSpec<'a>, Phase<'a>>;
+pub type SlimClaim<'a> = Slim<'a, ClaimSpec<'a>, Phase<'a>>;
+pub type SlimStorageClass<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
+pub type SlimCsiNode<'a> = Slim<'a, CsiNodeSpec<'a>, IgnoredAny>;
+pub type SlimCsiDriver<'a> = Slim<'a, CsiDriverSpec, IgnoredAny>;
+pub type SlimCsiStorageCapacity<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
+pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, IgnoredAny>;
 
 /// Defines structs by the names that the API has in camel case. A missing field and `null` are the default value, as in
 /// Go.

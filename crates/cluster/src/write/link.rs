@@ -116,12 +116,12 @@ impl Tries<'_> {
     /// A doubtful [`Meaning::Later`] comes back as [`Meaning::Unknown`]: who repeats a write has to look in either case.
     pub(crate) async fn next(&mut self, call: &Call) -> Result<Result<Answer, WriteError>, GivenUp> {
         let Patience { tries, longest, .. } = self.patience;
+        if self.made >= tries.max(1) {
+            return Err(GivenUp::TriedOften { tries, last: std::mem::take(&mut self.last) });
+        }
         if self.made > 0 {
             tokio::time::sleep(self.wait).await;
             self.patience.pause = (self.patience.pause * 2).min(longest);
-        }
-        if self.made >= tries.max(1) {
-            return Err(GivenUp::TriedOften { tries, last: std::mem::take(&mut self.last) });
         }
         if !self.link.gate.is_open() {
             return Err(GivenUp::NotLeading);
@@ -132,10 +132,10 @@ impl Tries<'_> {
         if let Err(error) = &mut sent {
             self.last.clone_from(&error.message);
             match error.meaning {
-                Meaning::Later { doubtful: false } => {
+                Meaning::Later { doubtful: false, .. } => {
                     self.wait = error.pause.unwrap_or(self.wait).min(longest);
                 }
-                Meaning::Later { doubtful: true } | Meaning::Unknown => {
+                Meaning::Later { doubtful: true, .. } | Meaning::Unknown => {
                     error.meaning = Meaning::Unknown;
                     self.doubt = true;
                 }

@@ -1,10 +1,11 @@
 //! What every write to the API server shares: what an answer means, how long a request is repeated, how a pod is read
-//! back, whose turn it is, the tasks that send, and how results are counted. Each verb adds only what it makes of a conflict or
+//! back, which writes to a pod were our own, whose turn it is, the tasks that send, and how results are counted. Each verb adds only what it makes of a conflict or
 //! a refusal.
 
 mod counters;
 mod link;
 mod meaning;
+mod own;
 mod pod;
 mod pool;
 mod turns;
@@ -17,6 +18,7 @@ pub(crate) use link::{Failure, GivenUp, Link};
 pub use meaning::Meaning;
 pub use meaning::WriteError;
 pub(crate) use meaning::meaning;
+pub use own::{OwnWrite, OwnWrites};
 #[cfg(test)]
 pub(crate) use pod::PodNow;
 pub(crate) use pod::{PodRead, pod_path, read_pod, status_uri};

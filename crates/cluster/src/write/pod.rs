@@ -85,7 +85,7 @@ mod tests {
             (500, json!({"message": "oops"}), PodRead::Unread("oops".into())),
         ];
         for (code, body, want) in table {
-            let answer = Answer { code, retry_after: None, body: body.to_string().into() };
+            let answer = Answer { code, retry_after: None, is_json: true, body: body.to_string().into() };
             assert_eq!(pod_read(Ok(answer), &pod.key, &pod.uid), want, "{body}");
         }
     }

@@ -1,3 +1,4 @@
+use crate::lease::Gate;
 use futures::FutureExt;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -40,6 +41,19 @@ impl<W: Jobs> Pool<W> {
         let (writer, end) = (Arc::new(writer), CancellationToken::new());
         let pool = Self { writer, end: end.clone(), _ends_with_us: end.clone().drop_guard() };
         pool.spawn(|writer| dispatch(writer, end));
+        pool
+    }
+
+    /// As [`Self::start`], for a writer that begins nothing while `gate` is shut.
+    pub(crate) fn start_behind(gate: &Gate, writer: W) -> Self {
+        let mut changes = gate.changes();
+        let pool = Self::start(writer);
+        pool.spawn(|writer| async move {
+            loop {
+                changes.next().await;
+                writer.wake().notify_one();
+            }
+        });
         pool
     }
 

@@ -1,4 +1,4 @@
-//! Which job is done next: by turns between schedulers, and for each scheduler between namespaces.
+//! Which job is done next: by turns between profiles, and for each profile between namespaces.
 //!
 //! A namespace whose requests fail is paused by itself and then tried with one job at a time, in slots of its own kind, so that
 //! a webhook that hangs takes nothing from other namespaces. Nobody is at fault where no connection can be made: then
@@ -31,8 +31,8 @@ const REMEMBERED: usize = 4_096;
 
 /// Whose turn a job takes.
 pub(crate) trait Tenant {
-    /// Stands for the profile.
-    fn scheduler(&self) -> &Str;
+    /// The name of the profile that wants it: one with many profile names has no more turns than any other.
+    fn profile(&self) -> &Str;
 
     /// The namespace that the requests go to.
     fn namespace(&self) -> &str;
@@ -90,7 +90,7 @@ impl Namespace {
     }
 }
 
-/// The jobs of one scheduler.
+/// The jobs of one profile.
 #[derive(Debug)]
 struct Lanes<T> {
     turns: VecDeque<Str>,
@@ -102,7 +102,7 @@ struct Lanes<T> {
 pub(crate) struct Turns<T> {
     limits: Limits,
     order: VecDeque<Str>,
-    schedulers: BTreeMap<Str, Lanes<T>>,
+    profiles: BTreeMap<Str, Lanes<T>>,
     namespaces: BTreeMap<Str, Namespace>,
     /// Jobs that are to be done again, not before their time.
     later: BTreeMap<(Instant, u64), T>,
@@ -119,7 +119,7 @@ impl<T: Tenant> Turns<T> {
         Self {
             limits,
             order: VecDeque::new(),
-            schedulers: BTreeMap::new(),
+            profiles: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             later: BTreeMap::new(),
             number: 0,
@@ -182,12 +182,12 @@ impl<T: Tenant> Turns<T> {
 
     /// Puts a job into its lane, in front or at the end.
     fn put(&mut self, job: T, push: fn(&mut VecDeque<T>, T)) {
-        let scheduler = job.scheduler();
-        if !self.schedulers.contains_key(scheduler) {
-            self.order.push_back(scheduler.clone());
+        let profile = job.profile();
+        if !self.profiles.contains_key(profile) {
+            self.order.push_back(profile.clone());
         }
         let new = || Lanes { turns: VecDeque::new(), by_namespace: BTreeMap::new() };
-        let lanes = self.schedulers.entry(scheduler.clone()).or_insert_with(new);
+        let lanes = self.profiles.entry(profile.clone()).or_insert_with(new);
         if let Some(lane) = lanes.by_namespace.get_mut(job.namespace()) {
             return push(lane, job);
         }
@@ -197,12 +197,11 @@ impl<T: Tenant> Turns<T> {
     }
 
     fn drop_newest(&mut self, namespace: &str) -> Option<T> {
-        let lanes = self.schedulers.iter();
-        let longest =
-            lanes.filter_map(|(scheduler, lanes)| Some((lanes.by_namespace.get(namespace)?.len(), scheduler)));
-        if let Some(scheduler) = longest.max().map(|(_, scheduler)| scheduler.clone()) {
+        let lanes = self.profiles.iter();
+        let longest = lanes.filter_map(|(profile, lanes)| Some((lanes.by_namespace.get(namespace)?.len(), profile)));
+        if let Some(profile) = longest.max().map(|(_, profile)| profile.clone()) {
             let newest = |lane: &mut VecDeque<T>| lane.pop_back();
-            return self.take_from(&scheduler, namespace, newest);
+            return self.take_from(&profile, namespace, newest);
         }
         let newest = self.later.iter().rev().find(|(_, job)| job.namespace() == namespace).map(|(key, _)| *key)?;
         let job = self.later.remove(&newest)?;
@@ -213,11 +212,11 @@ impl<T: Tenant> Turns<T> {
     /// Takes a job out of a lane, and the lane away if that was its last.
     fn take_from(
         &mut self,
-        scheduler: &str,
+        profile: &str,
         namespace: &str,
         take: impl FnOnce(&mut VecDeque<T>) -> Option<T>,
     ) -> Option<T> {
-        let lanes = self.schedulers.get_mut(scheduler)?;
+        let lanes = self.profiles.get_mut(profile)?;
         let lane = lanes.by_namespace.get_mut(namespace)?;
         let job = take(lane)?;
         if lane.is_empty() {
@@ -225,8 +224,8 @@ impl<T: Tenant> Turns<T> {
             lanes.turns.retain(|name| **name != *namespace);
         }
         if lanes.by_namespace.is_empty() {
-            self.schedulers.remove(scheduler);
-            self.order.retain(|name| **name != *scheduler);
+            self.profiles.remove(profile);
+            self.order.retain(|name| **name != *profile);
         }
         self.left(namespace);
         Some(job)
@@ -249,9 +248,9 @@ impl<T: Tenant> Turns<T> {
     }
 
     /// Takes a job that waits.
-    pub(crate) fn remove(&mut self, scheduler: &str, namespace: &str, is_it: impl Fn(&T) -> bool) -> Option<T> {
+    pub(crate) fn remove(&mut self, profile: &str, namespace: &str, is_it: impl Fn(&T) -> bool) -> Option<T> {
         let take = |lane: &mut VecDeque<T>| lane.iter().position(&is_it).and_then(|at| lane.remove(at));
-        if let Some(job) = self.take_from(scheduler, namespace, take) {
+        if let Some(job) = self.take_from(profile, namespace, take) {
             return Some(job);
         }
         let key = self.later.iter().find(|(_, job)| is_it(job)).map(|(key, _)| *key)?;
@@ -260,10 +259,10 @@ impl<T: Tenant> Turns<T> {
         Some(job)
     }
 
-    /// Takes all jobs of which `wanted` is true, those of one namespace of one scheduler in their order.
+    /// Takes all jobs of which `wanted` is true, those of one namespace of one profile in their order.
     pub(crate) fn extract(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut taken: Vec<T> = self.later.extract_if(.., |_, job| wanted(job)).map(|(_, job)| job).collect();
-        for lanes in self.schedulers.values_mut() {
+        for lanes in self.profiles.values_mut() {
             for lane in lanes.by_namespace.values_mut() {
                 let (out, kept): (VecDeque<T>, VecDeque<T>) = std::mem::take(lane).into_iter().partition(&mut wanted);
                 *lane = kept;
@@ -273,9 +272,9 @@ impl<T: Tenant> Turns<T> {
             let Lanes { turns, by_namespace } = lanes;
             turns.retain(|name| by_namespace.contains_key(name));
         }
-        self.schedulers.retain(|_, lanes| !lanes.by_namespace.is_empty());
-        let schedulers = &self.schedulers;
-        self.order.retain(|name| schedulers.contains_key(name));
+        self.profiles.retain(|_, lanes| !lanes.by_namespace.is_empty());
+        let profiles = &self.profiles;
+        self.order.retain(|name| profiles.contains_key(name));
         for job in &taken {
             self.left(job.namespace());
         }
@@ -285,7 +284,7 @@ impl<T: Tenant> Turns<T> {
     /// Takes the next job that is `ready`, while at most `slots` of them are under way; it is under way until
     /// [`Turns::ended`]. Otherwise returns when to look again; `None`: nothing until something changes.
     ///
-    /// O(schedulers + namespaces that may not go on), and the length of one lane up to a limit.
+    /// O(profiles + namespaces that may not go on), and the length of one lane up to a limit.
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -307,9 +306,9 @@ impl<T: Tenant> Turns<T> {
             None => Ok(false),
         };
         for _ in 0..self.order.len() {
-            let Some(scheduler) = self.order.pop_front() else { break };
-            self.order.push_back(scheduler.clone());
-            let Some(lanes) = self.schedulers.get_mut(&scheduler) else { continue };
+            let Some(profile) = self.order.pop_front() else { break };
+            self.order.push_back(profile.clone());
+            let Some(lanes) = self.profiles.get_mut(&profile) else { continue };
             for _ in 0..lanes.turns.len() {
                 let Some(name) = lanes.turns.pop_front() else { break };
                 lanes.turns.push_back(name.clone());
@@ -324,17 +323,17 @@ impl<T: Tenant> Turns<T> {
                     }
                 };
                 let Some(at) = lane.iter().take(LOOKED_AT).position(&ready) else { continue };
-                return self.start(&scheduler, name, at, is_slow).ok_or(None);
+                return self.start(&profile, name, at, is_slow).ok_or(None);
             }
         }
         Err(wait)
     }
 
-    fn start(&mut self, scheduler: &Str, namespace: Str, at: usize, slow: bool) -> Option<(T, Slot)> {
+    fn start(&mut self, profile: &Str, namespace: Str, at: usize, slow: bool) -> Option<(T, Slot)> {
         // Counted first, so that the namespace is not forgotten with its last job.
         self.change(&namespace, |state| *(if slow { &mut state.slow } else { &mut state.busy }) += 1);
         *(if slow { &mut self.slow } else { &mut self.busy }) += 1;
-        let job = self.take_from(scheduler, &namespace, |lane| lane.remove(at))?;
+        let job = self.take_from(profile, &namespace, |lane| lane.remove(at))?;
         Some((job, Slot { namespace, slow }))
     }
 
@@ -403,7 +402,7 @@ mod tests {
     struct Job(Str, &'static str, u32);
 
     impl Tenant for Job {
-        fn scheduler(&self) -> &Str {
+        fn profile(&self) -> &Str {
             &self.0
         }
 
@@ -412,8 +411,8 @@ mod tests {
         }
     }
 
-    fn job(scheduler: &str, namespace: &'static str, number: u32) -> Job {
-        Job(scheduler.into(), namespace, number)
+    fn job(profile: &str, namespace: &'static str, number: u32) -> Job {
+        Job(profile.into(), namespace, number)
     }
 
     fn turns(queued: usize, queued_per_namespace: usize) -> Turns<Job> {
@@ -439,13 +438,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn schedulers_take_turns_and_so_do_the_namespaces_of_each() {
+    async fn profiles_take_turns_and_so_do_the_namespaces_of_each() {
         let (mut t, now) = (turns(100, 100), Instant::now());
         for n in 0..4 {
             assert!(t.push(job("s", "a", n)).is_none());
         }
-        for (n, (scheduler, namespace)) in [("s", "b"), ("t", "a"), ("t", "c"), ("t", "c")].into_iter().enumerate() {
-            assert!(t.push(job(scheduler, namespace, 10 + n as u32)).is_none());
+        for (n, (profile, namespace)) in [("s", "b"), ("t", "a"), ("t", "c"), ("t", "c")].into_iter().enumerate() {
+            assert!(t.push(job(profile, namespace, 10 + n as u32)).is_none());
         }
         assert_eq!(order(&mut t, now), [0, 11, 10, 12, 1, 13, 2, 3]);
         assert_eq!((t.queued(), t.under_way(), t.namespaces.len()), (0, 0, 0));
@@ -519,8 +518,8 @@ mod tests {
         for (n, namespace) in ["busy", "fine"].into_iter().enumerate() {
             t.push(job("s", namespace, n as u32));
         }
-        t.failed("busy", &error(Meaning::Later { doubtful: false }, Some(7)), now);
-        t.failed("busy", &error(Meaning::Later { doubtful: false }, Some(3_600)), now);
+        t.failed("busy", &error(Meaning::Later { doubtful: false, turned_away: false }, Some(7)), now);
+        t.failed("busy", &error(Meaning::Later { doubtful: false, turned_away: false }, Some(3_600)), now);
         assert_eq!(order(&mut t, now), [1]);
         let until = t.next(now, 8, |_| true).unwrap_err().unwrap();
         assert_eq!(until - now, LONGEST_PAUSE, "not for an hour");

@@ -1,13 +1,13 @@
-use crate::ledger::{Ledger, NodeId};
+use crate::ledger::NodeId;
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
-use crate::model::PodShape;
+use crate::model::{Footprint, PodShape};
 use crate::plugins::{
     Overlay, PluginContext, ResolvedPod, Verdict, Work, filter, fixed_score, node_affinity, taint_toleration,
 };
 use crate::profile::Score;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The raw scores of a row that are normalised over the feasible nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +29,14 @@ thread_local! {
 pub(super) struct Class {
     pub(super) resolved: ResolvedPod,
     pub(super) rows: CachedRows,
+    /// Those of the shape, which the class keeps alive.
+    shape_bytes: usize,
+}
+
+impl Class {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.shape_bytes + self.rows.made_at.len() * CachedRows::BYTES_PER_ROW
+    }
 }
 
 /// The answers for one pod shape, row by row, each good as long as the row's version is the one it was made at.
@@ -130,7 +138,8 @@ impl CachedRows {
     }
 }
 
-/// Classes by shape, bounded. The least recently used class is evicted and hands its columns to the next.
+/// Classes by shape, bounded by the bytes of their rows and shapes. The least recently used class is evicted and hands its columns
+/// to the next.
 ///
 /// A shape gets a class of its own when it comes back soon. Until then it is judged in one scratch class, whose columns
 /// stay warm in the processor's cache: a thousand different pods would otherwise write a thousand cold tables for nothing.
@@ -144,31 +153,33 @@ pub(super) struct ClassCache {
     /// By slot: the value of `uses` when the class was last used.
     last_used: Vec<u64>,
     uses: u64,
+    /// Those of all classes.
+    bytes: usize,
     scratch: Option<Class>,
-    /// Shapes that were judged in the scratch class, newest last.
-    recent: VecDeque<Arc<PodShape>>,
+    /// Shapes that were judged in the scratch class, newest last. Only their addresses are kept.
+    recent: VecDeque<Weak<PodShape>>,
 }
 
 impl ClassCache {
     /// The class of `shape`, resolved against the ledger as it is now.
     pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
         self.uses += 1;
-        let class = match self.slots.get(&Arc::as_ptr(shape)).copied() {
+        self.shrink(CLASS_CACHE_BYTES);
+        match self.slots.get(&Arc::as_ptr(shape)).copied() {
             Some(slot) => self.known(slot, cx),
             None if self.came_back(shape) => {
-                let slot = self.insert(ResolvedPod::new(cx.profile, cx.ledger, shape), cx.ledger);
+                let slot = self.insert(ResolvedPod::new(cx.profile, cx.ledger, shape), cx.ledger.nodes().rows());
                 self.known(slot, cx)
             }
             None => {
                 let rows = self.scratch.take().map(|class| class.rows).unwrap_or_default();
                 let resolved = ResolvedPod::new(cx.profile, cx.ledger, shape);
-                let class = self.scratch.insert(Class { resolved, rows });
+                let class = self.scratch.insert(Class { resolved, rows, shape_bytes: 0 });
                 class.rows.clear();
+                class.rows.fit_to(cx.ledger.nodes().rows());
                 class
             }
-        };
-        class.rows.fit_to(cx.ledger.nodes().rows());
-        class
+        }
     }
 
     /// The class of a shape that was judged just now. If it is still the scratch class, that does not count as coming back.
@@ -195,38 +206,85 @@ impl ClassCache {
         if class.resolved.refresh(cx.profile, cx.ledger) {
             class.rows.clear();
         }
+        self.bytes -= class.bytes();
+        class.rows.fit_to(cx.ledger.nodes().rows());
+        self.bytes += class.bytes();
         class
     }
 
     /// Whether the shape is among the recent ones; adds it if not.
     fn came_back(&mut self, shape: &Arc<PodShape>) -> bool {
-        if let Some(at) = self.recent.iter().position(|known| Arc::ptr_eq(known, shape)) {
+        if let Some(at) = self.recent.iter().position(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(shape))) {
             self.recent.remove(at);
             return true;
         }
         if self.recent.len() == SHAPES_REMEMBERED {
             self.recent.pop_front();
         }
-        self.recent.push_back(shape.clone());
+        self.recent.push_back(Arc::downgrade(shape));
         false
     }
 
-    fn insert(&mut self, resolved: ResolvedPod, ledger: &Ledger) -> usize {
-        let shape = Arc::as_ptr(&resolved.shape);
-        let bound = (CLASS_CACHE_BYTES / (CachedRows::BYTES_PER_ROW * ledger.nodes().rows().max(1))).max(1);
-        let slot = if self.classes.len() < bound {
-            self.classes.push(Class { resolved, rows: CachedRows::default() });
-            self.last_used.push(0);
-            self.classes.len() - 1
-        } else {
-            let oldest = (0..self.last_used.len()).min_by_key(|slot| self.last_used[*slot]).unwrap_or(0);
-            let class = &mut self.classes[oldest];
-            self.slots.remove(&Arc::as_ptr(&class.resolved.shape));
-            class.resolved = resolved;
+    fn insert(&mut self, resolved: ResolvedPod, rows: usize) -> usize {
+        let shape_bytes = resolved.shape.heap_bytes();
+        let mut class = Class { resolved, rows: CachedRows::default(), shape_bytes };
+        let wanted = class.bytes() + rows * CachedRows::BYTES_PER_ROW;
+        if let Some(rows) = self.shrink(CLASS_CACHE_BYTES.saturating_sub(wanted)) {
+            class.rows = rows;
             class.rows.clear();
-            oldest
-        };
-        self.slots.insert(shape, slot);
+        }
+        self.bytes += class.bytes();
+        let slot = self.classes.len();
+        self.slots.insert(Arc::as_ptr(&class.resolved.shape), slot);
+        self.classes.push(class);
+        self.last_used.push(self.uses);
         slot
+    }
+
+    /// Evicts until no more than so many bytes are kept; returns the columns of the last class that went.
+    fn shrink(&mut self, budget: usize) -> Option<CachedRows> {
+        let mut rows = None;
+        while self.bytes > budget
+            && let Some(oldest) = (0..self.last_used.len()).min_by_key(|slot| self.last_used[*slot])
+        {
+            self.last_used.swap_remove(oldest);
+            let class = self.classes.swap_remove(oldest);
+            self.bytes -= class.bytes();
+            self.slots.remove(&Arc::as_ptr(&class.resolved.shape));
+            if let Some(moved) = self.classes.get(oldest) {
+                self.slots.insert(Arc::as_ptr(&moved.resolved.shape), oldest);
+            }
+            rows = Some(class.rows);
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::profile::CompiledProfile;
+    use crate::testing::{node, shape};
+
+    #[test]
+    fn classes_of_large_pods_take_a_bounded_number_of_bytes() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 1 << 30, 10));
+        let profile = CompiledProfile::default_preset("test");
+        let (cx, mut classes) = (PluginContext { profile: &profile, ledger: &ledger }, ClassCache::default());
+        for i in 0..64 {
+            let label = (format!("{i}").as_str().into(), "x".repeat(1 << 20).as_str().into());
+            let large = Arc::new(PodShape { labels: crate::model::Labels::from_pairs([label]), ..shape() });
+            assert!(Arc::ptr_eq(&classes.get(cx, &large).resolved.shape, &large), "judged in the scratch class");
+            classes.get(cx, &large);
+            assert!(classes.slots.contains_key(&Arc::as_ptr(&large)), "it came back");
+            assert!(classes.bytes <= CLASS_CACHE_BYTES, "{} bytes", classes.bytes);
+            assert_eq!(classes.bytes, classes.classes.iter().map(Class::bytes).sum::<usize>());
+            let alive = classes.recent.iter().filter(|shape| shape.strong_count() > 0).count();
+            assert!(alive <= classes.classes.len() + 1, "{alive} shapes are kept alive");
+        }
+        assert!(classes.classes.len() > 16, "the rest stays");
+        assert_eq!(classes.slots.len(), classes.classes.len());
     }
 }

@@ -41,7 +41,7 @@ impl Scorer {
 
 /// Adds the scores of the rows that are normalised over the feasible nodes.
 fn add_relative(cx: PluginContext<'_>, class: &Class, feasible: &mut [(NodeId, i64)]) {
-    let Class { resolved, rows } = class;
+    let Class { resolved, rows, .. } = class;
     // A score that cannot tell nodes apart for this pod has no weight.
     let weight = |score, tells: bool| cx.profile.weight(score).filter(|_| tells).unwrap_or(0);
     let soft_taints = weight(Score::TaintToleration, cx.ledger.nodes().has_soft_taints());

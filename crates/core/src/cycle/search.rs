@@ -204,7 +204,7 @@ impl Scheduler {
     ) -> Result<(NodeScan<'t>, &'t mut Rng), Stop> {
         self.candidates(ledger);
         let cx = PluginContext { profile: &self.profile, ledger };
-        let Class { resolved, rows } = self.classes.again(cx, &pod.shape);
+        let Class { resolved, rows, .. } = self.classes.again(cx, &pod.shape);
         let checks = prepare(cx, &mut self.tables, pod, resolved, work)?;
         Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng))
     }

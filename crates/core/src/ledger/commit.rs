@@ -123,7 +123,8 @@ impl Ledger {
         };
         let mut pod = pod.clone();
         if volumes.is_some() && pod.nominated_node.is_some() {
-            // It was nominated for the time its claims took to be bound, and that is over.
+            // It was nominated for the time its claims took to be bound, and that is over, whatever its object still reports.
+            self.nominations.decide(&pod, None);
             pod = Arc::new(Pod { nominated_node: None, ..Pod::clone(&pod) });
         }
         self.free_pod(uid);

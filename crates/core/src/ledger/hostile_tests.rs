@@ -191,6 +191,22 @@ fn amounts_beyond_any_node_neither_wrap_nor_free_anything() {
 
 /// Every score of the default preset stays within its range, whatever is on the node.
 #[test]
+fn what_a_node_offers_is_cut_to_the_largest_sum() {
+    let bench = Bench::new();
+    let mut boundless = node("a", i64::MAX, i64::MAX, 10);
+    boundless.allocatable.ephemeral_storage = i64::MAX;
+    boundless.allocatable.set_scalar("example.com/gpu".into(), i64::MAX);
+    bench.node(&boundless);
+    let version = bench.ledger.borrow().version();
+    bench.node(&boundless);
+    let ledger = bench.ledger.borrow();
+    assert_eq!(ledger.version(), version, "a heartbeat is no change");
+    let (offered, _) = ledger.nodes().amounts(ledger.nodes().find("a").unwrap());
+    assert_eq!([offered.milli_cpu, offered.memory, offered.ephemeral_storage], [LARGEST_SUM; 3]);
+    assert_eq!(offered.scalars[..], [("example.com/gpu".into(), LARGEST_SUM)]);
+}
+
+#[test]
 fn scores_stay_in_range_beside_absurd_pods() {
     let profile = CompiledProfile::default_preset("test");
     for (first, second) in [(i64::MAX, i64::MAX), (i64::MAX, i64::MAX - 64 * GIB), (LARGEST_SUM, 1), (1, LARGEST_SUM)] {

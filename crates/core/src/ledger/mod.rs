@@ -64,7 +64,7 @@ pub use object::Object;
 pub use placed::{CountsByNode, PlacedPod};
 pub use pods::PodState;
 pub use scalars::ScalarId;
-pub use terms::{PlacedTerms, TermIndex};
+pub use terms::{OfTopology, PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
 pub(crate) use volumes::is_meant_for;
 pub use volumes::{PlacedVolumes, VolumePlan, VolumeTable};

@@ -66,6 +66,8 @@ pub struct NodeTable {
     soft_taints: usize,
     /// On how many nodes each label key is.
     label_keys: KeyedMap<Str, u32>,
+    /// How often a label key came to its first node.
+    label_keys_added: u64,
 }
 
 impl NodeTable {
@@ -340,7 +342,9 @@ impl NodeTable {
             return;
         }
         for (key, _) in labels.iter() {
-            *self.label_keys.entry(key.clone()).or_default() += 1;
+            let nodes = self.label_keys.entry(key.clone()).or_default();
+            self.label_keys_added += u64::from(*nodes == 0);
+            *nodes += 1;
         }
         for (key, _) in before.iter() {
             if let Some(nodes) = self.label_keys.get_mut(key) {
@@ -353,8 +357,18 @@ impl NodeTable {
     }
 
     /// Whether some node has a label of this key.
-    pub(super) fn has_label_key(&self, key: &str) -> bool {
+    pub(crate) fn has_label_key(&self, key: &str) -> bool {
         self.label_keys.contains_key(key)
+    }
+
+    /// Moves whenever [`Self::has_label_key`] becomes true of some key.
+    pub(crate) const fn label_keys_added(&self) -> u64 {
+        self.label_keys_added
+    }
+
+    /// Every key that some node has, in an order that means nothing.
+    pub(super) fn label_keys(&self) -> impl ExactSizeIterator<Item = &Str> {
+        self.label_keys.keys()
     }
 
     fn differences(&self, node: NodeId, object: &Node) -> NodeAspects {
@@ -417,16 +431,19 @@ impl Ledger {
         if aspects.is_empty() {
             return;
         }
-        let zone = zone_of(self.nodes.labels(node));
+        let relabelled = aspects.intersects(NodeAspects::LABELS);
+        let zone = relabelled.then(|| zone_of(self.nodes.labels(node)));
         self.nodes.set_object(node, object, &self.pods_on_node);
         if aspects.intersects(NodeAspects::IMAGES) {
             self.images.set(node, &object.images);
         }
         let version = self.node_changed(node, aspects);
-        let now = zone_of(&object.labels);
-        if now != zone {
-            self.tree.remove(node, &zone, version);
-            self.tree.add(node, now, version);
+        if let Some(zone) = zone {
+            let now = zone_of(&object.labels);
+            if now != zone {
+                self.tree.remove(node, &zone, version);
+                self.tree.add(node, now, version);
+            }
         }
     }
 
@@ -455,11 +472,14 @@ impl Ledger {
     retain!(retain_nodes by delete_node, |ledger| ledger.nodes.present_nodes().map(|node| ledger.nodes.name(node)));
 
     fn node_changed(&mut self, node: NodeId, aspects: NodeAspects) -> u64 {
+        let before = self.nodes.version[node.index()];
         let version = self.record(Some(node), Change::Node { node, aspects });
         if aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED) {
             self.node_labels_version = version;
             self.terms.touch(version);
-            self.update_topologies(node);
+            // Pods that were on the row of a new node may not be known to be gone.
+            let is_empty = aspects.intersects(NodeAspects::ADDED) && self.pods_on(node).is_empty();
+            self.update_topologies(node, if is_empty { before } else { version });
         }
         if aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS | NodeAspects::REMOVED) {
             self.node_taints_version = version;

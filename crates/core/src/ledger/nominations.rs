@@ -85,7 +85,8 @@ impl Nominations {
         }
     }
 
-    fn decide(&mut self, pod: &Pod, node: Option<Str>) {
+    /// Nominates `pod` to `node`, or to none, until its object reports something new.
+    pub(super) fn decide(&mut self, pod: &Pod, node: Option<Str>) {
         let reported =
             self.decided.remove(&pod.uid).map_or_else(|| pod.nominated_node.clone(), |decided| decided.reported);
         if reported != node {

@@ -70,6 +70,8 @@ impl NodeTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Node;
+    use crate::testing::node;
 
     fn zone(name: &str) -> Zone {
         zone_of(&[("topology.kubernetes.io/zone", name)].into_iter().collect())
@@ -85,6 +87,27 @@ mod tests {
         assert_eq!(order(&tree), [0, 3, 4, 1, 5, 2]);
         tree.remove(NodeId::new(3), &zone("b"), 2);
         assert_eq!(order(&tree), [0, 4, 1, 5, 2]);
+    }
+
+    #[test]
+    fn a_relabelled_node_moves_to_its_zone_and_no_other_change_moves_it() {
+        let in_zone = |name: &str, zone, milli_cpu| Node {
+            labels: [("topology.kubernetes.io/zone", zone)].into_iter().collect(),
+            ..node(name, milli_cpu, 0, 10)
+        };
+        let mut ledger = Ledger::new();
+        for (name, zone) in [("m", "a"), ("n", "a"), ("o", "b")] {
+            ledger.apply_node(&in_zone(name, zone, 1));
+        }
+        let order = |ledger: &Ledger| {
+            ledger.node_order().iter().map(|node| ledger.nodes().name(*node).to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&ledger), ["m", "o", "n"]);
+        let version = ledger.order_version();
+        ledger.apply_node(&in_zone("m", "a", 2));
+        assert_eq!(ledger.order_version(), version);
+        ledger.apply_node(&in_zone("m", "b", 2));
+        assert_eq!(order(&ledger), ["n", "o", "m"]);
     }
 
     #[test]

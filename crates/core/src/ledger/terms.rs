@@ -1,16 +1,36 @@
 use super::keyed::{HashKey, KeyedMap};
-use super::{CountsByNode, Ledger, MatchClass, NodeId};
+use super::{CountsByNode, Ledger, MatchClass, NodeId, NodeTable};
 use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
 use std::hash::Hash;
 use std::sync::Arc;
 
 /// Terms of one kind that placed pods have, and on which nodes those pods are.
 ///
-/// Equal terms are one entry, so that a thousand replicas cost one selector match.
+/// Equal terms are one entry, so that a thousand replicas cost one selector match. They are kept by topology key, so that those
+/// whose key no node has cost nothing.
 #[derive(Debug)]
 pub struct TermIndex<T> {
-    placed: KeyedMap<Arc<T>, CountsByNode>,
+    placed: KeyedMap<Str, TermsOfKey<T>>,
     version: u64,
+}
+
+pub(super) type TermsOfKey<T> = KeyedMap<Arc<T>, CountsByNode>;
+
+/// A term with a topology key.
+pub trait OfTopology {
+    fn topology_key(&self) -> &Str;
+}
+
+impl OfTopology for AffinityTerm {
+    fn topology_key(&self) -> &Str {
+        &self.topology_key
+    }
+}
+
+impl OfTopology for WeightedTerm {
+    fn topology_key(&self) -> &Str {
+        &self.term.topology_key
+    }
 }
 
 impl<T> TermIndex<T> {
@@ -19,7 +39,7 @@ impl<T> TermIndex<T> {
     }
 }
 
-impl<T: Clone + Eq + Hash> TermIndex<T> {
+impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
     /// The version of the last change that may move a domain or a match.
     pub fn version(&self) -> u64 {
         self.version
@@ -31,7 +51,27 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 
     /// Every term with the nodes of the pods that have it, in an order that means nothing.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &CountsByNode)> {
-        self.placed.iter()
+        self.placed.values().flatten()
+    }
+
+    /// The terms that may count: those whose topology key some node has, by key, in an order that means nothing.
+    ///
+    /// O(topology keys of terms, or label keys of nodes if they are fewer), whatever the number of terms.
+    pub(crate) fn live<'a>(&'a self, nodes: &'a NodeTable) -> impl Iterator<Item = (&'a Str, &'a TermsOfKey<T>)> {
+        let by_term = self.placed.len() <= nodes.label_keys().len();
+        let of_terms = by_term.then(|| self.placed.iter().filter(move |(key, _)| nodes.has_label_key(key)));
+        let of_nodes = (!by_term).then(|| nodes.label_keys().filter_map(move |key| self.placed.get_key_value(key)));
+        of_terms.into_iter().flatten().chain(of_nodes.into_iter().flatten())
+    }
+
+    /// How many topology keys the terms have.
+    pub(crate) fn keys(&self) -> usize {
+        self.placed.len()
+    }
+
+    /// Whether no term may count.
+    pub(crate) fn is_dead(&self, nodes: &NodeTable) -> bool {
+        self.is_empty() || self.live(nodes).next().is_none()
     }
 
     fn touch(&mut self, version: u64) {
@@ -42,12 +82,14 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 
     fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            if let Some(counts) = self.placed.get_mut(term) {
+            let key = self.placed.hasher().clone();
+            let of_key = self.placed.entry(term.topology_key().clone()).or_insert_with(|| key.map());
+            if let Some(counts) = of_key.get_mut(term) {
                 counts.add(node);
             } else {
                 let mut counts = CountsByNode::default();
                 counts.add(node);
-                self.placed.insert(Arc::new(term.clone()), counts);
+                of_key.insert(Arc::new(term.clone()), counts);
             }
             self.version = version;
         }
@@ -55,12 +97,14 @@ impl<T: Clone + Eq + Hash> TermIndex<T> {
 
     fn remove(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            let Some(counts) = self.placed.get_mut(term) else {
-                continue;
-            };
+            let Some(of_key) = self.placed.get_mut(term.topology_key()) else { continue };
+            let Some(counts) = of_key.get_mut(term) else { continue };
             counts.remove(node);
             if counts.is_empty() {
-                self.placed.remove(term);
+                of_key.remove(term);
+            }
+            if of_key.is_empty() {
+                self.placed.remove(term.topology_key());
             }
             self.version = version;
         }

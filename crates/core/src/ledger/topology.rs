@@ -1,9 +1,9 @@
 use super::keyed::{HashKey, KeyedMap, KeyedSet};
-use super::{Ledger, NodeId};
+use super::{Ledger, NodeId, NodeTable};
 use crate::limits::{TOPOLOGY_BYTES, TOPOLOGY_KEYS_WANTED};
 use crate::model::{Pod, Str};
-use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash};
 
 /// A value of one topology key, dense from 1 per key; [`DomainId::NONE`] where a node lacks the label.
 ///
@@ -33,15 +33,17 @@ pub struct Topology {
     /// By id: how many rows carry the value, and the value.
     carriers: Vec<(u32, Str)>,
     free: Vec<DomainId>,
+    /// The version at which it was made, or last changed in a way that makes counts by domain wrong.
+    moved_at: u64,
 }
 
 impl Topology {
     fn new(key: &HashKey) -> Self {
-        Self { domains: Vec::new(), ids: key.map(), carriers: Vec::new(), free: Vec::new() }
+        Self { domains: Vec::new(), ids: key.map(), carriers: Vec::new(), free: Vec::new(), moved_at: 0 }
     }
 
     /// Without the texts of the values, which node labels share.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let value = 2 * size_of::<(Str, DomainId)>() + size_of::<(u32, Str)>();
         size_of::<Self>() + self.domains.len() * size_of::<DomainId>() + self.carriers.len() * value
     }
@@ -51,9 +53,26 @@ impl Topology {
         self.domains.get(node.index()).copied().unwrap_or(DomainId::NONE)
     }
 
+    /// By row; rows beyond the end have none.
+    pub(crate) fn domains(&self) -> &[DomainId] {
+        &self.domains
+    }
+
     /// The domain of `value`, if some node has it.
     pub fn find(&self, value: &str) -> Option<DomainId> {
         self.ids.get(value).copied()
+    }
+
+    /// What was counted by domain at another value is wrong now. A new node moves nothing, if all that ever was on its row had gone
+    /// by then.
+    pub(crate) const fn moved_at(&self) -> u64 {
+        self.moved_at
+    }
+
+    /// Reads the domain of one row from its labels.
+    pub(crate) fn read(&mut self, key: &str, nodes: &NodeTable, node: NodeId) -> DomainId {
+        self.set(node, nodes.labels(node).get(key));
+        self.domain(node)
     }
 
     /// The length of a vector with one entry a domain, that of the missing label included.
@@ -61,7 +80,8 @@ impl Topology {
         self.carriers.len().max(1)
     }
 
-    fn set(&mut self, node: NodeId, value: Option<&Str>) {
+    /// Returns whether the domain is another one now.
+    fn set(&mut self, node: NodeId, value: Option<&Str>) -> bool {
         if self.carriers.is_empty() {
             self.carriers.push((0, "".into()));
         }
@@ -81,6 +101,7 @@ impl Topology {
                 self.free.push(old);
             }
         }
+        old != fresh
     }
 
     fn id(&mut self, value: &Str) -> DomainId {
@@ -113,6 +134,8 @@ struct Column {
 #[derive(Debug)]
 pub(super) struct TopologyTable {
     columns: KeyedMap<Str, Column>,
+    /// Of all columns.
+    bytes: usize,
     /// Keys that pods have named lately and that have no column, oldest first.
     wanted: VecDeque<Str>,
     is_wanted: KeyedSet<Str>,
@@ -124,15 +147,24 @@ pub(super) struct TopologyTable {
 impl TopologyTable {
     /// With columns for the keys of default spreading, which no pod names.
     pub(super) fn new(key: &HashKey) -> Self {
-        let mut columns = key.map();
+        let mut table = Self {
+            columns: key.map(),
+            bytes: 0,
+            wanted: VecDeque::new(),
+            is_wanted: key.set(),
+            empty: Topology::new(key),
+            key: key.clone(),
+        };
         for name in DEFAULT_KEYS {
-            columns.insert(name.into(), Column { topology: Topology::new(key), named: 0 });
+            table.insert(name.into(), Column { topology: Topology::new(key), named: 0 });
         }
-        Self { columns, wanted: VecDeque::new(), is_wanted: key.set(), empty: Topology::new(key), key: key.clone() }
+        table
     }
 
-    fn bytes(&self) -> usize {
-        self.columns.values().map(|column| column.topology.bytes()).sum()
+    fn insert(&mut self, name: Str, column: Column) {
+        self.bytes += column.topology.bytes();
+        let before = self.columns.insert(name, column);
+        self.bytes -= before.map_or(0, |before| before.topology.bytes());
     }
 
     fn want(&mut self, name: &Str) {
@@ -164,7 +196,8 @@ impl TopologyTable {
         ages.sort_unstable();
         let [(_, oldest), _, ..] = ages[..] else { return false };
         let oldest = oldest.clone();
-        self.columns.remove(&oldest);
+        let dropped = self.columns.remove(&oldest);
+        self.bytes -= dropped.map_or(0, |column| column.topology.bytes());
         true
     }
 }
@@ -173,13 +206,23 @@ impl TopologyTable {
 const DEFAULT_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 
 impl Ledger {
-    /// The column of `key`, or one made for this call where there is none. O(1), or O(nodes).
-    pub fn topology(&self, key: &str) -> Cow<'_, Topology> {
+    /// The column of `key`, that of no node where none has the key. `None`: it is to be read from labels, [`Topology::read`] by
+    /// row. O(1).
+    pub fn topology(&self, key: &str) -> Option<&Topology> {
         match self.topologies.columns.get(key) {
-            Some(column) => Cow::Borrowed(&column.topology),
-            None if !self.nodes.has_label_key(key) => Cow::Borrowed(&self.topologies.empty),
-            None => Cow::Owned(self.make_topology(key)),
+            Some(column) => Some(&column.topology),
+            None => (!self.nodes.has_label_key(key)).then_some(&self.topologies.empty),
         }
+    }
+
+    /// A column of no rows yet.
+    pub(crate) fn begin_topology(&self) -> Topology {
+        Topology { moved_at: self.log.version(), ..Topology::new(&self.topologies.key) }
+    }
+
+    /// A hash that nobody without the ledger's key can compute.
+    pub(crate) fn hash_of(&self, value: &impl Hash) -> u64 {
+        self.topologies.key.hash_one(value)
     }
 
     /// Keeps a column from now on for each topology key of `pod` that some node has. O(nodes) for a new key.
@@ -191,7 +234,7 @@ impl Ledger {
         for key in terms.map(|term| &term.topology_key).chain(shape.spread.iter().map(|one| &one.topology_key)) {
             if let Some(column) = self.topologies.columns.get_mut(key) {
                 column.named = named;
-            } else if self.nodes.has_label_key(key) && self.topologies.bytes() < TOPOLOGY_BYTES {
+            } else if self.nodes.has_label_key(key) && self.topologies.bytes < TOPOLOGY_BYTES {
                 self.add_topology(key, named);
             } else {
                 self.topologies.want(key);
@@ -201,17 +244,25 @@ impl Ledger {
 
     fn add_topology(&mut self, key: &Str, named: u64) {
         self.topologies.take_wanted(key);
-        let topology = self.make_topology(key);
-        self.topologies.columns.insert(key.clone(), Column { topology, named });
+        let topology = self.read_topology(key);
+        self.topologies.insert(key.clone(), Column { topology, named });
     }
 
     /// The node's labels have changed: its domain is set in every column, and columns come and go with them.
-    pub(super) fn update_topologies(&mut self, node: NodeId) {
+    ///
+    /// `since`: the version of the last change of the row that matters to who counts pods by domain.
+    pub(super) fn update_topologies(&mut self, node: NodeId, since: u64) {
         let labels = self.nodes.labels(node).clone();
         let nodes = &self.nodes;
-        self.topologies.columns.retain(|key, column| {
-            column.topology.set(node, labels.get(key));
-            nodes.has_label_key(key) || DEFAULT_KEYS.contains(&&**key)
+        let TopologyTable { columns, bytes, .. } = &mut self.topologies;
+        columns.retain(|key, column| {
+            *bytes -= column.topology.bytes();
+            if column.topology.set(node, labels.get(key)) {
+                column.topology.moved_at = column.topology.moved_at.max(since);
+            }
+            let stays = nodes.has_label_key(key) || DEFAULT_KEYS.contains(&&**key);
+            *bytes += if stays { column.topology.bytes() } else { 0 };
+            stays
         });
         if !self.topologies.is_wanted.is_empty() {
             for (key, _) in labels.iter() {
@@ -220,10 +271,14 @@ impl Ledger {
                 }
             }
         }
-        while self.topologies.bytes() > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
+        while self.topologies.bytes > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
     }
 
     pub(super) fn audit_topologies(&self) -> Result<(), String> {
+        let bytes: usize = self.topologies.columns.values().map(|column| column.topology.bytes()).sum();
+        if bytes != self.topologies.bytes {
+            return Err(format!("columns of topologies take {bytes} bytes, not {}", self.topologies.bytes));
+        }
         #[allow(clippy::iter_over_hash_type, reason = "each column by itself")]
         for (key, column) in &self.topologies.columns {
             let carried = self.nodes.all_rows().any(|node| self.nodes.labels(node).get(key).is_some());
@@ -241,8 +296,9 @@ impl Ledger {
         Ok(())
     }
 
-    fn make_topology(&self, key: &str) -> Topology {
-        let mut column = Topology::new(&self.topologies.key);
+    /// The domains of all rows, read from labels. O(nodes).
+    pub(crate) fn read_topology(&self, key: &str) -> Topology {
+        let mut column = self.begin_topology();
         for node in self.nodes.all_rows() {
             column.set(node, self.nodes.labels(node).get(key));
         }
@@ -292,7 +348,7 @@ mod tests {
         assert!(columns(&ledger).is_empty());
         assert!(ledger.topologies.wanted.len() <= TOPOLOGY_KEYS_WANTED);
         assert_eq!(ledger.topologies.wanted.len(), ledger.topologies.is_wanted.len());
-        assert!(matches!(ledger.topology("invented-1"), Cow::Borrowed(_)), "nothing is laid out for it");
+        assert_eq!(ledger.topology("invented-1").expect("one for all such keys").width(), 1);
         ledger.apply_pod(spreading("p", "rack"));
         assert_eq!(columns(&ledger), ["rack"]);
         ledger.audit().expect("columns");
@@ -309,7 +365,7 @@ mod tests {
         assert_eq!(columns(&ledger), ["rack"]);
         let domain = |ledger: &Ledger, name: &str| {
             let node = ledger.nodes().find(name).expect("applied");
-            let topology = ledger.topology("rack");
+            let topology = ledger.topology("rack").expect("a column");
             topology.domain(node).is_some().then(|| topology.carriers[topology.domain(node).index()].1.to_string())
         };
         assert_eq!((domain(&ledger, "a"), domain(&ledger, "c")), (None, Some("2".to_owned())));
@@ -317,7 +373,30 @@ mod tests {
         ledger.apply_node(&labelled("b", &[]));
         ledger.delete_node("c");
         assert!(columns(&ledger).is_empty());
-        assert_eq!(ledger.topology("rack").width(), 1);
+        assert_eq!(ledger.topology("rack").expect("that of no node").width(), 1);
+        ledger.audit().expect("columns");
+    }
+
+    #[test]
+    fn all_columns_together_take_a_bounded_number_of_bytes() {
+        let (nodes, keys) = (2_000, 120);
+        let names: Vec<String> = (0..keys).map(|key| format!("k{key}")).collect();
+        let with_all = |i: usize, first: &str| {
+            let value = i.to_string();
+            let rest = names[1..].iter().map(|key| (&**key, &*value));
+            let labels = std::iter::once((&*names[0], first)).chain(rest);
+            Node { labels: labels.collect(), ..node(&format!("n{i}"), 1_000, 1 << 30, 10) }
+        };
+        let mut ledger = Ledger::new();
+        (0..nodes).for_each(|i| ledger.apply_node(&with_all(i, "x")));
+        for key in &names {
+            ledger.apply_pod(spreading(key, key));
+        }
+        let kept = columns(&ledger).len();
+        assert!(kept < keys && !ledger.topologies.is_wanted.is_empty(), "{kept} columns");
+        assert!(ledger.topologies.bytes < TOPOLOGY_BYTES + 2 * TOPOLOGY_BYTES / kept, "one too many at most");
+        ledger.apply_node(&with_all(0, "y"));
+        assert!(ledger.topologies.bytes <= TOPOLOGY_BYTES);
         ledger.audit().expect("columns");
     }
 
@@ -334,5 +413,6 @@ mod tests {
         assert_eq!(columns(&ledger), ["x"]);
         assert!(!ledger.topologies.drop_oldest(), "the newest stays");
         assert!(ledger.topologies.columns.contains_key("kubernetes.io/hostname"));
+        ledger.audit().expect("columns");
     }
 }

@@ -36,6 +36,11 @@ impl Workloads {
         self.controllers.values().filter(|s| !s.requirements.is_empty() && s.matches(labels))
     }
 
+    /// How many Services and controllers there are.
+    pub(crate) fn len(&self) -> usize {
+        self.services.len() + self.controllers.len()
+    }
+
     fn is_empty(&self) -> bool {
         self.services.is_empty() && self.controllers.is_empty()
     }

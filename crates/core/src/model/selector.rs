@@ -67,6 +67,11 @@ pub struct Requirement {
 }
 
 impl Requirement {
+    /// That `key` has this very value.
+    pub fn equals(key: Str, value: Str) -> Self {
+        Self { key, operator: RequirementOperator::In, values: vec![value] }
+    }
+
     fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator {
@@ -89,6 +94,24 @@ impl LabelSelector {
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|r| r.matches(labels))
     }
+
+    /// How many comparisons [`Self::matches`] may take.
+    pub fn comparisons(&self) -> usize {
+        self.requirements.iter().map(|r| 1 + steps(&r.values)).sum()
+    }
+}
+
+/// Selects what has all of the labels.
+impl From<&Labels> for LabelSelector {
+    fn from(labels: &Labels) -> Self {
+        let equals = |(key, value): (&Str, &Str)| Requirement::equals(key.clone(), value.clone());
+        Self { requirements: labels.iter().map(equals).collect() }
+    }
+}
+
+/// How many of the sorted values a search by halves looks at, at most.
+fn steps(values: &[Str]) -> usize {
+    values.len().checked_ilog2().map_or(0, |halvings| halvings as usize + 1)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -154,7 +177,7 @@ impl NodeSelectorTerm {
 
     /// How many comparisons [`Self::matches`] may take.
     pub fn comparisons(&self) -> usize {
-        self.names.len() + self.expressions.iter().map(|test| 1 + test.values.len()).sum::<usize>()
+        self.names.len() + self.expressions.iter().map(|test| 1 + steps(&test.values)).sum::<usize>()
     }
 }
 
@@ -180,4 +203,23 @@ pub struct PreferredTerm {
     /// 1 to 100; 0 has no effect.
     pub weight: i32,
     pub term: NodeSelectorTerm,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_count_as_many_comparisons_as_a_search_by_halves_makes() {
+        let term = |values: usize| {
+            let values = (0..values).map(|i| format!("{i:04}").into()).collect();
+            let test = NodeTest { key: "k".into(), operator: NodeTestOperator::In, values };
+            NodeSelectorTerm { expressions: vec![test], names: vec![(true, "n".into())], broken: false }
+        };
+        let comparisons: Vec<usize> = [0, 1, 2, 3, 4, 4_096].map(|n| term(n).comparisons()).into();
+        assert_eq!(comparisons, [2, 3, 4, 4, 5, 15], "the name, the key, and the steps");
+        let selector = LabelSelector::from(&[("a", "1"), ("b", "2")].into_iter().collect::<Labels>());
+        assert_eq!(selector.comparisons(), 4);
+        assert_eq!(selector.requirements[1], Requirement::equals("b".into(), "2".into()));
+    }
 }

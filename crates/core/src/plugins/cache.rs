@@ -1,142 +1,229 @@
 //! Bounded caches of what plugins keep between attempts.
+//!
+//! What is kept for a shape or a match class keeps none of it alive: such an entry has the address of its key, which stays taken as
+//! long as somebody holds a `Weak` to it, while the labels and terms are given back.
 
-use crate::limits::SHAPES_RESOLVED;
+use crate::ledger::Ledger;
+use crate::limits::{SHAPES_RESOLVED, SHAPES_RESOLVED_BYTES};
 use crate::model::PodShape;
 use rustc_hash::FxHashMap;
-use std::hash::Hash;
-use std::sync::Arc;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
 
-/// Values by key, bounded: the least recently used is replaced. What the present round used stays, whatever the bound.
+/// A key that tenants choose, with its hash and its bytes, both computed once. Tables of such keys hash eight bytes, of which
+/// nobody knows beforehand which they are.
+#[derive(Debug)]
+pub(crate) struct CacheKey<K> {
+    hash: u64,
+    bytes: usize,
+    key: K,
+}
+
+impl<K: Hash> CacheKey<K> {
+    /// `bytes`: what the key keeps on the heap.
+    pub(crate) fn new(ledger: &Ledger, key: K, bytes: usize) -> Self {
+        Self { hash: ledger.hash_of(&key), bytes, key }
+    }
+}
+
+impl<K> CacheKey<K> {
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl<K> Deref for CacheKey<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.key
+    }
+}
+
+impl<K> Hash for CacheKey<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl<K: PartialEq> PartialEq for CacheKey<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.key == other.key
+    }
+}
+
+impl<K: Eq> Eq for CacheKey<K> {}
+
+/// Values by key, bounded by bytes: the least recently used go first. What the present round used stays, whatever the bound.
 ///
-/// A slot belongs to its key until [`Recent::insert`] gives it to another.
+/// A slot belongs to its key until [`Recent::shed`] takes it away.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
-    slots: FxHashMap<Arc<K>, usize>,
-    entries: Vec<Entry<K, V>>,
+    slots: FxHashMap<Arc<CacheKey<K>>, usize>,
+    entries: Vec<Option<Entry<K, V>>>,
+    free: Vec<usize>,
+    bytes: usize,
     round: u64,
 }
 
 #[derive(Debug)]
 struct Entry<K, V> {
-    key: Arc<K>,
+    key: Arc<CacheKey<K>>,
     value: V,
+    /// Those of the key and of the value.
+    bytes: usize,
     used: u64,
 }
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
-        Self { slots: FxHashMap::default(), entries: Vec::new(), round: 0 }
+        Self { slots: FxHashMap::default(), entries: Vec::new(), free: Vec::new(), bytes: 0, round: 0 }
     }
 }
 
-impl<K: Eq + Hash, V> Recent<K, V> {
-    /// Begins a round: from here on, what is not used again may be replaced.
+impl<K: Eq, V> Recent<K, V> {
+    /// What an entry takes beside what its key and value have on the heap.
+    const BYTES_PER_ENTRY: usize = size_of::<Option<Entry<K, V>>>() + size_of::<CacheKey<K>>() + 4 * size_of::<usize>();
+
+    /// Begins a round: from here on, what is not used again may go.
     pub(crate) fn begin_round(&mut self) {
         self.round += 1;
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
     }
 
     /// The slot of `key`, marked as used.
-    pub(crate) fn find(&mut self, key: &K) -> Option<usize> {
+    pub(crate) fn find(&mut self, key: &Arc<CacheKey<K>>) -> Option<usize> {
         let slot = *self.slots.get(key)?;
         self.touch(slot);
         Some(slot)
     }
 
-    /// Inserts a key that has no slot. Returns its slot and the key that had the slot before.
-    pub(crate) fn insert(&mut self, key: Arc<K>, value: V, bound: usize) -> (usize, Option<Arc<K>>) {
-        let entry = Entry { key: key.clone(), value, used: self.round };
-        let slot = if self.entries.len() < bound { None } else { self.oldest() };
-        let (slot, before) = match slot {
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1, None)
-            }
-            Some(slot) => (slot, Some(std::mem::replace(&mut self.entries[slot], entry).key)),
-        };
-        if let Some(before) = &before {
-            self.slots.remove(before);
+    /// The slot of a key that has none yet.
+    pub(crate) fn insert(&mut self, key: Arc<CacheKey<K>>, value: V) -> usize {
+        let bytes = Self::BYTES_PER_ENTRY + key.bytes;
+        self.bytes += bytes;
+        let slot = self.free.pop().unwrap_or(self.entries.len());
+        self.slots.insert(key.clone(), slot);
+        let entry = Some(Entry { key, value, bytes, used: self.round });
+        match self.entries.get_mut(slot) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
         }
-        self.slots.insert(key, slot);
-        (slot, before)
+        slot
     }
 
-    /// The least recently used slot that this round has not used. O(entries).
-    fn oldest(&self) -> Option<usize> {
-        let used = |slot: &usize| self.entries[*slot].used;
-        (0..self.entries.len()).min_by_key(used).filter(|slot| used(slot) < self.round)
+    /// Notes what the value of a slot has on the heap now.
+    pub(crate) fn weigh(&mut self, slot: usize, value_bytes: usize) {
+        if let Some(Some(entry)) = self.entries.get_mut(slot) {
+            let bytes = Self::BYTES_PER_ENTRY + entry.key.bytes + value_bytes;
+            self.bytes = self.bytes - entry.bytes + bytes;
+            entry.bytes = bytes;
+        }
+    }
+
+    /// Gives entries back, one by one, until no more than `budget` bytes are kept; `gone` is told of each. O(entries) for each.
+    pub(crate) fn shed(&mut self, budget: usize, mut gone: impl FnMut(usize, &K)) {
+        while self.bytes > budget {
+            let used = self.entries.iter().enumerate().filter_map(|(slot, entry)| Some((entry.as_ref()?.used, slot)));
+            let Some((_, slot)) = used.min().filter(|(used, _)| *used < self.round) else { return };
+            let Some(entry) = self.entries[slot].take() else { return };
+            self.bytes -= entry.bytes;
+            self.slots.remove(&entry.key);
+            self.free.push(slot);
+            gone(slot, &entry.key.key);
+        }
     }
 
     /// Marks the value of a known slot as used.
-    pub(crate) fn touch(&mut self, slot: usize) -> &mut V {
-        let entry = &mut self.entries[slot];
+    pub(crate) fn touch(&mut self, slot: usize) -> Option<&mut V> {
+        let entry = self.entries.get_mut(slot)?.as_mut()?;
         entry.used = self.round;
-        &mut entry.value
+        Some(&mut entry.value)
     }
 
-    pub(crate) fn key(&self, slot: usize) -> &Arc<K> {
-        &self.entries[slot].key
+    pub(crate) fn key(&self, slot: usize) -> Option<&Arc<CacheKey<K>>> {
+        Some(&self.entries.get(slot)?.as_ref()?.key)
     }
 
-    pub(crate) fn value(&self, slot: usize) -> &V {
-        &self.entries[slot].value
+    pub(crate) fn value(&self, slot: usize) -> Option<&V> {
+        Some(&self.entries.get(slot)?.as_ref()?.value)
     }
 
-    pub(crate) fn value_mut(&mut self, slot: usize) -> &mut V {
-        &mut self.entries[slot].value
+    pub(crate) fn value_mut(&mut self, slot: usize) -> Option<&mut V> {
+        Some(&mut self.entries.get_mut(slot)?.as_mut()?.value)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.iter().flatten().map(|entry| &entry.value)
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.entries.iter_mut().map(|entry| &mut entry.value)
+        self.entries.iter_mut().flatten().map(|entry| &mut entry.value)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
 /// A value for each shape, good for one version of what it depends on; bounded.
-///
-/// An entry keeps its shape alive, so that the address identifies it.
 #[derive(Debug)]
 pub(crate) struct ByShape<T> {
     kept: FxHashMap<*const PodShape, Kept<T>>,
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct Kept<T> {
-    _shape: Arc<PodShape>,
+    _shape: Weak<PodShape>,
     version: u64,
+    bytes: usize,
     value: Arc<T>,
 }
 
 impl<T> Default for ByShape<T> {
     fn default() -> Self {
-        Self { kept: FxHashMap::default() }
+        Self { kept: FxHashMap::default(), bytes: 0 }
     }
 }
 
 impl<T> ByShape<T> {
-    /// The value of `shape`, from `make` if none is kept for `version`.
-    pub(crate) fn get(&mut self, shape: &Arc<PodShape>, version: u64, make: impl FnOnce() -> T) -> Arc<T> {
-        if let Some(kept) = self.kept.get(&Arc::as_ptr(shape))
+    /// The value of `shape`, from `make` with its bytes if none is kept for `version`.
+    pub(crate) fn get(&mut self, shape: &Arc<PodShape>, version: u64, make: impl FnOnce() -> (T, usize)) -> Arc<T> {
+        let address = Arc::as_ptr(shape);
+        if let Some(kept) = self.kept.get(&address)
             && kept.version == version
         {
             return kept.value.clone();
         }
-        if self.kept.len() >= SHAPES_RESOLVED {
-            self.kept.clear();
+        let (value, bytes) = make();
+        let value = Arc::new(value);
+        if let Some(before) = self.kept.remove(&address) {
+            self.bytes -= before.bytes;
         }
-        let value = Arc::new(make());
-        self.kept.insert(Arc::as_ptr(shape), Kept { _shape: shape.clone(), version, value: value.clone() });
+        if self.kept.len() >= SHAPES_RESOLVED || self.bytes + bytes > SHAPES_RESOLVED_BYTES {
+            self.kept.clear();
+            self.bytes = 0;
+        }
+        if bytes <= SHAPES_RESOLVED_BYTES {
+            self.bytes += bytes;
+            let kept = Kept { _shape: Arc::downgrade(shape), version, bytes, value: value.clone() };
+            self.kept.insert(address, kept);
+        }
         value
     }
 }
 
 /// Values by the address of their keys, in `N` slots, a power of two.
 ///
-/// An entry keeps its key alive, so that the address identifies it. A key that falls on a taken slot takes it over.
+/// A key that falls on a taken slot takes it over.
 #[derive(Debug)]
-pub(crate) struct ByAddress<K, V, const N: usize>(Vec<Option<(Arc<K>, V)>>);
+pub(crate) struct ByAddress<K, V, const N: usize>(Vec<Option<(Weak<K>, V)>>);
 
 impl<K, V, const N: usize> Default for ByAddress<K, V, N> {
     fn default() -> Self {
@@ -151,7 +238,7 @@ impl<K, V, const N: usize> ByAddress<K, V, N> {
 
     pub(crate) fn get(&self, key: &Arc<K>) -> Option<&V> {
         let (known, value) = self.0.get(Self::slot_of(key))?.as_ref()?;
-        Arc::ptr_eq(known, key).then_some(value)
+        is_of(known, key).then_some(value)
     }
 
     /// The value of `key`, from `make` if none is kept.
@@ -160,10 +247,19 @@ impl<K, V, const N: usize> ByAddress<K, V, N> {
             self.0.resize_with(N, || None);
         }
         let slot = &mut self.0[Self::slot_of(key)];
-        if !slot.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, key)) {
+        if !slot.as_ref().is_some_and(|(known, _)| is_of(known, key)) {
             *slot = None;
         }
-        &mut slot.get_or_insert_with(|| (key.clone(), make())).1
+        &mut slot.get_or_insert_with(|| (Arc::downgrade(key), make())).1
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.0.iter().flatten().map(|(_, value)| value)
+    }
+
+    /// What the slots take.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.len() * size_of::<Option<(Weak<K>, V)>>()
     }
 
     /// Spreads addresses, which are multiples of a key's size, over the slots.
@@ -173,23 +269,65 @@ impl<K, V, const N: usize> ByAddress<K, V, N> {
     }
 }
 
+fn is_of<K>(known: &Weak<K>, key: &Arc<K>) -> bool {
+    std::ptr::eq(known.as_ptr(), Arc::as_ptr(key))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::HashKey;
+    use crate::testing::shape;
+
+    fn key(key: u8) -> Arc<CacheKey<u8>> {
+        Arc::new(CacheKey::new(&Ledger::new(), key, 0))
+    }
+
+    /// Inserts a value of 1,000 bytes.
+    fn insert(recent: &mut Recent<u8, char>, number: u8, value: char) {
+        let slot = recent.insert(key(number), value);
+        recent.weigh(slot, 1_000);
+    }
 
     #[test]
-    fn the_least_recently_used_goes_and_the_present_round_stays() {
+    fn the_least_recently_used_go_one_by_one_and_the_present_round_stays() {
         let mut recent: Recent<u8, char> = Recent::default();
-        for (key, value) in [(1, 'a'), (2, 'b')] {
+        for (key, value) in [(1, 'a'), (2, 'b'), (3, 'c')] {
             recent.begin_round();
-            recent.insert(Arc::new(key), value, 2);
+            insert(&mut recent, key, value);
         }
+        let (mut gone, each) = (Vec::new(), recent.bytes() / 3);
         recent.begin_round();
-        assert_eq!(recent.find(&1).map(|slot| *recent.value(slot)), Some('a'));
-        let (slot, before) = recent.insert(Arc::new(3), 'c', 2);
-        assert_eq!((before.as_deref(), *recent.key(slot).as_ref()), (Some(&2), 3));
-        let (_, before) = recent.insert(Arc::new(4), 'd', 2);
-        assert_eq!((before, recent.len()), (None, 3), "all of this round");
-        assert_eq!((recent.find(&2), recent.find(&1).is_some()), (None, true));
+        assert_eq!(recent.find(&key(1)).and_then(|slot| recent.value(slot)), Some(&'a'));
+        recent.shed(2 * each, |slot, key| gone.push((slot, *key)));
+        assert_eq!((gone, recent.bytes()), (vec![(1, 2)], 2 * each));
+        insert(&mut recent, 4, 'd');
+        assert_eq!(recent.find(&key(4)), Some(1), "the slot is free");
+        recent.shed(0, |_, _| ());
+        assert_eq!(recent.values().collect::<String>(), "ad", "used in this round");
+        assert!(recent.find(&key(3)).is_none() && recent.find(&key(1)).is_some());
+    }
+
+    #[test]
+    fn nobody_knows_the_hash_of_a_key_without_the_ledgers() {
+        let hash = |key| CacheKey::new(&Ledger::with_hash_key(&HashKey::new(key)), "label", 0).hash;
+        assert_eq!(hash([1, 2]), hash([1, 2]));
+        assert_ne!(hash([1, 2]), hash([1, 3]));
+    }
+
+    #[test]
+    fn values_of_shapes_take_a_bounded_number_of_bytes_and_keep_no_shape() {
+        let mut by_shape: ByShape<usize> = ByShape::default();
+        let large = SHAPES_RESOLVED_BYTES / 3;
+        for i in 0..10 {
+            let mut shape = Arc::new(shape());
+            assert_eq!(*by_shape.get(&shape, 1, || (i, large)), i);
+            assert!(by_shape.bytes <= SHAPES_RESOLVED_BYTES && by_shape.kept.len() <= 3);
+            assert_eq!(Arc::strong_count(&shape), 1, "nothing else holds it");
+            assert_eq!(*by_shape.get(&shape, 2, || (i + 100, SHAPES_RESOLVED_BYTES + 1)), i + 100);
+            assert!(!by_shape.kept.contains_key(&Arc::as_ptr(&shape)), "too large to be kept");
+            by_shape.get(&shape, 3, || (i, large));
+            Arc::make_mut(&mut shape);
+        }
     }
 }

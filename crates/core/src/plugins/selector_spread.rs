@@ -1,11 +1,11 @@
 //! SelectorSpread of the Policy era: prefers nodes and zones with fewer pods of the same Services and controllers.
 //! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
 
-use super::cache::ByShape;
+use super::cache::{ByShape, CacheKey};
 use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod, Stop, Work};
 use super::counts::{Alike, Counters};
-use crate::ledger::{Ledger, NodeId};
-use crate::model::{LabelSelector, Labels, PodShape, Requirement, RequirementOperator, Str};
+use crate::ledger::{Ledger, NodeId, Workloads};
+use crate::model::{LabelSelector, PodShape, Requirement, Str};
 use crate::profile::LegacyArgs;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -13,12 +13,17 @@ use std::sync::Arc;
 /// The zone's part of a score; the rest is the node's.
 const ZONE_PART: f64 = 2.0 / 3.0;
 
+/// What reading a row's zone takes, in units of [`Work`].
+const ZONE_READ: usize = 3;
+
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    alike: ByShape<Option<Arc<Alike>>>,
+    alike: ByShape<Option<Arc<CacheKey<Alike>>>>,
     counters: Counters,
     zones: Zones,
 }
+
+type RegionAndZone = (Option<Str>, Option<Str>);
 
 /// The zone of each row by number, 0 for none, as of one version of the nodes' labels.
 #[derive(Debug, Default)]
@@ -30,21 +35,24 @@ struct Zones {
 }
 
 impl Zones {
-    fn follow(&mut self, ledger: &Ledger) {
-        if self.labels_version == ledger.node_labels_version() && self.of_row.len() == ledger.nodes().rows() {
-            return;
+    fn follow(&mut self, ledger: &Ledger, work: &mut Work) -> Result<(), Stop> {
+        let rows = ledger.nodes().rows();
+        if self.labels_version == ledger.node_labels_version() && self.of_row.len() == rows {
+            return Ok(());
         }
+        work.take(rows * ZONE_READ)?;
         self.labels_version = ledger.node_labels_version();
-        let mut numbers: FxHashMap<(Option<Str>, Option<Str>), u32> = FxHashMap::default();
+        let mut numbers: FxHashMap<CacheKey<RegionAndZone>, u32> = FxHashMap::default();
         let mut number = |node: NodeId| match ledger.region_and_zone(node) {
             (None, None) => 0,
             zone => {
                 let next = numbers.len() as u32 + 1;
-                *numbers.entry(zone).or_insert(next)
+                *numbers.entry(CacheKey::new(ledger, zone, 0)).or_insert(next)
             }
         };
-        self.of_row = (0..ledger.nodes().rows()).map(|row| number(NodeId::new(row as u32))).collect();
+        self.of_row = (0..rows).map(|row| number(NodeId::new(row as u32))).collect();
         self.count = numbers.len();
+        Ok(())
     }
 
     fn of(&self, node: NodeId) -> usize {
@@ -90,7 +98,12 @@ impl Tables {
             return Ok(false);
         }
         let version = ledger.workloads_version(&shape.namespace);
-        let alike = self.alike.get(shape, version, || alike(ledger, shape, &cx.profile.legacy));
+        let alike = self.alike.get(shape, version, || {
+            work.spend(ledger.workloads(&shape.namespace).map_or(0, Workloads::len));
+            let alike = alike(ledger, shape, &cx.profile.legacy);
+            let bytes = alike.as_ref().map_or(0, |alike| alike.bytes());
+            (alike, bytes)
+        });
         self.counters.catch_up(ledger, work)?;
         let counts = match alike.as_ref() {
             Some(alike) => {
@@ -99,7 +112,7 @@ impl Tables {
             }
             None => &[],
         };
-        self.zones.follow(ledger);
+        self.zones.follow(ledger, work)?;
         out.clear();
         out.extend(feasible.iter().map(|node| i64::from(counts.get(node.index()).copied().unwrap_or(0))));
         self.zones.spread(feasible, out);
@@ -117,28 +130,26 @@ fn part(count: i64, most: i64) -> f64 {
 ///
 /// The selectors are those of Services, ReplicationControllers, ReplicaSets and StatefulSets that select the pod. All must
 /// match; a Service without requirements then says nothing. Until 1.13 one match was enough.
-fn alike(ledger: &Ledger, shape: &PodShape, args: &LegacyArgs) -> Option<Arc<Alike>> {
+fn alike(ledger: &Ledger, shape: &PodShape, args: &LegacyArgs) -> Option<Arc<CacheKey<Alike>>> {
     let workloads = ledger.workloads(&shape.namespace)?;
-    let by_labels = |labels: &Labels| LabelSelector { requirements: labels.iter().map(equals).collect() };
-    let mut selectors: Vec<LabelSelector> = workloads.services_of(&shape.labels).map(by_labels).collect();
+    let mut selectors: Vec<LabelSelector> = workloads.services_of(&shape.labels).map(LabelSelector::from).collect();
     if !args.spread_services_only {
         selectors.extend(workloads.controllers_of(&shape.labels).cloned());
     }
     if !args.spread_any_selector {
-        let requirements: Vec<Requirement> = selectors.into_iter().flat_map(|s| s.requirements).collect();
+        let mut requirements: Vec<Requirement> = selectors.into_iter().flat_map(|s| s.requirements).collect();
+        // A thousand Services may all ask for the same label.
+        requirements.sort_by(|a, b| (&a.key, &a.values).cmp(&(&b.key, &b.values)));
+        requirements.dedup();
         selectors = if requirements.is_empty() { Vec::new() } else { vec![LabelSelector { requirements }] };
     }
-    (!selectors.is_empty()).then(|| Arc::new(Alike { namespace: shape.namespace.clone(), selectors }))
-}
-
-fn equals((key, value): (&Str, &Str)) -> Requirement {
-    Requirement { key: key.clone(), operator: RequirementOperator::In, values: vec![value.clone()] }
+    (!selectors.is_empty()).then(|| Alike { namespace: shape.namespace.clone(), selectors }.into_key(ledger))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Pod, Service, Workload, WorkloadKind};
+    use crate::model::{Labels, Pod, Service, Workload, WorkloadKind};
     use crate::profile::CompiledProfile;
     use crate::testing::{node, pod, shape};
 
@@ -212,7 +223,7 @@ mod tests {
 
     fn replica_set(ledger: &mut Ledger, selector: &[(&str, &str)]) {
         let labels: Labels = selector.iter().copied().collect();
-        let selector = Some(LabelSelector { requirements: labels.iter().map(equals).collect() });
+        let selector = Some(LabelSelector::from(&labels));
         let (kind, namespace, name) = (WorkloadKind::ReplicaSet, "default".into(), "rs".into());
         ledger.apply_controller(Workload { kind, namespace, name, selector });
     }

@@ -3,7 +3,7 @@
 use super::{Limits, Outcome, Search};
 use crate::cycle::Scheduler;
 use crate::ledger::{Ledger, PodState};
-use crate::model::{LabelSelector, Pod, PodDisruptionBudget, PodShape, Requirement, RequirementOperator};
+use crate::model::{LabelSelector, Pod, PodDisruptionBudget, PodShape, Requirement};
 use crate::plugins::Work;
 use crate::profile::{CompiledProfile, Preemption};
 use crate::testing::{node, pod, shape_of};
@@ -35,7 +35,7 @@ pub(super) fn waits(milli_cpu: i64) -> Pod {
 
 /// A budget for pods of an app with so many disruptions left.
 pub(super) fn budget(app: &str, left: i32) -> PodDisruptionBudget {
-    let is_app = Requirement { key: "app".into(), operator: RequirementOperator::In, values: vec![app.into()] };
+    let is_app = Requirement::equals("app".into(), app.into());
     PodDisruptionBudget {
         namespace: "default".into(),
         name: format!("of-{app}").into(),

@@ -16,6 +16,11 @@ use std::sync::Arc;
 /// Upstream's text for a cluster (or a node selector) without nodes.
 const NO_NODES: &str = "no nodes available to schedule pods";
 
+/// Told of a pod whose every decision came too late. Upstream, whose profiles share one thread, has no such case: what comes
+/// nearest is a pod that cannot be assumed, which is reported and waits for its backoff too.
+const ALWAYS_LATE: &str =
+    "the nodes found changed before they could be taken, several times in a row; to be tried again";
+
 /// The attempt to place a popped pod.
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -100,7 +105,9 @@ impl Worker {
                 None => return,
             }
         }
-        self.totals.errors += 1;
+        // Nothing was found out about its nomination.
+        let refusal = Refusal::failed(attempt.ticket.pod().clone(), ALWAYS_LATE);
+        self.report_error(step, Refusal { nomination: NominatedNode::Keep, ..refusal });
         self.queue.failed(attempt.ticket, step.now);
     }
 
@@ -230,8 +237,12 @@ impl Worker {
 
     /// Counts and reports an attempt that ended in an error.
     pub(super) fn refuse_failed<L>(&mut self, step: &mut Step<'_, L>, pod: Arc<Pod>, text: impl Into<Arc<str>>) {
+        self.report_error(step, Refusal::failed(pod, text));
+    }
+
+    pub(super) fn report_error<L>(&mut self, step: &mut Step<'_, L>, refusal: Refusal) {
         self.totals.errors += 1;
-        step.refuse(Refusal::failed(pod, text));
+        step.refuse(refusal);
     }
 
     /// Whether a pod whose attempt is over belongs in this worker's queue: a swap may have given its name away meanwhile.

@@ -4,8 +4,8 @@ use super::extender_tests::{Asked, Bench, broken, filter, keeps, profile, scorer
 use super::*;
 use crate::io::BindOutcome;
 use crate::limits::EXTENDER_QUESTIONS;
-use crate::model::Pod;
-use crate::profile::{Extender, OnFailure};
+use crate::model::{Labels, Namespace, Pod};
+use crate::profile::{Extender, NamespaceAccess, OnFailure};
 use crate::testing::{node, pod, shape, shape_of};
 
 const GIB: i64 = 1 << 30;
@@ -28,6 +28,26 @@ fn of_team(name: &str, team: &str) -> Pod {
     let mut shape = shape();
     shape.labels = [("team", team)].into_iter().collect();
     pod(name, shape)
+}
+
+#[test]
+fn a_pod_that_is_held_while_its_extender_is_asked_is_not_placed_and_its_owner_is_told() {
+    let match_labels: Labels = [("team", "batch")].into_iter().collect();
+    let mut profile = profile(vec![filter("x", OnFailure::Fail)]);
+    profile.namespaces = NamespaceAccess::Restricted { names: Vec::new(), match_labels: match_labels.clone() };
+    let mut bench = Bench::new(profile, "a b");
+    let of_team = |labels| Namespace { name: "default".into(), labels };
+    bench.ledger.borrow_mut().apply_namespace(of_team(match_labels));
+    bench.pod(pod("p", shape()));
+    bench.settle();
+    assert_eq!(bench.asking(), 1);
+    bench.ledger.borrow_mut().apply_namespace(of_team(Labels::none()));
+    bench.answer(Ok(keeps("a b")));
+    assert!(bench.placed().is_empty());
+    assert_eq!(bench.worker.queue.counts().held, 1);
+    let (reason, text) = bench.one_refusal();
+    assert!(reason == RefusalReason::SchedulerError && text.contains("namespace"), "{text}");
+    bench.assert_clean();
 }
 
 #[test]

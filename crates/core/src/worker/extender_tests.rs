@@ -542,6 +542,8 @@ fn conflicts_without_end_are_an_error() {
         bench.answer(Ok(keeps(&asked.nodes)));
     }
     assert_eq!((questions, bench.worker.totals.conflicts, bench.worker.totals.errors), (4, 4, 1));
+    let text = "the nodes found changed before they could be taken, several times in a row; to be tried again";
+    assert_eq!(bench.one_refusal(), (RefusalReason::SchedulerError, text));
     assert_eq!(bench.worker.queue.counts().backoff, 1);
     bench.assert_clean();
 }

@@ -2,17 +2,25 @@
 
 use super::*;
 use crate::cycle::JUDGED;
+use crate::io::VolumesOutcome;
 use crate::ledger::Ledger;
-use crate::limits::{COMPARISONS_PER_WORK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD, WORK_PER_HOLD};
+use crate::limits::{
+    COMPARISONS_PER_WORK, HOLDS_PER_LOOK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
+};
 use crate::model::{NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape};
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape, shape_of};
+use crate::volume_testing::{claim, using, waiting_class};
 use std::cell::RefCell;
+
+/// What happens before each hold of the lock; it is told whether the hold is for writing.
+type Meanwhile = Box<dyn FnMut(&mut Ledger, bool)>;
 
 /// A ledger that counts the rows judged under each hold of its lock.
 struct Counted {
     ledger: RefCell<Ledger>,
     judged: RefCell<Vec<usize>>,
+    meanwhile: RefCell<Meanwhile>,
 }
 
 impl Counted {
@@ -21,10 +29,15 @@ impl Counted {
         for i in 0..nodes {
             ledger.apply_node(&node(&format!("n{i}"), 1000, 1 << 30, 10));
         }
-        Self { ledger: RefCell::new(ledger), judged: RefCell::default() }
+        Self { ledger: RefCell::new(ledger), judged: RefCell::default(), meanwhile: RefCell::new(Box::new(|_, _| {})) }
     }
 
-    fn held<R>(&self, f: impl FnOnce() -> R) -> R {
+    fn meanwhile(&self, happens: impl FnMut(&mut Ledger, bool) + 'static) {
+        *self.meanwhile.borrow_mut() = Box::new(happens);
+    }
+
+    fn held<R>(&self, for_writing: bool, f: impl FnOnce() -> R) -> R {
+        (self.meanwhile.borrow_mut())(&mut self.ledger.borrow_mut(), for_writing);
         let before = JUDGED.get();
         let result = f();
         self.judged.borrow_mut().push(JUDGED.get() - before);
@@ -42,11 +55,11 @@ impl Counted {
 
 impl LedgerAccess for Counted {
     fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
-        self.held(|| self.ledger.read(f))
+        self.held(false, || self.ledger.read(f))
     }
 
     fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
-        self.held(|| self.ledger.write(f))
+        self.held(true, || self.ledger.write(f))
     }
 }
 
@@ -70,19 +83,105 @@ fn no_hold_judges_more_rows_than_there_is_work_for() {
     assert!(effects.contains("Refuse"), "{effects}");
 }
 
+/// As many values of selectors as a pod may have, and no node has one of them.
+fn costly() -> PodShape {
+    let test = NodeTest { key: "missing".into(), operator: NodeTestOperator::DoesNotExist, values: Vec::new() };
+    let mut expressions = vec![test.clone(); SELECTOR_VALUES_PER_POD - 1];
+    expressions.push(NodeTest { operator: NodeTestOperator::Exists, ..test });
+    let term = NodeSelectorTerm { expressions, ..NodeSelectorTerm::default() };
+    PodShape { required_affinity: Some(NodeSelector { terms: vec![term] }), ..shape() }
+}
+
+#[test]
+fn a_look_at_a_cluster_that_changes_all_the_time_comes_to_an_end() {
+    // More than are judged under one hold, and each of them is another one at the next.
+    let nodes = 50;
+    let ledger = Counted::with_nodes(nodes);
+    let mut holds = 0;
+    ledger.meanwhile(move |ledger, _| {
+        holds += 1;
+        // A look without an end ends the test.
+        let changes = if holds < 2 * HOLDS_PER_LOOK { nodes } else { 0 };
+        (0..changes).for_each(|i| ledger.apply_node(&node(&format!("n{i}"), 1000 + holds as i64 % 2, 1 << 30, 10)));
+    });
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.preemption.enabled = false;
+    let (judged, effects) = ledger.try_pod(&mut worker(profile), "p", costly());
+    assert!((HOLDS_PER_LOOK..HOLDS_PER_LOOK + 8).contains(&judged.len()), "{} holds", judged.len());
+    assert!(judged.contains(&nodes), "one judges them all");
+    assert!(effects.contains("Refuse"), "{effects}");
+}
+
+#[test]
+fn a_plan_to_evict_is_checked_with_the_work_of_one_hold() {
+    let others = WORK_PER_HOLD + 100;
+    let small = |i, milli_cpu| node(&format!("small-{i}"), milli_cpu, 1 << 30, 10);
+    let ledger = Counted::with_nodes(1);
+    {
+        let mut ledger = ledger.ledger.borrow_mut();
+        (0..others).for_each(|i| ledger.apply_node(&small(i, 10)));
+        ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod("low", shape_of(1000, 0)) });
+        ledger.apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
+        ledger.set_own_schedulers(vec!["test".into()]);
+    }
+    let mut changed = false;
+    ledger.meanwhile(move |ledger, for_writing| {
+        if for_writing && !std::mem::replace(&mut changed, true) {
+            (0..others).for_each(|i| ledger.apply_node(&small(i, 11)));
+        }
+    });
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    let mut effects = Vec::new();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    let judged = ledger.judged.take();
+    assert!(judged.iter().all(|rows| *rows <= WORK_PER_HOLD), "{judged:?}");
+    assert_eq!(worker.totals.conflicts, 1, "the plan is made anew");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Evict(_))), "{effects:?}");
+}
+
 #[test]
 fn a_pod_with_long_selectors_is_judged_on_fewer_rows_under_each_hold() {
     let nodes = 500;
     let ledger = Counted::with_nodes(nodes);
-    let mut costly = shape();
-    let values = (0..SELECTOR_VALUES_PER_POD - 1).map(|i| format!("v{i}").into()).collect();
-    let test = NodeTest { key: "kubernetes.io/hostname".into(), operator: NodeTestOperator::In, values };
-    let term = NodeSelectorTerm { expressions: vec![test], ..NodeSelectorTerm::default() };
-    costly.required_affinity = Some(NodeSelector { terms: vec![term] });
-    let (judged, _) = ledger.try_pod(&mut worker(CompiledProfile::default_preset("test")), "p", costly);
+    let (judged, _) = ledger.try_pod(&mut worker(CompiledProfile::default_preset("test")), "p", costly());
     let most = WORK_PER_HOLD.div_ceil(1 + SELECTOR_VALUES_PER_POD / COMPARISONS_PER_WORK);
     assert!(judged.iter().all(|rows| *rows <= most), "{judged:?}");
     assert_eq!(judged.iter().sum::<usize>(), nodes);
+}
+
+#[test]
+fn claims_that_are_being_bound_are_looked_at_in_parts() {
+    let (pods, claims) = (64, 80);
+    let ledger = Counted::with_nodes(1);
+    {
+        let mut ledger = ledger.ledger.borrow_mut();
+        ledger.apply_node(&node("n0", 1000, 1 << 30, pods));
+        ledger.apply_storage_class(waiting_class("made", "driver"));
+        for p in 0..pods {
+            let names: Vec<String> = (0..claims).map(|c| format!("c{p}-{c}")).collect();
+            for name in &names {
+                ledger.apply_claim(claim(name, "made", 1));
+            }
+            ledger.apply_pod(using(&format!("p{p}"), &names.iter().map(String::as_str).collect::<Vec<_>>()));
+        }
+    }
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    let mut effects = Vec::new();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    let written = |effect: &Effect| match effect {
+        Effect::BindVolumes(request) => {
+            Some(Input::VolumesWritten { attempt: request.attempt, outcome: VolumesOutcome::Written })
+        }
+        _ => None,
+    };
+    let mut inputs: Vec<Input> = effects.iter().filter_map(written).collect();
+    assert_eq!(inputs.len(), pods as usize);
+    ledger.judged.take();
+    worker.step(Time::ZERO, &mut inputs, &ledger, &mut Vec::new());
+    let parts = (pods as usize * (1 + WORK_PER_CLAIM * claims)).div_ceil(WORK_PER_HOLD);
+    assert!(parts > 2);
+    assert_eq!(ledger.judged.take().len(), 1 + parts, "the log, and the claims in parts");
+    assert_eq!(worker.volumes.len(), pods as usize);
 }
 
 #[test]

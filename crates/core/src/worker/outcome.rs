@@ -1,5 +1,5 @@
 use super::{Step, Worker};
-use crate::io::{AttemptId, BindOutcome, Input};
+use crate::io::{AttemptId, BindOutcome, Input, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
 use crate::model::Pod;
 use crate::queue::Ticket;
@@ -55,24 +55,30 @@ impl Worker {
             }
             BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
             BindOutcome::Refused { message, .. } => {
-                self.bind_failed(step, ticket, &format!("binding rejected: {message}"));
+                self.bind_failed(step, ticket, &format!("binding rejected: {message}"), NominatedNode::Clear);
             }
             BindOutcome::Unknown => {}
         }
     }
 
     /// Reports a bind that came to nothing, and puts the pod into backoff as the ledger has it now: what changed while its
-    /// ticket was out was not taken up.
-    pub(super) fn bind_failed(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, text: &str) {
+    /// ticket was out was not taken up. `nomination` says what becomes of the nomination where the pod's object reports one; in the
+    /// ledger it has ended.
+    pub(super) fn bind_failed(
+        &mut self,
+        step: &mut Step<'_, impl LedgerAccess>,
+        ticket: Ticket,
+        text: &str,
+        nomination: NominatedNode,
+    ) {
         let current = self.pending_now(step, &ticket);
-        // Written at the version that the pod has now. The ledger has ended the nomination, which its object still reports: the
-        // refusal ends it there.
+        // Written at the version that the pod has now, with the nomination that its object still reports.
         let judged = ticket.pod();
         let told = current.as_ref().map_or_else(
             || judged.clone(),
             |(pod, _)| Arc::new(Pod { nominated_node: judged.nominated_node.clone(), ..Pod::clone(pod) }),
         );
-        self.refuse_failed(step, told, text);
+        self.report_error(step, Refusal { nomination, ..Refusal::failed(told, text) });
         let Some((pod, parked)) = current else { return self.queue.done(ticket) };
         let changed = !Arc::ptr_eq(&ticket.pod().shape, &pod.shape);
         self.queue.failed(ticket, step.now);

@@ -1,5 +1,7 @@
 use super::*;
-use crate::io::{BindOutcome, BindRequest, NominateRequest, Refusal, RefusalReason, VolumeRequest, VolumesOutcome};
+use crate::io::{
+    BindOutcome, BindRequest, NominateRequest, NominatedNode, Refusal, RefusalReason, VolumeRequest, VolumesOutcome,
+};
 use crate::ledger::{Conflict, Ledger, PodState};
 use crate::model::{CsiNode, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeWrites};
 use crate::volume_testing::{
@@ -17,6 +19,8 @@ pub(super) struct Bench {
     pub(super) writes: Vec<(usize, AttemptId, Str, VolumeWrites)>,
     nominated: Vec<(String, Option<String>)>,
     pub(super) refusals: Vec<(String, RefusalReason, String)>,
+    /// What the last refusal does to its pod's nomination.
+    by_refusal: Option<NominatedNode>,
     pub(super) now: u64,
 }
 
@@ -36,6 +40,7 @@ impl Bench {
             writes: Vec::new(),
             nominated: Vec::new(),
             refusals: Vec::new(),
+            by_refusal: None,
             now: 0,
         };
         bench.seen(|ledger| {
@@ -74,15 +79,24 @@ impl Bench {
                     Effect::Nominate(NominateRequest { pod, node }) => {
                         self.nominated.push((pod.key.name.to_string(), node.map(|node| node.to_string())));
                     }
-                    Effect::Refuse(Refusal { pod, reason, text, .. }) => {
+                    Effect::Refuse(Refusal { pod, reason, text, nomination, .. }) => {
+                        self.by_refusal = Some(nomination);
                         self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
                     }
                 }
             }
+            let volumes = &self.workers[worker].volumes;
+            assert_eq!(volumes.writing(), volumes.count_writing());
             if next != Next::Now {
                 return next;
             }
         }
+    }
+
+    /// Who ended the nomination of `p`: a write of its own, or the refusal.
+    fn ended_by(&mut self) -> (bool, NominatedNode) {
+        let by_itself = self.nominated.last() == Some(&("p".to_owned(), None));
+        (by_itself, self.by_refusal.take().expect("a refusal"))
     }
 
     /// The first of the writes ends.
@@ -235,7 +249,7 @@ fn a_claim_that_never_binds_ends_in_a_timeout_and_everything_is_undone() {
     bench.now = 60_000;
     bench.settle(0);
     assert_eq!(bench.refusal(), format!("{PREFIX}binding volumes: context deadline exceeded"));
-    assert_eq!(bench.nominated.last(), Some(&("p".to_owned(), None)));
+    assert_eq!(bench.ended_by(), (false, NominatedNode::Clear));
     assert_eq!(bench.workers[0].queue.counts().backoff, 1);
     bench.is_undone("p");
     // Once more: the claim is assumed already, so that there is nothing to write.
@@ -243,6 +257,41 @@ fn a_claim_that_never_binds_ends_in_a_timeout_and_everything_is_undone() {
     bench.settle(0);
     assert!(bench.writes.is_empty() && bench.workers[0].volumes.len() == 1);
     bench.audit();
+    // That it is nominated may not be written yet: a refusal could come before it.
+    bench.now = 200_000;
+    bench.settle(0);
+    assert_eq!(bench.refusal(), format!("{PREFIX}binding volumes: context deadline exceeded"));
+    assert_eq!(bench.ended_by(), (true, NominatedNode::Keep));
+}
+
+/// A nomination is written once more by whoever ends it: two writes of one field would race.
+#[test]
+fn a_refused_write_leaves_the_end_of_the_nomination_to_the_one_that_wrote_it() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| {
+        ledger.apply_claim(claim("c", "made", 1));
+        ledger.apply_pod(using("p", &["c"]));
+    });
+    bench.settle(0);
+    bench.wrote(VolumesOutcome::Failed { code: Some(403), message: "no".into() });
+    assert_eq!(bench.refusal(), format!("{PREFIX}no"));
+    assert_eq!(bench.ended_by(), (true, NominatedNode::Keep));
+}
+
+#[test]
+fn an_older_event_does_not_bring_the_nomination_back_that_a_failure_ended() {
+    let mut bench = Bench::new();
+    let node = asked_for(&mut bench);
+    let nominated = || Pod { nominated_node: Some((*node).into()), ..using("p", &["c"]) };
+    bench.pod(nominated());
+    bench.seen(|ledger| ledger.delete_claim("default/c"));
+    bench.settle(0);
+    bench.is_undone("p");
+    bench.pod(nominated());
+    assert!(bench.ledger.borrow().nominations().is_empty(), "its end has not been seen yet");
+    bench.pod(using("p", &["c"]));
+    bench.pod(nominated());
+    assert!(!bench.ledger.borrow().nominations().is_empty(), "nominated anew by somebody");
 }
 
 #[test]

@@ -7,9 +7,11 @@
 //!
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
+use super::attempt::look;
 use super::{Step, Worker};
-use crate::io::{AttemptId, Effect, NominateRequest, VolumeRequest, VolumesOutcome};
+use crate::io::{AttemptId, Effect, NominateRequest, NominatedNode, VolumeRequest, VolumesOutcome};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
+use crate::limits::WORK_PER_CLAIM;
 use crate::model::{Pod, Str, Time, VolumeWrites};
 use crate::plugins::volume_binding::{Progress, progress};
 use crate::queue::Ticket;
@@ -33,18 +35,27 @@ struct Preparing {
     stage: Stage,
 }
 
+impl Preparing {
+    /// What it takes at most to find out whether the wait ends.
+    fn work(&self) -> usize {
+        1 + WORK_PER_CLAIM * (self.writes.bindings.len() + self.writes.provisions.len())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The writes are on their way.
     Writing,
-    /// They are done; it ends in failure at this time.
-    Waiting { until: Time },
+    /// They are done, or there was none to make; it ends in failure at this time.
+    Waiting { until: Time, wrote: bool },
 }
 
 /// The attempts of a worker whose claims are being bound.
 #[derive(Debug, Default)]
 pub(super) struct VolumeWaits {
     attempts: BTreeMap<AttemptId, Preparing>,
+    /// How many of them are in [`Stage::Writing`].
+    writing: usize,
     /// Whether something was seen since the last step that may move one of them.
     pub(super) dirty: bool,
     /// Whether all are to be requeued at the next step: another profile is served from now on.
@@ -57,8 +68,37 @@ impl VolumeWaits {
     }
 
     /// Those whose writes are on their way: they count as unacknowledged, the others only wait.
-    pub(super) fn writing(&self) -> usize {
+    pub(super) const fn writing(&self) -> usize {
+        self.writing
+    }
+
+    /// As [`Self::writing`], counted anew.
+    #[cfg(test)]
+    pub(super) fn count_writing(&self) -> usize {
         self.attempts.values().filter(|one| one.stage == Stage::Writing).count()
+    }
+
+    fn insert(&mut self, id: AttemptId, one: Preparing) {
+        self.writing += usize::from(one.stage == Stage::Writing);
+        self.attempts.insert(id, one);
+    }
+
+    fn remove(&mut self, id: AttemptId) -> Option<Preparing> {
+        let one = self.attempts.remove(&id)?;
+        self.writing -= usize::from(one.stage == Stage::Writing);
+        Some(one)
+    }
+
+    /// The writes of an attempt are done.
+    fn wrote(&mut self, id: AttemptId, until: Time) {
+        let Some(one) = self.attempts.get_mut(&id) else { return };
+        self.writing -= usize::from(one.stage == Stage::Writing);
+        one.stage = Stage::Waiting { until, wrote: true };
+        self.dirty = true;
+    }
+
+    fn is_writing(&self, id: AttemptId) -> bool {
+        self.attempts.get(&id).is_some_and(|one| one.stage == Stage::Writing)
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
@@ -67,7 +107,7 @@ impl VolumeWaits {
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let until = |one: &Preparing| match one.stage {
-            Stage::Waiting { until } => Some(until),
+            Stage::Waiting { until, .. } => Some(until),
             Stage::Writing => None,
         };
         self.attempts.values().filter_map(until).min()
@@ -120,13 +160,13 @@ impl Worker {
             Stage::Writing
         } else {
             self.volumes.dirty = true;
-            self.waiting_from(step.now)
+            Stage::Waiting { until: self.wait_until(step.now), wrote: false }
         };
-        self.volumes.attempts.insert(id, Preparing { ticket, node, epoch, writes, stage });
+        self.volumes.insert(id, Preparing { ticket, node, epoch, writes, stage });
     }
 
-    fn waiting_from(&self, now: Time) -> Stage {
-        Stage::Waiting { until: now + self.profile().bind_timeout }
+    fn wait_until(&self, now: Time) -> Time {
+        now + self.profile().bind_timeout
     }
 
     pub(super) fn volumes_written(
@@ -135,15 +175,11 @@ impl Worker {
         id: AttemptId,
         outcome: VolumesOutcome,
     ) {
-        let waiting = self.waiting_from(step.now);
-        let Some(one) = self.volumes.attempts.get_mut(&id).filter(|one| one.stage == Stage::Writing) else {
+        if !self.volumes.is_writing(id) {
             return;
-        };
+        }
         match outcome {
-            VolumesOutcome::Written => {
-                one.stage = waiting;
-                self.volumes.dirty = true;
-            }
+            VolumesOutcome::Written => self.volumes.wrote(id, self.wait_until(step.now)),
             VolumesOutcome::Failed { message, .. } => self.volumes_failed(step, id, &message),
         }
     }
@@ -160,11 +196,7 @@ impl Worker {
         if !std::mem::take(&mut self.volumes.dirty) && !due {
             return;
         }
-        let found: Vec<(AttemptId, Ending)> = step.ledger.read(|ledger| {
-            let all = self.volumes.attempts.iter();
-            all.filter_map(|(id, one)| Some((*id, ending(ledger, one, step.now)?))).collect()
-        });
-        for (id, ending) in found {
+        for (id, ending) in self.endings(step) {
             match ending {
                 Ending::Bind => self.volumes_bound(step, id),
                 Ending::Fail(text) => self.volumes_failed(step, id, &text),
@@ -178,12 +210,29 @@ impl Worker {
         }
     }
 
+    /// The attempts whose wait ends now. One at a time is judged by the ledger as it is: what changes between two of them is seen
+    /// at the next step.
+    fn endings(&mut self, step: &Step<'_, impl LedgerAccess>) -> Vec<(AttemptId, Ending)> {
+        let Self { volumes, heaviest, .. } = self;
+        let mut found = Vec::new();
+        let mut left = volumes.attempts.iter().peekable();
+        look(step.ledger, heaviest, |ledger, work| {
+            while let Some((id, one)) = left.peek() {
+                work.take(one.work()).ok()?;
+                found.extend(ending(ledger, one, step.now).map(|ending| (**id, ending)));
+                left.next();
+            }
+            Some(())
+        });
+        found
+    }
+
     fn volumes_bound(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId) {
         let Some(uid) = self.volumes.attempts.get(&id).map(|one| one.ticket.pod().uid.clone()) else { return };
         if !step.ledger.write(|ledger| ledger.begin_bind(&uid)) {
             return self.volumes_failed(step, id, PREEMPTED);
         }
-        if let Some(one) = self.volumes.attempts.remove(&id) {
+        if let Some(one) = self.volumes.remove(id) {
             self.ask_to_bind(step, id, one.ticket, (one.node, one.epoch));
         }
     }
@@ -191,9 +240,17 @@ impl Worker {
     /// It will not come to a bind: undone wholly, and tried again after backoff. What was written stands, as upstream.
     fn volumes_failed(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, text: &str) {
         let Some(one) = self.take_preparing(id) else { return };
-        step.effects.push(Effect::Nominate(NominateRequest { pod: one.ticket.pod().clone(), node: None }));
+        // One writer ends the nomination: two would race at the API server.
+        let nomination = if matches!(one.stage, Stage::Waiting { wrote: true, .. }) {
+            // It was written before the volumes were: the refusal ends it, in one patch with the condition.
+            NominatedNode::Clear
+        } else {
+            // It may still be on its way. Its end waits behind it, which a refusal does not.
+            step.effects.push(Effect::Nominate(NominateRequest { pod: one.ticket.pod().clone(), node: None }));
+            NominatedNode::Keep
+        };
         step.ledger.write(|ledger| ledger.give_up(&one.ticket.pod().uid));
-        self.bind_failed(step, one.ticket, &format!("{PLUGIN}{text}"));
+        self.bind_failed(step, one.ticket, &format!("{PLUGIN}{text}"), nomination);
     }
 
     /// Takes the attempt back as if it had never been made.
@@ -205,7 +262,7 @@ impl Worker {
     }
 
     fn take_preparing(&mut self, id: AttemptId) -> Option<Preparing> {
-        let one = self.volumes.attempts.remove(&id)?;
+        let one = self.volumes.remove(id)?;
         self.popped.remove(&one.ticket.pod().uid);
         Some(one)
     }
@@ -226,7 +283,7 @@ fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
         Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(PREEMPTED.to_owned())),
         _ => return Some(Ending::PodGone),
     }
-    let Stage::Waiting { until } = one.stage else { return None };
+    let Stage::Waiting { until, .. } = one.stage else { return None };
     match progress(ledger, &one.writes, &one.node) {
         Progress::Bound => Some(Ending::Bind),
         Progress::Failed(text) => Some(Ending::Fail(format!("binding volumes: {text}"))),

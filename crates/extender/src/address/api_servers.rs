@@ -8,25 +8,41 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The addresses as they were read last. Cheap to clone; all clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct ApiServers(Arc<RwLock<Option<BTreeSet<IpAddr>>>>);
+pub struct ApiServers(Arc<RwLock<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Those that the cluster tells; `None` before it was asked with success.
+    told: Option<BTreeSet<IpAddr>>,
+    /// Those behind the name by which we reach the server.
+    named: BTreeSet<IpAddr>,
+}
 
 impl ApiServers {
-    /// Replaces the addresses.
-    pub fn set(&self, addresses: impl IntoIterator<Item = IpAddr>) {
-        let addresses = addresses.into_iter().map(meant).collect();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
+    /// Replaces the addresses that the cluster tells.
+    pub fn set(&self, told: impl IntoIterator<Item = IpAddr>) {
+        let told = told.into_iter().map(meant).collect();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).told = Some(told);
+    }
+
+    /// Replaces the addresses behind the server's name.
+    pub(crate) fn set_named(&self, named: impl IntoIterator<Item = IpAddr>) {
+        let named = named.into_iter().map(meant).collect();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).named = named;
     }
 
     /// Whether they were never read.
     pub fn are_unknown(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).told.is_none()
     }
 
     /// Whether `address` is one of them, also in disguise.
-    pub(super) fn contain(&self, address: IpAddr) -> bool {
+    pub(crate) fn contain(&self, address: IpAddr) -> bool {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = &*known else { return false };
-        known.contains(&meant(address)) || embedded(address).any(|v4| known.contains(&v4.into()))
+        let is_known = |address: &IpAddr| {
+            known.told.as_ref().is_some_and(|told| told.contains(address)) || known.named.contains(address)
+        };
+        is_known(&meant(address)) || embedded(address).any(|v4| is_known(&v4.into()))
     }
 }
 

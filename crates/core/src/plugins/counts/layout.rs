@@ -1,36 +1,137 @@
 use crate::ledger::{DomainId, Ledger, NodeId, Topology};
-use crate::limits::{COMPARISONS_PER_WORK, LAYOUTS};
-use crate::model::{Labels, NodeSelector, Str, Toleration};
-use crate::plugins::cache::Recent;
+use crate::limits::{COMPARISONS_PER_WORK, LAYOUT_BYTES};
+use crate::model::{Labels, NodeSelector, PodShape, Str, Toleration};
+use crate::plugins::cache::{CacheKey, Recent};
 use crate::plugins::context::{Stop, Work};
 use crate::plugins::taint_toleration;
 use smallvec::SmallVec;
-use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// Which nodes count. All constraints of a pod with the same policies share one, and with it the look at the nodes.
+#[derive(Debug)]
+pub(crate) struct Eligibility {
+    /// Labels that a node must have to count, sorted.
+    pub(crate) required: Arc<[Str]>,
+    /// The pod that a node must suit to count, where one of the policies asks for that.
+    pub(crate) pod: Option<Arc<PodShape>>,
+    pub(crate) honor_affinity: bool,
+    pub(crate) honor_taints: bool,
+}
+
+impl Eligibility {
+    /// nodeSelector and required node affinity that a node must match to count.
+    fn affinity(&self) -> Option<(&Labels, Option<&NodeSelector>)> {
+        let pod = self.pod.as_ref().filter(|_| self.honor_affinity)?;
+        Some((&pod.node_selector, pod.required_affinity.as_ref()))
+    }
+
+    /// Tolerations that must tolerate a node's NoSchedule and NoExecute taints for it to count.
+    fn tolerations(&self) -> Option<&[Toleration]> {
+        self.pod.as_ref().filter(|_| self.honor_taints).map(|pod| &*pod.tolerations)
+    }
+
+    fn parts(&self) -> impl Eq + Hash {
+        (&self.required, self.affinity(), self.tolerations())
+    }
+
+    /// Whether some node has each of the labels.
+    fn has_candidates(&self, ledger: &Ledger) -> bool {
+        self.required.iter().all(|key| ledger.nodes().has_label_key(key))
+    }
+
+    /// Whether the policies let `node` count.
+    fn suits(&self, ledger: &Ledger, node: NodeId) -> bool {
+        let nodes = ledger.nodes();
+        let affine = self.affinity().is_none_or(|(selector, required)| {
+            let (name, labels) = (nodes.name(node), nodes.labels(node));
+            selector.is_subset_of(labels) && required.is_none_or(|required| required.matches(name, labels))
+        });
+        affine && self.tolerations().is_none_or(|t| taint_toleration::admits(t, nodes, node))
+    }
+
+    /// How many comparisons [`Self::suits`] may take.
+    fn comparisons(&self) -> usize {
+        let of = |(selector, required): (&Labels, Option<&NodeSelector>)| {
+            selector.len() + required.map_or(0, NodeSelector::comparisons)
+        };
+        self.affinity().map_or(0, of) + self.tolerations().map_or(0, <[_]>::len)
+    }
+}
+
+impl PartialEq for Eligibility {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Eligibility {}
+
+impl Hash for Eligibility {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
 /// What a layout depends on, besides the nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LayoutKey {
     /// The label whose value makes a domain.
     pub(crate) topology_key: Str,
-    /// Labels that a node must have to count, sorted.
-    pub(crate) required: Arc<[Str]>,
-    /// nodeSelector and required node affinity that a node must match to count.
-    pub(crate) affinity: Option<(Labels, Option<NodeSelector>)>,
-    /// Tolerations that must tolerate a node's NoSchedule and NoExecute taints for it to count.
-    pub(crate) tolerations: Option<Vec<Toleration>>,
+    pub(crate) eligible: Arc<CacheKey<Eligibility>>,
 }
 
-/// Rows that are laid out in the time in which one is judged, where no affinity or toleration is to be compared.
+/// Rows whose place is looked up in the time in which one is judged, where nothing is to be compared.
 const ROWS_PER_WORK: usize = 4;
 
-impl LayoutKey {
-    /// What laying out [`ROWS_PER_WORK`] rows takes, in units of [`Work`].
-    fn cost(&self) -> usize {
-        let affinity = self.affinity.as_ref().and_then(|(_, required)| required.as_ref());
-        let compared = affinity.map_or(0, NodeSelector::comparisons) + self.tolerations.as_ref().map_or(0, Vec::len);
-        1 + compared / COMPARISONS_PER_WORK
+/// How long reading a domain from a node's labels takes, in such rows.
+const ROWS_PER_LABEL_READ: usize = 8;
+
+/// The rows that count, found for each row with as few looks as possible.
+struct Gate<'a> {
+    eligible: &'a Eligibility,
+    /// A complete layout of the same pod with the same policies: it says which rows count.
+    known: Option<&'a Layout>,
+    /// The required labels, each with its column if there is one.
+    required: SmallVec<[(&'a Str, Option<&'a Topology>); 2]>,
+}
+
+impl<'a> Gate<'a> {
+    fn new(ledger: &'a Ledger, eligible: &'a Eligibility, known: Option<&'a Layout>) -> Self {
+        let required = if known.is_some() { &[] } else { &eligible.required[..] };
+        Self { eligible, known, required: required.iter().map(|key| (key, ledger.topology(key))).collect() }
     }
+
+    /// What a look at a row takes, in rows that are only looked up.
+    fn cost(&self) -> usize {
+        if self.known.is_some() {
+            return 0;
+        }
+        let read = |(_, column): &(&Str, Option<&Topology>)| if column.is_some() { 1 } else { ROWS_PER_LABEL_READ };
+        let read: usize = self.required.iter().map(read).sum();
+        read / ROWS_PER_WORK + self.eligible.comparisons() * ROWS_PER_WORK / COMPARISONS_PER_WORK
+    }
+
+    fn counts(&self, ledger: &Ledger, node: NodeId) -> bool {
+        if let Some(known) = self.known {
+            return known.place(node).counts();
+        }
+        #[cfg(test)]
+        GATED.set(GATED.get() + 1);
+        let nodes = ledger.nodes();
+        let has = |(key, column): &(&Str, Option<&Topology>)| match column {
+            Some(column) => column.domain(node).is_some(),
+            None => nodes.labels(node).get(key).is_some(),
+        };
+        nodes.present[node.index()] && self.required.iter().all(has) && self.eligible.suits(ledger, node)
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// For how many rows it was found out whether they count, and how many were laid out, in this thread.
+    pub(crate) static GATED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(crate) static LAID_OUT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Where a node is: its domain, and whether its pods count there.
@@ -38,7 +139,7 @@ impl LayoutKey {
 pub(crate) struct Place(u32);
 
 impl Place {
-    const NOWHERE: Self = Self(0);
+    pub(super) const NOWHERE: Self = Self(0);
 
     /// Index of the domain; 0 where the node lacks the label.
     pub(crate) const fn domain(self) -> usize {
@@ -59,7 +160,7 @@ impl Place {
 /// In which domain of one topology key each node is, and which nodes count.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    pub(super) key: Arc<LayoutKey>,
+    pub(super) key: Arc<CacheKey<LayoutKey>>,
     /// By row.
     pub(super) places: Vec<Place>,
     /// By domain: how many nodes count. The first entry is for nodes without the label.
@@ -68,76 +169,74 @@ pub(crate) struct Layout {
     pub(crate) domains: usize,
     /// The domain of nodes whose label has an empty value.
     pub(crate) blank: Option<usize>,
+    /// The domains of the rows so far, where the key has no column in the ledger.
+    read: Option<Topology>,
     labels_version: u64,
     taints_version: u64,
 }
 
 impl Layout {
     /// A layout of no rows yet, for the nodes' labels and taints as they are.
-    fn begin(ledger: &Ledger, key: &Arc<LayoutKey>) -> Self {
-        let topology = ledger.topology(&key.topology_key);
+    fn begin(ledger: &Ledger, key: &Arc<CacheKey<LayoutKey>>) -> Self {
+        let column = ledger.topology(&key.topology_key);
         Self {
             key: key.clone(),
             places: Vec::with_capacity(ledger.nodes().rows()),
-            carriers: vec![0; topology.width()],
+            carriers: vec![0; column.map_or(1, Topology::width)],
             domains: 0,
-            blank: topology.find("").map(DomainId::index),
+            blank: None,
+            read: column.is_none().then(|| ledger.begin_topology()),
             labels_version: ledger.node_labels_version(),
             taints_version: ledger.node_taints_version(),
         }
     }
 
     /// Lays out as many of the rows that are left as `work` allows. O(nodes) in all.
-    fn lay_out(&mut self, ledger: &Ledger, work: &mut Work) -> Result<(), Stop> {
-        let Self { key, places, carriers, .. } = self;
+    fn lay_out(&mut self, ledger: &Ledger, known: Option<&Self>, work: &mut Work) -> Result<(), Stop> {
+        let Self { key, places, carriers, read, .. } = self;
         let nodes = ledger.nodes();
-        let topology = ledger.topology(&key.topology_key);
-        let others = key.required.iter().filter(|k| **k != key.topology_key);
-        let others: SmallVec<[Cow<'_, Topology>; 2]> = others.map(|k| ledger.topology(k)).collect();
-        let needs_own = key.required.contains(&key.topology_key);
-        let place = |row: usize| {
-            let node = NodeId::new(row as u32);
-            let domain = topology.domain(node);
-            let counts = nodes.present[row]
-                && (domain.is_some() || !needs_own)
-                && others.iter().all(|other| other.domain(node).is_some())
-                && matches(ledger, key, node);
-            if counts {
-                carriers[domain.index()] += 1;
-            }
-            Place((domain.index() as u32) << 1 | u32::from(counts))
+        let column = ledger.topology(&key.topology_key);
+        let gate = Gate::new(ledger, &key.eligible, known);
+        let mut domain = |node: NodeId| match read {
+            Some(read) => read.read(&key.topology_key, nodes, node),
+            None => column.map_or(DomainId::NONE, |column| column.domain(node)),
         };
-        let cost = key.cost();
+        let cost = 1 + gate.cost() + if column.is_none() { ROWS_PER_LABEL_READ } else { 0 };
         let left = nodes.rows() - places.len();
         let part = (work.part_of((left * cost).div_ceil(ROWS_PER_WORK)) * ROWS_PER_WORK).div_ceil(cost).min(left);
-        let from = places.len();
-        places.extend((from..from + part).map(place));
+        for row in places.len()..places.len() + part {
+            let node = NodeId::new(row as u32);
+            let (domain, counts) = (domain(node), gate.counts(ledger, node));
+            if carriers.len() <= domain.index() {
+                carriers.resize(domain.index() + 1, 0);
+            }
+            carriers[domain.index()] += u32::from(counts);
+            places.push(Place((domain.index() as u32) << 1 | u32::from(counts)));
+        }
+        #[cfg(test)]
+        LAID_OUT.set(LAID_OUT.get() + part);
         if part < left {
             return Err(Stop::Unfinished);
         }
+        let topology = self.read.take();
+        self.blank = topology.as_ref().or(column).and_then(|topology| topology.find("")).map(DomainId::index);
         self.domains = self.carriers.iter().filter(|carriers| **carriers > 0).count();
         Ok(())
     }
 
     fn is_current(&self, ledger: &Ledger) -> bool {
         self.labels_version == ledger.node_labels_version()
-            && (self.key.tolerations.is_none() || self.taints_version == ledger.node_taints_version())
+            && (self.key.eligible.tolerations().is_none() || self.taints_version == ledger.node_taints_version())
+    }
+
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.places.capacity() * size_of::<Place>() + self.carriers.capacity() * size_of::<u32>()
     }
 
     #[inline]
     pub(crate) fn place(&self, node: NodeId) -> Place {
         self.places.get(node.index()).copied().unwrap_or(Place::NOWHERE)
     }
-}
-
-/// Whether the policies let `node` count.
-fn matches(ledger: &Ledger, key: &LayoutKey, node: NodeId) -> bool {
-    let nodes = ledger.nodes();
-    let affine = key.affinity.as_ref().is_none_or(|(selector, required)| {
-        let (name, labels) = (nodes.name(node), nodes.labels(node));
-        selector.is_subset_of(labels) && required.as_ref().is_none_or(|required| required.matches(name, labels))
-    });
-    affine && key.tolerations.as_ref().is_none_or(|t| taint_toleration::admits(t, nodes, node))
 }
 
 /// Layouts by key, bounded. A layout is good for the nodes' labels and taints at the time of the call.
@@ -149,28 +248,50 @@ pub(crate) struct Layouts {
 }
 
 impl Layouts {
-    /// The layout of `key` as of now. O(1), or O(nodes) where labels (or taints that matter) changed.
-    pub(crate) fn get(&mut self, ledger: &Ledger, key: &Arc<LayoutKey>, work: &mut Work) -> Result<Arc<Layout>, Stop> {
+    /// The layout of `key` as of now; none where `may_be_none` and no node has one of the required labels. O(1), or O(nodes)
+    /// where labels (or taints that matter) changed.
+    pub(crate) fn get(
+        &mut self,
+        ledger: &Ledger,
+        key: &Arc<CacheKey<LayoutKey>>,
+        may_be_none: bool,
+        work: &mut Work,
+    ) -> Result<Option<Arc<Layout>>, Stop> {
         self.recent.begin_round();
         let slot = self.recent.find(key);
-        if let Some(layout) = slot.map(|slot| self.recent.value(slot)).filter(|layout| layout.is_current(ledger)) {
-            return Ok(layout.clone());
+        let kept = slot.and_then(|slot| self.recent.value(slot));
+        if let Some(layout) = kept.filter(|layout| layout.is_current(ledger)) {
+            return Ok(Some(layout.clone()));
         }
-        let layout = Arc::new(self.make(ledger, key, work)?);
-        match slot {
-            Some(slot) => *self.recent.value_mut(slot) = layout.clone(),
-            None => drop(self.recent.insert(key.clone(), layout.clone(), LAYOUTS)),
+        if may_be_none && !key.eligible.has_candidates(ledger) {
+            return Ok(None);
         }
-        Ok(layout)
+        // That of the first pod that asked: who keeps something for a key finds it by address.
+        let key = slot.and_then(|slot| self.recent.key(slot)).unwrap_or(key).clone();
+        let layout = Arc::new(self.make(ledger, &key, work)?);
+        let slot = slot.unwrap_or_else(|| self.recent.insert(key, layout.clone()));
+        self.recent.weigh(slot, layout.heap_bytes());
+        if let Some(kept) = self.recent.value_mut(slot) {
+            *kept = layout.clone();
+        }
+        self.recent.shed(LAYOUT_BYTES, |_, _| ());
+        Ok(Some(layout))
     }
 
-    fn make(&mut self, ledger: &Ledger, key: &Arc<LayoutKey>, work: &mut Work) -> Result<Layout, Stop> {
+    fn make(&mut self, ledger: &Ledger, key: &Arc<CacheKey<LayoutKey>>, work: &mut Work) -> Result<Layout, Stop> {
         let begun = self.begun.take().filter(|layout| layout.key == *key && layout.is_current(ledger));
         let mut layout = begun.unwrap_or_else(|| Layout::begin(ledger, key));
-        if let Err(stop) = layout.lay_out(ledger, work) {
+        let alike = |known: &&Arc<Layout>| known.key.eligible == key.eligible && known.is_current(ledger);
+        let known = self.recent.values().find(alike);
+        if let Err(stop) = layout.lay_out(ledger, known.map(|known| &**known), work) {
             self.begun = Some(layout);
             return Err(stop);
         }
         Ok(layout)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn bytes(&self) -> usize {
+        self.recent.bytes()
     }
 }

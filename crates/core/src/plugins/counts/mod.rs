@@ -6,16 +6,19 @@
 
 mod layout;
 
-pub(crate) use layout::{Layout, LayoutKey, Layouts};
+use layout::Place;
+pub(crate) use layout::{Eligibility, Layout, LayoutKey, Layouts};
+#[cfg(test)]
+pub(crate) use layout::{GATED, LAID_OUT};
 
-use super::cache::{ByAddress, Recent};
+use super::cache::{ByAddress, CacheKey, Recent};
 use super::context::{Stop, Work};
 use crate::ledger::{Change, Ledger, MatchClass, NodeId};
-use crate::limits::{COUNTER_BYTES, COUNTERS_AT_LEAST, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
-use crate::model::{LabelSelector, Str};
+use crate::limits::{COMPARISONS_PER_WORK, COUNTER_BYTES, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
+use crate::model::{Footprint, LabelSelector, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Which pods are alike: those of a namespace that one of the selectors matches and that are not terminating.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,6 +28,11 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
+    pub(crate) fn into_key(self, ledger: &Ledger) -> Arc<CacheKey<Self>> {
+        let bytes = self.selectors.heap_bytes();
+        Arc::new(CacheKey::new(ledger, self, bytes))
+    }
+
     fn counts(&self, match_class: &MatchClass) -> bool {
         !match_class.terminating
             && match_class.namespace == self.namespace
@@ -35,16 +43,20 @@ impl Alike {
 /// The pods alike by domain of one layout.
 #[derive(Debug)]
 struct Sum {
-    layout: Arc<Layout>,
+    /// Once it is given up, so is the sum.
+    key: Weak<CacheKey<LayoutKey>>,
+    /// The one that was summed by.
+    layout: Weak<Layout>,
     by_domain: Vec<u32>,
     used: u64,
 }
 
 impl Sum {
-    fn refill(&mut self, by_node: &[u32]) {
+    fn refill(&mut self, layout: &Arc<Layout>, by_node: &[u32]) {
+        self.layout = Arc::downgrade(layout);
         self.by_domain.clear();
-        self.by_domain.resize(self.layout.carriers.len(), 0);
-        for (place, count) in self.layout.places.iter().zip(by_node) {
+        self.by_domain.resize(layout.carriers.len(), 0);
+        for (place, count) in layout.places.iter().zip(by_node) {
             if place.counts() {
                 self.by_domain[place.domain()] += count;
             }
@@ -52,7 +64,7 @@ impl Sum {
     }
 
     fn add(&mut self, node: NodeId, delta: i32) {
-        let place = self.layout.place(node);
+        let place = self.layout.upgrade().map_or(Place::NOWHERE, |layout| layout.place(node));
         if place.counts() {
             let count = &mut self.by_domain[place.domain()];
             *count = count.saturating_add_signed(delta);
@@ -85,7 +97,8 @@ impl Counter {
     /// Counts from nothing. O(match classes of the namespace, and nodes with pods alike), in one piece.
     fn recount(&mut self, ledger: &Ledger, alike: &Alike, work: &mut Work) -> Result<(), Stop> {
         let match_classes = ledger.match_classes().of_namespace(&alike.namespace);
-        work.take(match_classes.len())?;
+        let comparisons: usize = alike.selectors.iter().map(LabelSelector::comparisons).sum();
+        work.take(match_classes.len() * (1 + comparisons / COMPARISONS_PER_WORK))?;
         self.by_node.clear();
         self.by_node.resize(ledger.nodes().rows(), 0);
         for (match_class, by_node) in match_classes {
@@ -101,25 +114,31 @@ impl Counter {
     }
 
     /// The place of the sum over `layout`. O(1), or O(nodes) where the layout is not the one of the last call.
-    fn sum(&mut self, layout: &Arc<Layout>, round: u64) -> usize {
+    fn sum(&mut self, layout: &Arc<Layout>, round: u64, work: &mut Work) -> Result<usize, Stop> {
         let at = self.place_for(layout, round);
         let sum = &mut self.sums[at];
         sum.used = round;
-        if !Arc::ptr_eq(&sum.layout, layout) || sum.by_domain.is_empty() {
-            sum.layout = layout.clone();
-            sum.refill(&self.by_node);
+        if !std::ptr::eq(sum.layout.as_ptr(), Arc::as_ptr(layout)) || sum.by_domain.is_empty() {
+            work.take(layout.places.len() / PLACES_PER_WORK)?;
+            sum.refill(layout, &self.by_node);
         }
-        at
+        Ok(at)
     }
 
     fn place_for(&mut self, layout: &Arc<Layout>, round: u64) -> usize {
-        if let Some(at) = self.sums.iter().position(|sum| sum.layout.key == layout.key) {
+        let is_same = |sum: &Sum| {
+            std::ptr::eq(sum.key.as_ptr(), Arc::as_ptr(&layout.key))
+                || sum.key.upgrade().is_some_and(|key| key == layout.key)
+        };
+        if let Some(at) = self.sums.iter().position(is_same) {
             return at;
         }
-        let empty = Sum { layout: layout.clone(), by_domain: Vec::new(), used: round };
-        let oldest = (0..self.sums.len()).min_by_key(|at| self.sums[*at].used);
-        let is_old = |at: &usize| self.sums.len() >= SUMS_PER_COUNTER && self.sums[*at].used < round;
-        if let Some(at) = oldest.filter(is_old) {
+        let key = Arc::downgrade(&layout.key);
+        let empty = Sum { key, layout: Weak::new(), by_domain: Vec::new(), used: round };
+        let is_full = self.sums.len() >= SUMS_PER_COUNTER;
+        let may_go = |at: &usize| self.sums[*at].used < round && (is_full || self.sums[*at].key.strong_count() == 0);
+        let free = (0..self.sums.len()).filter(may_go).min_by_key(|at| self.sums[*at].used);
+        if let Some(at) = free {
             self.sums[at] = empty;
             at
         } else {
@@ -127,7 +146,15 @@ impl Counter {
             self.sums.len() - 1
         }
     }
+
+    fn heap_bytes(&self) -> usize {
+        let sums = self.sums.iter().map(|sum| size_of::<Sum>() + sum.by_domain.capacity() * size_of::<u32>());
+        self.by_node.capacity() * size_of::<u32>() + sums.sum::<usize>()
+    }
 }
+
+/// Places that are summed in the time in which one row is judged.
+const PLACES_PER_WORK: usize = 32;
 
 /// The counters that count the pods of a match class, good for one generation of the set of counters.
 #[derive(Debug, Default)]
@@ -144,7 +171,7 @@ pub(crate) struct Counters {
     pub(crate) max_bytes: Option<usize>,
     cursor: u64,
     recent: Recent<Alike, Counter>,
-    by_namespace: FxHashMap<Str, Vec<u32>>,
+    by_namespace: FxHashMap<CacheKey<Str>, Vec<u32>>,
     concerned: ByAddress<MatchClass, Concerned, MATCH_CLASSES_REMEMBERED>,
     /// Changes whenever the set of counters does.
     generation: u64,
@@ -157,84 +184,106 @@ impl Counters {
         self.round += 1;
         self.recent.begin_round();
         let since = std::mem::replace(&mut self.cursor, ledger.version());
-        if self.recent.len() == 0 || since == self.cursor {
+        if self.recent.is_empty() || since == self.cursor {
             return Ok(());
         }
         let Ok(changes) = ledger.log().since(since) else {
             self.recent.values_mut().for_each(|counter| counter.fresh = false);
             return Ok(());
         };
-        let behind = (self.cursor - since) as usize;
-        let part = work.part_of(behind);
-        self.cursor = since + part as u64;
-        for (_, change) in changes.take(part) {
+        let end = std::mem::replace(&mut self.cursor, since);
+        for (_, change) in changes {
+            work.take(1)?;
+            self.cursor += 1;
             match change {
-                Change::PodPlaced { node, match_class } => self.count(match_class, *node, 1),
-                Change::Freed { node, match_class, .. } => self.count(match_class, *node, -1),
+                Change::PodPlaced { node, match_class } => self.count(ledger, match_class, *node, 1, work),
+                Change::Freed { node, match_class, .. } => self.count(ledger, match_class, *node, -1, work),
                 Change::Regrouped { node, before, after } => {
-                    self.count(before, *node, -1);
-                    self.count(after, *node, 1);
+                    self.count(ledger, before, *node, -1, work);
+                    self.count(ledger, after, *node, 1, work);
                 }
                 _ => {}
             }
         }
-        if part < behind { Err(Stop::Unfinished) } else { Ok(()) }
+        debug_assert_eq!(self.cursor, end);
+        Ok(())
     }
 
-    fn count(&mut self, match_class: &Arc<MatchClass>, node: NodeId, delta: i32) {
+    fn count(&mut self, ledger: &Ledger, match_class: &Arc<MatchClass>, node: NodeId, delta: i32, work: &mut Work) {
         let concerned = self.concerned.get_or_insert(match_class, Concerned::default);
         if concerned.generation != self.generation {
-            let of_namespace = self.by_namespace.get(&match_class.namespace).into_iter().flatten().copied();
-            let counts = |slot: &u32| self.recent.key(*slot as usize).counts(match_class);
-            *concerned = Concerned { generation: self.generation, slots: of_namespace.filter(counts).collect() };
+            let namespace = CacheKey::new(ledger, match_class.namespace.clone(), 0);
+            let of_namespace = self.by_namespace.get(&namespace).map_or(&[][..], Vec::as_slice);
+            work.spend(of_namespace.len());
+            let counts = |slot: &u32| self.recent.key(*slot as usize).is_some_and(|alike| alike.counts(match_class));
+            let slots = of_namespace.iter().copied().filter(counts).collect();
+            *concerned = Concerned { generation: self.generation, slots };
         }
         for slot in &concerned.slots {
-            self.recent.value_mut(*slot as usize).add(node, delta);
+            if let Some(counter) = self.recent.value_mut(*slot as usize) {
+                counter.add(node, delta);
+            }
         }
     }
 
     /// The counter of `alike`, up to date if [`Self::catch_up`] was called before.
-    pub(crate) fn get(&mut self, ledger: &Ledger, alike: &Arc<Alike>, work: &mut Work) -> Result<usize, Stop> {
+    pub(crate) fn get(
+        &mut self,
+        ledger: &Ledger,
+        alike: &Arc<CacheKey<Alike>>,
+        work: &mut Work,
+    ) -> Result<usize, Stop> {
         let slot = self.recent.find(alike).unwrap_or_else(|| self.insert(ledger, alike));
-        let counter = self.recent.value_mut(slot);
-        if !counter.fresh {
+        if let Some(counter) = self.recent.value_mut(slot).filter(|counter| !counter.fresh) {
             counter.recount(ledger, alike, work)?;
+            let bytes = counter.heap_bytes();
+            self.recent.weigh(slot, bytes);
         }
         Ok(slot)
     }
 
-    fn insert(&mut self, ledger: &Ledger, alike: &Arc<Alike>) -> usize {
+    fn insert(&mut self, ledger: &Ledger, alike: &Arc<CacheKey<Alike>>) -> usize {
         let max_bytes = COUNTER_BYTES;
         #[cfg(test)]
         let max_bytes = self.max_bytes.unwrap_or(max_bytes);
-        let bound = max_bytes / (size_of::<u32>() * ledger.nodes().rows().max(1));
-        let (slot, before) = self.recent.insert(alike.clone(), Counter::default(), bound.max(COUNTERS_AT_LEAST));
-        self.generation += 1;
-        if let Some(before) = before
-            && let Some(slots) = self.by_namespace.get_mut(&before.namespace)
-        {
+        let by_namespace = &mut self.by_namespace;
+        self.recent.shed(max_bytes, |slot, gone| {
+            let namespace = CacheKey::new(ledger, gone.namespace.clone(), 0);
+            let Some(slots) = by_namespace.get_mut(&namespace) else { return };
             slots.retain(|s| *s as usize != slot);
             if slots.is_empty() {
-                self.by_namespace.remove(&before.namespace);
+                by_namespace.remove(&namespace);
             }
-        }
-        self.by_namespace.entry(alike.namespace.clone()).or_default().push(slot as u32);
+        });
+        let slot = self.recent.insert(alike.clone(), Counter::default());
+        self.generation += 1;
+        let namespace = CacheKey::new(ledger, alike.namespace.clone(), 0);
+        self.by_namespace.entry(namespace).or_default().push(slot as u32);
         slot
     }
 
     /// Prepares the sum of `counter` over `layout`.
-    pub(crate) fn sum(&mut self, counter: usize, layout: &Arc<Layout>) -> usize {
+    pub(crate) fn sum(&mut self, counter: usize, layout: &Arc<Layout>, work: &mut Work) -> Result<usize, Stop> {
         let round = self.round;
-        self.recent.value_mut(counter).sum(layout, round)
+        let Some(counted) = self.recent.value_mut(counter) else { return Ok(0) };
+        let sum = counted.sum(layout, round, work)?;
+        let bytes = counted.heap_bytes();
+        self.recent.weigh(counter, bytes);
+        Ok(sum)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn bytes(&self) -> usize {
+        self.recent.bytes()
     }
 
     /// Pods alike by row; rows beyond the end have none.
     pub(crate) fn by_node(&self, counter: usize) -> &[u32] {
-        &self.recent.value(counter).by_node
+        self.recent.value(counter).map_or(&[], |counter| &counter.by_node)
     }
 
     /// Pods alike by domain.
     pub(crate) fn by_domain(&self, counter: usize, sum: usize) -> &[u32] {
-        &self.recent.value(counter).sums[sum].by_domain
+        self.recent.value(counter).and_then(|counter| counter.sums.get(sum)).map_or(&[], |sum| &sum.by_domain)
     }
 }

@@ -1,5 +1,4 @@
 use super::domain_counts::{DomainCounts, DomainView};
-use super::topology_columns::TopologyColumns;
 use crate::ledger::{Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Pod, PodShape, Str};
 use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
@@ -31,20 +30,19 @@ impl<'t> Hard<'t> {
     /// `None` where the pod has no required terms and no placed pod's anti-affinity matches it. The counts, where they are needed,
     /// are those of the pod's affinity, of its anti-affinity, and of placed pods' anti-affinity.
     pub(super) fn new(
-        topology: &'t TopologyColumns,
         [affinity, away, closed]: [Option<&'t DomainCounts>; 3],
-        ledger: &Ledger,
+        ledger: &'t Ledger,
         shape: &PodShape,
     ) -> Option<Self> {
         let live = |counts: Option<&'t DomainCounts>| -> DomainViews<'t> {
-            counts.map(|counts| counts.live(topology).collect()).unwrap_or_default()
+            counts.map(|counts| counts.live(ledger).collect()).unwrap_or_default()
         };
         let closed = live(closed);
         if closed.is_empty() && shape.affinity.is_empty() && shape.anti_affinity.is_empty() {
             return None;
         }
         let affinity = affinity.map(|counts| Affinity {
-            keys: counts.all(topology).collect(),
+            keys: counts.all(ledger).collect(),
             hits: counts.hits(),
             matches_itself: is_matched_by_all(&shape.affinity, ledger, &shape.namespace, &shape.labels),
         });

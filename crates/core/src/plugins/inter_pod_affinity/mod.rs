@@ -4,12 +4,15 @@
 //! A pod asks up to five queries, such as "which domains have a pod that my terms match?" and "whose terms match me?". Pods that
 //! ask the same one share its counts by domain. The counts are made once, over match classes and distinct terms, and then follow
 //! the change log; they are made anew where the log no longer reaches back, where a node left a domain, and where a namespace's
-//! labels make a selector answer otherwise. Filter and score read arrays: node, domain, count.
+//! labels make a selector answer otherwise. Terms whose topology key no node has are not looked at. Filter and score read arrays:
+//! node, domain, count.
 
 mod domain_counts;
 #[cfg(test)]
 mod filter_tests;
 mod hard;
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod random_tests;
 #[cfg(test)]
@@ -18,7 +21,6 @@ mod tables;
 mod term_query;
 #[cfg(test)]
 pub(crate) mod testing;
-mod topology_columns;
 
 pub(crate) use hard::Hard;
 pub(crate) use tables::Tables;
@@ -40,16 +42,16 @@ impl Tables {
     ) -> Result<Option<Hard<'t>>, Stop> {
         let shape = &pod.shape;
         let (to, away) = (!shape.affinity.is_empty(), !shape.anti_affinity.is_empty());
-        let asked = !cx.ledger.terms().anti_affinity.is_empty();
+        let asked = !cx.ledger.terms().anti_affinity.is_dead(cx.ledger.nodes());
         if !(to || away || asked) || !cx.profile.filters.has(Plugin::InterPodAffinity) {
             return Ok(None);
         }
-        self.begin(cx.ledger);
+        self.begin();
         let mut answer = |needed: bool, kind: Kind| needed.then(|| self.answer(kind, cx, shape, work)).transpose();
         let slots = [answer(to, Kind::Affinity)?, answer(away, Kind::AntiAffinity)?, answer(asked, Kind::ExcludedBy)?];
         let tables = &*self;
-        let counts = slots.map(|slot| slot.map(|slot| tables.counts(slot)));
-        Ok(Hard::new(&tables.topology, counts, cx.ledger, shape))
+        let counts = slots.map(|slot| slot.and_then(|slot| tables.counts(slot)));
+        Ok(Hard::new(counts, cx.ledger, shape))
     }
 
     /// PreScore, Score and NormalizeScore over the feasible nodes. False where no preferred term, of the pod or of placed pods,
@@ -64,19 +66,20 @@ impl Tables {
     ) -> Result<bool, Stop> {
         let (shape, args, terms) = (&pod.shape, cx.profile.inter_pod_affinity, cx.ledger.terms());
         let asks = !shape.preferred_pods.is_empty();
-        let asked = !terms.preferred.is_empty() || (args.hard_weight > 0 && !terms.affinity.is_empty());
+        let nodes = cx.ledger.nodes();
+        let asked = !terms.preferred.is_dead(nodes) || (args.hard_weight > 0 && !terms.affinity.is_dead(nodes));
         if !asks && (args.ignore_preferred_of_existing || !asked) {
             return Ok(false);
         }
-        self.begin(cx.ledger);
+        self.begin();
         let mut answer = |needed: bool, kind: Kind| needed.then(|| self.answer(kind, cx, shape, work)).transpose();
         let answers = [answer(asks, Kind::Preferred)?, answer(asked, Kind::WantedBy)?];
         let tables = &*self;
-        let counted = || answers.into_iter().flatten().map(|slot| tables.counts(slot));
+        let counted = || answers.into_iter().flatten().filter_map(|slot| tables.counts(slot));
         if counted().all(|counts| counts.hits() == 0) {
             return Ok(false);
         }
-        sum(counted().flat_map(|counts| counts.live(&tables.topology)), feasible, out);
+        sum(counted().flat_map(|counts| counts.live(cx.ledger)), feasible, out);
         normalize(out);
         Ok(true)
     }

@@ -1,12 +1,11 @@
 use super::domain_counts::DomainCounts;
 use super::term_query::{Kind, TermQuery};
-use super::topology_columns::TopologyColumns;
 use crate::ledger::Ledger;
-use crate::limits::{AFFINITY_TABLES_BYTES, TOPOLOGY_KEYS};
+use crate::limits::AFFINITY_TABLES_BYTES;
 use crate::model::PodShape;
-use crate::plugins::cache::{ByAddress, Recent};
+use crate::plugins::cache::{ByAddress, CacheKey, Recent};
 use crate::plugins::context::{PluginContext, Stop, Work};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Shapes whose queries are found by address, without comparing labels and terms.
 const SHAPES: usize = 512;
@@ -15,30 +14,25 @@ const SHAPES: usize = 512;
 #[derive(Debug)]
 struct Handle {
     slot: usize,
-    query: Arc<TermQuery>,
+    query: Weak<CacheKey<TermQuery>>,
 }
 
-/// Counts kept between attempts: those of the queries that were asked last. The least recently used are replaced.
+/// Counts kept between attempts: those of the queries that were asked last. The least recently used go one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    pub(super) topology: TopologyColumns,
-    counts: Recent<TermQuery, DomainCounts>,
+    pub(super) counts: Recent<TermQuery, DomainCounts>,
     /// Where the counts of a shape's queries are.
     handles: ByAddress<PodShape, [Option<Handle>; Kind::COUNT], SHAPES>,
 }
 
 impl Tables {
-    /// Prepares for an attempt: counts found from here on are not replaced before the next attempt.
-    pub(super) fn begin(&mut self, ledger: &Ledger) {
-        // Too many keys, some perhaps no longer asked for: drop everything; what is still asked for is soon counted again.
-        if self.topology.len() > TOPOLOGY_KEYS {
-            *self = Self::default();
-        }
+    /// Prepares for an attempt: counts found from here on stay until the next attempt.
+    pub(super) fn begin(&mut self) {
         self.counts.begin_round();
-        self.topology.refresh(ledger);
+        self.counts.shed(AFFINITY_TABLES_BYTES, |_, _| ());
     }
 
-    pub(super) fn counts(&self, slot: usize) -> &DomainCounts {
+    pub(super) fn counts(&self, slot: usize) -> Option<&DomainCounts> {
         self.counts.value(slot)
     }
 
@@ -51,31 +45,27 @@ impl Tables {
         work: &mut Work,
     ) -> Result<usize, Stop> {
         let slot = self.find(kind, shape, cx.ledger);
-        self.counts.touch(slot).sync(cx, &mut self.topology, work)?;
+        if let Some(counts) = self.counts.touch(slot) {
+            counts.sync(cx, work)?;
+            let bytes = counts.heap_bytes();
+            self.counts.weigh(slot, bytes);
+        }
         Ok(slot)
     }
 
     fn find(&mut self, kind: Kind, shape: &Arc<PodShape>, ledger: &Ledger) -> usize {
         if let Some(handles) = self.handles.get(shape)
             && let Some(handle) = &handles[kind as usize]
-            && Arc::ptr_eq(&handle.query, self.counts.key(handle.slot))
+            && let Some(query) = self.counts.key(handle.slot)
+            && std::ptr::eq(handle.query.as_ptr(), Arc::as_ptr(query))
         {
             return handle.slot;
         }
-        let query = TermQuery::of(kind, shape);
-        let slot = self.counts.find(&query).unwrap_or_else(|| {
-            let query = Arc::new(query);
-            self.counts.insert(query.clone(), DomainCounts::new(query), bound(ledger)).0
-        });
-        let handle = Handle { slot, query: self.counts.key(slot).clone() };
-        self.handles.get_or_insert(shape, Default::default)[kind as usize] = Some(handle);
+        let query = TermQuery::of(kind, shape).into_key(ledger);
+        let known = self.counts.find(&query);
+        let slot = known.unwrap_or_else(|| self.counts.insert(query.clone(), DomainCounts::new(query.clone())));
+        let query = Arc::downgrade(self.counts.key(slot).unwrap_or(&query));
+        self.handles.get_or_insert(shape, Default::default)[kind as usize] = Some(Handle { slot, query });
         slot
     }
-}
-
-/// How many slots there may be: more than one attempt needs, whatever the size of the cluster.
-fn bound(ledger: &Ledger) -> usize {
-    const MATCH_CACHE_BYTES: usize = 8 << 10;
-    let bytes = ledger.nodes().rows() * size_of::<i64>() + MATCH_CACHE_BYTES;
-    (AFFINITY_TABLES_BYTES / bytes).max(2 * Kind::COUNT)
 }

@@ -1,6 +1,8 @@
 use crate::ledger::{Ledger, MatchClass};
-use crate::model::{AffinityTerm, Labels, PodShape, Str, WeightedTerm};
+use crate::model::{AffinityTerm, Footprint, Labels, PodShape, Str, WeightedTerm};
+use crate::plugins::cache::CacheKey;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// What a query counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,20 +52,29 @@ impl Peer {
 ///
 /// A namespace that the ledger does not know has no labels.
 #[derive(Debug, Default)]
-pub(super) struct NamespaceLabels(FxHashMap<Str, Labels>);
+pub(super) struct NamespaceLabels(FxHashMap<CacheKey<Str>, Labels>);
 
 impl NamespaceLabels {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn known(&self, namespace: &str) -> Option<&Labels> {
-        self.0.get(namespace)
+    /// Without the labels, which the ledger has too.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(CacheKey<Str>, Labels)>()
+    }
+
+    pub(super) fn known(&self, namespace: &Str, ledger: &Ledger) -> Option<&Labels> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&CacheKey::new(ledger, namespace.clone(), 0))
     }
 
     /// The labels counted with; the present ones where the namespace was not counted with yet.
     pub(super) fn labels(&mut self, namespace: &Str, ledger: &Ledger) -> &Labels {
-        self.0.entry(namespace.clone()).or_insert_with(|| labels_now(namespace, ledger))
+        let key = CacheKey::new(ledger, namespace.clone(), 0);
+        self.0.entry(key).or_insert_with(|| labels_now(namespace, ledger))
     }
 }
 
@@ -90,6 +101,20 @@ impl TermQuery {
         }
     }
 
+    pub(super) fn into_key(self, ledger: &Ledger) -> Arc<CacheKey<Self>> {
+        let bytes = match &self {
+            Self::ExcludedBy(peer) | Self::WantedBy(peer) => peer.labels.heap_bytes(),
+            Self::All(terms) | Self::Each(terms) => terms.heap_bytes(),
+            Self::Weighed(terms) => terms.heap_bytes(),
+        };
+        Arc::new(CacheKey::new(ledger, self, bytes))
+    }
+
+    /// Whether it counts the terms of placed pods, and not the pods that the asking one's terms match.
+    pub(super) const fn is_about_placed_terms(&self) -> bool {
+        matches!(self, Self::ExcludedBy(_) | Self::WantedBy(_))
+    }
+
     /// The terms of the pod that asks; none where the query is about the terms of placed pods.
     pub(super) fn own_terms(&self) -> impl Iterator<Item = &AffinityTerm> {
         let (plain, weighed): (&[AffinityTerm], &[WeightedTerm]) = match self {
@@ -110,38 +135,41 @@ impl TermQuery {
     }
 
     /// The namespace whose labels decide about `match_class`.
-    fn scope<'a>(&'a self, match_class: &'a MatchClass) -> &'a Str {
+    pub(super) fn scope<'a>(&'a self, match_class: &'a MatchClass) -> &'a Str {
         match self {
             Self::ExcludedBy(peer) | Self::WantedBy(peer) => &peer.namespace,
             _ => &match_class.namespace,
         }
     }
 
-    /// Calls `count` with the topology key and the weight of each term that one pod of `match_class` counts for.
+    /// Calls `count` with the topology key and the weight of each term that one pod of `match_class` counts for. Returns how many
+    /// terms were looked at, and 1 for the class.
     ///
-    /// `hard_weight` is what a placed pod's required affinity term adds to a score; 0 adds nothing.
+    /// `of_namespace`: the labels of the namespace that is its [`Self::scope`]. `hard_weight` is what a placed pod's required
+    /// affinity term adds to a score; 0 adds nothing.
     pub(super) fn weigh(
         &self,
         match_class: &MatchClass,
-        namespaces: &mut NamespaceLabels,
-        ledger: &Ledger,
+        of_namespace: &Labels,
         hard_weight: i64,
         mut count: impl FnMut(&Str, i64),
-    ) {
-        let of_namespace = namespaces.labels(self.scope(match_class), ledger);
+    ) -> usize {
         let matched = |term: &AffinityTerm| matches(term, &match_class.namespace, of_namespace, &match_class.labels);
-        match self {
+        let MatchClass { affinity, anti_affinity, preferred, .. } = match_class;
+        1 + match self {
             Self::ExcludedBy(peer) => {
-                let terms = match_class.anti_affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
+                let terms = anti_affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
                 terms.for_each(|term| count(&term.topology_key, 1));
+                anti_affinity.len()
             }
             Self::WantedBy(peer) => {
                 if hard_weight > 0 {
-                    let terms = match_class.affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
+                    let terms = affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
                     terms.for_each(|term| count(&term.topology_key, hard_weight));
                 }
-                let terms = match_class.preferred.iter().filter(|t| peer.is_matched_by(&t.term, of_namespace));
+                let terms = preferred.iter().filter(|t| peer.is_matched_by(&t.term, of_namespace));
                 terms.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
+                affinity.len() + preferred.len()
             }
             Self::All(terms) => {
                 if terms.iter().all(matched) {
@@ -149,13 +177,16 @@ impl TermQuery {
                         count(&term.topology_key, 1);
                     }
                 }
+                terms.len()
             }
             Self::Each(terms) => {
                 terms.iter().filter(|t| matched(t)).for_each(|term| count(&term.topology_key, 1));
+                terms.len()
             }
             Self::Weighed(terms) => {
-                let terms = terms.iter().filter(|t| matched(&t.term));
-                terms.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
+                let matching = terms.iter().filter(|t| matched(&t.term));
+                matching.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
+                terms.len()
             }
         }
     }
@@ -165,7 +196,6 @@ impl TermQuery {
         let differs = |term: &AffinityTerm| {
             term.namespaces.selector.as_ref().is_some_and(|s| s.matches(before) != s.matches(now))
         };
-        let of_placed_pods = matches!(self, Self::ExcludedBy(_) | Self::WantedBy(_));
-        before != now && (of_placed_pods || self.own_terms().any(differs))
+        before != now && (self.is_about_placed_terms() || self.own_terms().any(differs))
     }
 }

@@ -1,8 +1,10 @@
 use crate::ledger::Ledger;
-use crate::model::{LabelSelector, PodShape, Requirement, RequirementOperator, SpreadConstraint, Str, WorkloadKind};
+use crate::model::{Footprint, LabelSelector, PodShape, Requirement, SpreadConstraint, Str, WorkloadKind};
+use crate::plugins::cache::CacheKey;
 use crate::plugins::context::PluginContext;
-use crate::plugins::counts::{Alike, LayoutKey};
+use crate::plugins::counts::{Alike, Eligibility, LayoutKey};
 use crate::profile::SpreadDefaults;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,10 +20,25 @@ pub(super) struct Constraint {
     pub(super) matches_self: bool,
     /// Whether the nodes' own pods are read instead of those of domains: for a score by host name.
     pub(super) by_node: bool,
-    pub(super) selector: Option<LabelSelector>,
-    pub(super) layout: Arc<LayoutKey>,
-    /// The pods to count; `None` where no placed pod counts.
-    pub(super) alike: Option<Arc<Alike>>,
+    pub(super) layout: Arc<CacheKey<LayoutKey>>,
+    /// The pods that the selector matches; `None` where there is no selector.
+    selected: Option<Arc<CacheKey<Alike>>>,
+}
+
+impl Constraint {
+    pub(super) fn selector(&self) -> Option<&LabelSelector> {
+        self.selected.as_ref().and_then(|alike| alike.selectors.first())
+    }
+
+    /// The pods to count; `None` where no placed pod counts. A selector without requirements counts none, as upstream.
+    pub(super) fn alike(&self) -> Option<&Arc<CacheKey<Alike>>> {
+        self.selected.as_ref().filter(|_| self.selector().is_some_and(|s| !s.requirements.is_empty()))
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let selected = self.selected.as_ref().map_or(0, |alike| size_of_val(&**alike) + alike.bytes());
+        size_of_val(&*self.layout) + self.layout.bytes() + selected
+    }
 }
 
 /// The constraints of one shape: its own, or the profile's defaults.
@@ -34,10 +51,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(cx: PluginContext<'_>, shape: &PodShape) -> Self {
+    pub(super) fn new(cx: PluginContext<'_>, shape: &Arc<PodShape>) -> Self {
         let of = |all: &[SpreadConstraint], requires_all| Self {
-            hard: constraints(shape, all, true, true),
-            soft: constraints(shape, all, false, requires_all),
+            hard: constraints(cx.ledger, shape, all, true, true),
+            soft: constraints(cx.ledger, shape, all, false, requires_all),
             requires_all,
         };
         if !shape.spread.is_empty() {
@@ -54,39 +71,72 @@ impl Plan {
         let with_selector = |c: SpreadConstraint| SpreadConstraint { selector: Some(selector.clone()), ..c };
         of(&defaults.into_iter().map(with_selector).collect::<Vec<_>>(), requires_all)
     }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let all = self.hard.iter().chain(&self.soft);
+        size_of::<Self>() + all.map(|one| size_of::<Constraint>() + one.heap_bytes()).sum::<usize>()
+    }
 }
 
-fn constraints(shape: &PodShape, all: &[SpreadConstraint], hard: bool, requires_all: bool) -> Vec<Constraint> {
-    let wanted = || all.iter().filter(|c| c.hard == hard);
-    let mut required: Vec<Str> = wanted().filter(|_| requires_all).map(|c| c.topology_key.clone()).collect();
+fn constraints(
+    ledger: &Ledger,
+    shape: &Arc<PodShape>,
+    all: &[SpreadConstraint],
+    hard: bool,
+    requires_all: bool,
+) -> Vec<Constraint> {
+    let wanted: SmallVec<[&SpreadConstraint; 2]> = all.iter().filter(|c| c.hard == hard).collect();
+    let mut required: Vec<Str> = wanted.iter().filter(|_| requires_all).map(|c| c.topology_key.clone()).collect();
     required.sort_unstable();
     required.dedup();
-    let required: Arc<[Str]> = required.into();
-    wanted().map(|c| constraint(shape, c, &required)).collect()
+    let mut policies =
+        Policies { ledger, shape, sharers: wanted.len(), required: required.into(), known: SmallVec::new() };
+    wanted.into_iter().map(|c| constraint(&mut policies, c)).collect()
 }
 
-fn constraint(shape: &PodShape, given: &SpreadConstraint, required: &Arc<[Str]>) -> Constraint {
+/// Which nodes count for the constraints of one shape, once for each combination of policies.
+struct Policies<'a> {
+    ledger: &'a Ledger,
+    shape: &'a Arc<PodShape>,
+    /// How many constraints share what they keep.
+    sharers: usize,
+    required: Arc<[Str]>,
+    known: SmallVec<[Arc<CacheKey<Eligibility>>; 1]>,
+}
+
+impl Policies<'_> {
+    fn of(&mut self, honor_affinity: bool, honor_taints: bool) -> Arc<CacheKey<Eligibility>> {
+        let same =
+            |e: &&Arc<CacheKey<Eligibility>>| (e.honor_affinity, e.honor_taints) == (honor_affinity, honor_taints);
+        if let Some(known) = self.known.iter().find(same) {
+            return known.clone();
+        }
+        let pod = (honor_affinity || honor_taints).then(|| self.shape.clone());
+        let bytes = pod.as_ref().map_or(0, Footprint::heap_bytes) + self.required.len() * size_of::<Str>();
+        let required = self.required.clone();
+        let eligibility = Eligibility { required, pod, honor_affinity, honor_taints };
+        let made = Arc::new(CacheKey::new(self.ledger, eligibility, bytes));
+        self.known.push(made.clone());
+        made
+    }
+}
+
+fn constraint(policies: &mut Policies<'_>, given: &SpreadConstraint) -> Constraint {
+    let (ledger, shape) = (policies.ledger, policies.shape);
     // The score counts a node's own pods whatever the policies say of the node. A policy that excludes no node is left out.
     let by_node = !given.hard && &*given.topology_key == HOSTNAME;
     let selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
-    let layout = LayoutKey {
-        topology_key: given.topology_key.clone(),
-        required: required.clone(),
-        affinity: (given.honor_affinity && !by_node && selects)
-            .then(|| (shape.node_selector.clone(), shape.required_affinity.clone())),
-        tolerations: (given.honor_taints && !by_node).then(|| shape.tolerations.clone()),
-    };
-    // A selector without requirements counts no placed pod, as upstream.
-    let counted = given.selector.clone().filter(|s| !s.requirements.is_empty());
+    let eligible = policies.of(given.honor_affinity && !by_node && selects, given.honor_taints && !by_node);
+    let bytes = given.topology_key.len() + eligible.bytes() / policies.sharers;
+    let key = LayoutKey { topology_key: given.topology_key.clone(), eligible };
+    let alike = |selector| Alike { namespace: shape.namespace.clone(), selectors: vec![selector] };
     Constraint {
         max_skew: given.max_skew.into(),
         min_domains: given.min_domains.into(),
         matches_self: given.selector.as_ref().is_some_and(|s| s.matches(&shape.labels)),
         by_node,
-        selector: given.selector.clone(),
-        layout: Arc::new(layout),
-        alike: counted
-            .map(|selector| Arc::new(Alike { namespace: shape.namespace.clone(), selectors: vec![selector] })),
+        layout: Arc::new(CacheKey::new(ledger, key, bytes)),
+        selected: given.selector.clone().map(|selector| alike(selector).into_key(ledger)),
     }
 }
 
@@ -114,6 +164,6 @@ fn default_selector(ledger: &Ledger, shape: &PodShape) -> LabelSelector {
         }
         None => {}
     }
-    let is = |(key, value)| Requirement { key, operator: RequirementOperator::In, values: vec![value] };
-    LabelSelector { requirements: labels.into_iter().map(is).chain(more).collect() }
+    let equals = labels.into_iter().map(|(key, value)| Requirement::equals(key, value));
+    LabelSelector { requirements: equals.chain(more).collect() }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Hard<'t> {
     plan: Arc<Plan>,
-    /// One for each of the plan's hard constraints.
-    counted: Vec<Counted<'t>>,
+    /// One for each of the plan's hard constraints; none where no node has the labels of all.
+    counted: Option<Vec<Counted<'t>>>,
 }
 
 /// One constraint with the pods alike counted.
@@ -35,11 +35,18 @@ impl<'t> Hard<'t> {
     pub(super) fn new(plan: Arc<Plan>, counted: impl Iterator<Item = (Arc<Layout>, &'t [u32])>) -> Self {
         let counted = counted.zip(&plan.hard);
         let counted = counted.map(|((layout, by_domain), constraint)| Counted::new(constraint, layout, by_domain));
-        Self { counted: counted.collect(), plan }
+        Self { counted: Some(counted.collect()), plan }
+    }
+
+    /// No node has the labels of all constraints. Then no pod counts anywhere, and each node is refused for the first label that
+    /// it lacks.
+    pub(super) const fn nowhere(plan: Arc<Plan>) -> Self {
+        Self { plan, counted: None }
     }
 
     pub(crate) fn filter(&self, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
-        for (counted, constraint) in self.counted.iter().zip(&self.plan.hard) {
+        let Some(counted) = &self.counted else { return Verdict::unresolvable(Cause::SpreadLabel) };
+        for (counted, constraint) in counted.iter().zip(&self.plan.hard) {
             let place = counted.layout.place(node);
             if !place.has_label() {
                 return Verdict::unresolvable(Cause::SpreadLabel);
@@ -66,7 +73,7 @@ fn difference(constraint: &Constraint, pod: &ResolvedPod, overlay: &Overlay) -> 
     if overlay.is_empty() {
         return 0;
     }
-    let Some(selector) = &constraint.selector else { return 0 };
+    let Some(selector) = constraint.selector() else { return 0 };
     let namespace = &pod.shape.namespace;
     let added =
         overlay.added.iter().filter(|pod| pod.key.namespace == *namespace && selector.matches(&pod.shape.labels));

@@ -6,6 +6,8 @@
 mod constraints;
 mod hard;
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod random_tests;
 mod soft;
 #[cfg(test)]
@@ -18,7 +20,7 @@ pub(crate) use hard::Hard;
 use super::cache::ByShape;
 use super::context::{Plugin, PluginContext, ResolvedPod, Stop, Work};
 use super::counts::{Counters, Layout, Layouts};
-use crate::ledger::{Ledger, NodeId};
+use crate::ledger::{Ledger, NodeId, Workloads};
 use constraints::{Constraint, Plan};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -43,10 +45,13 @@ impl Tables {
         if !cx.profile.filters.has(Plugin::PodTopologySpread) {
             return Ok(None);
         }
-        let Some(plan) = self.plan(cx, pod).filter(|plan| !plan.hard.is_empty()) else { return Ok(None) };
+        let Some(plan) = self.plan(cx, pod, work).filter(|plan| !plan.hard.is_empty()) else { return Ok(None) };
         self.counters.catch_up(cx.ledger, work)?;
         let counted = count(cx.ledger, &plan.hard, &mut self.layouts, &mut self.counters, work)?;
-        Ok(Some(Hard::new(plan, counted)))
+        Ok(Some(match counted {
+            Some(counted) => Hard::new(plan, counted),
+            None => Hard::nowhere(plan),
+        }))
     }
 
     /// PreScore, Score and NormalizeScore over the feasible nodes; false where the pod has no soft constraint.
@@ -58,23 +63,40 @@ impl Tables {
         out: &mut Vec<i64>,
         work: &mut Work,
     ) -> Result<bool, Stop> {
-        let Some(plan) = self.plan(cx, pod).filter(|plan| !plan.soft.is_empty()) else { return Ok(false) };
+        let Some(plan) = self.plan(cx, pod, work).filter(|plan| !plan.soft.is_empty()) else { return Ok(false) };
         self.counters.catch_up(cx.ledger, work)?;
-        let counted = count(cx.ledger, &plan.soft, &mut self.layouts, &mut self.counters, work)?;
-        soft::score(&plan, counted, &mut self.stamps, feasible, out);
+        if let Some(counted) = count(cx.ledger, &plan.soft, &mut self.layouts, &mut self.counters, work)? {
+            soft::score(&plan, counted, &mut self.stamps, feasible, out);
+        } else {
+            // All nodes are ignored.
+            out.clear();
+            out.resize(feasible.len(), 0);
+        }
         Ok(true)
     }
 
     /// `None` where the pod has no constraints of its own and its namespace no Service or controller.
-    fn plan(&mut self, cx: PluginContext<'_>, pod: &ResolvedPod) -> Option<Arc<Plan>> {
+    fn plan(&mut self, cx: PluginContext<'_>, pod: &ResolvedPod, work: &mut Work) -> Option<Arc<Plan>> {
         let shape = &pod.shape;
         // A pod with constraints of its own depends on nothing else.
-        let version = if shape.spread.is_empty() { cx.ledger.workloads(&shape.namespace)?.version() } else { 0 };
-        Some(self.plans.get(shape, version, || Plan::new(cx, shape)))
+        let workloads = if shape.spread.is_empty() { Some(cx.ledger.workloads(&shape.namespace)?) } else { None };
+        Some(self.plans.get(shape, workloads.map_or(0, Workloads::version), || {
+            let plan = Plan::new(cx, shape);
+            let bytes = plan.heap_bytes();
+            work.spend(workloads.map_or(0, Workloads::len) + bytes / BYTES_PER_WORK);
+            (plan, bytes)
+        }))
     }
 }
 
-/// The layout of each constraint with the pods alike by domain, or by node; no counts where no placed pod counts.
+/// Bytes of a plan that are written in the time in which one row is judged.
+const BYTES_PER_WORK: usize = 64;
+
+/// The layout of a constraint, and the pods alike.
+type CountedLayout<'t> = (Arc<Layout>, &'t [u32]);
+
+/// The layout of each constraint with the pods alike by domain, or by node; no counts where no placed pod counts. `None` where no
+/// node has all labels that it must have.
 ///
 /// The counters must have caught up with the ledger.
 fn count<'t>(
@@ -83,23 +105,26 @@ fn count<'t>(
     layouts: &mut Layouts,
     counters: &'t mut Counters,
     work: &mut Work,
-) -> Result<impl Iterator<Item = (Arc<Layout>, &'t [u32])> + use<'t>, Stop> {
+) -> Result<Option<impl Iterator<Item = CountedLayout<'t>> + use<'t>>, Stop> {
     let mut asked: SmallVec<[_; 2]> = SmallVec::with_capacity(constraints.len());
+    // With a maxSkew of 0, which no API server accepts, the labels are not all that matters.
+    let may_be_none = constraints.iter().all(|constraint| constraint.max_skew > 0);
     for constraint in constraints {
-        let layout = layouts.get(ledger, &constraint.layout, work)?;
-        let found = match &constraint.alike {
+        let Some(layout) = layouts.get(ledger, &constraint.layout, may_be_none, work)? else { return Ok(None) };
+        let found = match constraint.alike() {
             None => None,
             Some(alike) => {
                 let counter = counters.get(ledger, alike, work)?;
-                Some((counter, (!constraint.by_node).then(|| counters.sum(counter, &layout))))
+                let sum = if constraint.by_node { None } else { Some(counters.sum(counter, &layout, work)?) };
+                Some((counter, sum))
             }
         };
         asked.push((layout, found));
     }
     let counters = &*counters;
-    Ok(asked.into_iter().map(|(layout, found)| match found {
+    Ok(Some(asked.into_iter().map(|(layout, found)| match found {
         None => (layout, &[][..]),
         Some((counter, None)) => (layout, counters.by_node(counter)),
         Some((counter, Some(sum))) => (layout, counters.by_domain(counter, sum)),
-    }))
+    })))
 }

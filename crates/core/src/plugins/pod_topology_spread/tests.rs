@@ -3,8 +3,8 @@
 use super::Tables;
 use crate::ledger::Ledger;
 use crate::model::{
-    LabelSelector, Labels, Pod, PodShape, Requirement, RequirementOperator, Service, SpreadConstraint, Str, Taint,
-    TaintEffect, Toleration, TolerationOperator,
+    LabelSelector, Labels, Pod, PodShape, Service, SpreadConstraint, Str, Taint, TaintEffect, Toleration,
+    TolerationOperator,
 };
 use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Work};
 use crate::profile::{CompiledProfile, SpreadDefaults};
@@ -15,12 +15,7 @@ pub(super) const HOST: &str = "kubernetes.io/hostname";
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 
 pub(super) fn selector(pairs: &[(&str, &str)]) -> LabelSelector {
-    let is = |(key, value): &(&str, &str)| Requirement {
-        key: (*key).into(),
-        operator: RequirementOperator::In,
-        values: vec![(*value).into()],
-    };
-    LabelSelector { requirements: pairs.iter().map(is).collect() }
+    LabelSelector::from(&labels(pairs))
 }
 
 /// A constraint over pods with `app: {app}`.

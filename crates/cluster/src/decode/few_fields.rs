@@ -1,0 +1,18 @@
+use super::{DecodeError, Decoder, decode};
+use crate::slim::{SlimDeviceClass, SlimNamespace};
+use berth_core::model::{DeviceClass, Namespace};
+
+impl Decoder {
+    pub fn namespace(&mut self, slim: &SlimNamespace<'_>) -> Result<Namespace, DecodeError> {
+        decode("namespace", slim, |_| {
+            Ok(Namespace { name: self.text(&slim.metadata.name), labels: self.labels(&slim.metadata.labels) })
+        })
+    }
+
+    pub fn device_class(&mut self, slim: &SlimDeviceClass<'_>) -> Result<DeviceClass, DecodeError> {
+        decode("deviceclass", slim, |parts| {
+            let extended_resource = self.optional(&parts.spec.extended_resource_name);
+            Ok(DeviceClass { name: self.text(&slim.metadata.name), extended_resource })
+        })
+    }
+}

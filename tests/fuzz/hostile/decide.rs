@@ -33,7 +33,9 @@ pub(super) fn run(cluster: &Cluster, figures: &mut Figures) {
     let mut twin = is_twin.then(|| Twin::new(cluster, &profile));
     for pod in &cluster.placed {
         subject.apply(&mut decoder, pod);
-        twin.iter_mut().for_each(|twin| twin.apply(pod));
+        if let Some(twin) = &mut twin {
+            twin.apply(pod);
+        }
     }
     subject.step("placed pods", String::new);
     for pod in &cluster.edits {
@@ -41,7 +43,9 @@ pub(super) fn run(cluster: &Cluster, figures: &mut Figures) {
     }
     for pod in &cluster.pending {
         subject.apply(&mut decoder, pod);
-        twin.iter_mut().for_each(|twin| twin.apply(pod));
+        if let Some(twin) = &mut twin {
+            twin.apply(pod);
+        }
         let effects = subject.step(&pod.uid, || shape_of(&pod.text));
         if let Some(twin) = &twin {
             twin.compare(&effects, &pod.uid, subject.figures);
@@ -100,17 +104,17 @@ fn fewer_images(text: &str) -> Value {
 
 /// The lists of an object that have more than a few entries.
 fn shape_of(text: &str) -> String {
-    fn walk(value: &Value, path: &str, found: &mut String) {
+    fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
                 if map.len() > 16 {
-                    *found += &format!(" {path}={}", map.len());
+                    found.push(format!("{path}={}", map.len()));
                 }
                 map.iter().for_each(|(key, value)| walk(value, &format!("{path}.{key}"), found));
             }
             Value::Array(list) => {
                 if list.len() > 4 {
-                    *found += &format!(" {path}={}", list.len());
+                    found.push(format!("{path}={}", list.len()));
                 }
                 if let Some(first) = list.first() {
                     walk(first, &format!("{path}[]"), found);
@@ -119,9 +123,9 @@ fn shape_of(text: &str) -> String {
             _ => {}
         }
     }
-    let mut found = format!(" of {} KiB", text.len() >> 10);
+    let mut found = vec![format!(" of {} KiB", text.len() >> 10)];
     walk(&serde_json::from_str(text).unwrap_or_default(), "", &mut found);
-    found
+    found.join(" ")
 }
 
 /// A ledger that knows how often and for how long it was held.
@@ -237,7 +241,9 @@ impl<'f> Subject<'f> {
     fn perform(&mut self, effect: Effect, twin: &mut Option<Twin>) {
         let mut both = |f: &dyn Fn(&mut Ledger)| {
             f(&mut self.ledger.ledger.borrow_mut());
-            twin.iter_mut().for_each(|twin| f(&mut twin.ledger));
+            if let Some(twin) = twin {
+                f(&mut twin.ledger);
+            }
         };
         match effect {
             Effect::Bind(request) => {

@@ -30,8 +30,7 @@ pub(crate) fn target(bytes: &[u8]) {
     let mut figures = Figures::counted();
     decide::run(&draw(bytes, None), &mut figures);
     let beyond = figures.beyond();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert!(beyond.is_empty(), "{}\nin the cluster of the bytes {hex}", beyond.join("\n"));
+    assert!(beyond.is_empty(), "{}\nin the cluster of the bytes {bytes:02x?}", beyond.join("\n"));
 }
 
 /// What the objects of a cluster refer to.

@@ -186,7 +186,7 @@ fn spread(choices: &mut Choices<'_>, world: &World, count: usize, pod: &mut Valu
             _ if style.key == 2 => format!("example.com/invented-{number}"),
             _ => world.key(number),
         };
-        let is_hard = hard == 0 || hard == 1 && number % 2 == 0;
+        let is_hard = hard == 0 || hard == 1 && number.is_multiple_of(2);
         json!({"maxSkew": 1 + number % 3, "topologyKey": key, "labelSelector": style.selector(number),
             "whenUnsatisfiable": if is_hard { "DoNotSchedule" } else { "ScheduleAnyway" },
             "nodeAffinityPolicy": affinity, "nodeTaintsPolicy": taints})
@@ -318,7 +318,9 @@ fn disks(choices: &mut Choices<'_>, _: &World, count: usize, pod: &mut Value) {
         let mut volume = json!({"name": format!("d{number}")});
         let (kind, disk) = match style {
             0 => ("awsElasticBlockStore", json!({"volumeID": format!("vol-{number}")})),
-            1 => ("gcePersistentDisk", json!({"pdName": format!("disk-{number}"), "readOnly": number % 2 == 0})),
+            1 => {
+                ("gcePersistentDisk", json!({"pdName": format!("disk-{number}"), "readOnly": number.is_multiple_of(2)}))
+            }
             2 => ("rbd", json!({"monitors": [format!("m{number}"), "m"], "image": format!("i{number}"), "pool": "p"})),
             _ => (
                 "iscsi",

@@ -292,7 +292,9 @@ mod tests {
         }
         assert!(log.entries.len() < 32, "{} entries", log.entries.len());
         assert!(log.since(log.version - 1).is_ok(), "the newest is there");
-        (0..40).for_each(|i| drop(log.push(named(i))));
+        for i in 0..40 {
+            log.push(named(i));
+        }
         let sum: usize = log.entries.iter().map(|entry| entry.bytes as usize).sum();
         assert_eq!(sum, log.bytes);
     }

@@ -7,13 +7,19 @@
 
 mod choices;
 mod extender_reply;
+mod hostile;
 mod manifest;
 mod mutate;
 mod plugin_args;
 mod quantity;
 mod selector;
 
+use berth_counting::Counting;
 use choices::strings;
+
+/// So that `hostile` can say how much memory a decision takes.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// The seed of the strings that every run tries.
 const SEED: u64 = 0x6265_7274_6800;
@@ -37,3 +43,4 @@ fuzz!(selector, 10_000, 1_000);
 fuzz!(manifest, 5_000, 500);
 fuzz!(plugin_args, 10_000, 1_000);
 fuzz!(extender_reply, 20_000, 2_000);
+fuzz!(hostile, 300, 30);

@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Entries the change log keeps. A worker that lags by more rebuilds; at 2,000 changes a second this is half a minute.
 pub const CHANGE_LOG_ENTRIES: usize = 65_536;
 
+/// Bytes of pods that the change log keeps alive: 64 KiB for each of 512 changes, where 65,536 changes of usual pods are some
+/// 20 MB. A pod may be a megabyte, and its owner may change its labels as often as he likes.
+pub const CHANGE_LOG_BYTES: usize = 32 << 20;
+
 /// Conflicts in a row before an attempt goes to backoff: one retry is common under contention, four in a row are not.
 pub const COMMIT_RETRIES: u32 = 3;
 
@@ -13,7 +17,8 @@ pub const DECISIONS_PER_STEP: usize = 64;
 
 /// What one look at the ledger computes from nothing before it gives the lock back, in rows judged for a plain pod. A row takes
 /// some 50 ns: 8,192 are 0.4 ms. Beside them a look walks over the rows that it knows already, 0.1 ms for 20,000. Writers wait for
-/// the longest look, and every profile and watch waits with them. Below 5,000 nodes hardly any look is divided.
+/// the longest look, and every profile and watch waits with them. Below 5,000 nodes hardly any look is divided. A piece of work is
+/// begun while any is left: no piece is larger than this, so that a hold computes twice as much at most.
 pub const WORK_PER_HOLD: usize = 8_192;
 
 /// Holds of the lock for one look, after which the next ends it whatever it takes: a cluster that changes faster than its rows can

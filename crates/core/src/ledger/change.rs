@@ -1,6 +1,6 @@
 use super::{MatchClass, NodeId};
-use crate::limits::CHANGE_LOG_ENTRIES;
-use crate::model::{ClaimKey, Pod, Str, Usage};
+use crate::limits::{CHANGE_LOG_BYTES, CHANGE_LOG_ENTRIES};
+use crate::model::{ClaimKey, Footprint, Pod, PodShape, Str, Usage};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub enum Change {
     /// A pod without a node appeared or changed.
     PodPending {
         pod: Arc<Pod>,
-        /// The pod as it was, if it was pending before.
-        before: Option<Arc<Pod>>,
+        /// Whether it was not pending before.
+        is_new: bool,
     },
     /// A pod that was pending is bound, but not by a commit of this ledger. `pod` is as last pending.
     BoundElsewhere {
@@ -168,10 +168,59 @@ impl VolumeChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogGap;
 
-/// The newest changes in order; the change of version `v` is followed by that of `v + 1`. Bounded: the oldest are dropped.
+/// One change, and the bytes that it keeps alive.
+#[derive(Debug)]
+struct Entry {
+    change: Change,
+    bytes: u32,
+}
+
+/// The last values that were weighed: the pods of changes in a row share most of what they are.
+#[derive(Debug, Default)]
+struct Weighed {
+    shape: Option<Arc<PodShape>>,
+    usage: Option<Arc<Usage>>,
+    match_class: Option<Arc<MatchClass>>,
+}
+
+/// The bytes of `value`; 0 if it is the one that was weighed last.
+fn weigh<T: Footprint>(last: &mut Option<Arc<T>>, value: &Arc<T>) -> usize {
+    if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, value)) {
+        return 0;
+    }
+    *last = Some(value.clone());
+    value.heap_bytes()
+}
+
+impl Weighed {
+    /// About how many bytes `change` keeps alive beside the changes before it.
+    fn bytes(&mut self, change: &Change) -> usize {
+        match change {
+            Change::PodPending { pod, .. } | Change::BoundElsewhere { pod, .. } | Change::PodDeleted { pod } => {
+                pod.own_bytes() + weigh(&mut self.shape, &pod.shape) + weigh(&mut self.usage, &pod.usage)
+            }
+            Change::PodPlaced { match_class, .. } => weigh(&mut self.match_class, match_class),
+            Change::Freed { usage, match_class, .. } => {
+                weigh(&mut self.match_class, match_class) + weigh(&mut self.usage, usage)
+            }
+            Change::Resized { before, after, .. } => weigh(&mut self.usage, before) + weigh(&mut self.usage, after),
+            Change::Regrouped { before, after, .. } => {
+                weigh(&mut self.match_class, before) + weigh(&mut self.match_class, after)
+            }
+            // A name or two at most.
+            _ => 0,
+        }
+    }
+}
+
+/// The newest changes in order; the change of version `v` is followed by that of `v + 1`. Bounded in number and in bytes: the
+/// oldest are dropped.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
-    entries: VecDeque<Change>,
+    entries: VecDeque<Entry>,
+    /// Of all entries.
+    bytes: usize,
+    weighed: Weighed,
     version: u64,
     /// The version of the last change that gave capacity back.
     freed: u64,
@@ -190,7 +239,7 @@ impl ChangeLog {
             return Err(LogGap);
         }
         let skip = (cursor - oldest) as usize;
-        Ok(self.entries.range(skip..).zip(cursor + 1..).map(|(change, version)| (version, change)))
+        Ok(self.entries.range(skip..).zip(cursor + 1..).map(|(entry, version)| (version, &entry.change)))
     }
 
     /// The version of the last change that gave capacity back on some node, 0 before the first: others may have waited for it.
@@ -200,14 +249,17 @@ impl ChangeLog {
 
     /// Only `Ledger::record` may call this: a row carries the version of its last change.
     pub(super) fn push(&mut self, change: Change) -> u64 {
-        if self.entries.len() == CHANGE_LOG_ENTRIES {
-            self.entries.pop_front();
+        let bytes = self.weighed.bytes(&change) as u32;
+        self.bytes += bytes as usize;
+        while self.entries.len() == CHANGE_LOG_ENTRIES || self.bytes > CHANGE_LOG_BYTES {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.bytes -= oldest.bytes as usize;
         }
         self.version += 1;
         if matches!(change, Change::Freed { .. } | Change::NominationEnded { .. }) {
             self.freed = self.version;
         }
-        self.entries.push_back(change);
+        self.entries.push_back(Entry { change, bytes });
         self.version
     }
 }
@@ -215,6 +267,47 @@ impl ChangeLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{pod, shape};
+
+    /// A pod that nobody else keeps, with a label of so many bytes.
+    fn labelled(i: usize, bytes: usize) -> Arc<Pod> {
+        let mut shape = shape();
+        shape.labels = [("label", &*format!("{i}{}", "x".repeat(bytes)))].into_iter().collect();
+        Arc::new(pod("p", shape))
+    }
+
+    #[test]
+    fn changes_of_large_pods_keep_a_bounded_number_of_bytes() {
+        let mut log = ChangeLog::default();
+        for i in 0..100 {
+            log.push(Change::PodPending { pod: labelled(i, 1 << 20), is_new: i == 0 });
+        }
+        let kept: usize = log.since(log.version - log.entries.len() as u64).expect("kept").count();
+        assert!((20..32).contains(&kept), "{kept} pods of a megabyte");
+        // A bound pod is relabelled.
+        let classes: Vec<_> = (0..100).map(|i| Arc::new(MatchClass::of(&labelled(i, 1 << 20)))).collect();
+        for classes in classes.windows(2) {
+            let (before, after) = (classes[0].clone(), classes[1].clone());
+            log.push(Change::Regrouped { node: NodeId::new(0), before, after });
+        }
+        assert!(log.entries.len() < 32, "{} entries", log.entries.len());
+        assert!(log.since(log.version - 1).is_ok(), "the newest is there");
+        for i in 0..40 {
+            log.push(named(i));
+        }
+        let sum: usize = log.entries.iter().map(|entry| entry.bytes as usize).sum();
+        assert_eq!(sum, log.bytes);
+    }
+
+    #[test]
+    fn pods_of_one_shape_are_weighed_once() {
+        let mut log = ChangeLog::default();
+        let one = labelled(0, 1 << 20);
+        for _ in 0..1_000 {
+            log.push(Change::PodPending { pod: one.clone(), is_new: false });
+        }
+        assert_eq!(log.entries.len(), 1_000);
+    }
 
     fn named(i: usize) -> Change {
         Change::Namespace { name: i.to_string().into() }

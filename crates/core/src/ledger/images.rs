@@ -47,15 +47,16 @@ impl ImageTable {
         self.clear(node);
         let mut held: SmallVec<[ImageId; 4]> = SmallVec::new();
         for image in images {
-            for name in &image.names {
-                let id = self.add(name, image.size_bytes);
-                match held.binary_search(&id) {
-                    // A name that the node reports twice counts once.
-                    Ok(_) => self.spread[id.0 as usize].nodes -= 1,
-                    Err(at) => held.insert(at, id),
-                }
-            }
+            held.extend(image.names.iter().map(|name| self.add(name, image.size_bytes)));
         }
+        // Sorted at once: ids that were released come back in the opposite order, each before all the others.
+        held.sort_unstable();
+        held.dedup_by(|again, known| {
+            let is_same = again == known;
+            // A name that the node reports twice counts once.
+            self.spread[known.0 as usize].nodes -= u32::from(is_same);
+            is_same
+        });
         if self.on_node.len() <= node.index() {
             self.on_node.resize_with(node.index() + 1, SmallVec::new);
         }

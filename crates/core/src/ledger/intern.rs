@@ -1,12 +1,34 @@
-use super::keyed::{HashKey, KeyedMap};
+use super::keyed::HashKey;
 use crate::limits::INTERNED_BYTES;
 use crate::model::Footprint;
-use rustc_hash::FxHashSet;
-use std::hash::Hash;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Values kept before the first sweep.
 const FEW: usize = 1024;
+
+/// A value with its hash under the ledger's key. A table that grows asks for the hash of each value again, and values may be
+/// megabytes.
+#[derive(Debug)]
+struct Hashed<T> {
+    hash: u64,
+    value: Arc<T>,
+}
+
+impl<T> Hash for Hashed<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl<T: Eq> PartialEq for Hashed<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.value == other.value
+    }
+}
+
+impl<T: Eq> Eq for Hashed<T> {}
 
 /// Keeps one copy of equal values. A value that is in use nowhere else is dropped at the next sweep.
 ///
@@ -15,7 +37,8 @@ const FEW: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Interner<T> {
     /// Each with its bytes.
-    values: KeyedMap<Arc<T>, usize>,
+    values: FxHashMap<Hashed<T>, usize>,
+    key: HashKey,
     /// Where the values are: one that comes back as it was handed out needs no hash.
     addresses: FxHashSet<usize>,
     bytes: usize,
@@ -26,7 +49,8 @@ pub(super) struct Interner<T> {
 impl<T> Interner<T> {
     pub(super) fn new(key: &HashKey) -> Self {
         Self {
-            values: key.map(),
+            values: FxHashMap::default(),
+            key: key.clone(),
             addresses: FxHashSet::default(),
             bytes: 0,
             sweep_at: FEW,
@@ -40,8 +64,9 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
         if self.addresses.contains(&address(&value)) {
             return value;
         }
-        if let Some((known, _)) = self.values.get_key_value(&value) {
-            return known.clone();
+        let hashed = Hashed { hash: self.key.hash_one(&value), value: value.clone() };
+        if let Some((known, _)) = self.values.get_key_value(&hashed) {
+            return known.value.clone();
         }
         let bytes = value.heap_bytes();
         if self.values.len() >= self.sweep_at || self.bytes + bytes > self.sweep_at_bytes {
@@ -49,12 +74,12 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
         }
         self.bytes += bytes;
         self.addresses.insert(address(&value));
-        self.values.insert(value.clone(), bytes);
+        self.values.insert(hashed, bytes);
         value
     }
 
     fn sweep(&mut self) {
-        self.values.retain(|value, bytes| {
+        self.values.retain(|Hashed { value, .. }, bytes| {
             let used = Arc::strong_count(value) > 1;
             if !used {
                 self.bytes -= *bytes;
@@ -78,7 +103,6 @@ mod tests {
     use crate::model::Labels;
     use rustc_hash::FxBuildHasher;
     use std::cell::Cell;
-    use std::hash::{BuildHasher, Hasher};
 
     fn label(value: String) -> Arc<Labels> {
         Arc::new([("k", &*value)].into_iter().collect())
@@ -104,20 +128,22 @@ mod tests {
             interner.intern(label(format!("{i}{}", "x".repeat(100_000))));
         }
         assert!(interner.values.len() < 900, "too few to be swept by their number");
-        let bytes: usize = interner.values.keys().map(Footprint::heap_bytes).sum();
+        let bytes: usize = interner.values.keys().map(|known| known.value.heap_bytes()).sum();
         assert!(bytes <= INTERNED_BYTES, "{bytes} bytes");
     }
 
     thread_local! {
         static COMPARED: Cell<usize> = const { Cell::new(0) };
+        static HASHED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Two numbers; counts how often two such are compared.
+    /// Two numbers; counts how often two such are compared, and how often one is hashed.
     #[derive(Debug)]
     struct Crafted(u64, u64);
 
     impl Hash for Crafted {
         fn hash<H: Hasher>(&self, state: &mut H) {
+            HASHED.set(HASHED.get() + 1);
             (self.0, self.1).hash(state);
         }
     }
@@ -149,6 +175,13 @@ mod tests {
         (0..1_000).for_each(|i| drop(interner.intern(Arc::new(crafted(i)))));
         assert_eq!(kept.len(), 1_000);
         assert!(COMPARED.get() < 10_000, "{} comparisons", COMPARED.get());
+    }
+
+    #[test]
+    fn a_value_is_hashed_once_however_the_table_grows() {
+        let mut interner = Interner::new(&HashKey::new([3, 4]));
+        let kept: Vec<_> = (0..5_000).map(|i| interner.intern(Arc::new(Crafted(i, 0)))).collect();
+        assert_eq!((kept.len(), HASHED.get()), (5_000, 5_000));
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Ledger {
             // A nominated pod of another shape may keep less from others.
             self.end_nomination(before, moved || !Arc::ptr_eq(&before.shape, &pod.shape));
         }
-        let version = self.record(None, Change::PodPending { pod: pod.clone(), before });
+        let version = self.record(None, Change::PodPending { pod: pod.clone(), is_new: before.is_none() });
         self.nominations.add(pod, version);
     }
 

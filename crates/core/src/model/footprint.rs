@@ -1,6 +1,7 @@
 use super::{
-    AffinityTerm, LabelSelector, Labels, NamespaceScope, NodeSelector, NodeSelectorTerm, NodeTest, PodShape,
-    PreferredTerm, Requests, Requirement, SpreadConstraint, Str, Toleration, Usage, WeightedTerm,
+    AffinityTerm, InlineDisk, LabelSelector, Labels, NamespaceScope, NodeSelector, NodeSelectorTerm, NodeTest, Pod,
+    PodShape, PodVolume, PodVolumes, PreferredTerm, Requests, Requirement, SpreadConstraint, Str, Toleration, Usage,
+    WeightedTerm,
 };
 use std::sync::Arc;
 
@@ -140,5 +141,52 @@ impl Footprint for PodShape {
             + self.preferred_pods.heap_bytes()
             + self.spread.heap_bytes()
             + self.required_features.heap_bytes()
+    }
+}
+
+impl Footprint for InlineDisk {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::GcePd { name: text, .. }
+            | Self::Ebs { id: text }
+            | Self::Iscsi { iqn: text, .. }
+            | Self::Cinder { id: text }
+            | Self::Portworx { id: text } => text.heap_bytes(),
+            Self::Rbd { monitors, pool, image, .. } => monitors.heap_bytes() + pool.heap_bytes() + image.heap_bytes(),
+            Self::AzureDisk { name, uri } => name.heap_bytes() + uri.heap_bytes(),
+            Self::AzureFile | Self::Vsphere => 0,
+        }
+    }
+}
+
+impl Footprint for PodVolume {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Claim { claim: text } | Self::Ephemeral { volume: text } | Self::Csi { driver: text } => {
+                text.heap_bytes()
+            }
+            // What it counts as repeats a text of the disk.
+            Self::Disk { volume, disk, .. } => volume.heap_bytes() + 2 * disk.heap_bytes(),
+        }
+    }
+}
+
+impl Footprint for PodVolumes {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
+
+impl Pod {
+    /// What the pod takes besides its shape and its usage, which pods alike share.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let condition = self.scheduled.as_ref().map_or(0, |condition| condition.message.heap_bytes());
+        size_of::<Self>()
+            + self.key.name.heap_bytes()
+            + self.uid.heap_bytes()
+            + self.gates.heap_bytes()
+            + self.unknown_fields.heap_bytes()
+            + self.volumes.heap_bytes()
+            + condition
     }
 }

@@ -7,28 +7,33 @@ use crate::limits::WORK_PER_HOLD;
 /// when it is made again, and the one that comes to an end has seen all of the ledger as it is.
 #[derive(Debug)]
 pub struct Work {
-    left: usize,
+    granted: usize,
+    done: usize,
 }
 
 impl Work {
     /// As much as is computed under one hold of the lock.
     pub const fn of_one_hold() -> Self {
-        Self { left: WORK_PER_HOLD }
+        Self::of(WORK_PER_HOLD)
     }
 
     /// For whoever holds no lock that others wait for.
     pub const fn unbounded() -> Self {
-        Self { left: usize::MAX }
+        Self::of(usize::MAX)
     }
 
-    #[cfg(test)]
     pub(crate) const fn of(units: usize) -> Self {
-        Self { left: units }
+        Self { granted: units, done: 0 }
+    }
+
+    /// What was computed so far: more than was granted where the last of it was larger than what was left.
+    pub const fn done(&self) -> usize {
+        self.done
     }
 
     /// What of `units` may be computed.
     pub(crate) fn part_of(&mut self, units: usize) -> usize {
-        let part = units.min(self.left);
+        let part = units.min(self.granted.saturating_sub(self.done));
         self.spend(part);
         part
     }
@@ -36,7 +41,7 @@ impl Work {
     /// Asks for `units`, or for something whose size is known only afterwards: then [`Self::spend`] follows. Whatever is left is
     /// enough, so that every look gets on.
     pub(crate) const fn take(&mut self, units: usize) -> Result<(), Stop> {
-        if self.left == 0 {
+        if self.done >= self.granted {
             return Err(Stop::Unfinished);
         }
         self.spend(units);
@@ -44,6 +49,6 @@ impl Work {
     }
 
     pub(crate) const fn spend(&mut self, units: usize) {
-        self.left = self.left.saturating_sub(units);
+        self.done = self.done.saturating_add(units);
     }
 }

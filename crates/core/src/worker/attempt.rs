@@ -29,17 +29,38 @@ pub(super) struct Attempt {
     pub(super) conflicts: u32,
 }
 
+/// The most that a worker's looks at the ledger have taken. A look that is made in parts keeps others waiting no longer than one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeaviestLook {
+    /// Holds of the lock for one look.
+    pub holds: usize,
+    /// [`Work`] done under one hold.
+    pub work: usize,
+}
+
+impl HeaviestLook {
+    fn note(&mut self, holds: usize, work: &Work) {
+        self.holds = self.holds.max(holds);
+        self.work = self.work.max(work.done());
+    }
+}
+
 /// Looks at the ledger in as many holds of its lock as it takes: `look` gives none as long as it is not finished. With the version
 /// that the last one saw.
-pub(super) fn look<T>(ledger: &impl LedgerAccess, mut look: impl FnMut(&Ledger, &mut Work) -> Option<T>) -> (T, u64) {
+pub(super) fn look<T>(
+    ledger: &impl LedgerAccess,
+    heaviest: &mut HeaviestLook,
+    mut look: impl FnMut(&Ledger, &mut Work) -> Option<T>,
+) -> (T, u64) {
     let mut holds = 0;
     loop {
         let mut work = if holds < HOLDS_PER_LOOK { Work::of_one_hold() } else { Work::unbounded() };
         let found = ledger.read(|ledger| look(ledger, &mut work).map(|found| (found, ledger.version())));
+        holds += 1;
+        heaviest.note(holds, &work);
         if let Some(found) = found {
             return found;
         }
-        holds += 1;
     }
 }
 
@@ -75,9 +96,10 @@ impl Worker {
     pub(super) fn attempt(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut attempt: Attempt) {
         self.trying = Some(attempt.ticket.pod().clone());
         while attempt.conflicts <= COMMIT_RETRIES {
-            let scheduler = &mut self.scheduler;
+            let Self { scheduler, heaviest, .. } = self;
             let pod = attempt.ticket.pod();
-            let (decision, version) = look(step.ledger, |ledger, work| scheduler.decide_within(ledger, pod, work));
+            let decide = |ledger: &_, work: &mut _| scheduler.decide_within(ledger, pod, work);
+            let (decision, version) = look(step.ledger, heaviest, decide);
             match self.act_on(step, attempt, decision, version) {
                 Some(again) => attempt = again,
                 None => return,

@@ -298,7 +298,7 @@ impl Worker {
         turn: Turn,
     ) {
         self.trying = Some(attempt.ticket.pod().clone());
-        let scheduler = &mut self.scheduler;
+        let Self { scheduler, heaviest, .. } = self;
         let (decision, version) = match turn {
             Turn::Wait => return,
             Turn::Ask => return self.ask(step, attempt, About::Nodes(state)),
@@ -308,7 +308,9 @@ impl Worker {
                 return self.queue.failed_by_extender(attempt.ticket, step.now);
             }
             Turn::NoFit(no_fit) => (Some(Decision::NoFit(no_fit)), state.seen()),
-            Turn::LookFurther => look(step.ledger, |l, work| scheduler.look_further(l, &state, work).map(Some)),
+            Turn::LookFurther => {
+                look(step.ledger, heaviest, |l, work| scheduler.look_further(l, &state, work).map(Some))
+            }
             Turn::Settle => step.ledger.read(|l| (scheduler.settle(l, &state), l.version())),
         };
         let again = match decision {

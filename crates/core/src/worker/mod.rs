@@ -53,6 +53,7 @@ mod volumes;
 #[cfg(test)]
 mod wake_tests;
 
+pub use attempt::HeaviestLook;
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::cycle::Scheduler;
@@ -135,6 +136,7 @@ pub struct Worker {
     last_attempt: u64,
     next_sweep: Option<Time>,
     totals: Totals,
+    heaviest: HeaviestLook,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
     /// The pod of the attempt under way: whose fault a panic is.
@@ -163,6 +165,7 @@ impl Worker {
             last_attempt: 0,
             next_sweep: None,
             totals: Totals::default(),
+            heaviest: HeaviestLook::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),
             trying: None,
@@ -195,6 +198,11 @@ impl Worker {
     /// The pod whose attempt a panic broke off, if it was an attempt that panicked.
     pub fn trying(&self) -> Option<&Arc<Pod>> {
         self.trying.as_ref()
+    }
+
+    /// The most that its looks have taken so far.
+    pub const fn heaviest_look(&self) -> HeaviestLook {
+        self.heaviest
     }
 
     /// Holds the pods with these uids until the profile is swapped. Call it before the first step.

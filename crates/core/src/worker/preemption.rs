@@ -267,9 +267,9 @@ impl Worker {
             return Ok((PostFilter::NotRun, end_nomination(step, pod, *version)));
         }
         let bounds = self.bounds(step.now);
-        let Self { scheduler, preemptions, .. } = self;
+        let Self { scheduler, preemptions, heaviest, .. } = self;
         let mut known = DryRuns::default();
-        let (found, _) = look(step.ledger, |ledger, work| {
+        let (found, _) = look(step.ledger, heaviest, |ledger, work| {
             let outcome = bounds
                 .limits(ledger, no_fit, |limits| replies.conclude(scheduler, ledger, pod, limits, (&mut known, work)));
             let outcome = match outcome? {

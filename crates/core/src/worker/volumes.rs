@@ -117,7 +117,7 @@ impl VolumeWaits {
     pub(super) fn note(&mut self, change: &Change) {
         self.dirty |= match change {
             // The assumption of one of them may have been undone.
-            Change::PodPending { before: None, .. }
+            Change::PodPending { is_new: true, .. }
             | Change::Volume(_)
             | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
@@ -212,10 +212,11 @@ impl Worker {
 
     /// The attempts whose wait ends now. One at a time is judged by the ledger as it is: what changes between two of them is seen
     /// at the next step.
-    fn endings(&self, step: &Step<'_, impl LedgerAccess>) -> Vec<(AttemptId, Ending)> {
+    fn endings(&mut self, step: &Step<'_, impl LedgerAccess>) -> Vec<(AttemptId, Ending)> {
+        let Self { volumes, heaviest, .. } = self;
         let mut found = Vec::new();
-        let mut left = self.volumes.attempts.iter().peekable();
-        look(step.ledger, |ledger, work| {
+        let mut left = volumes.attempts.iter().peekable();
+        look(step.ledger, heaviest, |ledger, work| {
             while let Some((id, one)) = left.peek() {
                 work.take(one.work()).ok()?;
                 found.extend(ending(ledger, one, step.now).map(|ending| (**id, ending)));

@@ -276,7 +276,7 @@ async fn a_refusal_that_was_taken_back_while_it_was_written_does_not_end_the_nom
     until("over", || writer.counters().seen() == [("conflict", 1)]).await;
     assert_eq!((server.requests().len(), writer.queued()), (1, 0));
     assert_eq!(own.of("uid-a").and_then(|ours| ours.node), Some("n1".into()));
-    assert!(writer.0.lock().taken_back.is_empty());
+    assert!(writer.0.lock().writing.is_empty());
 }
 
 #[tokio::test]

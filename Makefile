@@ -26,7 +26,7 @@ conformance: prerequisites upstream ## compare with upstream on N clusters (2000
 	  cargo test --workspace --locked --test conformance -- --nocapture every_answer_is_upstreams
 
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
-	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --workspace --locked --test e2e -- --nocapture a_neighbour_does_not_feel
+	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --workspace --locked --test hostile -- --nocapture
 
 fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
 	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \

@@ -23,7 +23,6 @@ mod explain;
 mod extenders;
 mod foreign;
 mod history;
-mod hostile;
 mod last_good;
 mod leadership;
 mod metrics;

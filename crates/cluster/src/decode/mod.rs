@@ -31,6 +31,7 @@ mod volume;
 mod workload;
 
 pub use berth_core::ledger::Object;
+pub use few_fields::{SlimDeviceClass, SlimNamespace};
 
 use crate::slim::{FieldError, Pairs, Parts, Slim, SlimMeta, SlimNode, SlimPod, Text};
 use berth_core::model::{Labels, Node, Pod, PodShape, Str, Usage};

@@ -73,7 +73,7 @@ pub struct Parts<'a, S, T> {
 }
 
 /// Reads a field whose `null` means its default.
-fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

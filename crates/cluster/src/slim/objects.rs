@@ -1,18 +1,16 @@
 //! What is read of each kind.
 
-use super::{Amount, Annotations, Pairs, Slim, Text, nullable};
+use super::{Amount, Annotations, Pairs, Slim, Text};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub type SlimPod<'a> = Slim<'a, PodSpec<'a>, PodStatus<'a>>;
 pub type SlimNode<'a> = Slim<'a, NodeSpec<'a>, NodeStatus<'a>>;
-pub type SlimNamespace<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
 pub type SlimService<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
 pub type SlimReplicationController<'a> = Slim<'a, PlainSelectorSpec<'a>, IgnoredAny>;
 pub type SlimReplicaSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
 pub type SlimStatefulSet<'a> = Slim<'a, SelectorSpec<'a>, IgnoredAny>;
 pub type SlimBudget<'a> = Slim<'a, SelectorSpec<'a>, BudgetStatus<'a>>;
-pub type SlimDeviceClass<'a> = Slim<'a, DeviceClassSpec<'a>, IgnoredAny>;
 pub type SlimVolume<'a> = Slim<'a, VolumeSpec<'a>, Phase<'a>>;
 pub type SlimClaim<'a> = Slim<'a, ClaimSpec<'a>, Phase<'a>>;
 pub type SlimStorageClass<'a> = Slim<'a, IgnoredAny, IgnoredAny>;
@@ -26,17 +24,19 @@ pub type SlimVolumeAttachment<'a> = Slim<'a, AttachmentSpec<'a>, IgnoredAny>;
 macro_rules! slim {
     ($($(#[$meta:meta])* struct $name:ident<$a:lifetime> { $($(#[$attr:meta])* $field:ident: $type:ty,)* })+) => {$(
         $(#[$meta])*
-        #[derive(Debug, Clone, Default, Deserialize)]
+        #[derive(Debug, Clone, Default, serde::Deserialize)]
         #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         pub struct $name<$a> {
             $(
                 $(#[$attr])*
-                #[serde(deserialize_with = "nullable")]
+                #[serde(deserialize_with = "crate::slim::nullable")]
                 pub $field: $type,
             )*
         }
     )+};
 }
+
+pub(crate) use slim;
 
 slim! {
     struct SlimMeta<'a> {
@@ -278,10 +278,6 @@ slim! {
     struct NodeImage<'a> {
         names: Vec<Text<'a>>,
         size_bytes: i64,
-    }
-
-    struct DeviceClassSpec<'a> {
-        extended_resource_name: Text<'a>,
     }
 
     /// The spec of a Service or ReplicationController: they select by plain labels.

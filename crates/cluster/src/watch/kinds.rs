@@ -3,11 +3,11 @@
 
 use super::frame::{self, Frame, ReadObject};
 use super::{ObjectKey, RawObserver, RawObservers};
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::{DecodeError, Decoder, SlimDeviceClass, SlimNamespace};
 use crate::slim::{
-    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNamespace,
-    SlimNode, SlimPod, SlimReplicaSet, SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass,
-    SlimVolume, SlimVolumeAttachment, known, unknown,
+    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimNode, SlimPod, SlimReplicaSet,
+    SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume, SlimVolumeAttachment, known,
+    unknown,
 };
 use berth_core::ledger::{Ledger, Object};
 use berth_core::model::{

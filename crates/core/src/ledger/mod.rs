@@ -60,7 +60,6 @@ pub use images::ImageId;
 pub use keyed::HashKey;
 pub use match_classes::{MatchClass, MatchClassTable};
 pub use nodes::{NodeId, NodeTable};
-pub use object::Object;
 pub use placed::{CountsByNode, PlacedPod};
 pub use pods::PodState;
 pub use scalars::ScalarId;
@@ -70,7 +69,11 @@ pub(crate) use volumes::is_meant_for;
 pub use volumes::{PlacedVolumes, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 
-use crate::model::{Labels, Namespace, PodShape, Str, Usage};
+use crate::model::{
+    CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Labels, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, Service, StorageClass, Str, Usage, VolumeAttachment,
+    Workload,
+};
 use evictions::Evictions;
 use images::ImageTable;
 use intern::Interner;
@@ -103,6 +106,24 @@ impl LedgerAccess for RefCell<Ledger> {
     fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
         f(&mut self.borrow_mut())
     }
+}
+
+object::objects! {
+    Pod(Box<Pod>) of Pod => apply_pod (*),
+    Node(Box<Node>) of Node => apply_node (&),
+    Namespace(Namespace) of Namespace => apply_namespace,
+    DeviceClass(DeviceClass) of DeviceClass => apply_device_class,
+    Budget(PodDisruptionBudget) of PodDisruptionBudget => apply_budget,
+    Service(Service) of Service => apply_service,
+    /// A ReplicationController, ReplicaSet or StatefulSet.
+    Workload(Workload) of Workload => apply_controller,
+    Volume(Box<PersistentVolume>) of PersistentVolume => apply_volume (*),
+    Claim(Box<PersistentVolumeClaim>) of PersistentVolumeClaim => apply_claim (*),
+    StorageClass(StorageClass) of StorageClass => apply_storage_class,
+    CsiNode(CsiNode) of CsiNode => apply_csi_node,
+    CsiDriver(CsiDriver) of CsiDriver => apply_csi_driver,
+    CsiCapacity(CsiStorageCapacity) of CsiStorageCapacity => apply_csi_capacity,
+    VolumeAttachment(VolumeAttachment) of VolumeAttachment => apply_volume_attachment,
 }
 
 /// The shared table. See the module's documentation.

@@ -9,6 +9,7 @@
 //! world        one theme's corner of the shared one
 //! objects      pods, profiles, what they say about themselves
 //! storage      classes, volumes and claims
+//! load         pods that keep coming while operators come and go
 //! history      every change of the pods as a watch shows it, every bind as the audit log has it
 //! ```
 
@@ -25,6 +26,7 @@ mod foreign;
 mod history;
 mod last_good;
 mod leadership;
+mod load;
 mod metrics;
 mod objects;
 mod overbooking;
@@ -38,6 +40,7 @@ mod resize;
 mod simulate;
 mod storage;
 mod unbound;
+mod upgrade;
 mod volumes;
 mod world;
 

@@ -1,0 +1,155 @@
+//! Pods that keep coming while operators come and go, and what became of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use berth_lab::{ControlPlane, NodeSpec, Operator};
+
+use crate::LATER;
+use crate::cluster::{namespace, start};
+use crate::history::{Audit, Bind, Recorder, summed};
+use crate::objects::{pod, pod_path};
+
+const NODES: usize = 400;
+/// Milli-CPU of a node: 30 pods.
+const ROOM: u64 = 3_000;
+/// More are not made: they would find no room.
+const MOST: usize = NODES * 30 - 100;
+
+/// Pods of one profile in a namespace of its name. Its nodes are to be filled one after the other, so that each fill is a chance to
+/// overbook.
+pub(crate) struct Load<'a> {
+    name: &'static str,
+    pub(crate) plane: &'a ControlPlane,
+    pub(crate) audit: &'a Audit,
+    pub(crate) recorder: Recorder,
+    made: AtomicUsize,
+    flows: AtomicBool,
+    done: AtomicBool,
+}
+
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Starts an operator and waits until it is ready: it leads or stands by.
+pub(crate) fn ready(plane: &ControlPlane, name: &str) -> Operator {
+    let mut operator = start(plane, name, &[]);
+    plane.wait_until_ready(&mut operator).unwrap();
+    operator
+}
+
+/// Microseconds of Unix time.
+pub(crate) fn now_us() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}
+
+/// The longest time from the answer to one bind to the arrival of the next, in milliseconds.
+fn longest_gap(binds: &[Bind], since: i64) -> f64 {
+    let mut done: Vec<&Bind> = binds.iter().filter(|bind| bind.code == 201).collect();
+    done.sort_by_key(|bind| bind.received_us);
+    let gaps = done.windows(2).filter(|pair| pair[1].received_us >= since);
+    gaps.map(|pair| (pair[1].received_us - pair[0].answered_us) as f64 / 1e3).fold(0.0, f64::max)
+}
+
+impl<'a> Load<'a> {
+    /// The nodes and the namespace are made here; `name` is the profile's too.
+    pub(crate) fn new(name: &'static str, plane: &'a ControlPlane, audit: &'a Audit) -> Self {
+        namespace(plane, name);
+        plane.create_nodes(NODES, |i| NodeSpec::new(&format!("n{i}"), "zone-a", "3", "64Gi")).unwrap();
+        let recorder = Recorder::start(plane, name);
+        Self {
+            name,
+            plane,
+            audit,
+            recorder,
+            made: AtomicUsize::new(0),
+            flows: AtomicBool::new(true),
+            done: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a pod each `pace`, from each of two threads, while `work` runs.
+    pub(crate) fn beside<R>(&self, pace: Duration, work: impl FnOnce() -> R) -> R {
+        thread::scope(|scope| {
+            let _ends = EndOnDrop(&self.done);
+            scope.spawn(|| self.make_pods(pace));
+            scope.spawn(|| self.make_pods(pace));
+            work()
+        })
+    }
+
+    fn make_pods(&self, pace: Duration) {
+        while !self.done.load(Ordering::Relaxed) {
+            if self.flows.load(Ordering::Relaxed) && self.made.load(Ordering::Relaxed) < MOST {
+                self.make(self.made.fetch_add(1, Ordering::Relaxed));
+            }
+            // A measure of time, not of luck.
+            thread::sleep(pace);
+        }
+    }
+
+    fn make(&self, i: usize) {
+        self.plane.api.post(&pod_path(self.name, ""), &self.pod(i)).unwrap();
+    }
+
+    fn pod(&self, i: usize) -> serde_json::Value {
+        pod(self.name, &format!("p{i}"), self.name, "100m")
+    }
+
+    /// No pods come until the next call with `true`.
+    pub(crate) fn flow(&self, flows: bool) {
+        self.flows.store(flows, Ordering::Relaxed);
+    }
+
+    /// Makes so many at once; returns how many there are now.
+    pub(crate) fn make_at_once(&self, count: usize) -> usize {
+        let first = self.made.fetch_add(count, Ordering::Relaxed);
+        self.plane.create_objects(&pod_path(self.name, ""), count, 16, |i| self.pod(first + i)).unwrap();
+        first + count
+    }
+
+    pub(crate) fn wait_until_bound(&self, wanted: usize) {
+        let bound = || Ok((self.recorder.bound() >= wanted).then_some(()));
+        self.plane.wait_for(&format!("{wanted} pods bound"), LATER, bound).unwrap();
+    }
+
+    /// Waits until so many more pods are bound.
+    pub(crate) fn wait_for_binds(&self, more: usize) {
+        self.wait_until_bound(self.recorder.bound() + more);
+    }
+
+    /// The longest time without a bind, up to the next from `since` on, in milliseconds.
+    pub(crate) fn longest_gap(&self, since: i64) -> f64 {
+        longest_gap(&self.audit.binds(), since)
+    }
+
+    /// Waits for the last pod, and looks at all that happened; an operator must still lead.
+    pub(crate) fn nothing_was_lost_doubled_or_overbooked(self) {
+        let Self { name, plane, audit, recorder, made, .. } = self;
+        let made = made.into_inner();
+        plane.wait_for("all pods bound", LATER, || Ok((recorder.bound() >= made).then_some(()))).unwrap();
+        let history = recorder.finish(plane);
+        assert!(history.moved.is_empty(), "{:?}", history.moved);
+        let (used, _) = summed(plane);
+        let overbooked: Vec<_> = used.iter().filter(|(_, used)| **used > ROOM).collect();
+        assert!(overbooked.is_empty(), "{overbooked:?}");
+        let mut bound: BTreeMap<String, usize> = BTreeMap::new();
+        let (mut refused, binds) = (0, audit.binds());
+        for bind in &binds {
+            match bind.code {
+                201 => *bound.entry(bind.pod.clone()).or_default() += 1,
+                _ => refused += 1,
+            }
+        }
+        let twice: Vec<_> = bound.iter().filter(|(_, times)| **times > 1).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+        println!("{name}: {made} pods, {} binds, {refused} of them refused, overbooked 0, twice 0", binds.len());
+    }
+}

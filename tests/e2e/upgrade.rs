@@ -1,0 +1,99 @@
+//! A release is upgraded and rolled back while pods keep coming: nobody feels it but the profile that the new version refuses.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use berth_lab::{ControlPlane, Operator, Options};
+use serde_json::json;
+
+use crate::SOON;
+use crate::cluster::{HOME, install_chart, namespace, send_signal, serving};
+use crate::history::Audit;
+use crate::load::{Load, now_us, ready};
+use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
+
+const HERE: &str = "upgrade";
+/// The profile that only the old release serves: it has a reserved name.
+const REFUSED: &str = "refused-by-the-next";
+/// Between two pods of one of the two makers: 100 pods a second at most.
+const PACE: Duration = Duration::from_millis(20);
+/// Binds pause for less than a second on an idle machine; a shared one may add to it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[test]
+fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
+    let audit = Audit::new("upgrade");
+    let plane = ControlPlane::start(&Options { apiserver_args: audit.flags(), ..Options::default() }).unwrap();
+    install_chart(&plane, &["--set", "operator.serveDefaultScheduler=true"]);
+    let next = next_chart(&plane);
+    let load = Load::new(HERE, &plane, &audit);
+    namespace(&plane, REFUSED);
+    let old = [serving(&plane, "berth-old-0", &[]), ready(&plane, "berth-old-1")];
+    for (name, spec) in
+        [(HERE, json!({"preset": "BinPack"})), (REFUSED, json!({"schedulerNames": ["default-scheduler"]}))]
+    {
+        plane.api.post(PROFILES, &profile(name, &spec)).unwrap();
+        wait_reason(&plane, name, "Ready", "Serving");
+    }
+    let _last = load.beside(PACE, || {
+        load.wait_for_binds(100);
+        let since = now_us();
+        plane.helm(&["upgrade", "berth", next.to_str().unwrap(), "--namespace", HOME]).unwrap();
+        let new = rolled(&plane, old, "berth-new");
+        load.wait_for_binds(100);
+        gap_is_short("helm upgrade", load.longest_gap(since));
+        refused_by_the_new_version(&plane);
+
+        let since = now_us();
+        plane.helm(&["rollback", "berth", "1", "--namespace", HOME]).unwrap();
+        let back = rolled(&plane, new, "berth-back");
+        // The pod that the new version left alone is placed by the old one.
+        wait_bound(&plane, REFUSED, "left-alone");
+        wait_reason(&plane, REFUSED, "Ready", "Serving");
+        load.wait_for_binds(100);
+        gap_is_short("helm rollback", load.longest_gap(since));
+        back
+    });
+    assert_eq!(condition(&plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap(), "Ready").unwrap().1, "Serving");
+    load.nothing_was_lost_doubled_or_overbooked();
+}
+
+/// The chart with the next version, and the value that makes the difference back at its default.
+fn next_chart(plane: &ControlPlane) -> PathBuf {
+    let chart = plane.dir().join("next-chart");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
+    assert!(Command::new("cp").arg("-r").args([&own, &chart]).status().unwrap().success());
+    let text = fs::read_to_string(chart.join("Chart.yaml")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("version: ")).unwrap();
+    fs::write(chart.join("Chart.yaml"), text.replace(line, "version: 99.0.0")).unwrap();
+    chart
+}
+
+/// What the Deployment does, one surge and none unavailable: a new pod is ready before an old one goes, the leader first.
+fn rolled(plane: &ControlPlane, old: [Operator; 2], name: &str) -> [Operator; 2] {
+    let mut number = 0;
+    old.map(|mut going| {
+        let new = ready(plane, &format!("{name}-{number}"));
+        number += 1;
+        send_signal(&going, "TERM");
+        let status = going.process.wait(SOON).unwrap();
+        assert_eq!(status.code(), Some(0), "{}", going.process.log_tail(20));
+        new
+    })
+}
+
+fn gap_is_short(what: &str, gap: f64) {
+    println!("{HERE}: {what}: longest time without a bind {gap:.0} ms");
+    assert!(gap < PATIENCE.as_secs_f64() * 1e3, "{what}: {gap} ms");
+}
+
+fn refused_by_the_new_version(plane: &ControlPlane) {
+    let (status, message) = wait_reason(plane, REFUSED, "Accepted", "ReservedSchedulerName");
+    assert_eq!(status, "False");
+    assert!(message.contains("--serve-default-scheduler"), "{message}");
+    plane.api.post(&pod_path(REFUSED, ""), &pod(REFUSED, "left-alone", "default-scheduler", "10m")).unwrap();
+    let object = plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap();
+    assert_eq!(condition(&object, "Ready").unwrap().1, "Serving", "{object:#}");
+}

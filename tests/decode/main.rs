@@ -4,9 +4,9 @@
 mod limits;
 mod workloads;
 
-use berth_cluster::decode::{Decoder, Object};
+use berth_cluster::decode::{Decoder, Object, SlimNamespace};
 use berth_cluster::manifest::from_manifest;
-use berth_cluster::slim::{SlimNamespace, SlimNode, SlimPod, known, unknown};
+use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
 use berth_core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator};
 use serde_json::{Value, json};
 

@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BACKLOG: usize = 1_500;
 
 #[test]
-#[ignore = "takes minutes; `cargo test --workspace --test e2e replicas -- --ignored --nocapture` prints the figures"]
 fn two_replicas_hand_over_and_take_over_and_never_work_at_once() {
     let audit = Audit::new("replicas");
     let plane = own_plane(audit.flags());

@@ -12,8 +12,7 @@
 //! 4. If that does not come in time, a whole read.
 
 use super::WatchStats;
-use super::stats::number;
-use crate::send::Call;
+use crate::send::{Call, version_number};
 use kube::Client;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -234,7 +233,8 @@ fn read_newest(body: &[u8]) -> Option<Newest> {
     // More, and the server does not say how many.
     let unsaid = if metadata.token.is_empty() { 0 } else { u64::MAX };
     let objects = metadata.remaining_item_count.unwrap_or(unsaid).saturating_add(items.len() as u64);
-    Some(Newest { version: Some(number(&metadata.resource_version)).filter(|version| *version > 0), objects })
+    let version = Some(version_number(&metadata.resource_version)).filter(|version| *version > 0);
+    Some(Newest { version, objects })
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
     let endpoints = Endpoints {
         health: health.clone(),
-        metrics: metrics::exposition(cx.clone()),
+        metrics: metrics::exposition(cx.clone(), options.logs.clone()),
         authorizer: options.metrics_authorization.then(|| reviews::authorizer(cx.clients.rest.clone())),
     };
     let addresses = Addresses { pages: options.http_address, probes: options.probe_address };

@@ -16,6 +16,7 @@ use berth_core::model::{Pod, Str};
 use berth_core::testing::pending_pod;
 use berth_extender::Notice;
 use berth_extender::address::AddressPolicy;
+use berth_telemetry::Logs;
 use berth_testing::{Reply, Scripted, until};
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
@@ -42,6 +43,7 @@ pub(super) fn options() -> Options {
         events: true,
         pod: None,
         identity: Identity::new("berth-0", ""),
+        logs: Logs::default(),
     }
 }
 

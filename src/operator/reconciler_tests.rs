@@ -21,7 +21,9 @@ use berth_testing::{Reply, Scripted, until};
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
@@ -159,8 +161,15 @@ impl Bench {
     }
 
     async fn reasons(&mut self, profile: &str) -> Vec<String> {
+        self.conditions(profile, &["Ready", "Accepted", "Stalled"]).await
+    }
+
+    async fn programmed(&mut self, profile: &str) -> Vec<String> {
+        self.conditions(profile, &["Ready", "Programmed"]).await
+    }
+
+    async fn conditions(&mut self, profile: &str, wanted: &[&str]) -> Vec<String> {
         let status = self.status(profile).await;
-        let wanted = ["Ready", "Accepted", "Stalled"];
         let conditions = status.conditions.iter().filter(|c| wanted.contains(&&*c.type_));
         conditions.map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
     }
@@ -284,13 +293,29 @@ async fn a_worker_that_could_not_be_started_is_tried_again_and_its_condition_say
 
 /// The reconciler looks after all profiles: it must not wait for the pods of one to be counted.
 #[tokio::test]
-async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
-    let bench = Bench::new().await;
-    let pod = Pod { scheduler_name: "batch".into(), ..pending_pod("ns", "p") };
-    bench.cx.engine.apply(|ledger| ledger.apply_pod(pod));
-    let (holds, held) = std::sync::mpsc::channel::<()>();
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let engine = bench.cx.engine.clone();
+async fn a_spec_is_programmed_once_its_worker_has_taken_it_up() {
+    let mut bench = Bench::new().await;
+    bench.list(&[("batch", 1, 1, names(&["batch"]))]).await;
+    bench.serves("batch", &["batch"]).await;
+    assert_eq!(bench.programmed("batch").await, ["Ready=True/Serving", "Programmed=True/Programmed"]);
+    let (holder, release) = hold_ledger(&bench.cx);
+    bench.cx.engine.wake_all();
+    let (engine, clock) = (bench.cx.engine.clone(), bench.cx.engine.clock());
+    let waits = |since| clock.now().since(since) > Duration::from_millis(100);
+    until("a step that waits", || engine.worker("batch").unwrap().busy_since.is_some_and(waits)).await;
+    bench.edit("batch", 1, 2, names(&["batch", "more"])).await;
+    assert_eq!(bench.programmed("batch").await, ["Ready=True/Serving", "Programmed=Unknown/Pending"]);
+    release.send(()).unwrap();
+    assert_eq!(holder.join().unwrap(), Ok(()), "it waited for the ledger");
+    bench.serves("batch", &["batch", "more"]).await;
+    assert_eq!(bench.programmed("batch").await, ["Ready=True/Serving", "Programmed=True/Programmed"]);
+}
+
+/// Locks the ledger on a thread of its own until told to let go of it, or for 20 s, which is an error.
+fn hold_ledger(cx: &Context) -> (JoinHandle<Result<(), RecvTimeoutError>>, Sender<()>) {
+    let (holds, held) = channel::<()>();
+    let (release, released) = channel::<()>();
+    let engine = cx.engine.clone();
     let holder = std::thread::spawn(move || {
         engine.apply(|_| {
             holds.send(()).unwrap();
@@ -298,6 +323,16 @@ async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
         })
     });
     held.recv().unwrap();
+    (holder, release)
+}
+
+/// The reconciler looks after all profiles: it must not wait for the pods of one to be counted.
+#[tokio::test]
+async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
+    let bench = Bench::new().await;
+    let pod = Pod { scheduler_name: "batch".into(), ..pending_pod("ns", "p") };
+    bench.cx.engine.apply(|ledger| ledger.apply_pod(pod));
+    let (holder, release) = hold_ledger(&bench.cx);
     let deleted = ObservedSpec::read(object("batch", 1, 1, &json!({}))).unwrap();
     announce::profile_deleted(bench.cx.clone(), deleted, vec!["batch".into()]);
     release.send(()).unwrap();

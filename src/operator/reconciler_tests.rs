@@ -43,9 +43,9 @@ pub(super) fn options() -> Options {
         bind_concurrency: 8,
         bind_qps: None,
         events: true,
+        logs: Logs::default(),
         pod: None,
         identity: Identity::new("berth-0", ""),
-        logs: Logs::default(),
     }
 }
 
@@ -114,7 +114,7 @@ impl Bench {
     async fn on(server: Arc<Scripted>) -> Self {
         let options = options();
         let (cx, notices) = context(&server, &options);
-        let revisions = Revisions::load(server.client(), "home").await.unwrap();
+        let revisions = Revisions::load(server.client(), cx.gate.clone(), "home").await.unwrap();
         let references = References::default();
         let mut reconciler = Reconciler::new(cx.clone(), &options, Instant::now(), revisions, references, notices);
         reconciler.warm();
@@ -291,7 +291,7 @@ async fn a_worker_that_could_not_be_started_is_tried_again_and_its_condition_say
     assert_eq!(bench.reasons("batch").await[0], "Ready=True/Serving");
 }
 
-/// The reconciler looks after all profiles: it must not wait for the pods of one to be counted.
+/// What counts is what the worker serves, not what it was given.
 #[tokio::test]
 async fn a_spec_is_programmed_once_its_worker_has_taken_it_up() {
     let mut bench = Bench::new().await;

@@ -55,8 +55,8 @@ impl Answer {
     }
 }
 
-/// A resourceVersion as the number that it is for all kinds that Kubernetes itself serves, and by which versions are compared; 0 for
-/// one that is none.
+/// A resourceVersion as the number that it is for all kinds that Kubernetes itself serves, and by which versions are compared; 0
+/// for one that is none.
 pub fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }

@@ -224,8 +224,8 @@ impl Schedule {
         }
     }
 
-    /// A pause was asked for: its namespace is paused. Where the bind was `turned_away` before anything, such as a webhook, has looked
-    /// at it, the API server has too much to do: the limit falls (multiplicative decrease, once for all the answers of one pause),
+    /// A pause was asked for: its namespace is paused. Where the bind was `turned_away` before anything, such as a webhook, has
+    /// looked at it, the API server has too much to do: the limit falls (multiplicative decrease, once for all the answers of one pause),
     /// and where binds of several namespaces are, all are paused.
     pub(super) fn throttled(&mut self, namespace: &Str, now: Instant, pause: Duration, turned_away: bool) {
         let until = now + pause.min(LONGEST_PAUSE);

@@ -124,6 +124,8 @@ fn now_unix_us() -> i64 {
 enum Answer {
     Done,
     No,
+    /// An error that cannot be said.
+    Failed,
 }
 
 impl From<Answer> for ExitCode {
@@ -131,6 +133,7 @@ impl From<Answer> for ExitCode {
         match answer {
             Answer::Done => Self::SUCCESS,
             Answer::No => Self::from(2),
+            Answer::Failed => Self::FAILURE,
         }
     }
 }

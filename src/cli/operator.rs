@@ -4,10 +4,16 @@ use super::{Answer, calling::AllowArgs};
 use crate::operator::{self, Options, OwnPod};
 use anyhow::Context;
 use berth_cluster::lease::{Identity, Timing, TimingError};
-use berth_telemetry::{LogFormat, init_logs, raise_open_files};
-use std::{net::SocketAddr, path::PathBuf};
+use berth_telemetry::{LogFormat, Logs, init_logs, raise_open_files};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+/// Longest wait for the last lines of the log: whoever reads them may have stopped.
+const LOGGED_WITHIN: Duration = Duration::from_secs(1);
+
+/// The same for a process that is to end at once.
+const LOGGED_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Arguments of `berth operator`. Each can be given by an environment variable too.
 #[derive(Debug, clap::Args)]
@@ -105,8 +111,8 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
-    init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let options = options(args)?;
+    let logs = init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let options = Options { logs: logs.clone(), ..options(args)? };
     tracing::debug!(limit = raise_open_files(), "open files");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -114,13 +120,17 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
         .context("no threads for the operator: raise the process's limit of threads")?;
     let result = runtime.block_on(async {
         let stop = CancellationToken::new();
-        stop_on_signals(&stop)?;
+        stop_on_signals(&stop, logs.clone())?;
         // The error's text includes its sources.
         operator::run(options, stop).await.map_err(|error| anyhow::anyhow!("{error}"))
     });
     // Do not wait for tasks that wait for the network.
     runtime.shutdown_background();
-    result.map(|()| Answer::Done)
+    if logs.flush(LOGGED_WITHIN) {
+        return result.map(|()| Answer::Done);
+    }
+    // Nobody reads what is written to standard error: the error would be waited for as well, without end.
+    Ok(if result.is_ok() { Answer::Done } else { Answer::Failed })
 }
 
 fn options(args: Args) -> Result<Options, TimingError> {
@@ -151,6 +161,7 @@ fn options(args: Args) -> Result<Options, TimingError> {
         bind_concurrency: usize::from(args.bind_concurrency),
         bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
         events: args.events,
+        logs: Logs::default(),
         identity: match &pod {
             Some(pod) => Identity::new(&pod.name, &pod.uid),
             None => Identity::new(&outside_a_pod(), ""),
@@ -167,7 +178,7 @@ fn outside_a_pod() -> String {
 }
 
 /// The first SIGTERM or SIGINT ends in order; a second one ends at once.
-fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
+fn stop_on_signals(stop: &CancellationToken, logs: Logs) -> anyhow::Result<()> {
     let listen = |kind| signal(kind).context("signals cannot be listened for");
     let (mut term, mut int) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     let stop = stop.clone();
@@ -179,6 +190,7 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
             };
             if stop.is_cancelled() {
                 tracing::warn!(signal = name, "second signal: ending at once");
+                logs.flush(LOGGED_AT_ONCE);
                 std::process::abort();
             }
             tracing::info!(signal = name, "ending in order");

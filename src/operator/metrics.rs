@@ -8,13 +8,14 @@ use berth_cluster::write::{Counted, Counters};
 use berth_core::worker::PreemptionTotals;
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
-use berth_telemetry::{Exposition, HistogramSnapshot, Metric, Samples};
+use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
-/// The exposition of everything that `cx` knows.
-pub(super) fn exposition(cx: Context) -> Exposition {
+/// The exposition of everything that `cx` knows, and of what was lost of `logs`.
+pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
     Exposition::new(move |samples| {
+        samples.counter(Metric::LogLinesDropped, &[], logs.dropped());
         process(&cx, samples);
         board(&cx, samples);
         for (name, view) in cx.engine.workers() {

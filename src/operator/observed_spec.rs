@@ -4,6 +4,7 @@ use berth_api::{
     Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus, conditions::Accepted,
 };
 use berth_cluster::revisions::Revision;
+use berth_cluster::send::version_number;
 use berth_core::{model::Str, profile::CompiledProfile};
 use berth_profile::{CompileError, compile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -34,8 +35,8 @@ impl ObservedSpec {
 
     /// Takes over the resourceVersion of our own write, unless the watch has already shown a newer one.
     pub(super) fn advance_to(&mut self, version: String) {
-        let number = |version: &str| version.parse::<u64>().ok();
-        if number(&version).is_none_or(|new| number(&self.resource_version).is_none_or(|old| old < new)) {
+        let new = version_number(&version);
+        if new == 0 || version_number(&self.resource_version) < new {
             self.resource_version = version;
         }
     }

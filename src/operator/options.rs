@@ -1,4 +1,5 @@
 use berth_cluster::lease::{Identity, Timing};
+use berth_telemetry::Logs;
 use std::{net::SocketAddr, path::PathBuf};
 
 /// How the operator was started; the options of `berth operator` say what each value does.
@@ -27,6 +28,8 @@ pub struct Options {
     pub bind_qps: Option<f64>,
     /// Whether events about pods are written.
     pub events: bool,
+    /// Where this process logs: what is lost there is a metric.
+    pub logs: Logs,
     pub pod: Option<OwnPod>,
     /// Ours in the Lease.
     pub identity: Identity,

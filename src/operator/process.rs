@@ -6,8 +6,8 @@ use super::options::Options;
 use super::reconciler::Reconciler;
 use super::refs::References;
 use super::standby::await_leadership;
-use super::takeover::{last_word, pass_barrier};
-use super::tasks::{Beat, Tasks, panic_text};
+use super::takeover::{last_seen, pass_barrier};
+use super::tasks::{Beat, Tasks};
 use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
 use super::{announce, extenders, housekeeping, metrics, reviews, watches};
@@ -21,7 +21,7 @@ use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers, RuleError};
 use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
 use berth_extender::{follow_api_servers, read_api_servers};
-use berth_runtime::{Engine, WorkerView};
+use berth_runtime::{Engine, WorkerView, panic_message};
 use berth_telemetry::{Addresses, Check, Endpoints, Health, ServeError, serve};
 use futures::FutureExt;
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
     let endpoints = Endpoints {
         health: health.clone(),
-        metrics: metrics::exposition(cx.clone()),
+        metrics: metrics::exposition(cx.clone(), options.logs.clone()),
         authorizer: options.metrics_authorization.then(|| reviews::authorizer(cx.clients.rest.clone())),
     };
     let addresses = Addresses { pages: options.http_address, probes: options.probe_address };
@@ -124,10 +124,10 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     };
     let lease = elect(cx.clients.lease.clone(), of_lease, gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
-    give_back(lease, cx.writers.may_land()).await;
+    let is_free = give_back(lease, cx.writers.may_land()).await;
     let result = match result {
         Ok(Some(farewell)) => {
-            say_farewell(&options, &cx, farewell).await;
+            say_farewell(&options, &cx, farewell, is_free).await;
             Ok(())
         }
         Ok(None) => Ok(()),
@@ -138,16 +138,18 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     result
 }
 
-/// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out.
-pub(super) async fn give_back(lease: LeaseHandle, may_land: usize) {
+/// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out; says whether it did.
+pub(super) async fn give_back(lease: LeaseHandle, may_land: usize) -> bool {
     if may_land == 0 {
-        return lease.release().await;
+        lease.release().await;
+        return true;
     }
     tracing::warn!(
         requests = may_land,
         "lease not given back: requests may still land; the next process waits until it expires"
     );
     lease.keep();
+    false
 }
 
 /// Says what hangs. It runs beside what it watches, and shares no lock with a worker that has the ledger.
@@ -220,7 +222,7 @@ pub(super) fn assemble(
 }
 
 /// What is left to say by a leader that ended in order.
-struct Farewell {
+pub(super) struct Farewell {
     reconciler: Reconciler,
     /// The workers as they were last.
     workers: BTreeMap<Str, WorkerView>,
@@ -228,7 +230,7 @@ struct Farewell {
 
 /// Reads everything, stands by until the Lease is ours, and works while it lasts.
 #[allow(clippy::too_many_arguments, reason = "the parts of the process meet here once")]
-async fn lead(
+pub(super) async fn lead(
     options: &Options,
     cx: &Context,
     gate: &Gate,
@@ -250,13 +252,13 @@ async fn lead(
     tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
     let foreign_from = Instant::now() + options.lease_timing.duration;
     let warm = open_gate(cx, gate, watches, since, lease.heard(), &work);
-    let revisions = Revisions::load(cx.clients.rest.clone(), &options.state_namespace).await?;
+    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), &options.state_namespace).await?;
     let references = References::default();
     start_tasks(options, cx, &references, &work);
     let mut reconciler = Reconciler::new(cx.clone(), options, foreign_from, revisions, references, notices);
     let result = tokio::select! {
         ended = AssertUnwindSafe(reconciler.run(warm, health, &work)).catch_unwind() => ended.map_err(|panic| {
-            OperatorError::Dead(format!("the task that looks after the profiles ended: {}", panic_text(&*panic)))
+            OperatorError::Dead(format!("the task that looks after the profiles panicked: {}", panic_message(&*panic)))
         }),
         () = stop.cancelled() => Ok(()),
         reason = lost(&mut state, cx) => Err(OperatorError::LeaseLost(reason)),
@@ -274,8 +276,7 @@ async fn lead(
         return Err(error);
     }
     let workers = wind_down(cx).await;
-    let word = last_word(cx).await;
-    lease.say(word);
+    lease.say(last_seen(cx).await);
     Ok(Some(Farewell { reconciler, workers }))
 }
 
@@ -339,15 +340,20 @@ async fn wind_down(cx: &Context) -> BTreeMap<Str, WorkerView> {
 /// What is said after the Lease was released, so that a successor need not wait for it: events of what was done, and, if nobody
 /// has taken over by now, that nobody leads. A status names the resourceVersion that it follows: one of ours never overwrites a
 /// successor's.
-async fn say_farewell(options: &Options, cx: &Context, farewell: Farewell) {
+async fn say_farewell(options: &Options, cx: &Context, farewell: Farewell, is_free: bool) {
     let Farewell { mut reconciler, workers } = farewell;
     let status = async {
-        let client = cx.clients.rest.clone();
-        if !is_taken(client, &options.lease_namespace, &options.identity, SUCCESSOR_WITHIN).await {
+        if !has_successor(options, cx, is_free).await {
             reconciler.say_farewell(&workers, FAREWELL_WITHIN).await;
         }
     };
     tokio::join!(cx.writers.events.flush(EVENTS_WITHIN), status);
+}
+
+/// Whether somebody takes the Lease at once. It `is_free`, or nobody can before it expires.
+pub(super) async fn has_successor(options: &Options, cx: &Context, is_free: bool) -> bool {
+    let client = cx.clients.rest.clone();
+    is_free && is_taken(client, &options.lease_namespace, &options.identity, SUCCESSOR_WITHIN).await
 }
 
 /// Starts what a standby does as well: the watches, and the look at what we may do and at the installed definition.
@@ -402,16 +408,16 @@ fn open_gate(
     gate: &Gate,
     watches: Vec<Arc<Fed>>,
     since: tokio::time::Instant,
-    word: Option<String>,
+    last_seen: Option<String>,
     work: &CancellationToken,
 ) -> watch::Receiver<bool> {
     let (warm, warmed) = watch::channel(false);
     let (of_task, gate, stop) = (cx.clone(), gate.clone(), work.clone());
     cx.tasks.spawn("barrier", work.clone(), move || {
         let (cx, gate, watches) = (of_task.clone(), gate.clone(), watches.clone());
-        let (word, warm, stop) = (word.clone(), warm.clone(), stop.clone());
+        let (last_seen, warm, stop) = (last_seen.clone(), warm.clone(), stop.clone());
         async move {
-            let passed = stop.run_until_cancelled(pass_barrier(&cx, &watches, since, word.as_deref())).await;
+            let passed = stop.run_until_cancelled(pass_barrier(&cx, &watches, since, last_seen.as_deref())).await;
             if passed.is_some() {
                 gate.admit();
                 warm.send_replace(true);

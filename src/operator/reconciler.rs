@@ -402,7 +402,9 @@ impl Reconciler {
             profile.next_write.begin(status.clone(), now);
             let (client, name, observed) = (self.cx.clients.rest.clone(), name.clone(), &profile.observed);
             let (uid, version) = (observed.uid.clone(), observed.resource_version.clone());
-            let write = status_writer::write(client, name.clone(), uid.clone(), version, status);
+            // What is said at the end names the version that it follows, and needs no leadership.
+            let gate = last.is_none().then(|| self.cx.gate.clone());
+            let write = status_writer::write(client, gate, name.clone(), uid.clone(), version, status);
             self.writes.spawn(status_writer::ended(name, uid, write));
         }
     }

@@ -16,11 +16,14 @@ use berth_core::model::{Pod, Str};
 use berth_core::testing::pending_pod;
 use berth_extender::Notice;
 use berth_extender::address::AddressPolicy;
+use berth_telemetry::Logs;
 use berth_testing::{Reply, Scripted, until};
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
@@ -40,6 +43,7 @@ pub(super) fn options() -> Options {
         bind_concurrency: 8,
         bind_qps: None,
         events: true,
+        logs: Logs::default(),
         pod: None,
         identity: Identity::new("berth-0", ""),
     }
@@ -110,7 +114,7 @@ impl Bench {
     async fn on(server: Arc<Scripted>) -> Self {
         let options = options();
         let (cx, notices) = context(&server, &options);
-        let revisions = Revisions::load(server.client(), "home").await.unwrap();
+        let revisions = Revisions::load(server.client(), cx.gate.clone(), "home").await.unwrap();
         let references = References::default();
         let mut reconciler = Reconciler::new(cx.clone(), &options, Instant::now(), revisions, references, notices);
         reconciler.warm();
@@ -157,8 +161,15 @@ impl Bench {
     }
 
     async fn reasons(&mut self, profile: &str) -> Vec<String> {
+        self.conditions(profile, &["Ready", "Accepted", "Stalled"]).await
+    }
+
+    async fn programmed(&mut self, profile: &str) -> Vec<String> {
+        self.conditions(profile, &["Ready", "Programmed"]).await
+    }
+
+    async fn conditions(&mut self, profile: &str, wanted: &[&str]) -> Vec<String> {
         let status = self.status(profile).await;
-        let wanted = ["Ready", "Accepted", "Stalled"];
         let conditions = status.conditions.iter().filter(|c| wanted.contains(&&*c.type_));
         conditions.map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
     }
@@ -280,15 +291,31 @@ async fn a_worker_that_could_not_be_started_is_tried_again_and_its_condition_say
     assert_eq!(bench.reasons("batch").await[0], "Ready=True/Serving");
 }
 
-/// The reconciler looks after all profiles: it must not wait for the pods of one to be counted.
+/// What counts is what the worker serves, not what it was given.
 #[tokio::test]
-async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
-    let bench = Bench::new().await;
-    let pod = Pod { scheduler_name: "batch".into(), ..pending_pod("ns", "p") };
-    bench.cx.engine.apply(|ledger| ledger.apply_pod(pod));
-    let (holds, held) = std::sync::mpsc::channel::<()>();
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let engine = bench.cx.engine.clone();
+async fn a_spec_is_programmed_once_its_worker_has_taken_it_up() {
+    let mut bench = Bench::new().await;
+    bench.list(&[("batch", 1, 1, names(&["batch"]))]).await;
+    bench.serves("batch", &["batch"]).await;
+    assert_eq!(bench.programmed("batch").await, ["Ready=True/Serving", "Programmed=True/Programmed"]);
+    let (holder, release) = hold_ledger(&bench.cx);
+    bench.cx.engine.wake_all();
+    let (engine, clock) = (bench.cx.engine.clone(), bench.cx.engine.clock());
+    let waits = |since| clock.now().since(since) > Duration::from_millis(100);
+    until("a step that waits", || engine.worker("batch").unwrap().busy_since.is_some_and(waits)).await;
+    bench.edit("batch", 1, 2, names(&["batch", "more"])).await;
+    assert_eq!(bench.programmed("batch").await, ["Ready=True/Serving", "Programmed=Unknown/Pending"]);
+    release.send(()).unwrap();
+    assert_eq!(holder.join().unwrap(), Ok(()), "it waited for the ledger");
+    bench.serves("batch", &["batch", "more"]).await;
+    assert_eq!(bench.programmed("batch").await, ["Ready=True/Serving", "Programmed=True/Programmed"]);
+}
+
+/// Locks the ledger on a thread of its own until told to let go of it, or for 20 s, which is an error.
+fn hold_ledger(cx: &Context) -> (JoinHandle<Result<(), RecvTimeoutError>>, Sender<()>) {
+    let (holds, held) = channel::<()>();
+    let (release, released) = channel::<()>();
+    let engine = cx.engine.clone();
     let holder = std::thread::spawn(move || {
         engine.apply(|_| {
             holds.send(()).unwrap();
@@ -296,6 +323,16 @@ async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
         })
     });
     held.recv().unwrap();
+    (holder, release)
+}
+
+/// The reconciler looks after all profiles: it must not wait for the pods of one to be counted.
+#[tokio::test]
+async fn pods_of_a_deleted_profile_are_looked_for_beside_the_reconciler() {
+    let bench = Bench::new().await;
+    let pod = Pod { scheduler_name: "batch".into(), ..pending_pod("ns", "p") };
+    bench.cx.engine.apply(|ledger| ledger.apply_pod(pod));
+    let (holder, release) = hold_ledger(&bench.cx);
     let deleted = ObservedSpec::read(object("batch", 1, 1, &json!({}))).unwrap();
     announce::profile_deleted(bench.cx.clone(), deleted, vec!["batch".into()]);
     release.send(()).unwrap();

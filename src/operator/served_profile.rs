@@ -155,7 +155,7 @@ impl ServedProfile {
             around: *around,
             grant,
             serving: served,
-            worker: worker(&self.observed.name, view, around),
+            worker: worker(&self.observed.name, self.wanted(grant).as_deref(), view, around),
             numbers: numbers.as_ref(),
             foreign: self.foreign.reported(now),
             extenders,
@@ -166,7 +166,13 @@ impl ServedProfile {
     }
 }
 
-fn worker(profile: &str, view: Option<&WorkerView>, around: &Around<'_>) -> WorkerFacts {
+/// `wanted` is what the worker was given last.
+fn worker(
+    profile: &str,
+    wanted: Option<&CompiledProfile>,
+    view: Option<&WorkerView>,
+    around: &Around<'_>,
+) -> WorkerFacts {
     if around.ended {
         return WorkerFacts::Ended;
     }
@@ -189,7 +195,14 @@ fn worker(profile: &str, view: Option<&WorkerView>, around: &Around<'_>) -> Work
         Some((WorkerState::Failed { message, .. }, _)) => WorkerFacts::Failed(message.clone()),
         // A snapshot shows that the worker has taken the profile up.
         Some((WorkerState::Running, view)) if view.snapshot.is_none() => WorkerFacts::Pending,
-        Some((WorkerState::Running, view)) => WorkerFacts::Running(around.clock.on_wall(view.started_at)),
+        Some((WorkerState::Running, view)) => {
+            let started_at = around.clock.on_wall(view.started_at);
+            // The view has what the worker has taken up, which it does between two steps.
+            if wanted.is_some_and(|wanted| *wanted != *view.profile) {
+                return WorkerFacts::Swapping { started_at, mode: view.profile.mode };
+            }
+            WorkerFacts::Running(started_at)
+        }
     }
 }
 

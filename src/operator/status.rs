@@ -25,6 +25,11 @@ pub(super) enum WorkerFacts {
     Warming(String),
     /// Since then.
     Running(Timestamp),
+    /// It runs with an earlier spec, of this mode, until it takes up the one that it was given.
+    Swapping {
+        started_at: Timestamp,
+        mode: Mode,
+    },
     /// It panicked with this message and is started again.
     Failed(String),
     /// There was no thread for it; it is tried again.
@@ -85,7 +90,8 @@ pub(super) fn status(
     let ready = ready(facts, &accepted, &programmed);
     let healthy = healthy(facts);
     let generation = facts.generation;
-    let settled = !matches!(facts.worker, WorkerFacts::Pending | WorkerFacts::Warming(_)) || facts.serving.is_none();
+    let applies = matches!(facts.worker, WorkerFacts::Pending | WorkerFacts::Warming(_) | WorkerFacts::Swapping { .. });
+    let settled = !applies || facts.serving.is_none();
     let stalled = accepted.0 != Accepted::Accepted;
     set_condition(&mut conditions, ready.0, &ready.1, generation, now);
     set_condition(&mut conditions, accepted.0, &accepted.1, generation, now);
@@ -171,6 +177,7 @@ fn programmed(facts: &Facts<'_>) -> (Programmed, String) {
         }
         (WorkerFacts::Warming(what), _) => (Programmed::WarmingCache, what.clone()),
         (WorkerFacts::Pending, _) => pending("the worker is about to start"),
+        (WorkerFacts::Swapping { .. }, _) => pending("the worker has not taken this spec up yet"),
         (_, Some(serving)) if serving.last_good => pending("the worker runs with the last good spec"),
         (_, Some(_)) if !facts.around.crd_lacks.is_empty() => {
             (Programmed::CRDOutdated, outdated(facts.around.crd_lacks))
@@ -200,7 +207,7 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
     let Some(serving) = facts.serving else { return (Ready::NotAccepted, accepted.1.clone()) };
     let essential = facts.around.denied.first().is_some_and(|permission| permission.is_essential());
     match &facts.worker {
-        WorkerFacts::Running(_) if !essential => {}
+        WorkerFacts::Running(_) | WorkerFacts::Swapping { .. } if !essential => {}
         _ => return (Ready::WorkerNotRunning, programmed.1.clone()),
     }
     if serving.last_good {
@@ -211,14 +218,21 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
         let text = format!("{}; serving {} meanwhile", accepted.1, facts.grant.served().join(", "));
         return (Ready::NotAccepted, text);
     }
-    match serving.compiled.mode {
+    let generation = serving.generation;
+    let (mode, text) = match facts.worker {
+        WorkerFacts::Swapping { mode, .. } => {
+            (mode, format!("serving an earlier spec, and in a moment generation {generation}"))
+        }
+        _ => (serving.compiled.mode, format!("serving generation {generation}")),
+    };
+    match mode {
         Mode::Paused => (Ready::Paused, "spec.mode is Paused: pods stay queued".to_owned()),
-        Mode::Active => (Ready::Serving, format!("serving generation {}", serving.generation)),
+        Mode::Active => (Ready::Serving, text),
     }
 }
 
 fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
-    let works = matches!(facts.worker, WorkerFacts::Running(_));
+    let works = matches!(facts.worker, WorkerFacts::Running(_) | WorkerFacts::Swapping { .. });
     let (Some(numbers), true, false) = (facts.numbers.filter(|_| facts.serving.is_some()), works, facts.deleting)
     else {
         return (SchedulingHealthy::NotServing, "no worker schedules".to_owned());
@@ -294,7 +308,10 @@ fn worker(facts: &Facts<'_>) -> WorkerStatus {
         WorkerFacts::Pending | WorkerFacts::Ended => (State::Pending, None),
         WorkerFacts::Warming(_) => (State::Warming, None),
         WorkerFacts::Failed(_) | WorkerFacts::NotStarted(_) => (State::Failed, None),
-        WorkerFacts::Hung { started_at, .. } => (State::Running, Some(WallTime(*started_at))),
+        WorkerFacts::Hung { started_at, .. } | WorkerFacts::Swapping { started_at, mode: Mode::Active } => {
+            (State::Running, Some(WallTime(*started_at)))
+        }
+        WorkerFacts::Swapping { started_at, .. } => (State::Paused, Some(WallTime(*started_at))),
         WorkerFacts::Running(since) if paused => (State::Paused, Some(WallTime(*since))),
         WorkerFacts::Running(since) => (State::Running, Some(WallTime(*since))),
     };

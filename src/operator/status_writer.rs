@@ -3,10 +3,11 @@
 
 use super::observed_spec::ObservedSpec;
 use super::printable::{drop_lists, fit_status};
-use super::tasks::panic_text;
 use berth_api::{GROUP, SchedulerProfile, SchedulerProfileStatus, VERSION, conditions::ConditionType};
 use berth_cluster::client::Fault;
+use berth_cluster::lease::Gate;
 use berth_core::model::Str;
+use berth_runtime::panic_message;
 use futures::FutureExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Patch, PatchParams};
@@ -38,7 +39,7 @@ pub(super) enum Written {
     /// The API server refused the whole status with this message, and took it without its lists: their entries are others'
     /// words, and no word of a tenant's may keep a profile's conditions from being written. At this resourceVersion.
     Reduced(String, String),
-    /// The object changed meanwhile; the watch will show how.
+    /// The object changed meanwhile, or another process leads; the watch will show how.
     Overtaken,
     Deleted,
     Failed(Fault),
@@ -64,9 +65,10 @@ impl WriteCounters {
     }
 }
 
-/// Writes `status` if the profile is still the one seen at `resource_version`.
+/// Writes `status` if the profile is still the one seen at `resource_version`, and if `gate` says before each request that we lead.
 pub(super) async fn write(
     client: Client,
+    gate: Option<Gate>,
     name: Str,
     uid: String,
     resource_version: String,
@@ -80,9 +82,16 @@ pub(super) async fn write(
         "status": status,
     });
     fit_status(&mut body["status"]);
+    let leads = || gate.as_ref().is_none_or(Gate::leads);
+    if !leads() {
+        return Written::Overtaken;
+    }
     match apply(&api, &name, &body).await {
         Err(kube::Error::Api(refused)) if refused.code == 422 => {
             drop_lists(&mut body["status"]);
+            if !leads() {
+                return Written::Overtaken;
+            }
             match written(apply(&api, &name, &body).await) {
                 Written::Done(version) => Written::Reduced(version, refused.message),
                 other => other,
@@ -96,7 +105,11 @@ pub(super) async fn write(
 /// where otherwise it would stay under way for ever.
 pub(super) async fn ended(name: Str, uid: String, write: impl Future<Output = Written>) -> (Str, String, Written) {
     let failed = |panic: Box<dyn Any + Send>| {
-        Written::Failed(Fault::Other { verb: "patch", resource: RESOURCE, message: panic_text(&*panic) })
+        Written::Failed(Fault::Other {
+            verb: "patch",
+            resource: RESOURCE,
+            message: format!("panic: {}", panic_message(&*panic)),
+        })
     };
     let written = AssertUnwindSafe(write).catch_unwind().await.unwrap_or_else(failed);
     (name, uid, written)
@@ -261,7 +274,25 @@ mod tests {
     }
 
     async fn write_to(server: &Scripted) -> Written {
-        write(server.client(), "a".into(), "u".to_owned(), "7".to_owned(), full()).await
+        write(server.client(), None, "a".into(), "u".to_owned(), "7".to_owned(), full()).await
+    }
+
+    /// Leadership may end between two statuses, and between the two requests of one.
+    #[tokio::test]
+    async fn leadership_is_asked_for_before_each_request() {
+        let gate = Gate::new();
+        let of_server = gate.clone();
+        let server = Scripted::start(move |_| {
+            of_server.shut();
+            async { Reply::status(422, "status.misnamedPods: Invalid value") }
+        })
+        .await;
+        let write = || write(server.client(), Some(gate.clone()), "a".into(), "u".to_owned(), "7".to_owned(), full());
+        assert!(matches!(write().await, Written::Overtaken));
+        assert_eq!(server.requests().len(), 0);
+        gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
+        assert!(matches!(write().await, Written::Overtaken));
+        assert_eq!(server.requests().len(), 1);
     }
 
     #[tokio::test]

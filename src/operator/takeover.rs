@@ -1,4 +1,4 @@
-//! From one leader to the next: the barrier that a new one passes before its gate opens, and the last word of one that ends.
+//! From one leader to the next: the barrier that a new one passes before its gate opens, and what one that ends had seen.
 
 use super::context::Context;
 use super::watches::Fed;
@@ -15,17 +15,18 @@ const SEEN_WITHIN: Duration = Duration::from_millis(250);
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Returns once every kind is as new as leadership, which began at `since`. `word` is that of the last leader.
-pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Instant, word: Option<&str>) {
-    let versions = word.map(versions).unwrap_or_default();
+/// Returns once every kind is as new as leadership, which began at `since`. `last_seen` is that of the last leader.
+pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Instant, last_seen: Option<&str>) {
+    let versions = last_seen.map(versions).unwrap_or_default();
     let passing = watches.iter().map(|fed| {
         let barrier = Barrier {
             client: &cx.clients.watch,
             path: fed.path,
+            optional: fed.optional,
             stats: &fed.stats,
             orders: &fed.orders,
             since,
-            word: versions.get(fed.plural).copied(),
+            last_seen: versions.get(fed.plural).copied(),
         };
         async move { (fed.plural, barrier.pass().await) }
     });
@@ -34,7 +35,7 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     tracing::info!(
         ms = since.elapsed().as_millis(),
         read = by(Passed::Read),
-        word = by(Passed::Word),
+        last_seen = by(Passed::LastSeen),
         version = by(Passed::Version),
         absent = by(Passed::Absent),
         "what is known of the cluster is as new as leadership"
@@ -44,7 +45,7 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
 /// What this leader had seen of each kind, all of its own binds and evictions included: `pods=1234,nodes=1200`. `None` if the
 /// watch has not shown the last of them in time, or if it never passed the barrier: it may have seen less than the leader before it. Call it
 /// when nothing is under way any more.
-pub(super) async fn last_word(cx: &Context) -> Option<String> {
+pub(super) async fn last_seen(cx: &Context) -> Option<String> {
     if !cx.gate.is_open() {
         return None;
     }
@@ -60,9 +61,10 @@ pub(super) async fn last_word(cx: &Context) -> Option<String> {
     Some(present.map(|fed| format!("{}={}", fed.plural, fed.stats.changed())).collect::<Vec<_>>().join(","))
 }
 
-/// The versions that a last word names, by kind.
-fn versions(word: &str) -> BTreeMap<&str, u64> {
-    word.split(',')
+/// The versions in what a leader had last seen, by kind.
+fn versions(last_seen: &str) -> BTreeMap<&str, u64> {
+    last_seen
+        .split(',')
         .filter_map(|one| one.split_once('='))
         .filter_map(|(kind, v)| Some((kind, v.parse().ok()?)))
         .collect()
@@ -77,7 +79,7 @@ mod tests {
     use berth_testing::{Reply, Scripted};
 
     #[test]
-    fn a_word_is_read_as_far_as_it_makes_sense() {
+    fn what_was_last_seen_is_read_as_far_as_it_makes_sense() {
         assert_eq!(versions("pods=12,nodes=7"), [("pods", 12), ("nodes", 7)].into());
         assert_eq!(versions("pods=x,nodes,=,csinodes=1"), [("csinodes", 1)].into());
         assert_eq!(versions(""), BTreeMap::new());
@@ -87,7 +89,7 @@ mod tests {
     async fn a_leader_whose_last_bind_was_not_seen_says_nothing() {
         let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
         let (cx, _notices) = context(&server, &options());
-        assert_eq!(last_word(&cx).await.as_deref(), Some(""));
+        assert_eq!(last_seen(&cx).await.as_deref(), Some(""));
         let pod = |node: Option<&str>| Pod { node_name: node.map(Into::into), ..pending_pod("ns", "p") };
         cx.engine.apply(|ledger| {
             ledger.apply_node(&node("n", 1_000, 0, 10));
@@ -103,11 +105,11 @@ mod tests {
             };
             ledger.commit(&proposal, |_| None).unwrap();
         });
-        assert_eq!(last_word(&cx).await, None);
+        assert_eq!(last_seen(&cx).await, None);
         cx.engine.apply(|ledger| ledger.apply_pod(pod(Some("n"))));
-        assert_eq!(last_word(&cx).await.as_deref(), Some(""));
+        assert_eq!(last_seen(&cx).await.as_deref(), Some(""));
         cx.gate.shut();
         cx.gate.lease_until(Instant::now() + Duration::from_hours(1));
-        assert_eq!(last_word(&cx).await, None, "it leads, and has not passed the barrier");
+        assert_eq!(last_seen(&cx).await, None, "it leads, and has not passed the barrier");
     }
 }

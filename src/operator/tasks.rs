@@ -1,7 +1,7 @@
 //! Tasks that must run for as long as the process leads: one that ends or panics is started again, and said.
 
+use berth_runtime::panic_message;
 use futures::FutureExt;
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,8 @@ impl Tasks {
                 if began.elapsed() > HEALTHY_AFTER {
                     pause = FIRST_PAUSE;
                 }
-                let why = ended.map_or_else(|panic| panic_text(&*panic), |()| "it returned".to_owned());
+                let why = ended
+                    .map_or_else(|panic| format!("panic: {}", panic_message(&*panic)), |()| "it returned".to_owned());
                 tracing::error!(task = name, why, pause_s = pause.as_secs(), "task ended; it is started again");
                 tasks.count(name);
                 if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
@@ -82,12 +83,6 @@ impl Beat {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.map(|last| last.elapsed()).filter(|silence| *silence > limit)
     }
-}
-
-/// The message of a panic.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    format!("panic: {}", text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message"))
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct Fed {
     pub(super) plural: &'static str,
     /// The path of its collection.
     pub(super) path: &'static str,
+    /// Whether the cluster may do without it.
+    pub(super) optional: bool,
     pub(super) stats: Arc<WatchStats>,
     pub(super) orders: Orders,
     /// Whether a whole read was completed.
@@ -78,7 +80,7 @@ impl KindVisitor for Start<'_> {
             let (client, counted, obeyed) = (client.clone(), counted.clone(), obeyed.clone());
             watch::run::<K>(client, options, counted, obeyed, cancel.clone(), sink, observer.clone())
         });
-        self.fed.push(Arc::new(Fed { plural: K::PLURAL, path: K::PATH, stats, orders, synced }));
+        self.fed.push(Arc::new(Fed { plural: K::PLURAL, path: K::PATH, optional: K::OPTIONAL, stats, orders, synced }));
     }
 }
 

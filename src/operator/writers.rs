@@ -98,6 +98,7 @@ impl Writers {
             writes.clone(),
             evict::Options::default(),
             gate.clone(),
+            own_writes.clone(),
             recheck.clone(),
             pod_events.clone(),
             deliver,

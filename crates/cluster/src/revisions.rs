@@ -6,6 +6,7 @@
 //! deletes them with the profile.
 
 use crate::client::Fault;
+use crate::lease::Gate;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
@@ -45,12 +46,14 @@ pub struct Revision {
 #[derive(Debug)]
 pub struct Revisions {
     api: Api<ControllerRevision>,
+    gate: Gate,
     kept: BTreeMap<String, Vec<Revision>>,
 }
 
 impl Revisions {
-    /// Revisions of all profiles in `namespace`, read once. Call [`Self::newest`] for what to serve.
-    pub async fn load(client: Client, namespace: &str) -> Result<Self, Fault> {
+    /// Revisions of all profiles in `namespace`, read once. Call [`Self::newest`] for what to serve. Nothing is written unless
+    /// `gate` says right before that we lead.
+    pub async fn load(client: Client, gate: Gate, namespace: &str) -> Result<Self, Fault> {
         let api: Api<ControllerRevision> = Api::namespaced(client, namespace);
         let all = api.list(&ListParams::default().labels(PROFILE_LABEL)).await;
         let mut objects = all.map_err(|e| Fault::of("list", RESOURCE, &e))?.items;
@@ -59,7 +62,7 @@ impl Revisions {
         for revision in objects.into_iter().filter_map(read) {
             kept.entry(revision.profile.clone()).or_default().push(revision);
         }
-        Ok(Self { api, kept })
+        Ok(Self { api, gate, kept })
     }
 
     /// The newest good spec of a profile, if that very profile (by uid) has one.
@@ -85,6 +88,9 @@ impl Revisions {
             spec: spec.clone(),
             name: name_of(profile, uid, generation, spec),
         };
+        if !self.gate.leads() {
+            return Err(led_no_more("create"));
+        }
         match self.api.create(&PostParams::default(), &object_of(&revision)).await {
             Ok(_) => {}
             // An earlier try was carried out and its answer lost: the same name means the same content.
@@ -110,6 +116,9 @@ impl Revisions {
     async fn trim(&mut self, profile: &str, keep: usize) -> Result<(), Fault> {
         let Some(kept) = self.kept.get_mut(profile) else { return Ok(()) };
         while kept.len() > keep {
+            if !self.gate.leads() {
+                return Err(led_no_more("delete"));
+            }
             match self.api.delete(&kept[0].name, &DeleteParams::default()).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
@@ -119,6 +128,10 @@ impl Revisions {
         }
         Ok(())
     }
+}
+
+fn led_no_more(verb: &'static str) -> Fault {
+    Fault::Other { verb, resource: RESOURCE, message: "not sent: this process does not lead".to_owned() }
 }
 
 fn object_of(revision: &Revision) -> ControllerRevision {
@@ -174,7 +187,7 @@ fn hash(parts: &[&str]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Reply, Scripted};
+    use crate::scripted::{Reply, Scripted, open, open_gate};
     use serde_json::json;
     use std::sync::{Arc, Mutex};
 
@@ -205,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_good_spec_survives_a_restart() {
         let server = store().await;
-        let mut first = Revisions::load(server.client(), "berth").await.unwrap();
+        let mut first = Revisions::load(server.client(), open_gate(), "berth").await.unwrap();
         assert!(first.newest("batch", "u1").is_none());
         for (generation, preset) in [(1, "Default"), (2, "BinPack"), (3, "NoScoring")] {
             assert!(first.save("batch", "u1", generation, &json!({"preset": preset})).await.unwrap());
@@ -213,14 +226,30 @@ mod tests {
         assert!(!first.save("batch", "u1", 4, &json!({"preset": "NoScoring"})).await.unwrap(), "unchanged");
         assert_eq!(server.count("POST", "/controllerrevisions"), 3);
 
-        let mut again = Revisions::load(server.client(), "berth").await.unwrap();
+        let mut again = Revisions::load(server.client(), open_gate(), "berth").await.unwrap();
         let newest = again.newest("batch", "u1").unwrap();
         assert_eq!((newest.generation, &newest.spec), (3, &json!({"preset": "NoScoring"})));
         assert_eq!(again.kept["batch"].len(), HISTORY);
         assert!(again.newest("batch", "u2").is_none(), "a profile recreated under the name is another");
         assert_eq!(again.profiles().collect::<Vec<_>>(), [("batch", "u1")]);
         again.delete("batch").await.unwrap();
-        assert!(Revisions::load(server.client(), "berth").await.unwrap().kept.is_empty());
+        assert!(Revisions::load(server.client(), open_gate(), "berth").await.unwrap().kept.is_empty());
+    }
+
+    /// A leader that stood still between two requests does not know yet that another one leads.
+    #[tokio::test]
+    async fn leadership_is_asked_for_before_each_request() {
+        let (gate, server) = (open_gate(), store().await);
+        let mut revisions = Revisions::load(server.client(), gate.clone(), "berth").await.unwrap();
+        for generation in 1..=2 {
+            revisions.save("batch", "u1", generation, &json!({"generation": generation})).await.unwrap();
+        }
+        gate.shut();
+        assert!(revisions.save("batch", "u1", 3, &json!({"generation": 3})).await.is_err());
+        assert!(revisions.delete("batch").await.is_err());
+        assert_eq!((server.count("POST", "/controllerrevisions"), server.count("DELETE", "")), (2, 0));
+        open(&gate);
+        assert!(revisions.save("batch", "u1", 3, &json!({"generation": 3})).await.unwrap());
     }
 
     #[test]

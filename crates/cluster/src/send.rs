@@ -55,6 +55,12 @@ impl Answer {
     }
 }
 
+/// A resourceVersion as the number that it is for all kinds that Kubernetes itself serves, and by which versions are compared; 0
+/// for one that is none.
+pub fn version_number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
+}
+
 /// Bytes kept of a foreign message: enough to read, too few to fill a queue.
 const MESSAGE_BYTES: usize = 1_024;
 

@@ -25,6 +25,7 @@ pub use clock::Clock;
 pub use engine::{EffectSink, Engine, EngineError};
 pub use handle::{WorkerState, WorkerView};
 pub use stats::{BindStats, Ended};
+pub use worker_thread::panic_message;
 
 #[cfg(test)]
 mod tests;

@@ -101,7 +101,8 @@ fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
     false
 }
 
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// The text of a panic.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }

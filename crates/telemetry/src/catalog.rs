@@ -119,6 +119,8 @@ metrics! {
         "Always 1, and only there while another identity keeps the lease from this process";
     Events: Counter, "schedulerprofile_events_total",
         "Events about pods, by result: written, counted, dropped";
+    LogLinesDropped: Counter, "schedulerprofile_log_lines_dropped_total",
+        "Lines of the log that were dropped because nobody read them in time";
     BuildInfo: Gauge, "schedulerprofile_build_info",
         "Always 1: the version of this process";
 }

@@ -5,7 +5,7 @@
 //! - [`Health`]: what stands in the way of being ready
 //! - [`serve`]: `/livez`, `/readyz`, `/metrics`, within limits that hold against whoever connects
 //! - [`raise_open_files`]: the limit of open files
-//! - [`init_logs`]: structured logs on stderr
+//! - [`init_logs`]: structured logs on stderr, for which nobody waits; [`Logs`] has the lines on their way
 
 mod catalog;
 mod connections;
@@ -13,6 +13,7 @@ mod exposition;
 mod files;
 mod health;
 mod histogram;
+mod log_queue;
 mod logs;
 mod server;
 
@@ -21,5 +22,6 @@ pub use exposition::{Exposition, Samples};
 pub use files::raise_open_files;
 pub use health::{Check, Health};
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use log_queue::Logs;
 pub use logs::{LogError, LogFormat, init_logs};
 pub use server::{Access, Addresses, Authorizer, Endpoints, ServeError, serve};

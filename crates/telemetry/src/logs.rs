@@ -1,3 +1,7 @@
+use super::log_queue::Logs;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
@@ -21,23 +25,32 @@ pub enum LogError {
         #[source]
         source: ParseError,
     },
+    #[error("logs cannot be written to standard error: {0}")]
+    Start(#[source] io::Error),
     /// Someone else has set up logs in this process already.
     #[error("logs cannot be set up: {0}")]
     Taken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Sends logs to stderr; `level` is a level or a list of `target=level` directives.
+/// Sends logs, and reports of panics, to stderr by a thread of their own; `level` is a level or a list of `target=level`
+/// directives. The process should [flush](Logs::flush) them before it ends.
 ///
 /// The Kubernetes client logs each 5xx answer as an error; we log what it means ourselves, so it is kept to warnings
 /// unless a directive for it is given.
-pub fn init_logs(format: LogFormat, level: &str) -> Result<(), LogError> {
+pub fn init_logs(format: LogFormat, level: &str) -> Result<Logs, LogError> {
     let filter = filter(level)?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(true);
+    // Not by `Stderr`: who writes to it keeps others from it, and may have to wait for a reader.
+    let out = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    let logs = out.and_then(Logs::to).map_err(LogError::Start)?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(logs.clone()).with_target(true);
     let result = match format {
-        LogFormat::Text => logs.with_ansi(false).try_init(),
-        LogFormat::Json => logs.json().flatten_event(true).try_init(),
+        LogFormat::Text => lines.with_ansi(false).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
-    result.map_err(LogError::Taken)
+    result.map_err(LogError::Taken)?;
+    let of_panics = logs.clone();
+    std::panic::set_hook(Box::new(move |panic| of_panics.panicked(panic)));
+    Ok(logs)
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogError> {

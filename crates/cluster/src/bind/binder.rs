@@ -1,7 +1,7 @@
 //! What the binder's tasks do: which bind is sent next, and what each answer does to it.
 
 use super::outcome::{Found, bind_call, read_back};
-use super::schedule::{Asked, Item, Schedule};
+use super::schedule::{Item, Schedule};
 use super::unknown::{Open, Unknown};
 use super::{BindLoad, BindRequest, BindResult, Deliver, Leftover, Options, Paused, WorkerId};
 use crate::lease::Gate;
@@ -345,9 +345,8 @@ impl Shared {
                 if doubtful {
                     item.doubt = Some(now);
                 }
-                let asked = if turned_away { Asked::AtTheDoor } else { Asked::ForItsNamespace };
                 let pause = error.pause.unwrap_or(DEFAULT_PAUSE);
-                self.lock().schedule.throttled(item.namespace(), now, pause, asked);
+                self.lock().schedule.throttled(item.namespace(), now, pause, turned_away);
                 (BindResult::Throttled, Step::Later)
             }
             Meaning::NotSent => {

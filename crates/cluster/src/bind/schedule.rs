@@ -55,15 +55,6 @@ impl Item {
     }
 }
 
-/// Who asked for a pause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// Something that has looked at the bind: a webhook, as a rule.
-    ForItsNamespace,
-    /// A filter before that: the API server has too much to do, for the flow that the request belongs to or for all.
-    AtTheDoor,
-}
-
 /// The queues of all workers, and what slows them down: concurrency, rate cap, pauses.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -233,16 +224,17 @@ impl Schedule {
         }
     }
 
-    /// A pause was asked for: its namespace is paused. Where the API server turns binds of several namespaces away, all are, and
-    /// the limit falls: multiplicative decrease, once for all the answers of one pause.
-    pub(super) fn throttled(&mut self, namespace: &Str, now: Instant, pause: Duration, asked: Asked) {
+    /// A pause was asked for: its namespace is paused. Where the bind was `turned_away` before anything, such as a webhook, has
+    /// looked at it, the API server has too much to do: the limit falls (multiplicative decrease, once for all the answers of one pause),
+    /// and where binds of several namespaces are, all are paused.
+    pub(super) fn throttled(&mut self, namespace: &Str, now: Instant, pause: Duration, turned_away: bool) {
         let until = now + pause.min(LONGEST_PAUSE);
         if self.pauses.len() >= REMEMBERED {
             self.pauses.retain(|_, until| *until > now);
         }
         let own = self.pauses.entry(namespace.clone()).or_insert(until);
         *own = until.max(*own);
-        if asked == Asked::ForItsNamespace {
+        if !turned_away {
             return;
         }
         if self.slowed_until.is_none_or(|until| until <= now) {
@@ -347,14 +339,14 @@ mod tests {
     async fn a_burst_of_refusals_halves_once_and_success_grows_again() {
         let (mut s, now) = (schedule(64, None), Instant::now());
         for n in 0..64 {
-            s.throttled(&["a", "b"][n % 2].into(), now, Duration::from_secs(1), Asked::AtTheDoor);
+            s.throttled(&["a", "b"][n % 2].into(), now, Duration::from_secs(1), true);
         }
         assert_eq!(s.limit(), 32);
         s.push(item(1, 0, "a"));
         assert_eq!(s.next(now, |_| usize::MAX).unwrap_err(), Some(now + Duration::from_secs(1)));
         let later = now + Duration::from_secs(1);
         assert_eq!(sent(&mut s, later), Some(0));
-        s.throttled(&"a".into(), later, Duration::from_hours(1), Asked::AtTheDoor);
+        s.throttled(&"a".into(), later, Duration::from_hours(1), true);
         assert_eq!(s.limit(), 16);
         assert!(s.pause_of("a", later).unwrap() <= later + LONGEST_PAUSE);
         for _ in 0..100_000 {
@@ -371,7 +363,7 @@ mod tests {
             s.push(item(1, n as u64, namespace));
         }
         for namespace in ["busy", "other"] {
-            s.throttled(&namespace.into(), now, second, Asked::ForItsNamespace);
+            s.throttled(&namespace.into(), now, second, false);
         }
         assert_eq!((s.limit(), s.pause(now)), (64, None), "webhooks of two namespaces slow nobody else");
         assert_eq!(s.paused(now).map(|name| &**name).collect::<Vec<_>>(), ["busy", "other"]);
@@ -383,25 +375,25 @@ mod tests {
         s.let_in("busy", after);
         assert_eq!((sent(&mut s, after), sent(&mut s, after)), (Some(1), Some(2)));
 
-        s.throttled(&"busy".into(), after, second, Asked::AtTheDoor);
+        s.throttled(&"busy".into(), after, second, true);
         assert_eq!((s.limit(), s.pause(after)), (32, None), "the flow of one namespace");
         let soon = after + second / 2;
-        s.throttled(&"fine".into(), soon, second, Asked::AtTheDoor);
+        s.throttled(&"fine".into(), soon, second, true);
         assert_eq!((s.limit(), s.pause(soon)), (32, Some(soon + second)), "the API server has too much to do");
         let later = soon + second * 2;
-        s.throttled(&"busy".into(), later, second, Asked::AtTheDoor);
+        s.throttled(&"busy".into(), later, second, true);
         assert_eq!((s.limit(), s.pause(later)), (16, None));
     }
 
     #[tokio::test]
     async fn a_bind_that_was_sent_before_a_pause_does_not_end_it_and_pauses_that_are_over_are_forgotten() {
         let (mut s, now) = (schedule(64, None), Instant::now());
-        s.throttled(&"a".into(), now, Duration::from_secs(1), Asked::ForItsNamespace);
+        s.throttled(&"a".into(), now, Duration::from_secs(1), false);
         s.let_in("a", now);
         assert!(s.pause_of("a", now).is_some());
         for n in 0..2 * REMEMBERED as u32 {
             let (namespace, at) = (format!("n{n}").into(), now + Duration::from_secs(1) * n);
-            s.throttled(&namespace, at, Duration::from_secs(1), Asked::ForItsNamespace);
+            s.throttled(&namespace, at, Duration::from_secs(1), false);
         }
         assert!(s.pauses.len() <= REMEMBERED, "{}", s.pauses.len());
     }

@@ -25,7 +25,7 @@ use crate::queue::{Job, Writer};
 use crate::recheck::{Recheck, Victim};
 use crate::send::Call;
 use crate::write::{
-    Counters, Failure, GivenUp, Link, Meaning, Patience, PodRead, Progress, pod_path, results, status_uri,
+    Counters, Failure, GivenUp, Link, Meaning, OwnWrites, Patience, PodRead, Progress, pod_path, results, status_uri,
 };
 use berth_core::io::{AttemptId, EvictionOutcome, Input};
 use berth_core::ledger::PlacedPod;
@@ -54,6 +54,7 @@ pub struct Eviction {
 pub struct Kit {
     link: Link,
     patience: Patience,
+    own: OwnWrites,
     recheck: Arc<dyn Recheck>,
     events: Option<EventSink>,
     counters: Counters<EvictResult>,
@@ -71,19 +72,21 @@ results! {
 }
 
 impl Evictor {
-    /// Starts the tasks on the current tokio runtime. `client` must be one without retries; without `events` the victims get
-    /// no event.
+    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Nominations that end are noted in
+    /// `own`; without `events` the victims get no event.
     pub fn new(
         client: Client,
         options: Options,
         gate: Gate,
+        own: OwnWrites,
         recheck: Arc<dyn Recheck>,
         events: Option<EventSink>,
         deliver: Deliver,
     ) -> Self {
         let Options { concurrency, timeout, patience } = options;
         let link = Link { client, gate: gate.clone(), timeout };
-        Self::start(Kit { link, patience, recheck, events, counters: Counters::default() }, gate, concurrency, deliver)
+        let kit = Kit { link, patience, own, recheck, events, counters: Counters::default() };
+        Self::start(kit, gate, concurrency, deliver)
     }
 
     pub fn submit(&self, worker: WorkerId, profile: &Str, request: EvictRequest) {
@@ -183,10 +186,16 @@ impl Run<'_> {
         let link = &self.kit.link;
         for pod in self.request.lower_priority.iter().take_while(|_| link.gate.is_open()) {
             let call = end_call(pod, &self.request.node);
-            if let Err(error) = link.send_for(&call, self.progress, &pod.key.namespace).await
-                && error.code.is_none()
-            {
-                tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
+            match link.send_for(&call, self.progress, &pod.key.namespace).await {
+                Ok(answer) => {
+                    if let Some(version) = answer.resource_version() {
+                        self.kit.own.wrote(&pod.uid, version, None, false);
+                    }
+                }
+                Err(error) if error.code.is_none() => {
+                    tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
+                }
+                Err(_) => {}
             }
         }
     }

@@ -16,6 +16,7 @@ fn quick() -> Options {
 struct Bench {
     server: Scripted,
     evictor: Evictor,
+    own: OwnWrites,
     cluster: Arc<Cluster>,
     inputs: Inputs,
 }
@@ -24,8 +25,9 @@ impl Bench {
     fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
         let cluster = Arc::new(Cluster::default());
-        let evictor = Evictor::new(server.client(), options, gate, cluster.clone(), None, deliver);
-        Self { server, evictor, cluster, inputs }
+        let own = OwnWrites::default();
+        let evictor = Evictor::new(server.client(), options, gate, own.clone(), cluster.clone(), None, deliver);
+        Self { server, evictor, own, cluster, inputs }
     }
 
     async fn start<F, R>(script: F) -> Self
@@ -260,17 +262,25 @@ async fn an_outcome_that_stays_unknown_is_a_failure() {
 #[tokio::test]
 async fn lower_priority_nominations_end_first_and_their_failure_stops_nothing() {
     let bench = Bench::start(|asked| async move {
-        if asked.content_type.contains("json-patch") { Reply::status(422, "another node by now") } else { ok() }
+        match (asked.content_type.contains("json-patch"), asked.path.contains("/low/")) {
+            (true, true) => Reply::status(422, "another node by now"),
+            (true, false) => Reply::json(200, json!({"metadata": {"resourceVersion": "8"}})),
+            _ => ok(),
+        }
     })
     .await;
-    let lesser = vec![Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", "low") })];
+    let lesser: Vec<_> =
+        ["low", "lower"].map(|name| Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", name) })).into();
+    let of = lesser.clone();
     bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
-    assert_eq!(bench.asked(), ["PATCH low/status", "PATCH v/status", "DELETE v"]);
+    assert_eq!(bench.asked(), ["PATCH low/status", "PATCH lower/status", "PATCH v/status", "DELETE v"]);
     assert_eq!(
         bench.server.requests()[0].body[1],
         json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"})
     );
+    let known = of.iter().map(|pod| bench.own.known(pod).nominated.is_some()).collect::<Vec<_>>();
+    assert_eq!(known, [true, false], "the write of our own is known");
 }
 
 #[tokio::test]
@@ -403,7 +413,7 @@ async fn a_victim_is_not_deleted_when_the_preemptor_went_while_it_was_marked() {
     })
     .await;
     let (inputs, deliver) = inbox();
-    let evictor = Evictor::new(server.client(), quick(), open_gate(), known, None, deliver);
+    let evictor = Evictor::new(server.client(), quick(), open_gate(), OwnWrites::default(), known, None, deliver);
     evictor.submit(WORKER, &"profile".into(), request(1, &["v"]));
     until("an outcome", || !inputs.lock().unwrap().is_empty()).await;
     assert_eq!(server.requests().len(), 1);

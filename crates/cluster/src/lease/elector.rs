@@ -34,6 +34,9 @@ const UNANSWERED: usize = 16;
 /// Before the renew deadline no request is sent any more that would have less than this: no API server answers it.
 const TOO_SHORT: Duration = Duration::from_millis(10);
 
+/// Longest wait for the release, however long a retry period is: the process ends, and a successor can wait.
+const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+
 /// The duration in a released Lease: the next process takes it at once.
 const RELEASED: Duration = Duration::from_secs(1);
 
@@ -499,8 +502,7 @@ impl Elector {
             lease.metadata.annotations.get_or_insert_default().extend(last);
             self.replace(&lease).await.map(drop)
         };
-        let retry = self.options.timing.retry;
-        match tokio::time::timeout(retry, given).await {
+        match tokio::time::timeout(self.options.timing.retry.min(RELEASE_WITHIN), given).await {
             Ok(Ok(())) => tracing::info!(lease = LEASE_NAME, "lease released"),
             Ok(Err(fault)) => {
                 tracing::warn!(lease = LEASE_NAME, %fault, "lease not released, a successor waits it out");

@@ -130,6 +130,23 @@ async fn creates_renews_and_gives_back() {
 }
 
 #[tokio::test]
+async fn a_release_without_an_answer_is_not_awaited_for_a_whole_retry_period() {
+    let server = Scripted::start(|asked| async move {
+        match (&*asked.method, asked.number) {
+            ("GET", 0) => Reply::status(404, "no lease"),
+            ("POST", _) => Reply::json(201, asked.body),
+            _ => Reply::hang().await,
+        }
+    })
+    .await;
+    let hour = Duration::from_secs(3_600);
+    let seldom = Timing { duration: hour * 3, renew_deadline: hour * 2, retry: hour, answer_within: hour, ..timing() };
+    let handle = elect(server.config(), options("berth-0", seldom), Gate::new());
+    reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
+    tokio::time::timeout(Duration::from_secs(20), handle.release()).await.expect("it is given up");
+}
+
+#[tokio::test]
 async fn takes_over_what_is_not_renewed() {
     let ((server, kept), gate) = (rig().await, Gate::new());
     kept.lock().unwrap().held_by("dead");

@@ -21,7 +21,7 @@ mod tests;
 
 pub use crate::queue::{Options, Pending};
 pub use berth_core::io::{NominateRequest, VolumeRequest};
-pub(crate) use nomination::{end_call, renominate_call};
+pub(crate) use nomination::end_call;
 
 use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
@@ -218,8 +218,7 @@ impl Kit {
 
     /// Writes a nomination, once more at its newer version if the pod has changed.
     async fn nominate(&self, pod: &Pod, node: Str, progress: &dyn Progress) {
-        let judged = &pod.resource_version;
-        let mut version = self.own.of(&pod.uid).map_or_else(|| judged.clone(), |ours| ours.version(judged));
+        let mut version = self.own.known(pod).version;
         for _ in 0..NOMINATION_TRIES {
             if !self.link.gate.is_open() || version.is_empty() {
                 break;
@@ -228,7 +227,7 @@ impl Kit {
                 Ok(answer) => {
                     self.nominations.count(WriteResult::Written);
                     if let Some(after) = answer.resource_version() {
-                        self.own.wrote(&pod.uid, version, after, Some(node), false);
+                        self.own.wrote(&pod.uid, after, Some(node), false);
                     }
                     return;
                 }
@@ -241,14 +240,7 @@ impl Kit {
                 }
             }
             match self.link.read_pod(&pod.key, &pod.uid).await {
-                PodRead::There(now)
-                    if now.node.is_none()
-                        && !now.terminating
-                        && !now.resource_version.is_empty()
-                        && now.resource_version != version =>
-                {
-                    version = now.resource_version;
-                }
+                PodRead::There(now) if now.waits() && now.resource_version != version => version = now.resource_version,
                 _ => return self.nominations.count(WriteResult::Conflict),
             }
         }
@@ -257,23 +249,18 @@ impl Kit {
 
     /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there.
     async fn end_nomination(&self, pod: &Pod, progress: &dyn Progress) {
-        let ours = self.own.of(&pod.uid);
-        let node = ours.and_then(|ours| ours.node).or_else(|| pod.nominated_node.clone());
-        let Some(node) = node else { return };
+        let Some(node) = self.own.known(pod).nominated else { return };
         if !self.link.gate.is_open() {
             return self.nominations.count(WriteResult::Failed);
         }
         let result = match self.link.send_for(&end_call(pod, &node), progress, &pod.key.namespace).await {
             Ok(answer) => {
                 if let Some(after) = answer.resource_version() {
-                    self.own.ended(pod, after);
+                    self.own.wrote(&pod.uid, after, None, false);
                 }
                 WriteResult::Written
             }
-            Err(error) if error.code.is_some() => {
-                self.own.forget(&pod.uid);
-                WriteResult::Conflict
-            }
+            Err(error) if error.code.is_some() => WriteResult::Conflict,
             Err(_) => WriteResult::Failed,
         };
         self.nominations.count(result);

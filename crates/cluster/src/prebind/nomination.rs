@@ -14,16 +14,6 @@ pub(super) fn nominate_call(pod: &Pod, node: &str, version: &str) -> Call {
     Call::patch(status_uri(&pod.key), "application/merge-patch+json", &patch)
 }
 
-/// Nominates the pod as it was read at `version`, whatever its nomination was before; 422 means that it has changed since.
-pub(crate) fn renominate_call(pod: &Pod, node: &str, version: &str) -> Call {
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": *pod.uid},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-        {"op": "add", "path": "/status/nominatedNodeName", "value": node},
-    ]);
-    Call::patch(status_uri(&pod.key), "application/json-patch+json", &patch)
-}
-
 /// Ends the nomination of this pod to this node, and no other; 422 means that it is another by now.
 pub(crate) fn end_call(pod: &Pod, node: &str) -> Call {
     let patch = json!([

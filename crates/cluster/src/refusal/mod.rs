@@ -1,22 +1,21 @@
 //! Writes `PodScheduled=False`: on change only, after the binds, and never over a newer truth.
 //!
-//! Each write carries the uid and the resourceVersion at which the pod was judged. The API server refuses it when the pod has
-//! changed since, and then it is dropped: the next attempt judges the newer pod and writes again. The newest refusal of a
-//! pod wins, and a bind takes back what is queued for its pod. Profiles and namespaces take turns, and a namespace whose writes
-//! fail is paused by itself.
+//! Each write carries the uid and the newest resourceVersion that we know of. The API server refuses it when the pod has
+//! changed since: then the pod is read, and if it still waits it is written at its new version, where upstream writes without
+//! a precondition. The newest refusal of a pod wins, and a bind takes back what is queued for its pod. Profiles and namespaces
+//! take turns, and a namespace whose writes fail is paused by itself.
 //!
 //! A refusal may also end the pod's nomination (`status.nominatedNodeName`) or set it, in the same patch, as upstream's does.
-//! Writes of our own may be newer than the pod that was judged: then the version that the last one made is the precondition.
+//! It ends the nomination that was known when it was decided, and no other.
 
 #[cfg(test)]
 mod tests;
 
 use crate::lease::Gate;
-use crate::prebind::{end_call, renominate_call};
 use crate::send::{Answer, Call, plain};
 use crate::write::{
-    Counters, Jobs, Limits, Link, Meaning, OwnWrite, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns,
-    WriteError, lock, results, status_uri,
+    Counters, Jobs, Known, Limits, Link, Meaning, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError,
+    lock, results, status_uri,
 };
 use berth_core::io::{NominatedNode, RefusalReason, RefusalText};
 use berth_core::model::{Pod, ScheduledCondition, Str};
@@ -34,6 +33,9 @@ const WRITERS: usize = 8;
 
 /// Pods with a write queued: more are dropped, and written after their next attempt.
 const LIMITS: Limits = Limits { queued: 8_192, queued_per_namespace: 6_144, per_free_slot: 1 };
+
+/// Versions of a pod at which one refusal is tried: a pod that changes faster is written after its next attempt.
+const VERSIONS: u32 = 3;
 
 const PATIENCE: Patience = Patience { tries: 3, pause: Duration::from_millis(500), longest: Duration::from_secs(30) };
 
@@ -90,13 +92,19 @@ struct Refusal {
     text: RefusalText,
     nomination: NominatedNode,
     tries: u32,
-    /// Whether it has waited for a write of our own that may have come between.
-    waited: bool,
 }
 
 impl Refusal {
     fn turn(&self) -> Turn {
         Turn { profile: self.profile.clone(), pod: self.pod.clone() }
+    }
+
+    /// It is written in place of an older one.
+    fn replaces(&mut self, older: &Self) {
+        if self.nomination == NominatedNode::Keep {
+            // What is to be kept is what the older refusal would have written.
+            self.nomination.clone_from(&older.nomination);
+        }
     }
 }
 
@@ -106,7 +114,7 @@ results! {
         Written = "written",
         /// The pod had the same condition already.
         Unchanged = "unchanged",
-        /// The pod had changed, was bound or deleted, or a newer refusal came.
+        /// The pod was bound or deleted, changed too often, or a newer refusal came.
         Conflict = "conflict",
         /// The queue was full, or this process did not lead any more.
         Dropped = "dropped",
@@ -140,17 +148,14 @@ impl RefusalWriter {
     ) {
         let shared = &*self.0;
         let uid = pod.uid.clone();
-        let mut refusal = Refusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0, waited: false };
+        let mut refusal = Refusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0 };
         {
             let mut state = shared.lock();
             if let Some(older) = state.waiting.get(&uid) {
                 shared.counters.count(ConditionResult::Conflict);
                 // Its turn stays where it is, also if another profile serves the pod by now.
                 refusal.profile.clone_from(&older.profile);
-                if refusal.nomination == NominatedNode::Keep {
-                    // What is to be kept is what the older refusal would have written.
-                    refusal.nomination = older.nomination.clone();
-                }
+                refusal.replaces(older);
             } else if let Some(lost) = state.turns.push(refusal.turn()) {
                 shared.counters.count(ConditionResult::Dropped);
                 if lost.pod.uid == uid {
@@ -231,8 +236,11 @@ impl Jobs for Shared {
         let Some(again) = outcome else { return self.counters.count(ConditionResult::Failed) };
         let Some((refusal, pause)) = again else { return };
         match waiting.entry(uid) {
-            Entry::Vacant(_) if was_taken_back => self.counters.count(ConditionResult::Conflict),
-            Entry::Occupied(_) => self.counters.count(ConditionResult::Conflict),
+            _ if was_taken_back => self.counters.count(ConditionResult::Conflict),
+            Entry::Occupied(mut newer) => {
+                newer.get_mut().replaces(&refusal);
+                self.counters.count(ConditionResult::Conflict);
+            }
             Entry::Vacant(place) => {
                 turns.again(refusal.turn(), Instant::now() + pause);
                 place.insert(refusal);
@@ -250,80 +258,67 @@ impl Shared {
         self.lock().writing.get(uid).copied().unwrap_or_default()
     }
 
-    /// Returns the pause before the next try, if there is to be one.
+    /// Writes at the newest version that is known, and at those that are read after a conflict. Returns the pause before the next
+    /// try, if there is to be one.
     async fn try_write(&self, refusal: &mut Refusal) -> Option<Duration> {
         let pod = refusal.pod.clone();
-        let change = StatusChange::of(refusal, self.own.of(&pod.uid));
-        let Some(call) = patch_call(refusal, &change) else {
+        let mut known = self.own.known(&pod);
+        let meant = known.nominated.clone();
+        let Some(condition) = condition(refusal, &known) else {
             self.counters.count(ConditionResult::Unchanged);
             return None;
         };
-        if !self.link.gate.is_open() {
-            self.counters.count(ConditionResult::Dropped);
-            return None;
+        for _ in 0..VERSIONS {
+            if !self.link.gate.is_open() {
+                self.counters.count(ConditionResult::Dropped);
+                return None;
+            }
+            let nominated = nominated_after(&refusal.nomination, meant.as_ref(), known.nominated.as_ref());
+            let error = match self.send(&patch_call(&pod, &condition, &known, nominated.as_ref()), &pod).await {
+                Ok(answer) => {
+                    self.counters.count(ConditionResult::Written);
+                    if let Some(version) = answer.resource_version() {
+                        self.own.wrote(&pod.uid, version, nominated, true);
+                    }
+                    return None;
+                }
+                Err(error) => error,
+            };
+            if error.code != Some(409) {
+                return self.failed(refusal, &error);
+            }
+            match self.link.read_pod(&pod.key, &pod.uid).await {
+                _ if self.is_taken_back(&pod.uid) => break,
+                PodRead::There(now) if now.waits() => {
+                    known = Known { version: now.resource_version, nominated: now.nominated, ..known };
+                }
+                PodRead::There(_) | PodRead::Gone => break,
+                PodRead::Unread(message) => {
+                    return self.failed(refusal, &WriteError { meaning: Meaning::Unknown, message, ..error });
+                }
+            }
         }
-        let error = match self.send(&call, &pod).await {
-            Ok(answer) => {
-                self.counters.count(ConditionResult::Written);
-                self.note(&pod, change, &answer);
-                return None;
-            }
-            Err(error) => error,
-        };
+        self.counters.count(ConditionResult::Conflict);
+        None
+    }
+
+    /// Returns the pause before the next try, if there is to be one.
+    fn failed(&self, refusal: &mut Refusal, error: &WriteError) -> Option<Duration> {
         refusal.tries += 1;
-        let is_conflict = error.code == Some(409);
         let pause = match error.meaning {
-            Meaning::Refused => None,
             Meaning::ReadBack => {
-                if is_conflict && let Some(pause) = self.after_an_own_write(refusal, &change, &error) {
-                    return Some(pause);
-                }
                 self.counters.count(ConditionResult::Conflict);
-                if is_conflict && !self.is_taken_back(&pod.uid) {
-                    self.write_nomination(&pod, &change).await;
-                }
-                self.forget(&pod, &change);
                 return None;
             }
-            Meaning::Later { .. } | Meaning::NotSent | Meaning::Unknown => PATIENCE.after(refusal.tries, &error),
+            Meaning::Refused => None,
+            Meaning::Later { .. } | Meaning::NotSent | Meaning::Unknown => PATIENCE.after(refusal.tries, error),
         };
         if pause.is_none() {
             self.counters.count(ConditionResult::Failed);
             let WriteError { code, message, .. } = error;
-            tracing::warn!(pod = %pod.key, code, message, "condition PodScheduled not written");
+            tracing::warn!(pod = %refusal.pod.key, code, message, "condition PodScheduled not written");
         }
         pause
-    }
-
-    /// After which pause a refusal in conflict is written again, since it was only a write of ours that came between.
-    fn after_an_own_write(&self, refusal: &mut Refusal, sent: &StatusChange, error: &WriteError) -> Option<Duration> {
-        let pause = PATIENCE.after(refusal.tries, error)?;
-        if StatusChange::of(refusal, self.own.of(&refusal.pod.uid)) != *sent {
-            return Some(Duration::ZERO);
-        }
-        // The nomination may have been ended by a write of ours whose answer comes at this moment.
-        let may_be_ours = sent.nominated_to.is_some() && !refusal.waited;
-        refusal.waited = true;
-        may_be_ours.then_some(pause)
-    }
-
-    /// The pod has changed for other reasons: only its nomination is written, and ended only if it is still the one we mean.
-    async fn write_nomination(&self, pod: &Pod, change: &StatusChange) {
-        let call = match &change.nomination {
-            Change::None => return,
-            Change::End(node) => end_call(pod, node),
-            // The pod may have been bound meanwhile: it is nominated only as it was read.
-            Change::Set(node) => match self.link.read_pod(&pod.key, &pod.uid).await {
-                PodRead::There(now) if now.node.is_none() && !now.terminating && !now.resource_version.is_empty() => {
-                    renominate_call(pod, node, &now.resource_version)
-                }
-                _ => return,
-            },
-        };
-        if self.link.gate.is_open() {
-            // Best effort: a test that fails means that someone else has written there, and the next attempt decides anew.
-            let _sent = self.send(&call, pod).await;
-        }
     }
 
     /// Sends once, and notes how the pod's namespace answers.
@@ -336,92 +331,44 @@ impl Shared {
         }
         sent
     }
-
-    /// Remembers what was written, and which version it made.
-    fn note(&self, pod: &Pod, change: StatusChange, answer: &Answer) {
-        let Some(after) = answer.resource_version() else { return self.forget(pod, &change) };
-        let StatusChange { nomination, nominated_to, version, .. } = change;
-        let node = match nomination {
-            Change::None => nominated_to,
-            Change::End(_) => None,
-            Change::Set(node) => Some(node),
-        };
-        self.own.wrote(&pod.uid, version, after, node, true);
-    }
-
-    fn forget(&self, pod: &Pod, change: &StatusChange) {
-        if change.nomination != Change::None {
-            self.own.forget(&pod.uid);
-        }
-    }
 }
 
-/// What a refusal does to the pod's status, beside its condition's text.
-#[derive(PartialEq, Eq)]
-struct StatusChange {
-    nomination: Change,
-    /// The node that the pod is nominated to before, as far as is known.
-    nominated_to: Option<Str>,
-    /// Whether a refusal of ours is newer than the pod that was judged, so that the pod's condition is another one by now.
-    is_behind: bool,
-    /// The pod's resourceVersion, after our own writes.
-    version: Str,
-}
-
-#[derive(PartialEq, Eq)]
-enum Change {
-    /// The pod keeps its nomination, or has none.
-    None,
-    /// The nomination to this node ends.
-    End(Str),
-    Set(Str),
-}
-
-impl StatusChange {
-    /// `ours` is what we wrote last.
-    fn of(refusal: &Refusal, ours: Option<OwnWrite>) -> Self {
-        let pod = &refusal.pod;
-        let judged = &pod.resource_version;
-        let version = ours.as_ref().map_or_else(|| judged.clone(), |ours| ours.version(judged));
-        let is_newer = ours.as_ref().is_some_and(|ours| ours.follows(judged));
-        let is_behind = is_newer && ours.as_ref().is_some_and(|ours| ours.refused);
-        // That we ended a nomination says nothing about one that somebody else has made since.
-        let ours = ours.filter(|ours| is_newer || ours.node.is_some());
-        let nominated_to = ours.map_or_else(|| pod.nominated_node.clone(), |ours| ours.node);
-        let nomination = match (&refusal.nomination, &nominated_to) {
-            (NominatedNode::Keep, _) | (NominatedNode::Clear, None) => Change::None,
-            (NominatedNode::Clear, Some(node)) => Change::End(node.clone()),
-            (NominatedNode::Set(wanted), Some(node)) if node == wanted => Change::None,
-            (NominatedNode::Set(wanted), _) => Change::Set(wanted.clone()),
-        };
-        Self { nomination, nominated_to, is_behind, version }
-    }
-}
-
-/// `None` if the pod has the same condition already, or its version is not known.
-fn patch_call(refusal: &Refusal, change: &StatusChange) -> Option<Call> {
-    let Refusal { pod, reason, text, .. } = refusal;
+/// The condition to write; `None` if the pod has the same already and stays nominated as it is, or if its version is not known.
+fn condition(refusal: &Refusal, known: &Known) -> Option<Value> {
+    let Refusal { pod, reason, text, nomination, .. } = refusal;
     let message = plain(&text.to_string(), MESSAGE_BYTES);
-    let before = pod.scheduled.as_ref();
+    let before = pod.scheduled.as_ref().filter(|_| !known.refused);
     let is_same = |c: &ScheduledCondition| !c.status && *c.reason == *reason.as_str() && *c.message == *message;
-    let same = !change.is_behind && before.is_some_and(is_same);
-    if (same && change.nomination == Change::None) || pod.resource_version.is_empty() {
+    let nominated = known.nominated.as_ref();
+    let stays = nominated_after(nomination, nominated, nominated) == known.nominated;
+    if (stays && before.is_some_and(is_same)) || known.version.is_empty() {
         return None;
     }
     let mut condition =
         json!({"type": "PodScheduled", "status": "False", "reason": reason.as_str(), "message": message});
-    if !change.is_behind && before.is_none_or(|c| c.status) {
+    if !known.refused && before.is_none_or(|c| c.status) {
         let now = format!("{:.0}", Timestamp::now());
         condition["lastTransitionTime"] = Value::String(now);
     }
+    Some(condition)
+}
+
+/// The node that the pod is nominated to after the refusal; `meant` is the nomination that may end, `now` the one that it has.
+fn nominated_after(nomination: &NominatedNode, meant: Option<&Str>, now: Option<&Str>) -> Option<Str> {
+    match nomination {
+        NominatedNode::Set(node) => Some(node.clone()),
+        NominatedNode::Clear if now == meant => None,
+        NominatedNode::Clear | NominatedNode::Keep => now.cloned(),
+    }
+}
+
+fn patch_call(pod: &Pod, condition: &Value, known: &Known, nominated: Option<&Str>) -> Call {
     let mut patch = json!({
-        "metadata": {"uid": *pod.uid, "resourceVersion": *change.version},
+        "metadata": {"uid": *pod.uid, "resourceVersion": *known.version},
         "status": {"conditions": [condition]},
     });
-    match &change.nomination {
-        Change::None => {}
-        Change::End(_) => patch["status"]["nominatedNodeName"] = Value::Null,
-        Change::Set(node) => patch["status"]["nominatedNodeName"] = json!(**node),
+    if nominated != known.nominated.as_ref() {
+        patch["status"]["nominatedNodeName"] = json!(nominated.map(|node| &**node));
     }
-    Some(Call::patch(status_uri(&pod.key), "application/strategic-merge-patch+json", &patch))
+    Call::patch(status_uri(&pod.key), "application/strategic-merge-patch+json", &patch)
 }

@@ -66,15 +66,91 @@ async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
     assert_eq!(asked[4].body["status"]["conditions"][0]["message"], "third");
 }
 
+/// A server that has one pod of this `spec`, at version 9 and nominated to n9, and refuses what is written at any other version.
+async fn changed(metadata: Value, spec: Value) -> Scripted {
+    let mut object = json!({"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": "n9"}});
+    object["metadata"]["resourceVersion"] = json!("9");
+    Scripted::start(move |asked| {
+        let is_wrong = asked.method == "PATCH" && asked.body["metadata"]["resourceVersion"] != "9";
+        let reply = if is_wrong { Reply::status(409, "changed") } else { Reply::json(200, object.clone()) };
+        async move { reply }
+    })
+    .await
+}
+
 #[tokio::test]
-async fn a_refusal_of_a_pod_that_changed_is_not_written() {
-    for code in [409, 404] {
-        let server = Scripted::start(move |_| async move { Reply::status(code, "changed") }).await;
+async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version() {
+    let nominated = |on: &str| NominatedNode::Set(on.into());
+    let table = [
+        (NominatedNode::Keep, None, None),
+        (NominatedNode::Clear, Some("n9"), Some(Value::Null)),
+        (NominatedNode::Clear, Some("n1"), None),
+        (NominatedNode::Clear, None, None),
+        (nominated("n9"), None, None),
+        (nominated("n1"), Some("n9"), Some(json!("n1"))),
+    ];
+    for (nomination, before, want) in table {
+        let server = changed(json!({"uid": "uid-a"}), json!({})).await;
         let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
-        write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
-        until("given up", || writer.counters().of(ConditionResult::Conflict) == 1).await;
-        assert_eq!((server.requests().len(), writer.queued()), (1, 0));
+        let pod = Pod { nominated_node: before.map(Into::into), ..pod("ns", "a") };
+        write(&writer, Arc::new(pod), NO, plain("no"), nomination.clone());
+        until("written", || writer.counters().seen() == [("written", 1)]).await;
+        let asked = server.requests();
+        assert_eq!(asked.iter().map(|asked| &*asked.method).collect::<Vec<_>>(), ["PATCH", "GET", "PATCH"]);
+        assert_eq!(asked[2].body["metadata"], json!({"uid": "uid-a", "resourceVersion": "9"}));
+        assert_eq!(asked[2].body["status"]["conditions"][0]["message"], "no");
+        assert_eq!(asked[2].body["status"].get("nominatedNodeName").cloned(), want, "{nomination:?} {before:?}");
     }
+}
+
+#[tokio::test]
+async fn a_pod_that_waits_no_more_is_left_alone() {
+    for (metadata, spec) in [
+        (json!({"uid": "uid-a"}), json!({"nodeName": "n7"})),
+        (json!({"uid": "uid-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({})),
+        (json!({"uid": "uid-of-another"}), json!({})),
+    ] {
+        let server = changed(metadata, spec).await;
+        let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+        write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Set("n1".into()));
+        until("given up", || writer.counters().seen() == [("conflict", 1)]).await;
+        assert_eq!((server.requests().len(), writer.queued()), (2, 0));
+    }
+    let server = Scripted::start(|_| async { Reply::status(404, "gone") }).await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
+    until("given up", || writer.counters().seen() == [("conflict", 1)]).await;
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_pod_that_changes_all_the_time_is_given_up_and_one_that_cannot_be_read_is_tried_again() {
+    let server = Scripted::start(|asked| async move {
+        let metadata = json!({"uid": "uid-a", "resourceVersion": asked.number.to_string()});
+        if asked.method == "GET" {
+            Reply::json(200, json!({"metadata": metadata}))
+        } else {
+            Reply::status(409, "changed")
+        }
+    })
+    .await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
+    until("given up", || writer.counters().seen() == [("conflict", 1)]).await;
+    assert_eq!(server.requests().len(), 2 * VERSIONS as usize);
+
+    let server = Scripted::start(|asked| async move {
+        match asked.number {
+            0 => Reply::status(409, "changed"),
+            1 => Reply::status(500, "not now"),
+            _ => Reply::json(200, json!({})),
+        }
+    })
+    .await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
+    until("written", || writer.counters().seen() == [("written", 1)]).await;
+    assert_eq!(server.requests().len(), 3);
 }
 
 #[tokio::test]
@@ -117,16 +193,16 @@ async fn the_queue_is_bounded() {
 
 #[tokio::test]
 async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() {
-    let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
+    let server = Scripted::start(|_| async { Reply::json(200, json!({"metadata": {"resourceVersion": "9"}})) }).await;
     let own = OwnWrites::default();
-    own.wrote(&"uid-ours".into(), "7".into(), "8".into(), Some("n1".into()), false);
+    own.wrote(&"uid-ours".into(), "8".into(), Some("n1".into()), false);
     let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
     write(&writer, Arc::new(pod("ns", "ours")), NO, plain("volumes not bound"), NominatedNode::Clear);
     let foreign = Pod { nominated_node: Some("n2".into()), ..refused_pod("ns", "foreign", "Unschedulable", "same") };
     write(&writer, Arc::new(foreign.clone()), NO, plain("same"), NominatedNode::Clear);
     write(&writer, Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, plain("other"), NominatedNode::Keep);
     until("written", || writer.counters().of(ConditionResult::Written) == 3).await;
-    assert_eq!(own.of("uid-ours"), None);
+    assert_eq!(own.known(&pod("ns", "ours")), Known { version: "9".into(), nominated: None, refused: true });
     for asked in server.requests() {
         let status = asked.body["status"].as_object().unwrap();
         let metadata = &asked.body["metadata"];
@@ -135,50 +211,6 @@ async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() 
         let version = if metadata["uid"] == "uid-ours" { "8" } else { "7" };
         assert_eq!(metadata["resourceVersion"], version, "{metadata}");
     }
-}
-
-#[tokio::test]
-async fn a_nomination_is_written_with_the_condition_and_alone_where_the_pod_has_changed() {
-    let server = Scripted::start(|asked| async move {
-        let is_late = asked.path.contains("/changed/") && asked.content_type.contains("strategic");
-        match (is_late, &*asked.method) {
-            (true, _) => Reply::status(409, "changed"),
-            (_, "GET") => Reply::json(200, json!({"metadata": {"uid": "uid-changed", "resourceVersion": "9"}})),
-            _ => Reply::json(200, json!({})),
-        }
-    })
-    .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
-    let set = || NominatedNode::Set("n1".into());
-    write(&writer, Arc::new(pod("ns", "fresh")), NO, plain("no"), set());
-    until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
-    write(&writer, Arc::new(pod("ns", "changed")), NO, plain("no"), set());
-    until("both", || server.requests().len() == 4).await;
-    let asked = server.requests();
-    assert_eq!(asked[0].body["status"]["nominatedNodeName"], "n1");
-    let alone = json!([
-        {"op": "test", "path": "/metadata/uid", "value": "uid-changed"},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": "9"},
-        {"op": "add", "path": "/status/nominatedNodeName", "value": "n1"},
-    ]);
-    assert_eq!(asked[3].body, alone);
-}
-
-#[tokio::test]
-async fn the_nomination_of_a_pod_that_changed_is_ended_by_itself() {
-    let server = Scripted::start(|asked| async move {
-        let with_version = asked.content_type.contains("strategic");
-        if with_version { Reply::status(409, "changed") } else { Reply::json(200, json!({})) }
-    })
-    .await;
-    let own = OwnWrites::default();
-    own.wrote(&"uid-a".into(), "3".into(), "4".into(), Some("n1".into()), false);
-    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
-    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
-    until("ended", || own.of("uid-a").is_none()).await;
-    let asked = server.requests();
-    assert_eq!((asked.len(), &*asked[2].content_type), (3, "application/json-patch+json"), "after a second look");
-    assert_eq!(asked[2].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
 }
 
 /// An API server with one pod, at version 7 at first: it takes what is written at the version that the pod has.
@@ -238,64 +270,51 @@ async fn a_condition_that_was_the_pods_before_our_last_one_is_written_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_waits_for_the_answer_to_a_write_of_our_own() {
-    let (server, version) = versioned().await;
-    let own = OwnWrites::default();
-    own.wrote(&"uid-a".into(), "6".into(), "7".into(), Some("n1".into()), false);
-    // The nomination was ended, and nobody knows yet.
-    *version.lock().unwrap() = 8;
-    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
-    let pod = Arc::new(pod("ns", "a"));
-    write(&writer, pod.clone(), NO, plain("no"), NominatedNode::Clear);
-    until("it waits", || server.requests().len() == 1 && writer.queued() == 1).await;
-    own.ended(&pod, "8".into());
-    until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
-    assert_eq!(versions(&server), ["7", "8"]);
-    assert_eq!(server.requests()[1].body["status"].get("nominatedNodeName"), None, "it is ended already");
+async fn a_refusal_that_has_to_wait_hands_its_nomination_to_a_newer_one_that_keeps_it() {
+    let go = Arc::new(AtomicBool::new(false));
+    let released = go.clone();
+    let server = Scripted::start(move |asked| {
+        let released = released.clone();
+        async move {
+            until("released", || released.load(Ordering::Relaxed)).await;
+            if asked.number == 0 { Reply::status(500, "not now") } else { Reply::json(200, json!({})) }
+        }
+    })
+    .await;
+    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("old"), NominatedNode::Set("n1".into()));
+    until("under way", || server.requests().len() == 1).await;
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("new"), NominatedNode::Keep);
+    go.store(true, Ordering::Relaxed);
+    until("written", || writer.counters().seen() == [("written", 1), ("conflict", 1)]).await;
+    let status = &server.requests()[1].body["status"];
+    assert_eq!((&status["conditions"][0]["message"], &status["nominatedNodeName"]), (&json!("new"), &json!("n1")));
 }
 
 #[tokio::test]
 async fn a_refusal_that_was_taken_back_while_it_was_written_does_not_end_the_nomination_of_the_next_attempt() {
     let go = Arc::new(AtomicBool::new(false));
     let released = go.clone();
-    let server = Scripted::start(move |_| {
+    let server = Scripted::start(move |asked| {
         let released = released.clone();
         async move {
             until("released", || released.load(Ordering::Relaxed)).await;
-            Reply::status(409, "changed")
-        }
-    })
-    .await;
-    let own = OwnWrites::default();
-    let writer = RefusalWriter::new(server.client(), open_gate(), own.clone());
-    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
-    until("under way", || server.requests().len() == 1).await;
-    writer.cancel("uid-a");
-    own.wrote(&"uid-a".into(), "7".into(), "8".into(), Some("n1".into()), false);
-    go.store(true, Ordering::Relaxed);
-    until("over", || writer.counters().seen() == [("conflict", 1)]).await;
-    assert_eq!((server.requests().len(), writer.queued()), (1, 0));
-    assert_eq!(own.of("uid-a").and_then(|ours| ours.node), Some("n1".into()));
-    assert!(writer.0.lock().writing.is_empty());
-}
-
-#[tokio::test]
-async fn a_pod_that_was_bound_meanwhile_is_not_nominated() {
-    let server = Scripted::start(|asked| async move {
-        match &*asked.method {
-            "GET" => Reply::json(
-                200,
-                json!({"metadata": {"uid": "uid-a", "resourceVersion": "9"}, "spec": {"nodeName": "n7"}}),
-            ),
-            _ => Reply::status(409, "changed"),
+            let now =
+                json!({"metadata": {"uid": "uid-a", "resourceVersion": "8"}, "status": {"nominatedNodeName": "n1"}});
+            if asked.method == "GET" { Reply::json(200, now) } else { Reply::status(409, "changed") }
         }
     })
     .await;
     let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
-    write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Set("n1".into()));
-    until("read", || server.requests().len() == 2).await;
-    until("over", || writer.0.lock().writing.is_empty()).await;
-    assert_eq!(server.requests().iter().map(|asked| &*asked.method).collect::<Vec<_>>(), ["PATCH", "GET"]);
+    // Even if it is the same node again.
+    let pod = Pod { nominated_node: Some("n1".into()), ..pod("ns", "a") };
+    write(&writer, Arc::new(pod), NO, plain("late"), NominatedNode::Clear);
+    until("under way", || server.requests().len() == 1).await;
+    writer.cancel("uid-a");
+    go.store(true, Ordering::Relaxed);
+    until("over", || writer.counters().seen() == [("conflict", 1)]).await;
+    assert_eq!((server.requests().len(), writer.queued()), (2, 0));
+    until("forgotten", || writer.0.lock().writing.is_empty()).await;
 }
 
 /// The places of the requests about the namespace `other` among all.

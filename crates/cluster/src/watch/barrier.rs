@@ -4,16 +4,15 @@
 //! it has caught up, cheapest first:
 //!
 //! 1. A whole read that began after leadership was taken: all whole reads are consistent.
-//! 2. The last leader's own word, if it released the Lease: the version of the newest object that its watch had shown, all of its
-//!    own binds included. Every watch of the kind comes to see that object.
+//! 2. What the last leader had seen, if it released the Lease: the version of the newest object that its watch had shown, all of
+//!    its own binds included. Every watch of the kind comes to see that object.
 //! 3. A consistent read, a LIST of one object without resourceVersion, whose version the watch has reached. Where a kind does not
 //!    change, the watch gets no event that tells; a kind with few objects is read again, and for one with many the watch is opened
 //!    again for a few seconds: the API server sends a bookmark before the end of a call.
 //! 4. If that does not come in time, a whole read.
 
 use super::WatchStats;
-use super::stats::number;
-use crate::send::Call;
+use crate::send::{Call, version_number};
 use kube::Client;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -34,13 +33,16 @@ const EVENT_WITHIN: Duration = Duration::from_millis(150);
 const BOOKMARK_WITHIN: Duration = Duration::from_secs(6);
 
 /// Longest wait for what the last leader had seen: its events were sent to all watches at the same time.
-const WORD_WITHIN: Duration = Duration::from_secs(1);
+const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Longest wait for the consistent read.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Pause after a consistent read that failed.
+/// First pause after a consistent read that failed; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Longest pause: an API server that comes back is asked soon enough, and one that does not is not pressed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -99,7 +101,7 @@ pub enum Passed {
     /// It was read whole.
     Read,
     /// It has what the last leader had seen.
-    Word,
+    LastSeen,
     /// It has what a consistent read showed.
     Version,
     /// The cluster does without it.
@@ -112,17 +114,19 @@ pub struct Barrier<'a> {
     pub client: &'a Client,
     /// The path of its collection.
     pub path: &'static str,
+    /// Whether the cluster may do without it: 403 and 404 mean that there is nothing of it.
+    pub optional: bool,
     pub stats: &'a WatchStats,
     pub orders: &'a Orders,
     /// When leadership was known to be ours.
     pub since: Instant,
     /// The version that the last leader had seen when it released the Lease.
-    pub word: Option<u64>,
+    pub last_seen: Option<u64>,
 }
 
 impl std::fmt::Debug for Barrier<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Barrier").field("path", &self.path).field("word", &self.word).finish_non_exhaustive()
+        f.debug_struct("Barrier").field("path", &self.path).field("last_seen", &self.last_seen).finish_non_exhaustive()
     }
 }
 
@@ -135,10 +139,16 @@ struct Newest {
     objects: u64,
 }
 
+/// Why a consistent read showed nothing.
+enum Unknown {
+    Absent,
+    Failed(String),
+}
+
 impl Barrier<'_> {
     /// Returns once what the watch keeps is as new as leadership.
     pub async fn pass(&self) -> Passed {
-        let mut word = self.word;
+        let (mut last_seen, mut pause) = (self.last_seen, PAUSE);
         loop {
             if self.is_read() {
                 return Passed::Read;
@@ -151,10 +161,10 @@ impl Barrier<'_> {
                 sleep(LOOK_EVERY).await;
                 continue;
             }
-            if let Some(word) = word.take()
-                && self.reaches(word, WORD_WITHIN).await
+            if let Some(version) = last_seen.take()
+                && self.reaches(version, SEEN_WITHIN).await
             {
-                return Passed::Word;
+                return Passed::LastSeen;
             }
             match self.newest().await {
                 Ok(newest) => {
@@ -162,13 +172,20 @@ impl Barrier<'_> {
                         return Passed::Version;
                     }
                     self.orders.give(Order::Read);
-                    while !self.is_read() {
+                    while !self.is_read() && self.stats.absence().is_none() {
                         sleep(LOOK_EVERY).await;
                     }
                 }
-                Err(why) => {
-                    tracing::warn!(path = self.path, why, "not known how new this kind is; it is asked again");
-                    sleep(PAUSE).await;
+                Err(Unknown::Absent) => return Passed::Absent,
+                Err(Unknown::Failed(why)) => {
+                    tracing::warn!(
+                        path = self.path,
+                        why,
+                        pause_ms = pause.as_millis(),
+                        "not known how new this kind is; it is asked again"
+                    );
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
         }
@@ -205,13 +222,14 @@ impl Barrier<'_> {
         }
     }
 
-    async fn newest(&self) -> Result<Newest, String> {
+    async fn newest(&self) -> Result<Newest, Unknown> {
         let answer = Call::get(format!("{}?limit=1", self.path)).send(self.client, ANSWER_WITHIN).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        if !answer.is_success() {
-            return Err(answer.message());
+        let answer = answer.map_err(|error| Unknown::Failed(error.to_string()))?;
+        match answer.code {
+            403 | 404 if self.optional => Err(Unknown::Absent),
+            _ if !answer.is_success() => Err(Unknown::Failed(answer.message())),
+            _ => read_newest(&answer.body).ok_or_else(|| Unknown::Failed("the answer is no list".to_owned())),
         }
-        read_newest(&answer.body).ok_or_else(|| "the answer is no list".to_owned())
     }
 }
 
@@ -234,14 +252,17 @@ fn read_newest(body: &[u8]) -> Option<Newest> {
     // More, and the server does not say how many.
     let unsaid = if metadata.token.is_empty() { 0 } else { u64::MAX };
     let objects = metadata.remaining_item_count.unwrap_or(unsaid).saturating_add(items.len() as u64);
-    Some(Newest { version: Some(number(&metadata.resource_version)).filter(|version| *version > 0), objects })
+    let version = Some(version_number(&metadata.resource_version)).filter(|version| *version > 0);
+    Some(Newest { version, objects })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scripted::{Reply, Scripted};
+    use crate::watch::Absence;
     use serde_json::json;
+    use std::sync::{Arc, Mutex};
 
     /// A server on which the newest version is 50, of so many objects.
     async fn server(remaining: u64) -> Scripted {
@@ -253,9 +274,19 @@ mod tests {
     }
 
     /// The barrier of a watch that was read whole before leadership, and has reached `reached`.
-    async fn pass(server: &Scripted, stats: &WatchStats, orders: &Orders, word: Option<u64>) -> Passed {
-        let client = server.client();
-        let barrier = Barrier { client: &client, path: "/api/v1/pods", stats, orders, since: Instant::now(), word };
+    async fn pass(server: &Scripted, stats: &WatchStats, orders: &Orders, last_seen: Option<u64>) -> Passed {
+        pass_kind(server, stats, orders, last_seen, false).await
+    }
+
+    async fn pass_kind(
+        server: &Scripted,
+        stats: &WatchStats,
+        orders: &Orders,
+        last_seen: Option<u64>,
+        optional: bool,
+    ) -> Passed {
+        let (client, since) = (server.client(), Instant::now());
+        let barrier = Barrier { client: &client, path: "/api/v1/pods", optional, stats, orders, since, last_seen };
         tokio::time::timeout(Duration::from_secs(20), barrier.pass()).await.expect("passed")
     }
 
@@ -278,15 +309,15 @@ mod tests {
     #[tokio::test]
     async fn what_the_last_leader_had_seen_is_enough_and_less_is_not() {
         let server = server(0).await;
-        assert_eq!(pass(&server, &warm("40"), &Orders::default(), Some(40)).await, Passed::Word);
+        assert_eq!(pass(&server, &warm("40"), &Orders::default(), Some(40)).await, Passed::LastSeen);
         assert!(server.requests().is_empty());
 
         let (stats, orders) = (warm("40"), Orders::default());
         let mut given = orders.subscribe();
         let read = async {
-            // A word that does not come true: the consistent read counts.
+            // What does not come true: the consistent read counts.
             assert_eq!(Orders::next(&mut given).await, Order::Read);
-            assert_eq!(stats.whole_read_began().map(|began| began.elapsed() < WORD_WITHIN), Some(false));
+            assert_eq!(stats.whole_read_began().map(|began| began.elapsed() < SEEN_WITHIN), Some(false));
             stats.whole_read(Some(Instant::now()));
         };
         assert_eq!(tokio::join!(pass(&server, &stats, &orders, Some(41)), read).0, Passed::Read);
@@ -326,6 +357,42 @@ mod tests {
         };
         assert_eq!(tokio::join!(reads, pass(&server, &stats, &orders, None)).1, Passed::Read);
         assert_eq!(server.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_optional_kind_that_is_withdrawn_does_not_hold_the_barrier() {
+        for code in [403, 404] {
+            let server = Scripted::start(move |_| async move { Reply::status(code, "not here") }).await;
+            let passed = pass_kind(&server, &warm("40"), &Orders::default(), None, true).await;
+            assert_eq!((passed, server.requests().len()), (Passed::Absent, 1));
+        }
+        // Or while it is read anew.
+        let (stats, orders, server) = (warm("40"), Orders::default(), server(0).await);
+        let mut given = orders.subscribe();
+        let withdrawn = async {
+            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            stats.set_absence(Some(Absence::Forbidden));
+        };
+        let passed = pass_kind(&server, &stats, &orders, None, true);
+        assert_eq!(tokio::join!(passed, withdrawn).0, Passed::Absent);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_fails_is_repeated_after_growing_pauses() {
+        let (times, began) = (Arc::<Mutex<Vec<u128>>>::default(), Instant::now());
+        let noted = times.clone();
+        let server = Scripted::start(move |asked| {
+            noted.lock().unwrap().push(began.elapsed().as_millis());
+            async move {
+                let list = json!({"metadata": {"resourceVersion": "40"}, "items": []});
+                if asked.number < 3 { Reply::status(403, "not yet") } else { Reply::json(200, list) }
+            }
+        })
+        .await;
+        assert_eq!(pass_kind(&server, &warm("40"), &Orders::default(), None, false).await, Passed::Version);
+        let times = times.lock().unwrap();
+        let pauses: Vec<u128> = times.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(pauses.len() == 3 && pauses[0] >= 200 && pauses[1] >= 400 && pauses[2] >= 800, "{pauses:?}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use super::CallError;
+use crate::send::version_number;
 use crate::write::lock;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -19,11 +20,6 @@ pub struct WatchStats {
     whole: Mutex<Option<Instant>>,
     absence: Mutex<Option<Absence>>,
     errors: Mutex<WatchErrors>,
-}
-
-/// A resourceVersion as the number that it is for all kinds that Kubernetes itself serves; 0 for one that is none.
-pub(super) fn number(version: &str) -> u64 {
-    version.parse().unwrap_or(0)
 }
 
 /// Why there is nothing of a kind.
@@ -110,12 +106,12 @@ impl WatchStats {
 
     /// The sink has everything up to `version`.
     pub(super) fn reach(&self, version: &str) {
-        self.reached.store(number(version), Release);
+        self.reached.store(version_number(version), Release);
     }
 
     /// An object or a deletion of this version came.
     pub(super) fn change(&self, version: &str) {
-        self.changed.fetch_max(number(version), AcqRel);
+        self.changed.fetch_max(version_number(version), AcqRel);
     }
 
     pub(super) fn whole_read(&self, began: Option<Instant>) {

@@ -18,7 +18,8 @@ pub(crate) use link::{Failure, GivenUp, Link};
 pub use meaning::Meaning;
 pub use meaning::WriteError;
 pub(crate) use meaning::meaning;
-pub use own::{OwnWrite, OwnWrites};
+pub(crate) use own::Known;
+pub use own::OwnWrites;
 #[cfg(test)]
 pub(crate) use pod::PodNow;
 pub(crate) use pod::{PodRead, pod_path, read_pod, status_uri};

@@ -1,6 +1,7 @@
 //! The memory of our own writes to pods' status: they move the resourceVersion, and are no reason to judge the pod anew.
 
 use super::lock;
+use crate::send::version_number;
 use berth_core::model::{Pod, Str};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -9,53 +10,25 @@ use std::sync::{Arc, Mutex};
 /// volumes or victims are far fewer. Of the others a write counts only until the watch has shown it.
 const REMEMBERED: usize = 8_192;
 
-/// Versions remembered of one pod: those of two attempts, of which the watch may not have shown the later ones yet. An attempt
-/// writes a nomination, its end and a condition.
-const VERSIONS: usize = 6;
+/// A pod's status as far as is known: as it was judged, or as our own writes have left it since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The pod's resourceVersion.
+    pub(crate) version: Str,
+    /// The node that it is nominated to.
+    pub(crate) nominated: Option<Str>,
+    /// Whether we have set `PodScheduled` to False since the pod was judged, so that its condition is another one by now.
+    pub(crate) refused: bool,
+}
 
 /// What we wrote last to a pod's status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnWrite {
-    /// The node that the pod is nominated to since; `None` where it is to none.
-    pub node: Option<Str>,
-    /// Whether one of these writes has set `PodScheduled` to False.
-    pub refused: bool,
-    /// The pod's resourceVersions that our own writes have followed: the one before we wrote at all, and that of each write but the last.
-    pub before: Vec<Str>,
-    /// The pod's resourceVersion after our last write.
-    pub after: Str,
-}
-
-impl OwnWrite {
-    /// Whether only writes of ours came after this version.
-    pub(crate) fn follows(&self, judged: &Str) -> bool {
-        self.before.contains(judged)
-    }
-
-    /// The version to write at for a pod that was judged at `judged`: our own writes since do not count as changes.
-    pub(crate) fn version(&self, judged: &Str) -> Str {
-        if self.follows(judged) { self.after.clone() } else { judged.clone() }
-    }
-
-    /// What is remembered after one more write, at version `at`; `ours` is what was remembered before.
-    fn then(self, ours: Option<Self>, at: Str) -> Self {
-        match ours {
-            // The answers came in another order than the writes: this one is the older.
-            Some(ours) if ours.follows(&at) => {
-                Self { refused: self.refused || ours.refused, before: kept(ours.before, self.after), ..ours }
-            }
-            Some(ours) if ours.after == at => {
-                Self { refused: self.refused || ours.refused, before: kept(ours.before, at), ..self }
-            }
-            _ => Self { before: vec![at], ..self },
-        }
-    }
-}
-
-fn kept(mut versions: Vec<Str>, newest: Str) -> Vec<Str> {
-    versions.push(newest);
-    versions.drain(..versions.len().saturating_sub(VERSIONS));
-    versions
+#[derive(Debug, Clone)]
+struct OwnWrite {
+    /// The pod's resourceVersion since then, and the node that it is nominated to.
+    version: Str,
+    nominated: Option<Str>,
+    /// The resourceVersion that our last refusal made; 0 if there was none.
+    refused: u64,
 }
 
 /// Our own writes, by the pod's uid. Cheap to clone; all clones are one.
@@ -72,40 +45,45 @@ struct Written {
 }
 
 impl OwnWrites {
-    /// A write at version `at` has made version `after`. `node`: the nomination that the pod has since. `refused`: the write has set
-    /// `PodScheduled` to False.
-    pub(crate) fn wrote(&self, uid: &Str, at: Str, after: Str, node: Option<Str>, refused: bool) {
-        let write = OwnWrite { node, refused, before: Vec::new(), after };
-        lock(&self.0).note(uid, |ours| write.then(ours, at));
+    /// A write has made `version` of the pod, which is `nominated` since. `refused`: it has set `PodScheduled` to False.
+    pub(crate) fn wrote(&self, uid: &Str, version: Str, nominated: Option<Str>, refused: bool) {
+        let refused = if refused { version_number(&version) } else { 0 };
+        lock(&self.0).note(uid, OwnWrite { version, nominated, refused });
     }
 
-    /// A write that names no version has ended the pod's nomination and made version `after`. What others may have written since
-    /// our last write is taken for ours.
-    pub(crate) fn ended(&self, pod: &Pod, after: Str) {
-        let write = OwnWrite { node: None, refused: false, before: Vec::new(), after };
-        lock(&self.0).note(&pod.uid, |ours| {
-            let at = ours.as_ref().map_or(&pod.resource_version, |ours| &ours.after).clone();
-            write.then(ours, at)
-        });
+    /// The newer of the pod as it was judged and of what we wrote.
+    pub(crate) fn known(&self, pod: &Pod) -> Known {
+        let judged = version_number(&pod.resource_version);
+        match lock(&self.0).by_pod.get(&pod.uid) {
+            Some((ours, _)) if version_number(&ours.version) > judged => Known {
+                version: ours.version.clone(),
+                nominated: ours.nominated.clone(),
+                refused: ours.refused > judged,
+            },
+            _ => Known { version: pod.resource_version.clone(), nominated: pod.nominated_node.clone(), refused: false },
+        }
     }
 
-    pub fn of(&self, uid: &str) -> Option<OwnWrite> {
-        lock(&self.0).by_pod.get(uid).map(|(write, _)| write.clone())
-    }
-
-    /// The pod is bound or deleted, or somebody else writes there.
+    /// The pod is bound or deleted.
     pub fn forget(&self, uid: &str) {
         lock(&self.0).by_pod.remove(uid);
     }
 }
 
 impl Written {
-    fn note(&mut self, uid: &Str, write: impl FnOnce(Option<OwnWrite>) -> OwnWrite) {
+    fn note(&mut self, uid: &Str, mut write: OwnWrite) {
         let Self { by_pod, nominated, others, next } = self;
-        let write = write(by_pod.remove(uid).map(|(ours, _)| ours));
+        if let Some((ours, _)) = by_pod.remove(uid) {
+            let refused = ours.refused.max(write.refused);
+            // Answers may come in another order than the writes.
+            if version_number(&ours.version) > version_number(&write.version) {
+                write = ours;
+            }
+            write.refused = refused;
+        }
         *next += 1;
         // In two orders, so that thousands of pods that fit nowhere do not make us forget whom we have nominated.
-        let order = if write.node.is_some() { nominated } else { others };
+        let order = if write.nominated.is_some() { nominated } else { others };
         order.push_back((uid.clone(), *next));
         by_pod.insert(uid.clone(), (write, *next));
         while order.len() > REMEMBERED {
@@ -120,43 +98,44 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scripted::pod;
 
-    fn write(own: &OwnWrites, at: &str, after: &str, node: Option<&str>) {
-        own.wrote(&"u".into(), at.into(), after.into(), node.map(Into::into), false);
-    }
-
-    fn versions<const N: usize>(own: &OwnWrites, judged: [&str; N]) -> [String; N] {
-        judged.map(|judged| own.of("u").unwrap().version(&judged.into()).to_string())
+    fn known(own: &OwnWrites, judged: &str) -> (String, Option<String>, bool) {
+        let pod = Pod { resource_version: judged.into(), nominated_node: Some("judged".into()), ..pod("ns", "p") };
+        let Known { version, nominated, refused } = own.known(&pod);
+        (version.to_string(), nominated.map(|node| node.to_string()), refused)
     }
 
     #[test]
-    fn a_pod_judged_between_our_writes_is_written_at_the_version_of_the_last_one() {
-        let own = OwnWrites::default();
-        write(&own, "1", "2", Some("a"));
-        write(&own, "2", "3", None);
-        assert_eq!(versions(&own, ["1", "2", "3", "9"]), ["3", "3", "3", "9"]);
-        write(&own, "7", "8", None);
-        assert_eq!(versions(&own, ["1", "2", "7"]), ["1", "2", "8"], "somebody else has written before 7");
+    fn the_newer_of_what_was_judged_and_of_what_we_wrote_is_known() {
+        let (own, uid) = (OwnWrites::default(), "uid-p".into());
+        let want = |version: &str, node: Option<&str>, refused| (version.to_owned(), node.map(str::to_owned), refused);
+        assert_eq!(known(&own, "9"), want("9", Some("judged"), false));
+        own.wrote(&uid, "10".into(), Some("a".into()), true);
+        assert_eq!(known(&own, "9"), want("10", Some("a"), true), "by number, not by text");
+        own.wrote(&uid, "12".into(), None, false);
+        assert_eq!(known(&own, "9"), want("12", None, true));
+        assert_eq!(known(&own, "11"), want("12", None, false), "the refusal was seen");
+        assert_eq!(known(&own, "12"), want("12", Some("judged"), false));
+        own.forget("uid-p");
+        assert_eq!(known(&own, "9"), want("9", Some("judged"), false));
     }
 
     #[test]
     fn the_answers_to_our_writes_may_come_in_any_order() {
-        let own = OwnWrites::default();
-        let pod = Pod { uid: "u".into(), resource_version: "1".into(), ..berth_core::testing::pending_pod("ns", "p") };
-        own.ended(&pod, "3".into());
-        own.wrote(&"u".into(), "1".into(), "2".into(), Some("a".into()), true);
-        assert_eq!(versions(&own, ["1", "2", "3"]), ["3", "3", "3"]);
-        let ours = own.of("u").unwrap();
-        assert_eq!((ours.node, ours.refused), (None, true), "the end was the later one");
+        let (own, uid) = (OwnWrites::default(), "uid-p".into());
+        own.wrote(&uid, "3".into(), None, false);
+        own.wrote(&uid, "2".into(), Some("a".into()), true);
+        assert_eq!(known(&own, "1"), ("3".to_owned(), None, true), "the end was the later one");
     }
 
     #[test]
     fn the_newest_writes_are_remembered_and_nominations_apart_from_others() {
         let own = OwnWrites::default();
         let wrote = |uid: &str, node: Option<&str>| {
-            own.wrote(&uid.into(), "1".into(), "2".into(), node.map(Into::into), true);
+            own.wrote(&uid.into(), "2".into(), node.map(Into::into), true);
         };
-        let node = |uid| own.of(uid).map(|ours| ours.node);
+        let node = |uid| lock(&own.0).by_pod.get(uid).map(|(ours, _)| ours.nominated.clone());
         wrote("often", Some("a"));
         for n in 0..REMEMBERED - 1 {
             wrote(&format!("n{n}"), Some("b"));

@@ -30,6 +30,15 @@ pub(crate) struct PodNow {
     /// Whether it has a deletionTimestamp.
     pub(crate) terminating: bool,
     pub(crate) resource_version: Str,
+    /// The node that it is nominated to.
+    pub(crate) nominated: Option<Str>,
+}
+
+impl PodNow {
+    /// Whether it still waits to be scheduled, and can be written to as it was read.
+    pub(crate) fn waits(&self) -> bool {
+        self.node.is_none() && !self.terminating && !self.resource_version.is_empty()
+    }
 }
 
 /// Reads a pod that a write was meant for.
@@ -56,6 +65,7 @@ fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRea
             node: text("/spec/nodeName").map(Str::from),
             terminating: text("/metadata/deletionTimestamp").is_some(),
             resource_version: text("/metadata/resourceVersion").unwrap_or_default().into(),
+            nominated: text("/status/nominatedNodeName").map(Str::from),
         }),
     }
 }
@@ -70,9 +80,13 @@ mod tests {
     fn a_pod_that_is_read_shows_its_node_and_whether_it_is_the_same() {
         let pod = pod("ns", "p");
         let deleted = "2026-01-01T00:00:00Z";
-        let body = |uid: &str, spec, deleted: Option<&str>| json!({"metadata": {"uid": uid, "resourceVersion": "8", "deletionTimestamp": deleted}, "spec": spec});
+        let body = |uid: &str, spec, deleted: Option<&str>| {
+            let metadata = json!({"uid": uid, "resourceVersion": "8", "deletionTimestamp": deleted});
+            json!({"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": "n2"}})
+        };
         let there = |node: Option<&str>, terminating| {
-            PodRead::There(PodNow { node: node.map(Str::from), terminating, resource_version: "8".into() })
+            let (resource_version, nominated) = ("8".into(), Some("n2".into()));
+            PodRead::There(PodNow { node: node.map(Str::from), terminating, resource_version, nominated })
         };
         let table = [
             (200, body("uid-p", json!({"nodeName": "n1"}), None), there(Some("n1"), false)),
@@ -87,6 +101,10 @@ mod tests {
         for (code, body, want) in table {
             let answer = Answer { code, retry_after: None, is_json: true, body: body.to_string().into() };
             assert_eq!(pod_read(Ok(answer), &pod.key, &pod.uid), want, "{body}");
+            if let PodRead::There(now) = want {
+                assert_eq!(now.waits(), now.node.is_none() && !now.terminating);
+                assert!(!PodNow { resource_version: "".into(), ..now }.waits());
+            }
         }
     }
 }

@@ -84,6 +84,11 @@ impl NonRowChecks<'_> {
         self.complete(self.cx, self.resolved, node, own, overlay)
     }
 
+    /// What [`Self::judge_under`] takes, in units of [`Work`].
+    pub(crate) const fn cost_under(&self, _overlay: &Overlay) -> usize {
+        self.resolved.cost
+    }
+
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
     pub(crate) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
         self.nominated.get(&node)

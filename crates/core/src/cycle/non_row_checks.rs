@@ -85,8 +85,8 @@ impl NonRowChecks<'_> {
     }
 
     /// What [`Self::judge_under`] takes, in units of [`Work`].
-    pub(crate) const fn cost_under(&self, _overlay: &Overlay) -> usize {
-        self.resolved.cost
+    pub(crate) fn cost_under(&self, node: NodeId, overlay: &Overlay) -> usize {
+        self.resolved.cost_on(self.cx.ledger.nodes(), node) + self.relations.cost_under(self.resolved, overlay)
     }
 
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.

@@ -114,8 +114,8 @@ impl Overlays {
     }
 
     /// What [`Self::judge`] takes, in units of [`Work`].
-    fn cost(&self, scan: &NodeScan<'_>) -> usize {
-        let cost = |overlay| scan.checks.cost_under(overlay);
+    fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
+        let cost = |overlay| scan.checks.cost_under(node, overlay);
         cost(&self.without) + self.nominated.as_ref().map_or(0, cost)
     }
 
@@ -311,7 +311,7 @@ impl<'t> DryRun<'t> {
 
     /// Filter with what the overlays say. `None`: no work is left.
     fn judge(&mut self, node: NodeId, work: &mut Work) -> Option<Verdict> {
-        work.take(std::mem::take(&mut self.owed) + self.overlays.cost(&self.scan)).ok()?;
+        work.take(std::mem::take(&mut self.owed) + self.overlays.cost(&self.scan, node)).ok()?;
         Some(self.overlays.judge(&self.scan, node))
     }
 

@@ -20,7 +20,10 @@ pub struct TermIndex<T> {
 /// Terms of one topology key by their hash under the ledger's key, which is computed once for each: a table that grows asks for
 /// the hash of each of its keys again, and selectors may be long.
 #[derive(Debug, PartialEq)]
-pub(crate) struct TermsOfKey<T>(FxHashMap<u64, SmallVec<[(Arc<T>, CountsByNode); 1]>>);
+pub(crate) struct TermsOfKey<T>(FxHashMap<u64, OfHash<T>>);
+
+/// The terms of one hash: hardly ever more than one.
+type OfHash<T> = SmallVec<[(Arc<T>, CountsByNode); 1]>;
 
 impl<T> TermsOfKey<T> {
     /// Every term with the nodes of the pods that have it, in an order that means nothing.
@@ -234,17 +237,18 @@ mod tests {
         assert!(index.is_empty() && HASHED.take() == terms);
     }
 
+    fn of<'t>(terms: &TermsOfKey<&'t str>) -> Vec<(&'t str, Vec<usize>)> {
+        let nodes = |by_node: &CountsByNode| by_node.iter().map(|(node, _)| node.index()).collect();
+        let mut all: Vec<_> = terms.iter().map(|(term, by_node)| (**term, nodes(by_node))).collect();
+        all.sort();
+        all
+    }
+
     #[test]
     fn terms_of_one_hash_are_told_apart() {
         let (mut terms, on) = (TermsOfKey(FxHashMap::default()), NodeId::new);
         for (term, node) in [("a", 1), ("b", 1), ("a", 2)] {
             terms.add(7, &term, on(node));
-        }
-        fn of<'t>(terms: &TermsOfKey<&'t str>) -> Vec<(&'t str, Vec<usize>)> {
-            let nodes = |by_node: &CountsByNode| by_node.iter().map(|(node, _)| node.index()).collect();
-            let mut all: Vec<_> = terms.iter().map(|(term, by_node)| (**term, nodes(by_node))).collect();
-            all.sort();
-            all
         }
         assert_eq!(of(&terms), [("a", vec![1, 2]), ("b", vec![1])]);
         terms.remove(7, &"a", on(1));

@@ -301,7 +301,9 @@ impl Ledger {
         });
         let TopologyTable { wanted, .. } = &self.topologies;
         let due: Vec<Str> = wanted.iter().filter(|key| labels.get(key).is_some()).cloned().collect();
-        due.iter().for_each(|key| self.topologies.make_due(key));
+        for key in &due {
+            self.topologies.make_due(key);
+        }
         if !self.topologies.due.is_empty() {
             self.add_due_topologies();
         }

@@ -54,6 +54,7 @@ mod tests {
     use crate::model::{Pod, PodShape, Protocol};
     use crate::profile::CompiledProfile;
     use crate::testing::{node, pod, shape};
+    use smallvec::SmallVec;
     use std::sync::Arc;
 
     fn with_port(name: &str, ip: &str) -> Pod {
@@ -125,6 +126,6 @@ mod tests {
         let [full, empty] = [full, empty].map(|node| resolved.cost_on(ledger.nodes(), node));
         assert!(empty < full / 4 && full < WORK_PER_HOLD && full > HOST_PORTS_PER_POD, "{empty} and {full}");
         ledger.delete_pod("v");
-        assert!(ledger.nodes().ports.iter().all(|ports| ports.is_empty()));
+        assert!(ledger.nodes().ports.iter().all(SmallVec::is_empty));
     }
 }

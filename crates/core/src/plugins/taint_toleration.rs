@@ -62,8 +62,10 @@ struct Tolerated<'a> {
 impl<'a> Tolerated<'a> {
     fn new(all: &'a [Toleration], taints: usize) -> Self {
         let mut sorted = SmallVec::new();
-        if all.len() * taints > FEW && all.len() <= usize::from(u16::MAX) {
-            sorted.extend(0..all.len() as u16);
+        if all.len() * taints > FEW
+            && let Ok(places) = u16::try_from(all.len())
+        {
+            sorted.extend(0..places);
             let key = |place: &u16| {
                 let Toleration { key, operator, value, effect } = &all[usize::from(*place)];
                 (key, *operator as u8, value, effect.map(|effect| effect as u8))

@@ -84,7 +84,7 @@ impl CachedRows {
         work: &mut Work,
     ) -> Option<Verdict> {
         if self.is_stale(cx, node) {
-            work.take(resolved.cost).ok()?;
+            work.take(resolved.cost_on(cx.ledger.nodes(), node)).ok()?;
             self.judge(cx, resolved, node);
         }
         Some(self.verdicts[node.index()])

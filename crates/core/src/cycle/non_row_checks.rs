@@ -84,6 +84,11 @@ impl NonRowChecks<'_> {
         self.complete(self.cx, self.resolved, node, own, overlay)
     }
 
+    /// What [`Self::judge_under`] takes, in units of [`Work`].
+    pub(crate) fn cost_under(&self, node: NodeId, overlay: &Overlay) -> usize {
+        self.resolved.cost_on(self.cx.ledger.nodes(), node) + self.relations.cost_under(self.resolved, overlay)
+    }
+
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
     pub(crate) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
         self.nominated.get(&node)

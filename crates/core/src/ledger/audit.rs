@@ -1,4 +1,4 @@
-use super::{HashKey, Ledger, MatchClassTable, NodeTable, PlacedTerms, PodState};
+use super::{Ledger, MatchClassTable, NodeTable, PlacedTerms, PodState};
 use std::sync::Arc;
 
 impl Ledger {
@@ -7,7 +7,7 @@ impl Ledger {
     /// O(pods + nodes). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
     pub fn audit(&self) -> Result<(), String> {
         let mut naive = self.nodes.empty_copy();
-        let key = HashKey::default();
+        let key = self.hash_key().clone();
         let (mut match_classes, mut terms) = (MatchClassTable::new(&key), PlacedTerms::new(&key));
         let mut placed_pods = 0;
         #[allow(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
@@ -60,11 +60,9 @@ impl Ledger {
                     fixed(naive)
                 ));
             }
-            let mut ports = self.nodes.ports[row].clone();
-            ports.sort_unstable();
-            naive.ports[row].sort_unstable();
-            if ports != naive.ports[row] {
-                return Err(format!("node {name}: host ports {ports:?}, its pods hold {:?}", naive.ports[row]));
+            let (kept, due) = (&self.nodes.ports[row], &naive.ports[row]);
+            if kept != due {
+                return Err(format!("node {name}: host ports {kept:?}, its pods hold {due:?}"));
             }
         }
         Ok(())

@@ -60,6 +60,7 @@ pub use images::ImageId;
 pub use keyed::HashKey;
 pub use match_classes::{MatchClass, MatchClassTable};
 pub use nodes::{NodeId, NodeTable};
+pub(crate) use nodes::{put_in, take_out};
 pub use placed::{CountsByNode, PlacedPod};
 pub use pods::PodState;
 pub use scalars::ScalarId;

@@ -59,6 +59,7 @@ pub struct NodeTable {
     pub(crate) used_pods: Vec<i64>,
     pub(crate) non_zero_cpu: Vec<i64>,
     pub(crate) non_zero_memory: Vec<i64>,
+    /// Those of all pods on the row, sorted.
     pub(crate) ports: Vec<SmallVec<[HostPort; 1]>>,
     scalars: ScalarColumns,
     /// Whether some sum of the row may have stopped at [`LARGEST_SUM`]: then it is not known what is left without a pod.
@@ -68,6 +69,27 @@ pub struct NodeTable {
     label_keys: KeyedMap<Str, u32>,
     /// How often a label key came to its first node.
     label_keys_added: u64,
+}
+
+/// Adds sorted ports to sorted ports. O(all).
+pub(crate) fn put_in(ports: &mut SmallVec<[HostPort; 1]>, more: &[HostPort]) {
+    if !more.is_empty() {
+        ports.extend(more.iter().cloned());
+        // It finds the two runs.
+        ports.sort();
+    }
+}
+
+/// Takes sorted ports out of sorted ports, each once. O(all).
+pub(crate) fn take_out(ports: &mut SmallVec<[HostPort; 1]>, gone: &[HostPort]) {
+    let mut gone = gone.iter().peekable();
+    if gone.peek().is_none() {
+        return;
+    }
+    ports.retain(|port| {
+        while gone.next_if(|one| *one < port).is_some() {}
+        gone.next_if(|one| *one == port).is_none()
+    });
 }
 
 impl NodeTable {
@@ -231,18 +253,14 @@ impl NodeTable {
             if known {
                 self.each_sum(node, before, |sum, amount| *sum -= amount);
             }
-            for port in &before.ports {
-                if let Some(at) = self.ports[i].iter().position(|p| p == port) {
-                    self.ports[i].swap_remove(at);
-                }
-            }
+            take_out(&mut self.ports[i], &before.ports);
         }
         if let Some(after) = after {
             self.used_pods[i] += 1;
             if known {
                 self.add(node, after);
             }
-            self.ports[i].extend(after.ports.iter().cloned());
+            put_in(&mut self.ports[i], &after.ports);
         }
         if !known {
             self.recount(node, pods);
@@ -341,12 +359,13 @@ impl NodeTable {
         if before == *labels {
             return;
         }
-        for (key, _) in labels.iter() {
+        // A node may have thousands of labels, and usually one of them changes.
+        for key in labels.keys_beside(&before) {
             let nodes = self.label_keys.entry(key.clone()).or_default();
             self.label_keys_added += u64::from(*nodes == 0);
             *nodes += 1;
         }
-        for (key, _) in before.iter() {
+        for key in before.keys_beside(labels) {
             if let Some(nodes) = self.label_keys.get_mut(key) {
                 *nodes -= 1;
                 if *nodes == 0 {

@@ -1,5 +1,5 @@
 use super::{Ledger, NodeId};
-use crate::model::{Labels, Str};
+use crate::model::{Labels, Str, ZONE};
 
 /// Nodes by zone, for upstream's scan order. After `pkg/scheduler/backend/cache/node_tree.go`.
 ///
@@ -22,7 +22,7 @@ pub(super) fn zone_of(labels: &Labels) -> Zone {
     };
     (
         either("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
-        either("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+        either("failure-domain.beta.kubernetes.io/zone", ZONE),
     )
 }
 

@@ -1,7 +1,9 @@
 use super::keyed::{HashKey, KeyedMap};
 use super::{CountsByNode, Ledger, MatchClass, NodeId, NodeTable};
 use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
-use std::hash::Hash;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 /// Terms of one kind that placed pods have, and on which nodes those pods are.
@@ -11,10 +13,47 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct TermIndex<T> {
     placed: KeyedMap<Str, TermsOfKey<T>>,
+    key: HashKey,
     version: u64,
 }
 
-pub(super) type TermsOfKey<T> = KeyedMap<Arc<T>, CountsByNode>;
+/// Terms of one topology key by their hash under the ledger's key, which is computed once for each: a table that grows asks for
+/// the hash of each of its keys again, and selectors may be long.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TermsOfKey<T>(FxHashMap<u64, OfHash<T>>);
+
+/// The terms of one hash: hardly ever more than one.
+type OfHash<T> = SmallVec<[(Arc<T>, CountsByNode); 1]>;
+
+impl<T> TermsOfKey<T> {
+    /// Every term with the nodes of the pods that have it, in an order that means nothing.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Arc<T>, CountsByNode)> {
+        self.0.values().flatten()
+    }
+}
+
+impl<T: Clone + Eq> TermsOfKey<T> {
+    fn add(&mut self, hash: u64, term: &T, node: NodeId) {
+        let alike = self.0.entry(hash).or_default();
+        let at = alike.iter().position(|(known, _)| **known == *term).unwrap_or_else(|| {
+            alike.push((Arc::new(term.clone()), CountsByNode::default()));
+            alike.len() - 1
+        });
+        alike[at].1.add(node);
+    }
+
+    fn remove(&mut self, hash: u64, term: &T, node: NodeId) {
+        let Some(alike) = self.0.get_mut(&hash) else { return };
+        let Some(at) = alike.iter().position(|(known, _)| **known == *term) else { return };
+        alike[at].1.remove(node);
+        if alike[at].1.is_empty() {
+            alike.swap_remove(at);
+        }
+        if alike.is_empty() {
+            self.0.remove(&hash);
+        }
+    }
+}
 
 /// A term with a topology key.
 pub trait OfTopology {
@@ -35,7 +74,7 @@ impl OfTopology for WeightedTerm {
 
 impl<T> TermIndex<T> {
     fn new(key: &HashKey) -> Self {
-        Self { placed: key.map(), version: 0 }
+        Self { placed: key.map(), key: key.clone(), version: 0 }
     }
 }
 
@@ -51,7 +90,7 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
 
     /// Every term with the nodes of the pods that have it, in an order that means nothing.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<T>, &CountsByNode)> {
-        self.placed.values().flatten()
+        self.placed.values().flat_map(TermsOfKey::iter).map(|(term, by_node)| (term, by_node))
     }
 
     /// The terms that may count: those whose topology key some node has, by key, in an order that means nothing.
@@ -64,9 +103,9 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
         of_terms.into_iter().flatten().chain(of_nodes.into_iter().flatten())
     }
 
-    /// How many topology keys the terms have.
-    pub(crate) fn keys(&self) -> usize {
-        self.placed.len()
+    /// Whether some term has a topology key that no node has.
+    pub(crate) fn has_absent_key(&self, nodes: &NodeTable) -> bool {
+        self.live(nodes).count() < self.placed.len()
     }
 
     /// Whether no term may count.
@@ -82,15 +121,8 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
 
     fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
-            let key = self.placed.hasher().clone();
-            let of_key = self.placed.entry(term.topology_key().clone()).or_insert_with(|| key.map());
-            if let Some(counts) = of_key.get_mut(term) {
-                counts.add(node);
-            } else {
-                let mut counts = CountsByNode::default();
-                counts.add(node);
-                of_key.insert(Arc::new(term.clone()), counts);
-            }
+            let of_key = self.placed.entry(term.topology_key().clone());
+            of_key.or_insert_with(|| TermsOfKey(FxHashMap::default())).add(self.key.hash_one(term), term, node);
             self.version = version;
         }
     }
@@ -98,12 +130,8 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
     fn remove(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
             let Some(of_key) = self.placed.get_mut(term.topology_key()) else { continue };
-            let Some(counts) = of_key.get_mut(term) else { continue };
-            counts.remove(node);
-            if counts.is_empty() {
-                of_key.remove(term);
-            }
-            if of_key.is_empty() {
+            of_key.remove(self.key.hash_one(term), term, node);
+            if of_key.0.is_empty() {
                 self.placed.remove(term.topology_key());
             }
             self.version = version;
@@ -152,18 +180,81 @@ impl PlacedTerms {
 }
 
 impl Ledger {
-    /// Whether `term` matches pods of `namespace` with `labels`.
+    /// Whether `term` matches pods of `namespace` with `labels`. A namespace that is not known has no labels, as upstream.
     pub fn speaks_of(&self, term: &AffinityTerm, namespace: &Str, labels: &Labels) -> bool {
-        self.reaches(term, namespace) && term.selector.as_ref().is_some_and(|s| s.matches(labels))
+        match self.namespace(namespace) {
+            Some(of_namespace) => term.matches(namespace, of_namespace, labels),
+            None => term.matches(namespace, &Labels::none(), labels),
+        }
     }
 
-    /// Whether `term` looks into `namespace`. A namespace that is not known has no labels, as upstream.
+    /// Whether `term` looks into `namespace`.
     pub fn reaches(&self, term: &AffinityTerm, namespace: &Str) -> bool {
-        let scope = &term.namespaces;
-        scope.names.binary_search(namespace).is_ok()
-            || scope.selector.as_ref().is_some_and(|s| match self.namespace(namespace) {
-                Some(labels) => s.matches(labels),
-                None => s.matches(&Labels::none()),
-            })
+        match self.namespace(namespace) {
+            Some(of_namespace) => term.reaches(namespace, of_namespace),
+            None => term.reaches(namespace, &Labels::none()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::hash::Hasher;
+
+    thread_local! {
+        static HASHED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct Term(Str, usize);
+
+    impl Hash for Term {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            HASHED.set(HASHED.get() + 1);
+            self.1.hash(state);
+        }
+    }
+
+    impl OfTopology for Term {
+        fn topology_key(&self) -> &Str {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_term_is_hashed_once_however_the_table_grows() {
+        let (mut index, terms) = (TermIndex::new(&HashKey::default()), 5_000);
+        let one = |i| [Term("zone".into(), i)];
+        for i in 0..terms {
+            index.add(&one(i), NodeId::new(0), 1);
+        }
+        assert_eq!((HASHED.take(), index.iter().count()), (terms, terms));
+        for i in 0..terms {
+            index.remove(&one(i), NodeId::new(0), 2);
+        }
+        assert!(index.is_empty() && HASHED.take() == terms);
+    }
+
+    fn of<'t>(terms: &TermsOfKey<&'t str>) -> Vec<(&'t str, Vec<usize>)> {
+        let nodes = |by_node: &CountsByNode| by_node.iter().map(|(node, _)| node.index()).collect();
+        let mut all: Vec<_> = terms.iter().map(|(term, by_node)| (**term, nodes(by_node))).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn terms_of_one_hash_are_told_apart() {
+        let (mut terms, on) = (TermsOfKey(FxHashMap::default()), NodeId::new);
+        for (term, node) in [("a", 1), ("b", 1), ("a", 2)] {
+            terms.add(7, &term, on(node));
+        }
+        assert_eq!(of(&terms), [("a", vec![1, 2]), ("b", vec![1])]);
+        terms.remove(7, &"a", on(1));
+        terms.remove(7, &"b", on(1));
+        assert_eq!(of(&terms), [("a", vec![2])]);
+        terms.remove(7, &"a", on(2));
+        assert!(terms.0.is_empty());
     }
 }

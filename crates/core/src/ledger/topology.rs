@@ -1,7 +1,7 @@
 use super::keyed::{HashKey, KeyedMap, KeyedSet};
 use super::{Ledger, NodeId, NodeTable};
-use crate::limits::{TOPOLOGY_BYTES, TOPOLOGY_KEYS_WANTED};
-use crate::model::{Pod, Str};
+use crate::limits::{TOPOLOGY_BYTES, TOPOLOGY_KEYS_WANTED, TOPOLOGY_READS_PER_WRITE};
+use crate::model::{HOSTNAME, Pod, Str, ZONE};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
 
@@ -139,6 +139,9 @@ pub(super) struct TopologyTable {
     /// Keys that pods have named lately and that have no column, oldest first.
     wanted: VecDeque<Str>,
     is_wanted: KeyedSet<Str>,
+    /// Keys that pods name and some node has: they get a column with one of the next writes.
+    due: VecDeque<Str>,
+    is_due: KeyedSet<Str>,
     /// That of every key that no node has.
     empty: Topology,
     key: HashKey,
@@ -152,6 +155,8 @@ impl TopologyTable {
             bytes: 0,
             wanted: VecDeque::new(),
             is_wanted: key.set(),
+            due: VecDeque::new(),
+            is_due: key.set(),
             empty: Topology::new(key),
             key: key.clone(),
         };
@@ -179,13 +184,21 @@ impl TopologyTable {
         self.wanted.push_back(name.clone());
     }
 
-    /// Ends that the key is wanted; returns whether it was.
-    fn take_wanted(&mut self, name: &Str) -> bool {
-        let was = self.is_wanted.remove(name);
-        if was {
+    /// Where too many are due, the key is only remembered.
+    fn make_due(&mut self, name: &Str) {
+        if self.due.len() >= TOPOLOGY_KEYS_WANTED {
+            self.want(name);
+        } else if self.is_due.insert(name.clone()) {
+            self.take_wanted(name);
+            self.due.push_back(name.clone());
+        }
+    }
+
+    /// Ends that the key is wanted.
+    fn take_wanted(&mut self, name: &Str) {
+        if self.is_wanted.remove(name) {
             self.wanted.retain(|one| one != name);
         }
-        was
     }
 
     /// Drops the column that no pod has named for longest, apart from those of default spreading and the newest; returns
@@ -203,7 +216,7 @@ impl TopologyTable {
 }
 
 /// The keys of kube-scheduler's default spreading.
-const DEFAULT_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
+const DEFAULT_KEYS: [&str; 2] = [HOSTNAME, ZONE];
 
 impl Ledger {
     /// The column of `key`, that of no node where none has the key. `None`: it is to be read from labels, [`Topology::read`] by
@@ -220,12 +233,17 @@ impl Ledger {
         Topology { moved_at: self.log.version(), ..Topology::new(&self.topologies.key) }
     }
 
+    pub(super) const fn hash_key(&self) -> &HashKey {
+        &self.topologies.key
+    }
+
     /// A hash that nobody without the ledger's key can compute.
     pub(crate) fn hash_of(&self, value: &impl Hash) -> u64 {
         self.topologies.key.hash_one(value)
     }
 
-    /// Keeps a column from now on for each topology key of `pod` that some node has. O(nodes) for a new key.
+    /// Keeps a column from now on for each topology key of `pod` that some node has: at once where they are few, or else with the
+    /// next pods that are applied. Until then the key is read from labels.
     pub(super) fn keep_topologies_of(&mut self, pod: &Pod) {
         let shape = &pod.shape;
         let preferred = shape.preferred_pods.iter().map(|preferred| &preferred.term);
@@ -235,9 +253,26 @@ impl Ledger {
             if let Some(column) = self.topologies.columns.get_mut(key) {
                 column.named = named;
             } else if self.nodes.has_label_key(key) && self.topologies.bytes < TOPOLOGY_BYTES {
-                self.add_topology(key, named);
+                self.topologies.make_due(key);
             } else {
                 self.topologies.want(key);
+            }
+        }
+        if !self.topologies.due.is_empty() && self.topologies.bytes < TOPOLOGY_BYTES {
+            self.add_due_topologies();
+        }
+    }
+
+    /// As many of the columns that are due as one write may make. O(nodes) for each.
+    fn add_due_topologies(&mut self) {
+        let mut columns = (TOPOLOGY_READS_PER_WRITE / self.nodes.rows().max(1)).max(1);
+        while columns > 0
+            && let Some(key) = self.topologies.due.pop_front()
+        {
+            self.topologies.is_due.remove(&key);
+            if self.nodes.has_label_key(&key) && !self.topologies.columns.contains_key(&key) {
+                self.add_topology(&key, self.log.version());
+                columns -= 1;
             }
         }
     }
@@ -264,12 +299,13 @@ impl Ledger {
             *bytes += if stays { column.topology.bytes() } else { 0 };
             stays
         });
-        if !self.topologies.is_wanted.is_empty() {
-            for (key, _) in labels.iter() {
-                if self.topologies.is_wanted.contains(key) {
-                    self.add_topology(key, self.log.version());
-                }
-            }
+        let TopologyTable { wanted, .. } = &self.topologies;
+        let due: Vec<Str> = wanted.iter().filter(|key| labels.get(key).is_some()).cloned().collect();
+        for key in &due {
+            self.topologies.make_due(key);
+        }
+        if !self.topologies.due.is_empty() {
+            self.add_due_topologies();
         }
         while self.topologies.bytes > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
     }
@@ -398,6 +434,27 @@ mod tests {
         ledger.apply_node(&with_all(0, "y"));
         assert!(ledger.topologies.bytes <= TOPOLOGY_BYTES);
         ledger.audit().expect("columns");
+    }
+
+    #[test]
+    fn columns_of_many_keys_are_made_in_parts() {
+        let (nodes, keys) = (TOPOLOGY_READS_PER_WRITE / 8, 40);
+        let names: Vec<String> = (0..keys).map(|key| format!("k{key:02}")).collect();
+        let mut ledger = Ledger::new();
+        for i in 0..nodes {
+            let labels = names.iter().map(|key| (&**key, "x")).collect();
+            ledger.apply_node(&Node { labels, ..node(&format!("n{i}"), 1_000, 1 << 30, 10) });
+        }
+        let constraint = |key: &String| spreading("p", key).shape.spread[0].clone();
+        let mut pod = spreading("p", "k00");
+        std::sync::Arc::make_mut(&mut pod.shape).spread = names.iter().map(constraint).collect();
+        for made in [8, 16, 24, 32, 40, 40] {
+            ledger.apply_pod(pod.clone());
+            assert_eq!(columns(&ledger), &names[..made]);
+            assert!(ledger.topology("k39").is_some() == (made == 40), "read from labels until then");
+            ledger.audit().expect("columns");
+        }
+        assert!(ledger.topologies.due.is_empty() && ledger.topologies.is_wanted.is_empty());
     }
 
     #[test]

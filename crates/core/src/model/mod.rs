@@ -13,7 +13,8 @@ mod workload;
 
 pub use footprint::Footprint;
 pub use node::{
-    AvoidedController, Image, Namespace, Node, Pressure, Taint, TaintEffect, Toleration, TolerationOperator,
+    AvoidedController, HOSTNAME, Image, Namespace, Node, Pressure, Taint, TaintEffect, Toleration, TolerationOperator,
+    ZONE,
 };
 pub use plugin::{Cause, Plugin, PluginSet, Score};
 pub use pod::{

@@ -1,6 +1,10 @@
 use super::{Labels, Requests, Str};
 use std::sync::Arc;
 
+/// The labels by which nodes are told apart and grouped.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// All names of the image, as the node reports them.

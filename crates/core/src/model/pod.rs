@@ -32,16 +32,6 @@ pub struct HostPort {
     pub ip: Str,
 }
 
-impl HostPort {
-    /// Whether one node cannot have both at once. After `pkg/scheduler/framework/types.go` (HostPortInfo).
-    pub fn conflicts_with(&self, other: &Self) -> bool {
-        const ANY: &str = "0.0.0.0";
-        self.protocol == other.protocol
-            && self.port == other.port
-            && (self.ip == other.ip || &*self.ip == ANY || &*other.ip == ANY)
-    }
-}
-
 /// What a pod takes from the node it is on, in-place resizes and overhead included.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Usage {
@@ -90,6 +80,26 @@ pub struct AffinityTerm {
     pub namespaces: NamespaceScope,
     /// The node label whose value makes a domain.
     pub topology_key: Str,
+}
+
+impl AffinityTerm {
+    /// Whether it matches pods with `labels` in a namespace of that name and labels.
+    pub fn matches(&self, namespace: &Str, of_namespace: &Labels, labels: &Labels) -> bool {
+        self.reaches(namespace, of_namespace) && self.selector.as_ref().is_some_and(|s| s.matches(labels))
+    }
+
+    /// Whether it looks into a namespace of that name and labels.
+    pub fn reaches(&self, namespace: &Str, of_namespace: &Labels) -> bool {
+        let scope = &self.namespaces;
+        scope.names.binary_search(namespace).is_ok() || scope.selector.as_ref().is_some_and(|s| s.matches(of_namespace))
+    }
+
+    /// How many comparisons [`Self::matches`] may take.
+    pub fn comparisons(&self) -> usize {
+        let names = self.namespaces.names.len().checked_ilog2().map_or(0, |halvings| halvings as usize + 1);
+        let of = |selector: &Option<LabelSelector>| selector.as_ref().map_or(0, LabelSelector::comparisons);
+        names + of(&self.namespaces.selector) + of(&self.selector)
+    }
 }
 
 /// A preferred pod affinity or anti-affinity term.

@@ -7,6 +7,7 @@ use crate::ledger::Ledger;
 use crate::limits::{SHAPES_RESOLVED, SHAPES_RESOLVED_BYTES};
 use crate::model::PodShape;
 use rustc_hash::FxHashMap;
+use std::any::Any;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -55,6 +56,17 @@ impl<K: PartialEq> PartialEq for CacheKey<K> {
 
 impl<K: Eq> Eq for CacheKey<K> {}
 
+/// What is kept once a cache was full.
+const fn with_room(budget: usize) -> usize {
+    budget - budget / 16
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many entries were looked at in this thread to find the oldest.
+    static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Values by key, bounded by bytes: the least recently used go first. What the present round used stays, whatever the bound.
 ///
 /// A slot belongs to its key until [`Recent::shed`] takes it away.
@@ -91,6 +103,10 @@ impl<K: Eq, V> Recent<K, V> {
         self.round += 1;
     }
 
+    pub(crate) const fn round(&self) -> u64 {
+        self.round
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -125,12 +141,22 @@ impl<K: Eq, V> Recent<K, V> {
         }
     }
 
-    /// Gives entries back, one by one, until no more than `budget` bytes are kept; `gone` is told of each. O(entries) for each.
+    /// Where more than `budget` bytes are kept, gives the oldest entries back until a sixteenth of it is free; `gone` is told of
+    /// each. O(entries): the next such look at all of them comes when that is full.
     pub(crate) fn shed(&mut self, budget: usize, mut gone: impl FnMut(usize, &K)) {
-        while self.bytes > budget {
-            let used = self.entries.iter().enumerate().filter_map(|(slot, entry)| Some((entry.as_ref()?.used, slot)));
-            let Some((_, slot)) = used.min().filter(|(used, _)| *used < self.round) else { return };
-            let Some(entry) = self.entries[slot].take() else { return };
+        if self.bytes <= budget {
+            return;
+        }
+        let used = self.entries.iter().enumerate().filter_map(|(slot, entry)| Some((entry.as_ref()?.used, slot)));
+        let mut oldest: Vec<(u64, usize)> = used.filter(|(used, _)| *used < self.round).collect();
+        #[cfg(test)]
+        LOOKED_AT.set(LOOKED_AT.get() + self.entries.len());
+        oldest.sort_unstable();
+        for (_, slot) in oldest {
+            if self.bytes <= with_room(budget) {
+                return;
+            }
+            let Some(entry) = self.entries[slot].take() else { continue };
             self.bytes -= entry.bytes;
             self.slots.remove(&entry.key);
             self.free.push(slot);
@@ -171,11 +197,12 @@ impl<K: Eq, V> Recent<K, V> {
     }
 }
 
-/// A value for each shape, good for one version of what it depends on; bounded.
+/// A value for each shape, good for one version of what it depends on; bounded. The least recently used go first.
 #[derive(Debug)]
 pub(crate) struct ByShape<T> {
     kept: FxHashMap<*const PodShape, Kept<T>>,
     bytes: usize,
+    uses: u64,
 }
 
 #[derive(Debug)]
@@ -183,12 +210,13 @@ struct Kept<T> {
     _shape: Weak<PodShape>,
     version: u64,
     bytes: usize,
+    used: u64,
     value: Arc<T>,
 }
 
 impl<T> Default for ByShape<T> {
     fn default() -> Self {
-        Self { kept: FxHashMap::default(), bytes: 0 }
+        Self { kept: FxHashMap::default(), bytes: 0, uses: 0 }
     }
 }
 
@@ -196,9 +224,11 @@ impl<T> ByShape<T> {
     /// The value of `shape`, from `make` with its bytes if none is kept for `version`.
     pub(crate) fn get(&mut self, shape: &Arc<PodShape>, version: u64, make: impl FnOnce() -> (T, usize)) -> Arc<T> {
         let address = Arc::as_ptr(shape);
-        if let Some(kept) = self.kept.get(&address)
+        self.uses += 1;
+        if let Some(kept) = self.kept.get_mut(&address)
             && kept.version == version
         {
+            kept.used = self.uses;
             return kept.value.clone();
         }
         let (value, bytes) = make();
@@ -206,16 +236,57 @@ impl<T> ByShape<T> {
         if let Some(before) = self.kept.remove(&address) {
             self.bytes -= before.bytes;
         }
-        if self.kept.len() >= SHAPES_RESOLVED || self.bytes + bytes > SHAPES_RESOLVED_BYTES {
-            self.kept.clear();
-            self.bytes = 0;
-        }
         if bytes <= SHAPES_RESOLVED_BYTES {
+            if self.kept.len() >= SHAPES_RESOLVED || self.bytes + bytes > SHAPES_RESOLVED_BYTES {
+                self.make_room(bytes);
+            }
             self.bytes += bytes;
-            let kept = Kept { _shape: Arc::downgrade(shape), version, bytes, value: value.clone() };
+            let kept = Kept { _shape: Arc::downgrade(shape), version, bytes, used: self.uses, value: value.clone() };
             self.kept.insert(address, kept);
         }
         value
+    }
+
+    /// Drops the oldest until there is room for so many bytes and for some more. O(values).
+    fn make_room(&mut self, bytes: usize) {
+        let mut oldest: Vec<(u64, *const PodShape)> =
+            self.kept.iter().map(|(address, kept)| (kept.used, *address)).collect();
+        oldest.sort_unstable();
+        let most = with_room(SHAPES_RESOLVED_BYTES).min(SHAPES_RESOLVED_BYTES - bytes);
+        for (_, address) in oldest {
+            if self.kept.len() <= with_room(SHAPES_RESOLVED) && self.bytes <= most {
+                return;
+            }
+            self.bytes -= self.kept.remove(&address).map_or(0, |kept| kept.bytes);
+        }
+    }
+}
+
+/// Keeps the address of something taken.
+pub(crate) type Held = Weak<dyn Any + Send + Sync>;
+
+/// What was found out about match classes and terms by a count that was given up, by their addresses.
+#[derive(Debug)]
+pub(crate) struct Compared<V>(FxHashMap<usize, (Held, V)>);
+
+impl<V> Default for Compared<V> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<V> Compared<V> {
+    pub(crate) fn of(&self, address: usize) -> Option<&V> {
+        self.0.get(&address).map(|(_, value)| value)
+    }
+
+    /// `held` is of what is at the address.
+    pub(crate) fn keep(&mut self, address: usize, held: Held, value: V) {
+        self.0.insert(address, (held, value));
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(usize, (Held, V))>()
     }
 }
 
@@ -299,13 +370,44 @@ mod tests {
         let (mut gone, each) = (Vec::new(), recent.bytes() / 3);
         recent.begin_round();
         assert_eq!(recent.find(&key(1)).and_then(|slot| recent.value(slot)), Some(&'a'));
-        recent.shed(2 * each, |slot, key| gone.push((slot, *key)));
+        recent.shed(5 * each / 2, |slot, key| gone.push((slot, *key)));
         assert_eq!((gone, recent.bytes()), (vec![(1, 2)], 2 * each));
         insert(&mut recent, 4, 'd');
         assert_eq!(recent.find(&key(4)), Some(1), "the slot is free");
         recent.shed(0, |_, _| ());
         assert_eq!(recent.values().collect::<String>(), "ad", "used in this round");
         assert!(recent.find(&key(3)).is_none() && recent.find(&key(1)).is_some());
+    }
+
+    #[test]
+    fn a_full_cache_is_not_gone_through_for_each_entry_that_comes() {
+        let mut recent: Recent<usize, ()> = Recent::default();
+        let ledger = Ledger::new();
+        let (kept, more) = (1_000, 5_000);
+        let mut budget = usize::MAX;
+        LOOKED_AT.set(0);
+        for number in 0..kept + more {
+            if number == kept {
+                budget = recent.bytes();
+            }
+            recent.begin_round();
+            recent.shed(budget, |_, _| ());
+            recent.insert(Arc::new(CacheKey::new(&ledger, number, 0)), ());
+        }
+        assert!(recent.bytes() <= budget + budget / kept && recent.values().count() > kept * 9 / 10);
+        assert!(LOOKED_AT.get() < 100 * more, "{}", LOOKED_AT.get());
+    }
+
+    #[test]
+    fn a_shape_too_many_leaves_those_that_were_used_last() {
+        let mut by_shape: ByShape<usize> = ByShape::default();
+        let shapes: Vec<Arc<PodShape>> = (0..=SHAPES_RESOLVED).map(|_| Arc::new(shape())).collect();
+        for (i, shape) in shapes.iter().enumerate() {
+            by_shape.get(shape, 1, || (i, 8));
+            assert_eq!(*by_shape.get(&shapes[0], 1, || (usize::MAX, 8)), 0, "used again and again");
+        }
+        assert!(by_shape.kept.len() > SHAPES_RESOLVED * 9 / 10 && by_shape.kept.len() <= SHAPES_RESOLVED);
+        assert!(!by_shape.kept.contains_key(&Arc::as_ptr(&shapes[1])), "the oldest goes");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 pub(crate) use super::overlay::Overlay;
 pub(crate) use super::resolved_pod::{ResolvedPod, Resource, ScoredResource};
 pub(crate) use super::verdict::{Code, Verdict};
-pub(crate) use super::work::Work;
+pub(crate) use super::work::{
+    BYTES_PER_WORK, ROWS_PER_WORK, SUMMED_PER_WORK, WORK_PER_LABEL_READ, WORK_PER_ZONE_READ, Work, work_of,
+};
 pub(crate) use crate::model::{Cause, Plugin};
 
 use crate::ledger::Ledger;

@@ -224,6 +224,12 @@ impl Relations<'_> {
         self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
     }
 
+    /// What [`Self::filter`] takes for pods that are added to a node or taken away, in units of [`Work`].
+    pub(crate) fn cost_under(&self, pod: &ResolvedPod, overlay: &Overlay) -> usize {
+        self.spread.as_ref().map_or(0, |spread| spread.cost_under(overlay))
+            + self.affinity.as_ref().map_or(0, |affinity| affinity.cost_under(&pod.shape, overlay))
+    }
+
     /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.
     pub(crate) fn missing_claim(&self) -> Option<Str> {
         self.volumes.as_ref().and_then(volumes::Attempt::missing_claim)

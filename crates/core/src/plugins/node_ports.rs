@@ -4,30 +4,57 @@ use super::context::{Overlay, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::HostPort;
 
+/// An address that stands for all of them.
+const ANY: &str = "0.0.0.0";
+
 pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
-    let wanted = &pod.shape.host_ports;
-    if wanted.is_empty() {
-        return true;
-    }
     let taken = &nodes.ports[node.index()];
-    if overlay.removed.is_empty() {
-        return !wanted.iter().any(|wanted| taken.iter().chain(&overlay.ports).any(|port| wanted.conflicts_with(port)));
-    }
-    wanted.iter().all(|wanted| {
-        let conflicts = |ports: &[HostPort]| ports.iter().filter(|port| wanted.conflicts_with(port)).count();
+    pod.shape.host_ports.iter().all(|wanted| {
         // `taken` lists the ports of all pods on the row, once for each pod that has the port.
-        let freed: usize = overlay.removed.iter().map(|placed| conflicts(&placed.usage.ports)).sum();
-        conflicts(taken) == freed && conflicts(&overlay.ports) == 0
+        conflicts(taken, wanted) == conflicts(&overlay.freed_ports, wanted) && conflicts(&overlay.ports, wanted) == 0
     })
+}
+
+/// How many comparisons [`fits`] may take, without an overlay.
+pub(super) fn comparisons(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
+    let steps = |ports: &[HostPort]| ports.len().checked_ilog2().map_or(0, |halvings| halvings as usize + 1);
+    match pod.shape.host_ports.len() {
+        0 => 0,
+        wanted => wanted * (1 + SEARCHES * steps(&nodes.ports[node.index()])),
+    }
+}
+
+/// Searches by halves for one port.
+const SEARCHES: usize = 4;
+
+/// How many of the sorted ports one node cannot have at once with the one that is wanted: those of its protocol and number, unless
+/// both are for different addresses. O(log ports). After `pkg/scheduler/framework/types.go` (HostPortInfo).
+fn conflicts(ports: &[HostPort], wanted: &HostPort) -> usize {
+    if ports.is_empty() {
+        return 0;
+    }
+    let number = |port: &HostPort| (port.protocol, port.port);
+    if &*wanted.ip == ANY {
+        let before = ports.partition_point(|port| number(port) < number(wanted));
+        return ports[before..].partition_point(|port| number(port) == number(wanted));
+    }
+    let of = |ip: &str| {
+        let key = (number(wanted), ip);
+        let before = ports.partition_point(|port| (number(port), &*port.ip) < key);
+        ports[before..].partition_point(|port| (number(port), &*port.ip) == key)
+    };
+    of(&wanted.ip) + of(ANY)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ledger::{Ledger, NodeId};
+    use crate::limits::{HOST_PORTS_PER_POD, WORK_PER_HOLD};
     use crate::model::{Pod, PodShape, Protocol};
     use crate::profile::CompiledProfile;
     use crate::testing::{node, pod, shape};
+    use smallvec::SmallVec;
     use std::sync::Arc;
 
     fn with_port(name: &str, ip: &str) -> Pod {
@@ -58,5 +85,47 @@ mod tests {
         }
         overlay.add(ledger.nodes(), &Arc::new(with_port("nominated", "10.0.0.1")));
         assert!(!fits_on("0.0.0.0", &overlay) && fits_on("10.0.0.2", &overlay));
+    }
+
+    #[test]
+    fn conflicts_are_found_by_halves_as_one_by_one() {
+        let all = |numbers: std::ops::Range<u16>| {
+            let ips = ["0.0.0.0", "10.0.0.1", "10.0.0.2", "::", "1"];
+            let of = move |port| ips.map(|ip| HostPort { protocol: Protocol::Udp, port, ip: ip.into() });
+            let tcp = HostPort { protocol: Protocol::Tcp, port: 2, ip: "10.0.0.1".into() };
+            numbers.flat_map(of).chain([tcp.clone(), tcp])
+        };
+        for skip in 1..8 {
+            let mut ports: Vec<HostPort> = all(1..5).chain(all(3..9)).step_by(skip).collect();
+            ports.sort();
+            for wanted in all(1..9) {
+                let same_number = |port: &&HostPort| port.protocol == wanted.protocol && port.port == wanted.port;
+                let meets = |port: &&HostPort| port.ip == wanted.ip || [&*port.ip, &*wanted.ip].contains(&ANY);
+                let slow = ports.iter().filter(same_number).filter(meets).count();
+                assert_eq!(conflicts(&ports, &wanted), slow, "{skip}: {wanted:?}");
+            }
+        }
+    }
+
+    /// As many as a pod may have, beside as many of another pod.
+    #[test]
+    fn ports_are_counted_as_work_and_cost_no_more_than_a_hold() {
+        let ports = |first: u16| -> Vec<HostPort> {
+            let port = |i| HostPort { protocol: Protocol::Tcp, port: first + i, ip: "0.0.0.0".into() };
+            (0..HOST_PORTS_PER_POD as u16).map(port).collect()
+        };
+        let many = |name: &str, first| pod(name, PodShape { host_ports: ports(first), ..shape() });
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 0, 10));
+        ledger.apply_node(&node("b", 1000, 0, 10));
+        ledger.apply_pod(Pod { node_name: Some("a".into()), ..many("v", 1) });
+        let [full, empty] = ["a", "b"].map(|name| ledger.nodes().find(name).expect("applied"));
+        let profile = CompiledProfile::default_preset("test");
+        let resolved = ResolvedPod::new(&profile, &ledger, &many("p", 20_000).shape);
+        assert!(fits(&resolved, ledger.nodes(), full, Overlay::none()));
+        let [full, empty] = [full, empty].map(|node| resolved.cost_on(ledger.nodes(), node));
+        assert!(empty < full / 4 && full < WORK_PER_HOLD && full > HOST_PORTS_PER_POD, "{empty} and {full}");
+        ledger.delete_pod("v");
+        assert!(ledger.nodes().ports.iter().all(SmallVec::is_empty));
     }
 }

@@ -1,4 +1,4 @@
-use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId};
+use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId, put_in, take_out};
 use crate::limits::LARGEST_SUM;
 use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
 use smallvec::SmallVec;
@@ -40,8 +40,10 @@ pub(crate) struct Overlay {
     pub(crate) storage: Sum,
     /// Each scalar once.
     pub(crate) scalars: SmallVec<[(ScalarId, Sum); 1]>,
-    /// Of added pods; those of removed pods are left to the filter.
+    /// Those of added pods, sorted.
     pub(crate) ports: SmallVec<[HostPort; 1]>,
+    /// Those of removed pods, sorted.
+    pub(crate) freed_ports: SmallVec<[HostPort; 1]>,
     /// For filters that look at labels, terms and volumes.
     pub(crate) added: SmallVec<[Arc<Pod>; 1]>,
     /// Pods of the row.
@@ -58,6 +60,7 @@ impl Overlay {
         storage: Sum::ZERO,
         scalars: SmallVec::new_const(),
         ports: SmallVec::new_const(),
+        freed_ports: SmallVec::new_const(),
         added: SmallVec::new_const(),
         removed: SmallVec::new_const(),
         changes: 0,
@@ -90,11 +93,12 @@ impl Overlay {
 
     /// Empties the overlay and keeps its allocations.
     pub(crate) fn clear(&mut self) {
-        let Self { pods, cpu, memory, storage, scalars, ports, added, removed, changes } = self;
+        let Self { pods, cpu, memory, storage, scalars, ports, freed_ports, added, removed, changes } = self;
         (*pods, *changes) = (0, 0);
         (*cpu, *memory, *storage) = (Sum::ZERO, Sum::ZERO, Sum::ZERO);
         scalars.clear();
         ports.clear();
+        freed_ports.clear();
         added.clear();
         removed.clear();
     }
@@ -102,13 +106,14 @@ impl Overlay {
     /// Adds a pod that is not on the row.
     pub(crate) fn add(&mut self, nodes: &NodeTable, pod: &Arc<Pod>) {
         self.count(nodes, &pod.usage.requests, 1);
-        self.ports.extend(pod.usage.ports.iter().cloned());
+        put_in(&mut self.ports, &pod.usage.ports);
         self.added.push(pod.clone());
         self.changes += 1;
     }
 
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
+        put_in(&mut self.freed_ports, &placed.usage.ports);
         self.removed.push(placed.clone());
         self.changes += 1;
     }
@@ -120,6 +125,7 @@ impl Overlay {
         let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
         if let Some(at) = same.or_else(|| removed.clone().rposition(|one| one.uid == placed.uid)) {
             self.removed.swap_remove(at);
+            take_out(&mut self.freed_ports, &placed.usage.ports);
             self.changes -= 1;
             self.count(nodes, &placed.usage.requests, 1);
         }

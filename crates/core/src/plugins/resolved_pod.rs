@@ -1,5 +1,7 @@
 use super::verdict::Verdict;
-use crate::ledger::{ImageId, Ledger, NodeTable, ScalarId};
+use super::work::work_of;
+use super::{node_ports, taint_toleration};
+use crate::ledger::{ImageId, Ledger, NodeId, NodeTable, ScalarId};
 use crate::limits::COMPARISONS_PER_WORK;
 use crate::model::{NodeSelector, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
 use crate::profile::{CompiledProfile, FitArgs, Score};
@@ -45,8 +47,8 @@ pub(crate) struct ResolvedPod {
     pub(crate) balances: bool,
     /// Images of the pod that are on some node, with what each adds to the sum of ImageLocality.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
-    /// What judging one row takes, in units of [`Work`](super::context::Work).
-    pub(crate) cost: usize,
+    /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::context::Work).
+    cost: usize,
     scalars_version: u64,
     soft_taints: bool,
 }
@@ -73,6 +75,13 @@ impl ResolvedPod {
         stale
     }
 
+    /// What judging the row takes, in units of [`Work`](super::context::Work).
+    pub(crate) fn cost_on(&self, nodes: &NodeTable, node: NodeId) -> usize {
+        let own = node_ports::comparisons(self, nodes, node)
+            + taint_toleration::comparisons(&self.shape.tolerations, nodes, node);
+        self.cost + own / COMPARISONS_PER_WORK
+    }
+
     fn has_columns_of(&self, other: &Self) -> bool {
         self.scalars == other.scalars
             && self.fit_resources == other.fit_resources
@@ -96,7 +105,7 @@ impl ResolvedPod {
             // Counts resources that no node has, too.
             balances: profile.balanced.iter().any(|name| amount(requests, name) != 0),
             images: image_worths(&shape, ledger),
-            cost: 1 + comparisons(profile, &shape) / COMPARISONS_PER_WORK,
+            cost: work_of(comparisons(profile, &shape)),
             scalars_version: nodes.scalars_version(),
             soft_taints: nodes.has_soft_taints(),
             shape,
@@ -127,7 +136,7 @@ fn comparisons(profile: &CompiledProfile, shape: &PodShape) -> usize {
     let preferred = profile.added_affinity.preferred.iter().chain(&shape.preferred_affinity);
     let terms: usize = required.into_iter().flatten().map(NodeSelector::comparisons).sum();
     let wishes: usize = preferred.map(|PreferredTerm { term, .. }| term.comparisons()).sum();
-    let lists = [shape.tolerations.len(), shape.host_ports.len(), shape.images.len(), shape.required_features.len()];
+    let lists = [shape.images.len(), shape.required_features.len()];
     terms + wishes + lists.iter().sum::<usize>() + shape.node_selector.len()
 }
 

@@ -2,7 +2,7 @@
 //! After `pkg/scheduler/framework/plugins/selectorspread` of 1.22.
 
 use super::cache::{ByShape, CacheKey};
-use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod, Stop, Work};
+use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod, Stop, WORK_PER_ZONE_READ, Work};
 use super::counts::{Alike, Counters};
 use crate::ledger::{Ledger, NodeId, Workloads};
 use crate::model::{LabelSelector, PodShape, Requirement, Str};
@@ -12,9 +12,6 @@ use std::sync::Arc;
 
 /// The zone's part of a score; the rest is the node's.
 const ZONE_PART: f64 = 2.0 / 3.0;
-
-/// What reading a row's zone takes, in units of [`Work`].
-const ZONE_READ: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
@@ -40,7 +37,7 @@ impl Zones {
         if self.labels_version == ledger.node_labels_version() && self.of_row.len() == rows {
             return Ok(());
         }
-        work.take(rows * ZONE_READ)?;
+        work.take(rows * WORK_PER_ZONE_READ)?;
         self.labels_version = ledger.node_labels_version();
         let mut numbers: FxHashMap<CacheKey<RegionAndZone>, u32> = FxHashMap::default();
         let mut number = |node: NodeId| match ledger.region_and_zone(node) {

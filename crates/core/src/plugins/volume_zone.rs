@@ -4,11 +4,10 @@
 use super::context::{Cause, Plugin, PluginContext, Refusal, Stop, Verdict};
 use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
-use crate::model::{BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, Str};
+use crate::model::{BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, Str, ZONE};
 
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const KEYS: [&str; 4] = [BETA_ZONE, BETA_REGION, ZONE, REGION];
 

@@ -1,5 +1,25 @@
 use super::context::Stop;
-use crate::limits::WORK_PER_HOLD;
+use crate::limits::{COMPARISONS_PER_WORK, WORK_PER_HOLD};
+
+/// Rows whose place is looked up in the time of one unit, where nothing is to be compared.
+pub(crate) const ROWS_PER_WORK: usize = 4;
+
+/// What reading a domain from a node's labels takes.
+pub(crate) const WORK_PER_LABEL_READ: usize = 2;
+
+/// What reading a row's region and zone takes.
+pub(crate) const WORK_PER_ZONE_READ: usize = 3;
+
+/// Places or nodes with pods that are summed up in the time of one unit.
+pub(crate) const SUMMED_PER_WORK: usize = 16;
+
+/// Bytes that are written in the time of one unit.
+pub(crate) const BYTES_PER_WORK: usize = 64;
+
+/// Something that takes so many comparisons, its own visit included.
+pub(crate) const fn work_of(comparisons: usize) -> usize {
+    1 + comparisons / COMPARISONS_PER_WORK
+}
 
 /// How much one look may still compute from nothing while it holds the ledger's lock. The unit is a row judged for a plain pod.
 ///
@@ -29,13 +49,6 @@ impl Work {
     /// What was computed so far: more than was granted where the last of it was larger than what was left.
     pub const fn done(&self) -> usize {
         self.done
-    }
-
-    /// What of `units` may be computed.
-    pub(crate) fn part_of(&mut self, units: usize) -> usize {
-        let part = units.min(self.granted.saturating_sub(self.done));
-        self.spend(part);
-        part
     }
 
     /// Asks for `units`, or for something whose size is known only afterwards: then [`Self::spend`] follows. Whatever is left is

@@ -13,7 +13,11 @@ use std::sync::Arc;
 
 /// What dry runs for one attempt of a pod have found so far, where the last was given up.
 #[derive(Debug, Default)]
-pub struct DryRuns(FxHashMap<NodeId, Found>);
+pub struct DryRuns {
+    found: FxHashMap<NodeId, Found>,
+    /// The node that was given up half way.
+    begun: Option<Begun>,
+}
 
 /// Good for one version of the node's row.
 #[derive(Debug)]
@@ -22,14 +26,40 @@ struct Found {
     result: Result<Candidate, Status>,
 }
 
+/// A node on which the pod fits without all that may be victims, and some of them were put back already. Good for one version of
+/// its row, as long as the same pods may be victims, in the same order.
+#[derive(Debug)]
+struct Begun {
+    node: NodeId,
+    row: u64,
+    /// In the order in which they are put back.
+    lower: Vec<Arc<PlacedPod>>,
+    /// Of the first of them: whether they are victims.
+    victims: Vec<bool>,
+}
+
 impl DryRuns {
     fn keep(&mut self, ledger: &Ledger, node: NodeId, result: Result<Candidate, Status>) {
-        self.0.insert(node, Found { row: ledger.nodes().version[node.index()], result });
+        self.found.insert(node, Found { row: ledger.nodes().version[node.index()], result });
     }
 
     fn take(&mut self, ledger: &Ledger, node: NodeId) -> Option<Result<Candidate, Status>> {
-        let found = self.0.remove(&node)?;
+        let found = self.found.remove(&node)?;
         (found.row == ledger.nodes().version[node.index()]).then_some(found.result)
+    }
+
+    /// What was judged of the pods `lower` of a node that was given up half way.
+    fn take_begun<'p>(
+        &mut self,
+        ledger: &Ledger,
+        node: NodeId,
+        lower: impl ExactSizeIterator<Item = &'p Arc<PlacedPod>>,
+    ) -> Option<Vec<bool>> {
+        let begun = self.begun.take_if(|begun| begun.node == node)?;
+        let same = begun.row == ledger.nodes().version[node.index()]
+            && begun.lower.len() == lower.len()
+            && begun.lower.iter().zip(lower).all(|(before, now)| Arc::ptr_eq(before, now));
+        same.then_some(begun.victims)
     }
 }
 
@@ -44,6 +74,10 @@ pub(super) struct DryRun<'t> {
     strict: bool,
     overlays: Overlays,
     lower: Vec<Lower<'t>>,
+    /// Places in `lower`, in the order in which the pods are put back.
+    order: Vec<usize>,
+    /// What was done for the node under test and is not taken from the look's [`Work`] yet.
+    owed: usize,
 }
 
 /// A pod that may be a victim.
@@ -79,6 +113,12 @@ impl Overlays {
         self.each().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
     }
 
+    /// What [`Self::judge`] takes, in units of [`Work`].
+    fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
+        let cost = |overlay| scan.checks.cost_under(node, overlay);
+        cost(&self.without) + self.nominated.as_ref().map_or(0, cost)
+    }
+
     /// Filter with the pods that are nominated to the node, then without them.
     fn judge(&self, scan: &NodeScan<'_>, node: NodeId) -> Verdict {
         let with = self.nominated.as_ref().map_or(Verdict::FITS, |overlay| scan.checks.judge_under(node, overlay));
@@ -96,6 +136,8 @@ impl<'t> DryRun<'t> {
             budgets: Budgets::new(ledger, deducted),
             overlays: Overlays::default(),
             lower: Vec::new(),
+            order: Vec::new(),
+            owed: 0,
             scan,
             ledger,
             pod,
@@ -113,7 +155,7 @@ impl<'t> DryRun<'t> {
         work: &mut Work,
     ) -> Option<Result<Vec<Candidate>, Outcome>> {
         let total = self.scan.total();
-        let potential = match self.potential() {
+        let potential = match self.potential(work)? {
             Ok(potential) => potential,
             Err(outcome) => return Some(Err(outcome)),
         };
@@ -166,18 +208,19 @@ impl<'t> DryRun<'t> {
             return Some(result);
         }
         work.take(0).ok()?;
-        let result = self.victims_on(node, only_harmless);
-        // Each pod is removed, and may be put back, with a look at the node.
-        work.spend(1 + 2 * self.lower.len() * self.scan.checks.resolved.cost);
-        Some(result)
+        self.owed = 1;
+        let result = self.victims_on(node, only_harmless, known, work);
+        work.spend(std::mem::take(&mut self.owed));
+        result
     }
 
-    /// Nodes that were refused for a reason that evictions may change. An error where a node takes the pod as it is.
-    fn potential(&mut self) -> Result<Vec<NodeId>, Outcome> {
+    /// Nodes that were refused for a reason that evictions may change. An error where a node takes the pod as it is. `None`: some
+    /// rows have changed since the search, and `work` was not enough to judge them.
+    fn potential(&mut self, work: &mut Work) -> Option<Result<Vec<NodeId>, Outcome>> {
         let refused = self.limits.refused;
         let mut potential = Vec::new();
         let mut check = FitCheck::default();
-        let looked = self.scan.verdicts(&mut Work::unbounded(), |node, verdict| {
+        let looked = self.scan.verdicts(work, |node, verdict| {
             let by_extender = refused.get(&node).copied();
             check.add(verdict, by_extender);
             let code = by_extender.or_else(|| (!verdict.fits()).then_some(verdict.code()));
@@ -185,8 +228,8 @@ impl<'t> DryRun<'t> {
                 potential.push(node);
             }
         });
-        looked.map_err(|stop| Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into()))?;
-        if check.fits() { Err(Outcome::Fits) } else { Ok(potential) }
+        looked.ok()?;
+        Some(if check.fits() { Err(Outcome::Fits) } else { Ok(potential) })
     }
 
     /// Why there is no candidate, where each node `failed`.
@@ -208,25 +251,92 @@ impl<'t> DryRun<'t> {
 
     /// The victims to evict on one node for the pod to fit there. After `SelectVictimsOnNode`.
     ///
-    /// `only_harmless`: another candidate that violates budgets would not be kept.
-    fn victims_on(&mut self, node: NodeId, only_harmless: bool) -> Result<Candidate, Status> {
-        let protected = self.gather(node)?;
+    /// `only_harmless`: another candidate that violates budgets would not be kept. `None`: `work` was not enough, and `known` has
+    /// what was judged.
+    fn victims_on(
+        &mut self,
+        node: NodeId,
+        only_harmless: bool,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Result<Candidate, Status>> {
+        let protected = match self.gather(node) {
+            Ok(protected) => protected,
+            Err(status) => return Some(Err(status)),
+        };
         self.charge();
+        self.owed += self.lower.len();
         if only_harmless && self.lower.iter().all(|lower| lower.violates) {
-            return Err(Status::Passed);
+            return Some(Err(Status::Passed));
         }
-        self.overlays.start_on(&self.scan, node);
-        // The pods that are put back first are removed last.
-        for violating in [false, true] {
-            for lower in self.lower.iter().rev().filter(|lower| lower.violates == violating) {
-                self.overlays.remove(self.ledger, lower.placed);
+        self.put_in_order();
+        let in_order = self.order.iter().map(|at| self.lower[*at].placed);
+        let judged = known.take_begun(self.ledger, node, in_order);
+        self.remove_all(node, judged.as_deref().unwrap_or(&[]));
+        if judged.is_none() {
+            let verdict = self.judge(node, work)?;
+            if !verdict.fits() {
+                return Some(Err(if protected { Status::Budgets } else { Status::Refused(verdict) }));
             }
         }
-        let verdict = self.overlays.judge(&self.scan, node);
-        if !verdict.fits() {
-            return Err(if protected { Status::Budgets } else { Status::Refused(verdict) });
+        if let Err(places) = self.reprieve(node, &judged.unwrap_or_default(), work) {
+            let in_order = self.order.iter().map(|at| &self.lower[*at]);
+            let victims = in_order.clone().take(places).map(|lower| lower.is_victim).collect();
+            let lower = in_order.map(|lower| lower.placed.clone()).collect();
+            known.begun = Some(Begun { node, row: self.ledger.nodes().version[node.index()], lower, victims });
+            return None;
         }
-        self.reprieve(node);
+        Some(self.conclude(node))
+    }
+
+    /// The order in which pods are put back: first those whose eviction violates a budget.
+    fn put_in_order(&mut self) {
+        let Self { lower, order, .. } = self;
+        order.clear();
+        for violating in [true, false] {
+            order.extend((0..lower.len()).filter(|at| lower[*at].violates == violating));
+        }
+    }
+
+    /// Takes the pods away that may be victims, apart from those that were `judged` to be none.
+    fn remove_all(&mut self, node: NodeId, judged: &[bool]) {
+        self.overlays.start_on(&self.scan, node);
+        // The pods that are put back first are removed last.
+        for (place, at) in self.order.iter().enumerate().rev() {
+            if judged.get(place) != Some(&false) {
+                self.overlays.remove(self.ledger, self.lower[*at].placed);
+            }
+        }
+    }
+
+    /// Filter with what the overlays say. `None`: no work is left.
+    fn judge(&mut self, node: NodeId, work: &mut Work) -> Option<Verdict> {
+        work.take(std::mem::take(&mut self.owed) + self.overlays.cost(&self.scan, node)).ok()?;
+        Some(self.overlays.judge(&self.scan, node))
+    }
+
+    /// Puts the pods back one by one, as far as the preemptor still fits. Of the first, `judged` says whether they are victims.
+    /// Where `work` is used up, an error says of how many it is known by then.
+    fn reprieve(&mut self, node: NodeId, judged: &[bool], work: &mut Work) -> Result<(), usize> {
+        for place in 0..self.order.len() {
+            let at = self.order[place];
+            let placed = self.lower[at].placed;
+            self.lower[at].is_victim = if let Some(is_victim) = judged.get(place) {
+                *is_victim
+            } else {
+                self.overlays.restore(self.ledger, placed);
+                let fits = self.judge(node, work).ok_or(place)?.fits();
+                if !fits {
+                    self.overlays.remove(self.ledger, placed);
+                }
+                !fits
+            };
+        }
+        Ok(())
+    }
+
+    /// What comes of the victims that were found on a node.
+    fn conclude(&mut self, node: NodeId) -> Result<Candidate, Status> {
         let victims = || self.lower.iter().filter(|lower| lower.is_victim);
         if let Some(too_many) = self.rules.too_many(victims().map(|lower| &**lower.placed)) {
             return Err(Status::TooMany(too_many));
@@ -276,19 +386,6 @@ impl<'t> DryRun<'t> {
         } else {
             for lower in &mut self.lower {
                 lower.violates = budgets.charge(lower.placed);
-            }
-        }
-    }
-
-    /// Puts the pods back one by one, as far as the preemptor still fits: first those whose eviction violates a budget.
-    fn reprieve(&mut self, node: NodeId) {
-        for violating in [true, false] {
-            for lower in self.lower.iter_mut().filter(|lower| lower.violates == violating) {
-                self.overlays.restore(self.ledger, lower.placed);
-                if !self.overlays.judge(&self.scan, node).fits() {
-                    self.overlays.remove(self.ledger, lower.placed);
-                    lower.is_victim = true;
-                }
             }
         }
     }

@@ -135,34 +135,38 @@ impl Scheduler {
         known: &mut DryRuns,
         work: &mut Work,
     ) -> Option<Result<Vec<Candidate>, Outcome>> {
-        match self.dry_run(ledger, pod, limits) {
+        match self.dry_run(ledger, pod, limits, work)? {
             Ok((dry_run, rng)) => dry_run.run(rng, known, work),
             Err(outcome) => Some(Err(outcome)),
         }
     }
 
-    /// The dry run, ready to begin; an outcome where there is nothing to try.
+    /// The dry run, ready to begin; an outcome where there is nothing to try. `None`: PreFilter used up the `work`.
     fn dry_run<'t>(
         &'t mut self,
         ledger: &'t Ledger,
         pod: &'t Pod,
         limits: &'t Limits<'t>,
-    ) -> Result<(DryRun<'t>, &'t mut Rng), Outcome> {
+        work: &mut Work,
+    ) -> Option<Result<(DryRun<'t>, &'t mut Rng), Outcome>> {
         if !self.profile().preemption.enabled {
-            return Err(Outcome::NotHelpful(String::new()));
+            return Some(Err(Outcome::NotHelpful(String::new())));
         }
         let total = self.candidates(ledger).len();
         if total == 0 {
-            return Err(Outcome::Failed(format!("{PREFIX}no nodes available").into()));
+            return Some(Err(Outcome::Failed(format!("{PREFIX}no nodes available").into())));
         }
-        eligibility::of_pod(pod, &self.profile().preemption, limits).map_err(Outcome::NotEligible)?;
-        let (mut scan, rng) = match self.node_scan(ledger, pod, &mut Work::unbounded()) {
+        if let Err(text) = eligibility::of_pod(pod, &self.profile().preemption, limits) {
+            return Some(Err(Outcome::NotEligible(text)));
+        }
+        let (mut scan, rng) = match self.node_scan(ledger, pod, work) {
             Ok(scan) => scan,
-            Err(Stop::Refused(_)) => return Err(Outcome::NotHelpful(status::not_helpful(total))),
-            Err(stop) => return Err(Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into())),
+            Err(Stop::Unfinished) => return None,
+            Err(Stop::Refused(_)) => return Some(Err(Outcome::NotHelpful(status::not_helpful(total)))),
+            Err(stop) => return Some(Err(Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into()))),
         };
-        eligibility::of_nomination(&mut scan, pod, limits).map_err(Outcome::NotEligible)?;
-        Ok((DryRun::new(scan, pod, limits), rng))
+        let eligible = eligibility::of_nomination(&mut scan, pod, limits).map_err(Outcome::NotEligible);
+        Some(eligible.map(|()| (DryRun::new(scan, pod, limits), rng)))
     }
 
     /// Chooses among candidates by upstream's six criteria; of equals the first.

@@ -139,6 +139,64 @@ fn a_plan_to_evict_is_checked_with_the_work_of_one_hold() {
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Evict(_))), "{effects:?}");
 }
 
+/// A node that two hundred pods are on, and a pod that is not on it as long as one of them is.
+#[test]
+fn victims_on_one_node_are_judged_in_parts() {
+    let lower = 200;
+    let ledger = Counted::with_nodes(0);
+    {
+        let mut ledger = ledger.ledger.borrow_mut();
+        ledger.apply_node(&node("n0", lower, 1 << 30, 1_000));
+        for i in 0..lower {
+            ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod(&format!("low-{i}"), shape_of(1, 0)) });
+        }
+        let absent = NodeTest { key: "missing".into(), operator: NodeTestOperator::DoesNotExist, values: Vec::new() };
+        let term =
+            NodeSelectorTerm { expressions: vec![absent; SELECTOR_VALUES_PER_POD], ..NodeSelectorTerm::default() };
+        let costly = PodShape { required_affinity: Some(NodeSelector { terms: vec![term] }), ..shape_of(lower, 0) };
+        ledger.apply_pod(Pod { priority: 10, ..pod("high", costly) });
+        ledger.set_own_schedulers(vec!["test".into()]);
+    }
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    let mut effects = Vec::new();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    let evicted = effects.iter().find_map(|effect| match effect {
+        Effect::Evict(request) => Some(request.victims.len()),
+        _ => None,
+    });
+    assert_eq!(evicted, Some(lower as usize));
+    let look = worker.heaviest_look();
+    assert!(look.work <= 2 * WORK_PER_HOLD && look.holds > 4, "{look:?}");
+}
+
+#[test]
+fn rows_that_change_before_victims_are_sought_are_judged_in_parts() {
+    let others = WORK_PER_HOLD + 100;
+    for change_at in 2..8 {
+        let small = |i, milli_cpu| node(&format!("small-{i}"), milli_cpu, 1 << 30, 10);
+        let ledger = Counted::with_nodes(1);
+        {
+            let mut ledger = ledger.ledger.borrow_mut();
+            (0..others).for_each(|i| ledger.apply_node(&small(i, 10)));
+            ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod("low", shape_of(1000, 0)) });
+            ledger.apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
+            ledger.set_own_schedulers(vec!["test".into()]);
+        }
+        let mut holds = 0;
+        ledger.meanwhile(move |ledger, _| {
+            holds += 1;
+            if holds == change_at {
+                (0..others).for_each(|i| ledger.apply_node(&small(i, 11)));
+            }
+        });
+        let mut effects = Vec::new();
+        worker(CompiledProfile::default_preset("test")).step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+        let judged = ledger.judged.take();
+        assert!(judged.iter().all(|rows| *rows <= WORK_PER_HOLD), "{change_at}: {judged:?}");
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Evict(_))), "{change_at}: {effects:?}");
+    }
+}
+
 #[test]
 fn a_pod_with_long_selectors_is_judged_on_fewer_rows_under_each_hold() {
     let nodes = 500;

@@ -2,7 +2,7 @@ use crate::ledger::{DomainId, Ledger, NodeId, Topology};
 use crate::limits::{COMPARISONS_PER_WORK, LAYOUT_BYTES};
 use crate::model::{Labels, NodeSelector, PodShape, Str, Toleration};
 use crate::plugins::cache::{CacheKey, Recent};
-use crate::plugins::context::{Stop, Work};
+use crate::plugins::context::{ROWS_PER_WORK, Stop, WORK_PER_LABEL_READ, Work};
 use crate::plugins::taint_toleration;
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -55,7 +55,12 @@ impl Eligibility {
         let of = |(selector, required): (&Labels, Option<&NodeSelector>)| {
             selector.len() + required.map_or(0, NodeSelector::comparisons)
         };
-        self.affinity().map_or(0, of) + self.tolerations().map_or(0, <[_]>::len)
+        self.affinity().map_or(0, of)
+    }
+
+    /// As [`Self::comparisons`], of the node's taints.
+    fn comparisons_on(&self, ledger: &Ledger, node: NodeId) -> usize {
+        self.tolerations().map_or(0, |tolerations| taint_toleration::comparisons(tolerations, ledger.nodes(), node))
     }
 }
 
@@ -81,11 +86,8 @@ pub(crate) struct LayoutKey {
     pub(crate) eligible: Arc<CacheKey<Eligibility>>,
 }
 
-/// Rows whose place is looked up in the time in which one is judged, where nothing is to be compared.
-const ROWS_PER_WORK: usize = 4;
-
-/// How long reading a domain from a node's labels takes, in such rows.
-const ROWS_PER_LABEL_READ: usize = 8;
+/// How long reading a domain from a node's labels takes, in rows whose place is looked up.
+const ROWS_PER_LABEL_READ: usize = WORK_PER_LABEL_READ * ROWS_PER_WORK;
 
 /// The rows that count, found for each row with as few looks as possible.
 struct Gate<'a> {
@@ -102,7 +104,7 @@ impl<'a> Gate<'a> {
         Self { eligible, known, required: required.iter().map(|key| (key, ledger.topology(key))).collect() }
     }
 
-    /// What a look at a row takes, in rows that are only looked up.
+    /// What a look at a row takes that has no taints, in rows that are only looked up.
     fn cost(&self) -> usize {
         if self.known.is_some() {
             return 0;
@@ -110,6 +112,12 @@ impl<'a> Gate<'a> {
         let read = |(_, column): &(&Str, Option<&Topology>)| if column.is_some() { 1 } else { ROWS_PER_LABEL_READ };
         let read: usize = self.required.iter().map(read).sum();
         read / ROWS_PER_WORK + self.eligible.comparisons() * ROWS_PER_WORK / COMPARISONS_PER_WORK
+    }
+
+    /// What the row's taints add to [`Self::cost`].
+    fn cost_of_taints(&self, ledger: &Ledger, node: NodeId) -> usize {
+        let comparisons = if self.known.is_some() { 0 } else { self.eligible.comparisons_on(ledger, node) };
+        comparisons * ROWS_PER_WORK / COMPARISONS_PER_WORK
     }
 
     fn counts(&self, ledger: &Ledger, node: NodeId) -> bool {
@@ -202,22 +210,24 @@ impl Layout {
             None => column.map_or(DomainId::NONE, |column| column.domain(node)),
         };
         let cost = 1 + gate.cost() + if column.is_none() { ROWS_PER_LABEL_READ } else { 0 };
-        let left = nodes.rows() - places.len();
-        let part = (work.part_of((left * cost).div_ceil(ROWS_PER_WORK)) * ROWS_PER_WORK).div_ceil(cost).min(left);
-        for row in places.len()..places.len() + part {
+        // In rows that are only looked up; a unit of work is several.
+        let mut done = 0;
+        for row in places.len()..nodes.rows() {
+            work.take(0)?;
             let node = NodeId::new(row as u32);
+            done += cost + gate.cost_of_taints(ledger, node);
+            work.spend(done / ROWS_PER_WORK);
+            done %= ROWS_PER_WORK;
             let (domain, counts) = (domain(node), gate.counts(ledger, node));
             if carriers.len() <= domain.index() {
                 carriers.resize(domain.index() + 1, 0);
             }
             carriers[domain.index()] += u32::from(counts);
             places.push(Place((domain.index() as u32) << 1 | u32::from(counts)));
+            #[cfg(test)]
+            LAID_OUT.set(LAID_OUT.get() + 1);
         }
-        #[cfg(test)]
-        LAID_OUT.set(LAID_OUT.get() + part);
-        if part < left {
-            return Err(Stop::Unfinished);
-        }
+        work.spend(usize::from(done > 0));
         let topology = self.read.take();
         self.blank = topology.as_ref().or(column).and_then(|topology| topology.find("")).map(DomainId::index);
         self.domains = self.carriers.iter().filter(|carriers| **carriers > 0).count();

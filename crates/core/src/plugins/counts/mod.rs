@@ -11,10 +11,10 @@ pub(crate) use layout::{Eligibility, Layout, LayoutKey, Layouts};
 #[cfg(test)]
 pub(crate) use layout::{GATED, LAID_OUT};
 
-use super::cache::{ByAddress, CacheKey, Recent};
-use super::context::{Stop, Work};
+use super::cache::{ByAddress, CacheKey, Compared, Recent};
+use super::context::{SUMMED_PER_WORK, Stop, Work, work_of};
 use crate::ledger::{Change, Ledger, MatchClass, NodeId};
-use crate::limits::{COMPARISONS_PER_WORK, COUNTER_BYTES, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
+use crate::limits::{COUNTER_BYTES, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
 use crate::model::{Footprint, LabelSelector, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -37,6 +37,11 @@ impl Alike {
         !match_class.terminating
             && match_class.namespace == self.namespace
             && self.selectors.iter().any(|selector| selector.matches(&match_class.labels))
+    }
+
+    /// What [`Self::counts`] takes, in units of [`Work`].
+    fn cost(&self) -> usize {
+        work_of(self.selectors.iter().map(LabelSelector::comparisons).sum())
     }
 }
 
@@ -79,36 +84,62 @@ struct Counter {
     sums: Vec<Sum>,
     /// Whether the change log was followed since it was counted.
     fresh: bool,
+    /// Which match classes count, where a count from nothing was given up.
+    known: Option<Box<Compared<bool>>>,
 }
 
 impl Counter {
-    fn add(&mut self, node: NodeId, delta: i32) {
+    /// Returns whether it takes more bytes now.
+    fn add(&mut self, node: NodeId, delta: i32) -> bool {
         if !self.fresh {
-            return;
+            return false;
         }
-        if self.by_node.len() <= node.index() {
+        let grows = self.by_node.len() <= node.index();
+        if grows {
             self.by_node.resize(node.index() + 1, 0);
         }
         let count = &mut self.by_node[node.index()];
         *count = count.saturating_add_signed(delta);
         self.sums.iter_mut().for_each(|sum| sum.add(node, delta));
+        grows
     }
 
-    /// Counts from nothing. O(match classes of the namespace, and nodes with pods alike), in one piece.
+    /// Counts from nothing: at once where there is enough `work`; where there is not, selectors are compared with classes in parts,
+    /// and then all is summed up. O(match classes of the namespace, and nodes with pods alike).
     fn recount(&mut self, ledger: &Ledger, alike: &Alike, work: &mut Work) -> Result<(), Stop> {
-        let match_classes = ledger.match_classes().of_namespace(&alike.namespace);
-        let comparisons: usize = alike.selectors.iter().map(LabelSelector::comparisons).sum();
-        work.take(match_classes.len() * (1 + comparisons / COMPARISONS_PER_WORK))?;
+        work.take(0)?;
         self.by_node.clear();
         self.by_node.resize(ledger.nodes().rows(), 0);
-        for (match_class, by_node) in match_classes {
-            if alike.counts(match_class) {
-                for (node, count) in by_node.iter() {
-                    self.by_node[node.index()] += count;
+        let (match_classes, cost) = (ledger.match_classes().of_namespace(&alike.namespace), alike.cost());
+        if let Some(known) = &mut self.known {
+            for (match_class, _) in match_classes {
+                if known.of(Arc::as_ptr(match_class) as usize).is_none() {
+                    work.take(cost)?;
+                    let held = Arc::<MatchClass>::downgrade(match_class);
+                    known.keep(Arc::as_ptr(match_class) as usize, held, alike.counts(match_class));
                 }
             }
         }
+        for (match_class, by_node) in match_classes {
+            let counts = match &self.known {
+                Some(known) => known.of(Arc::as_ptr(match_class) as usize) == Some(&true),
+                None if work.take(cost).is_ok() => alike.counts(match_class),
+                None => {
+                    self.known = Some(Box::default());
+                    return Err(Stop::Unfinished);
+                }
+            };
+            if counts {
+                let mut nodes = 0;
+                for (node, count) in by_node.iter() {
+                    self.by_node[node.index()] += count;
+                    nodes += 1;
+                }
+                work.spend(nodes / SUMMED_PER_WORK);
+            }
+        }
         self.sums.clear();
+        self.known = None;
         self.fresh = true;
         Ok(())
     }
@@ -119,7 +150,7 @@ impl Counter {
         let sum = &mut self.sums[at];
         sum.used = round;
         if !std::ptr::eq(sum.layout.as_ptr(), Arc::as_ptr(layout)) || sum.by_domain.is_empty() {
-            work.take(layout.places.len() / PLACES_PER_WORK)?;
+            work.take(layout.places.len() / SUMMED_PER_WORK)?;
             sum.refill(layout, &self.by_node);
         }
         Ok(at)
@@ -149,12 +180,10 @@ impl Counter {
 
     fn heap_bytes(&self) -> usize {
         let sums = self.sums.iter().map(|sum| size_of::<Sum>() + sum.by_domain.capacity() * size_of::<u32>());
-        self.by_node.capacity() * size_of::<u32>() + sums.sum::<usize>()
+        let known = self.known.as_ref().map_or(0, |known| known.heap_bytes());
+        self.by_node.capacity() * size_of::<u32>() + sums.sum::<usize>() + known
     }
 }
-
-/// Places that are summed in the time in which one row is judged.
-const PLACES_PER_WORK: usize = 32;
 
 /// The counters that count the pods of a match class, good for one generation of the set of counters.
 #[derive(Debug, Default)]
@@ -175,13 +204,11 @@ pub(crate) struct Counters {
     concerned: ByAddress<MatchClass, Concerned, MATCH_CLASSES_REMEMBERED>,
     /// Changes whenever the set of counters does.
     generation: u64,
-    round: u64,
 }
 
 impl Counters {
     /// Follows the change log to its end and begins a round: counters asked for from here on are not replaced until the next.
     pub(crate) fn catch_up(&mut self, ledger: &Ledger, work: &mut Work) -> Result<(), Stop> {
-        self.round += 1;
         self.recent.begin_round();
         let since = std::mem::replace(&mut self.cursor, ledger.version());
         if self.recent.is_empty() || since == self.cursor {
@@ -214,14 +241,19 @@ impl Counters {
         if concerned.generation != self.generation {
             let namespace = CacheKey::new(ledger, match_class.namespace.clone(), 0);
             let of_namespace = self.by_namespace.get(&namespace).map_or(&[][..], Vec::as_slice);
-            work.spend(of_namespace.len());
-            let counts = |slot: &u32| self.recent.key(*slot as usize).is_some_and(|alike| alike.counts(match_class));
+            let counts = |slot: &u32| {
+                let alike = self.recent.key(*slot as usize);
+                work.spend(alike.map_or(0, |alike| alike.cost()));
+                alike.is_some_and(|alike| alike.counts(match_class))
+            };
             let slots = of_namespace.iter().copied().filter(counts).collect();
             *concerned = Concerned { generation: self.generation, slots };
         }
         for slot in &concerned.slots {
-            if let Some(counter) = self.recent.value_mut(*slot as usize) {
-                counter.add(node, delta);
+            let Some(counter) = self.recent.value_mut(*slot as usize) else { continue };
+            if counter.add(node, delta) {
+                let bytes = counter.heap_bytes();
+                self.recent.weigh(*slot as usize, bytes);
             }
         }
     }
@@ -235,9 +267,10 @@ impl Counters {
     ) -> Result<usize, Stop> {
         let slot = self.recent.find(alike).unwrap_or_else(|| self.insert(ledger, alike));
         if let Some(counter) = self.recent.value_mut(slot).filter(|counter| !counter.fresh) {
-            counter.recount(ledger, alike, work)?;
+            let counted = counter.recount(ledger, alike, work);
             let bytes = counter.heap_bytes();
             self.recent.weigh(slot, bytes);
+            counted?;
         }
         Ok(slot)
     }
@@ -264,7 +297,7 @@ impl Counters {
 
     /// Prepares the sum of `counter` over `layout`.
     pub(crate) fn sum(&mut self, counter: usize, layout: &Arc<Layout>, work: &mut Work) -> Result<usize, Stop> {
-        let round = self.round;
+        let round = self.recent.round();
         let Some(counted) = self.recent.value_mut(counter) else { return Ok(0) };
         let sum = counted.sum(layout, round, work)?;
         let bytes = counted.heap_bytes();

@@ -10,9 +10,10 @@ mod tests;
 
 pub use events::{WakeEvent, wake_events};
 
+use super::context::{Work, work_of};
 use super::helped_by;
 use crate::ledger::{Change, Ledger, MatchClass};
-use crate::limits::{HINT_LOOKS, HINT_MATCH_CLASSES};
+use crate::limits::{HINT_MATCH_CLASSES, HINT_WORK};
 use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl Hints {
     }
 
     pub(crate) fn judge<'a>(&'a self, ledger: &'a Ledger) -> Judge<'a> {
-        Judge { hints: self, ledger, known: FxHashMap::default(), looks: 0 }
+        Judge { hints: self, ledger, known: FxHashMap::default(), work: Work::of(HINT_WORK) }
     }
 }
 
@@ -90,8 +91,8 @@ pub(crate) struct Judge<'a> {
     ledger: &'a Ledger,
     /// By the address of a shape that the queue keeps alive: the newest movement that may help it, for each of [`COMPARING`].
     known: FxHashMap<*const PodShape, [u64; COMPARING.len()]>,
-    /// Comparisons so far.
-    looks: usize,
+    /// For comparing terms and selectors.
+    work: Work,
 }
 
 impl Judge<'_> {
@@ -111,13 +112,12 @@ impl Judge<'_> {
         if let Some(known) = self.known.get(&Arc::as_ptr(shape)) {
             return *known;
         }
-        // So many different pods wait, and so many moved, that some useless attempts cost less than comparing.
-        if self.looks > HINT_LOOKS {
-            return [u64::MAX; COMPARING.len()];
-        }
-        self.looks += self.hints.movements.len();
-        let mut newest = [0; COMPARING.len()];
+        let (own, mut newest) = (OwnCost::of(shape), [0; COMPARING.len()]);
         for (version, movement) in &self.hints.movements {
+            // So many different pods wait, and so many moved, that some useless attempts cost less than comparing.
+            if self.work.take(movement.cost(&own)).is_err() {
+                return [u64::MAX; COMPARING.len()];
+            }
             let helps = [movement.may_even_out(shape), movement.may_open(self.ledger, shape)];
             for (newest, helps) in newest.iter_mut().zip(helps) {
                 *newest = if helps { (*newest).max(*version) } else { *newest };
@@ -125,6 +125,23 @@ impl Judge<'_> {
         }
         self.known.insert(Arc::as_ptr(shape), newest);
         newest
+    }
+}
+
+/// What comparing a waiting pod's own terms and selectors with one pod takes, in units of [`Work`].
+struct OwnCost {
+    /// Terms with the pod itself, too.
+    with_itself: usize,
+    with_another: usize,
+}
+
+impl OwnCost {
+    fn of(shape: &PodShape) -> Self {
+        let cost = |terms: &[AffinityTerm]| terms.iter().map(|term| work_of(term.comparisons())).sum::<usize>();
+        let selectors = shape.spread.iter().filter_map(|constraint| constraint.selector.as_ref());
+        let spread: usize = selectors.map(|selector| work_of(selector.comparisons())).sum();
+        let affinity = cost(&shape.affinity);
+        Self { with_itself: affinity, with_another: affinity + cost(&shape.anti_affinity) + spread }
     }
 }
 
@@ -152,6 +169,15 @@ impl Movement {
         address(&self.before) == address(&other.before) && address(&self.after) == address(&other.after)
     }
 
+    /// What [`Self::may_open`] and [`Self::may_even_out`] take together for a pod.
+    fn cost(&self, own: &OwnCost) -> usize {
+        let sides = usize::from(self.before.is_some()) + usize::from(self.after.is_some());
+        let terms = self.before.as_ref().map_or(&[][..], |before| &before.anti_affinity);
+        let kept = self.after.as_ref().map_or(0, |after| after.anti_affinity.len());
+        let theirs: usize = terms.iter().map(|term| work_of(term.comparisons() + kept)).sum();
+        1 + own.with_itself + sides * own.with_another + theirs
+    }
+
     /// Whether InterPodAffinity may find a node for a pod of `shape` now.
     ///
     /// One of these happened: a pod that all affinity terms match was placed; the last such pod was deleted, so that this pod may be
@@ -160,9 +186,8 @@ impl Movement {
     fn may_open(&self, ledger: &Ledger, shape: &PodShape) -> bool {
         let (before, after) = (self.before.as_deref(), self.after.as_deref());
         let matched = |term: &AffinityTerm, of: &MatchClass| ledger.speaks_of(term, &of.namespace, &of.labels);
-        let matches_pod = |of: &MatchClass, term: &AffinityTerm| {
-            of.anti_affinity.contains(term) && ledger.speaks_of(term, &shape.namespace, &shape.labels)
-        };
+        let matches_pod = |term: &AffinityTerm| ledger.speaks_of(term, &shape.namespace, &shape.labels);
+        let is_kept = |term: &AffinityTerm| after.is_some_and(|of| of.anti_affinity.contains(term));
         let company =
             |of: Option<&MatchClass>| of.is_some_and(|of| shape.affinity.iter().all(|term| matched(term, of)));
         let ended = |has: &dyn Fn(&MatchClass) -> bool| before.is_some_and(has) && !after.is_some_and(has);
@@ -170,7 +195,7 @@ impl Movement {
         let (was, is) = (company(before), company(after));
         (!shape.affinity.is_empty() && ((is && !was) || (was && !is && own_company())))
             || shape.anti_affinity.iter().any(|term| ended(&|of| matched(term, of)))
-            || before.is_some_and(|of| of.anti_affinity.iter().any(|term| ended(&|of| matches_pod(of, term))))
+            || before.is_some_and(|of| of.anti_affinity.iter().any(|term| matches_pod(term) && !is_kept(term)))
     }
 
     /// Whether PodTopologySpread may find a node for a pod of `shape` now: a pod that counts was placed or deleted.

@@ -180,3 +180,29 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "what was not looked at stays known");
     assert!(hints.may_help(asked, 1), "and for an attempt under way every movement counts");
 }
+
+/// Of how many different pods with so many terms, none of which matches, it is found out that they wait in vain.
+fn compared(terms: usize) -> usize {
+    let (ledger, mut hints) = (one_node(), Hints::default());
+    let node = ledger.node_order()[0];
+    for version in 0..HINT_MATCH_CLASSES as u64 {
+        let match_class = Arc::new(MatchClass::of(&labelled(&format!("i={version}")).named("moves")));
+        hints.note(7 + version, &Change::Freed { node, usage: Arc::default(), match_class }, true);
+    }
+    let mut judge = hints.judge(&ledger);
+    let waits = |i| {
+        let waits = labelled(&format!("waits={i}"));
+        Arc::new(
+            (0..terms).fold(waits, |waits, term_number| waits.away(term("region", &format!("no-{term_number}")))).0,
+        )
+    };
+    let all: Vec<Arc<PodShape>> = (0..1_000).map(waits).collect();
+    all.iter().take_while(|shape| !judge.may_help(PluginSet::of(Plugin::InterPodAffinity), 6, shape)).count()
+}
+
+#[test]
+fn terms_of_waiting_pods_are_counted() {
+    let (few, many) = (compared(1), compared(64));
+    assert!(few > 50 && few < 1_000, "{few}");
+    assert!((1..=1 + HINT_WORK / (64 * HINT_MATCH_CLASSES)).contains(&many), "{many}");
+}

@@ -1,11 +1,10 @@
-use super::term_query::{NamespaceLabels, Peer, TermQuery, labels_now};
-use crate::ledger::{Change, CountsByNode, DomainId, Ledger, MatchClass, NodeId, OfTopology, TermIndex, Topology};
-use crate::model::{AffinityTerm, Str};
-use crate::plugins::cache::{ByAddress, CacheKey};
-use crate::plugins::context::{PluginContext, Stop, Work};
+use super::term_query::{NamespaceLabels, TermQuery, labels_now};
+use crate::ledger::{Change, CountsByNode, DomainId, Ledger, MatchClass, NodeId, Topology};
+use crate::model::{AffinityTerm, Str, WeightedTerm};
+use crate::plugins::cache::{ByAddress, CacheKey, Compared, Held};
+use crate::plugins::context::{PluginContext, SUMMED_PER_WORK, Stop, WORK_PER_LABEL_READ, Work, work_of};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 /// Counts by domain of one topology key.
@@ -35,6 +34,31 @@ pub(super) struct DomainCounts {
     matches: ByAddress<MatchClass, Shares, MATCH_CLASSES>,
     /// How many namespaces there were at the last count from nothing.
     namespaces_counted: usize,
+    /// What comparing the query's own terms with one class takes.
+    own_cost: usize,
+    /// A count from nothing that was given up.
+    begun: Option<Box<Begun>>,
+}
+
+/// What a count from nothing has found that was given up. The next one goes on with it, unless a node's labels, or a namespace's,
+/// have changed.
+#[derive(Debug)]
+struct Begun {
+    /// With the columns that shares refer to, and no sums.
+    counts: Counts,
+    known: Known,
+    labels_version: u64,
+    cursor: u64,
+}
+
+impl Begun {
+    fn is_good(&self, ledger: &Ledger) -> bool {
+        let is_namespace = |change: &Change| matches!(change, Change::Namespace { .. });
+        let same_namespaces = || {
+            ledger.log().since(self.cursor).is_ok_and(|mut changes| !changes.any(|(_, change)| is_namespace(change)))
+        };
+        self.labels_version == ledger.node_labels_version() && same_namespaces()
+    }
 }
 
 /// What one count from nothing, and the changes since, have found.
@@ -60,7 +84,11 @@ pub(super) struct DomainView<'t> {
     counts: &'t [i64],
 }
 
-impl DomainView<'_> {
+impl<'t> DomainView<'t> {
+    pub(super) const fn key(&self) -> &'t Str {
+        self.key
+    }
+
     /// How many of `terms` have the view's topology key and pass `counts`.
     pub(super) fn count_of(&self, terms: &[AffinityTerm], counts: impl Fn(&AffinityTerm) -> bool) -> i64 {
         terms.iter().filter(|term| term.topology_key == *self.key && counts(term)).count() as i64
@@ -83,7 +111,8 @@ impl DomainView<'_> {
 impl DomainCounts {
     pub(super) fn new(query: Arc<CacheKey<TermQuery>>) -> Self {
         let (counts, matches) = (Counts::default(), ByAddress::default());
-        Self { query, cursor: 0, labels_version: None, counts, matches, namespaces_counted: 0 }
+        let own_cost = query.cost_of_own_terms();
+        Self { query, cursor: 0, labels_version: None, counts, matches, namespaces_counted: 0, own_cost, begun: None }
     }
 
     /// How many terms are counted, over all domains.
@@ -110,25 +139,25 @@ impl DomainCounts {
         // One or two shares of a class are in its slot.
         let may_spill = self.counts.columns.len() > 2;
         let spilled: usize = if may_spill { self.matches.values().map(Shares::capacity).sum() } else { 0 };
-        columns + spilled * size_of::<Share>() + self.matches.heap_bytes() + self.counts.namespaces.heap_bytes()
+        let begun = self.begun.as_ref().map_or(0, |begun| begun.known.heap_bytes());
+        columns + spilled * size_of::<Share>() + self.matches.heap_bytes() + self.counts.namespaces.heap_bytes() + begun
     }
 
-    /// Brings the counts up to the ledger. O(changes since), or O(match classes and their nodes).
-    pub(super) fn sync(&mut self, cx: PluginContext<'_>, work: &mut Work) -> Result<(), Stop> {
+    /// Brings the counts up to the ledger; returns whether there was anything to do. O(changes since), or O(match classes and their
+    /// nodes).
+    pub(super) fn sync(&mut self, cx: PluginContext<'_>, work: &mut Work) -> Result<bool, Stop> {
         if self.cursor == cx.ledger.version() && self.labels_version.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         if !self.follow(cx, work)? {
             // Some changes may be counted already: if there is no work left for it now, then next time.
             self.labels_version = None;
-            work.take(0)?;
-            self.count_anew(cx);
-            work.spend(std::mem::take(&mut self.counts.cost));
+            self.count_anew(cx, work)?;
         }
         self.cursor = cx.ledger.version();
         self.labels_version = Some(cx.ledger.node_labels_version());
         self.counts.label_keys = cx.ledger.nodes().label_keys_added();
-        Ok(())
+        Ok(true)
     }
 
     /// Applies the changes since the cursor, as many as `work` allows; false where all must be counted anew.
@@ -170,19 +199,41 @@ impl DomainCounts {
         if self.query.ignores(match_class) {
             return;
         }
-        let counts = &mut self.counts;
-        let shares = self.matches.get_or_insert(match_class, || counts.shares(&self.query, match_class, cx));
+        let (counts, own_cost) = (&mut self.counts, self.own_cost);
+        let shares = self.matches.get_or_insert(match_class, || counts.shares(&self.query, match_class, own_cost, cx));
         for share in &*shares {
             counts.add(cx.ledger, *share, std::iter::once((node, sign)));
         }
     }
 
-    /// In one piece.
-    fn count_anew(&mut self, cx: PluginContext<'_>) {
+    /// At once where there is enough `work`. Where there is not, terms are compared with classes in parts, and then all is summed
+    /// up.
+    fn count_anew(&mut self, cx: PluginContext<'_>, work: &mut Work) -> Result<(), Stop> {
+        work.take(0)?;
         self.matches.clear();
         self.counts = Counts::default();
-        self.counts.count_all(&self.query, cx);
+        let query = &*self.query;
+        let begun = self.begun.take();
+        let given_up = begun.is_some();
+        let (mut counts, mut known) = match begun.filter(|begun| begun.is_good(cx.ledger)) {
+            Some(begun) => (begun.counts, begun.known),
+            None => <(Counts, Known)>::default(),
+        };
+        let counted = if given_up {
+            counts.compare_all(query, self.own_cost, cx, &mut known, work).map(|()| counts.sum_all(query, cx, &known))
+        } else {
+            counts.count_all(query, self.own_cost, cx, work)
+        };
+        work.spend(std::mem::take(&mut counts.cost));
+        if let Err(stop) = counted {
+            counts.forget_sums();
+            let (labels_version, cursor) = (cx.ledger.node_labels_version(), cx.ledger.version());
+            self.begun = Some(Box::new(Begun { counts, known, labels_version, cursor }));
+            return Err(stop);
+        }
+        self.counts = counts;
         self.namespaces_counted = self.counts.namespaces.len();
+        Ok(())
     }
 
     #[cfg(test)]
@@ -191,66 +242,154 @@ impl DomainCounts {
     }
 }
 
+/// What is compared with a query.
+#[derive(Debug, Clone, Copy)]
+enum Item<'a> {
+    Class(&'a Arc<MatchClass>),
+    /// A term of placed pods, with what it counts for.
+    Term(&'a Arc<AffinityTerm>, i32),
+    Weighed(&'a Arc<WeightedTerm>),
+}
+
+/// Calls `visit` with all that a query is to be compared with, apart from terms whose topology key no node has.
+fn each(
+    query: &TermQuery,
+    cx: PluginContext<'_>,
+    visit: &mut dyn FnMut(Item<'_>, &CountsByNode) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let (terms, nodes, match_classes) = (cx.ledger.terms(), cx.ledger.nodes(), cx.ledger.match_classes());
+    match query {
+        TermQuery::ExcludedBy(_) => {
+            let mut all = terms.anti_affinity.live(nodes).flat_map(|(_, of_key)| of_key.iter());
+            return all.try_for_each(|(term, by_node)| visit(Item::Term(term, 1), by_node));
+        }
+        TermQuery::WantedBy(_) => {
+            let hard_weight = cx.profile.inter_pod_affinity.hard_weight as i32;
+            let mut hard = terms.affinity.live(nodes).flat_map(|(_, of_key)| of_key.iter()).filter(|_| hard_weight > 0);
+            hard.try_for_each(|(term, by_node)| visit(Item::Term(term, hard_weight), by_node))?;
+            let mut wishes = terms.preferred.live(nodes).flat_map(|(_, of_key)| of_key.iter());
+            return wishes.try_for_each(|(weighed, by_node)| visit(Item::Weighed(weighed), by_node));
+        }
+        _ => {}
+    }
+    let mut classes = |list: &[(Arc<MatchClass>, CountsByNode)]| {
+        list.iter().try_for_each(|(match_class, by_node)| visit(Item::Class(match_class), by_node))
+    };
+    if query.own_terms().any(|term| term.namespaces.selector.is_some()) {
+        return match_classes.namespaces().try_for_each(|(_, list)| classes(list));
+    }
+    let mut names: SmallVec<[&Str; 2]> = query.own_terms().flat_map(|term| &term.namespaces.names).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().try_for_each(|name| classes(match_classes.of_namespace(name)))
+}
+
+/// What classes and terms count for.
+type Known = Compared<Shares>;
+
+impl Item<'_> {
+    fn address(self) -> usize {
+        match self {
+            Self::Class(one) => Arc::as_ptr(one) as usize,
+            Self::Term(one, _) => Arc::as_ptr(one) as usize,
+            Self::Weighed(one) => Arc::as_ptr(one) as usize,
+        }
+    }
+
+    fn hold(self) -> Held {
+        match self {
+            Self::Class(one) => Arc::<MatchClass>::downgrade(one),
+            Self::Term(one, _) => Arc::<AffinityTerm>::downgrade(one),
+            Self::Weighed(one) => Arc::<WeightedTerm>::downgrade(one),
+        }
+    }
+}
+
 impl Counts {
-    fn count_all(&mut self, query: &TermQuery, cx: PluginContext<'_>) {
-        for term in query.own_terms() {
-            self.column_of(&term.topology_key, cx.ledger);
-        }
-        let terms = cx.ledger.terms();
-        match query {
-            TermQuery::ExcludedBy(peer) => self.count_terms(cx, peer, &terms.anti_affinity, |term| (term, 1)),
-            TermQuery::WantedBy(peer) => {
-                let hard_weight = cx.profile.inter_pod_affinity.hard_weight;
-                if hard_weight > 0 {
-                    self.count_terms(cx, peer, &terms.affinity, |term| (term, hard_weight as i32));
-                }
-                self.count_terms(cx, peer, &terms.preferred, |weighed| (&weighed.term, weighed.weight));
-            }
-            own => self.count_match_classes(own, cx),
-        }
-    }
-
-    /// Counts the terms of placed pods that match `peer`, apart from those whose topology key no node has.
-    fn count_terms<T: Clone + Eq + Hash + OfTopology>(
+    /// Counts everything, as far as `work` goes.
+    fn count_all(
         &mut self,
+        query: &TermQuery,
+        own_cost: usize,
         cx: PluginContext<'_>,
-        peer: &Peer,
-        terms: &TermIndex<T>,
-        weighed: impl Fn(&T) -> (&AffinityTerm, i32),
-    ) {
-        let of_namespace = self.namespaces.labels(&peer.namespace, cx.ledger).clone();
-        let mut keys = 0;
-        for (key, of_key) in terms.live(cx.ledger.nodes()) {
-            keys += 1;
-            #[allow(clippy::iter_over_hash_type, reason = "sums do not show the order")]
-            for (term, by_node) in of_key {
-                self.cost += 1;
-                let (term, weight) = weighed(term);
-                if peer.is_matched_by(term, &of_namespace) {
-                    let column = self.column_of(key, cx.ledger);
-                    self.count_by_node(cx, &[Share { column, weight, terms: 1 }], by_node);
-                }
-            }
-        }
-        self.saw_absent_key |= keys < terms.keys();
+        work: &mut Work,
+    ) -> Result<(), Stop> {
+        self.begin(query, cx, work)?;
+        each(query, cx, &mut |item, by_node| {
+            work.take(0)?;
+            let shares = self.shares_of(query, item, own_cost, cx);
+            self.count_by_node(cx, &shares, by_node);
+            work.spend(std::mem::take(&mut self.cost));
+            Ok(())
+        })
     }
 
-    fn count_match_classes(&mut self, query: &TermQuery, cx: PluginContext<'_>) {
-        let match_classes = cx.ledger.match_classes();
-        let mut count = |list: &[(Arc<MatchClass>, CountsByNode)]| {
-            for (match_class, by_node) in list {
-                let shares = self.shares(query, match_class, cx);
-                self.count_by_node(cx, &shares, by_node);
+    /// Finds out what everything counts for, as far as `work` goes.
+    fn compare_all(
+        &mut self,
+        query: &TermQuery,
+        own_cost: usize,
+        cx: PluginContext<'_>,
+        known: &mut Known,
+        work: &mut Work,
+    ) -> Result<(), Stop> {
+        self.begin(query, cx, work)?;
+        each(query, cx, &mut |item, _| {
+            if known.of(item.address()).is_none() {
+                work.take(0)?;
+                known.keep(item.address(), item.hold(), self.shares_of(query, item, own_cost, cx));
+                work.spend(std::mem::take(&mut self.cost));
             }
-        };
-        if query.own_terms().any(|term| term.namespaces.selector.is_some()) {
-            match_classes.namespaces().for_each(|(_, list)| count(list));
-            return;
+            Ok(())
+        })
+    }
+
+    /// Counts everything, of which it is known what it counts for.
+    fn sum_all(&mut self, query: &TermQuery, cx: PluginContext<'_>, known: &Known) {
+        let summed = each(query, cx, &mut |item, by_node| {
+            self.count_by_node(cx, known.of(item.address()).map_or(&[], |shares| shares), by_node);
+            Ok(())
+        });
+        debug_assert_eq!(summed, Ok(()));
+    }
+
+    fn begin(&mut self, query: &TermQuery, cx: PluginContext<'_>, work: &mut Work) -> Result<(), Stop> {
+        for term in query.own_terms() {
+            if !self.places.contains_key(&term.topology_key) {
+                work.take(0)?;
+                self.column_of(&term.topology_key, cx.ledger);
+                work.spend(std::mem::take(&mut self.cost));
+            }
         }
-        let mut names: SmallVec<[&Str; 2]> = query.own_terms().flat_map(|term| &term.namespaces.names).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.into_iter().for_each(|name| count(match_classes.of_namespace(name)));
+        let (terms, nodes) = (cx.ledger.terms(), cx.ledger.nodes());
+        self.saw_absent_key |= match query {
+            TermQuery::ExcludedBy(_) => terms.anti_affinity.has_absent_key(nodes),
+            TermQuery::WantedBy(_) => terms.preferred.has_absent_key(nodes) || terms.affinity.has_absent_key(nodes),
+            _ => false,
+        };
+        Ok(())
+    }
+
+    fn forget_sums(&mut self) {
+        for column in &mut self.columns {
+            column.counts.clear();
+            column.hits = 0;
+        }
+    }
+
+    /// What each pod of a class counts for, or each pod that has a term.
+    fn shares_of(&mut self, query: &TermQuery, item: Item<'_>, own_cost: usize, cx: PluginContext<'_>) -> Shares {
+        let (key, term, weight) = match item {
+            Item::Class(match_class) => return self.shares(query, match_class, own_cost, cx),
+            Item::Term(term, weight) => (&term.topology_key, &**term, weight),
+            Item::Weighed(weighed) => (&weighed.term.topology_key, &weighed.term, weighed.weight),
+        };
+        let (TermQuery::ExcludedBy(peer) | TermQuery::WantedBy(peer)) = query else { return Shares::new() };
+        self.cost += work_of(term.comparisons());
+        if !peer.is_matched_by(term, self.namespaces.labels(&peer.namespace, cx.ledger)) {
+            return Shares::new();
+        }
+        std::iter::once(Share { column: self.column_of(key, cx.ledger), weight, terms: 1 }).collect()
     }
 
     fn count_by_node(&mut self, cx: PluginContext<'_>, shares: &[Share], by_node: &CountsByNode) {
@@ -265,7 +404,7 @@ impl Counts {
         let column = &mut self.columns[share.column as usize];
         let topology = column.read.as_deref().or_else(|| ledger.topology(&column.key));
         for (i, (node, pods)) in nodes.enumerate() {
-            self.cost += usize::from(i % NODES_PER_WORK == NODES_PER_WORK - 1);
+            self.cost += usize::from(i % SUMMED_PER_WORK == SUMMED_PER_WORK - 1);
             let domain = topology.map_or(DomainId::NONE, |topology| topology.domain(node));
             if !domain.is_some() {
                 continue;
@@ -279,12 +418,19 @@ impl Counts {
     }
 
     /// What each pod of `match_class` counts for.
-    fn shares(&mut self, query: &TermQuery, match_class: &MatchClass, cx: PluginContext<'_>) -> Shares {
+    fn shares(
+        &mut self,
+        query: &TermQuery,
+        match_class: &MatchClass,
+        own_cost: usize,
+        cx: PluginContext<'_>,
+    ) -> Shares {
         let mut shares = Shares::new();
         let PluginContext { profile, ledger } = cx;
         let of_namespace = self.namespaces.labels(query.scope(match_class), ledger).clone();
         let hard_weight = profile.inter_pod_affinity.hard_weight;
-        self.cost += query.weigh(match_class, &of_namespace, hard_weight, |key, weight| {
+        self.cost += query.cost_of(match_class, own_cost);
+        query.weigh(match_class, &of_namespace, hard_weight, |key, weight| {
             if query.is_about_placed_terms() && !ledger.nodes().has_label_key(key) {
                 self.saw_absent_key = true;
                 return;
@@ -314,7 +460,7 @@ impl Counts {
         }
         let column = ledger.topology(key);
         let read = column.is_none().then(|| {
-            self.cost += ledger.nodes().rows() * LABEL_READ;
+            self.cost += ledger.nodes().rows() * WORK_PER_LABEL_READ;
             Box::new(ledger.read_topology(key))
         });
         let moved_at = column.map_or(0, Topology::moved_at);
@@ -332,12 +478,6 @@ impl Counts {
         (self.saw_absent_key && self.label_keys != ledger.nodes().label_keys_added()) || self.columns.iter().any(moved)
     }
 }
-
-/// Nodes that are counted in the time in which one row is judged.
-const NODES_PER_WORK: usize = 16;
-
-/// What reading a domain from a node's labels takes, in units of [`Work`].
-const LABEL_READ: usize = 2;
 
 /// Namespaces that may be remembered, beyond twice those of the last count from nothing, before all is counted anew.
 const NAMESPACES_SPARE: usize = 1024;

@@ -1,7 +1,9 @@
 use super::domain_counts::{DomainCounts, DomainView};
+use super::term_query::cost;
 use crate::ledger::{Ledger, MatchClass, NodeId};
 use crate::model::{AffinityTerm, Labels, Pod, PodShape, Str};
 use crate::plugins::context::{Cause, Overlay, PluginContext, ResolvedPod, Verdict};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 type DomainViews<'t> = Vec<DomainView<'t>>;
@@ -10,9 +12,9 @@ type DomainViews<'t> = Vec<DomainView<'t>>;
 #[derive(Debug)]
 pub(crate) struct Hard<'t> {
     affinity: Option<Affinity<'t>>,
-    /// One for each topology key of the pod's anti-affinity under which some domain is excluded.
+    /// One for each topology key of the pod's anti-affinity under which some domain is excluded, sorted by key.
     away: DomainViews<'t>,
-    /// One for each topology key of placed pods' anti-affinity under which some domain is excluded.
+    /// One for each topology key of placed pods' anti-affinity under which some domain is excluded, sorted by key.
     closed: DomainViews<'t>,
 }
 
@@ -35,7 +37,9 @@ impl<'t> Hard<'t> {
         shape: &PodShape,
     ) -> Option<Self> {
         let live = |counts: Option<&'t DomainCounts>| -> DomainViews<'t> {
-            counts.map(|counts| counts.live(ledger).collect()).unwrap_or_default()
+            let mut views: DomainViews<'t> = counts.map(|counts| counts.live(ledger).collect()).unwrap_or_default();
+            views.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+            views
         };
         let closed = live(closed);
         if closed.is_empty() && shape.affinity.is_empty() && shape.anti_affinity.is_empty() {
@@ -84,36 +88,67 @@ impl<'t> Hard<'t> {
         Verdict::FITS
     }
 
+    /// What [`Self::filter`] takes where pods are added and taken away, in units of [`Work`](crate::plugins::context::Work).
+    pub(crate) fn cost_under(&self, shape: &PodShape, overlay: &Overlay) -> usize {
+        if overlay.is_empty() {
+            return 0;
+        }
+        let own = cost(&shape.affinity) + cost(&shape.anti_affinity);
+        let closing = |terms: &[AffinityTerm]| if self.closed.is_empty() { 0 } else { cost(terms) };
+        let removed = overlay.removed.iter().map(|placed| own + closing(&placed.match_class.anti_affinity));
+        let added = overlay.added.iter().map(|pod| own + cost(&pod.shape.anti_affinity));
+        removed.chain(added).sum()
+    }
+
     /// Whether the pod's own anti-affinity keeps it off the node.
     fn is_away_with(&self, ledger: &Ledger, shape: &PodShape, node: NodeId, overlay: &Overlay) -> bool {
         let terms = &shape.anti_affinity;
-        let left = |view: &DomainView<'_>| {
-            let counted = view.count(node);
-            let matched = |match_class: &MatchClass| {
-                view.count_of(terms, |term| ledger.speaks_of(term, &match_class.namespace, &match_class.labels))
-            };
-            counted > 0 && counted > overlay.sum_removed(matched)
-        };
+        let is_left = is_left(&self.away, node, overlay, |match_class, count| {
+            let matches = |term: &&AffinityTerm| ledger.speaks_of(term, &match_class.namespace, &match_class.labels);
+            terms.iter().filter(matches).for_each(count);
+        });
         let labels = ledger.nodes().labels(node);
         let closes = |term: &AffinityTerm| {
             let matched = |pod: &Arc<Pod>| ledger.speaks_of(term, &pod.shape.namespace, &pod.shape.labels);
             labels.get(&term.topology_key).is_some() && overlay.added.iter().any(matched)
         };
-        self.away.iter().any(left) || terms.iter().any(closes)
+        is_left || terms.iter().any(closes)
     }
 
     /// Whether the anti-affinity of other pods keeps this one off the node.
     fn is_closed_with(&self, ledger: &Ledger, shape: &PodShape, node: NodeId, overlay: &Overlay) -> bool {
         let matches = |term: &AffinityTerm| ledger.speaks_of(term, &shape.namespace, &shape.labels);
-        let left = |view: &DomainView<'_>| {
-            let counted = view.count(node);
-            counted > 0
-                && counted > overlay.sum_removed(|match_class| view.count_of(&match_class.anti_affinity, matches))
-        };
+        let is_left = is_left(&self.closed, node, overlay, |match_class, count| {
+            match_class.anti_affinity.iter().filter(|term| matches(term)).for_each(count);
+        });
         let labels = ledger.nodes().labels(node);
         let mut theirs = overlay.added.iter().flat_map(|pod| &pod.shape.anti_affinity);
-        self.closed.iter().any(left) || theirs.any(|term| labels.get(&term.topology_key).is_some() && matches(term))
+        is_left || theirs.any(|term| labels.get(&term.topology_key).is_some() && matches(term))
     }
+}
+
+/// Whether something is counted in a domain of the node beside what the pods taken away count for: `terms_of` calls its argument
+/// with each of their terms that counts.
+///
+/// The views are sorted by key. Each pod is gone through once, however many keys there are.
+fn is_left(
+    views: &[DomainView<'_>],
+    node: NodeId,
+    overlay: &Overlay,
+    terms_of: impl Fn(&MatchClass, &mut dyn FnMut(&AffinityTerm)),
+) -> bool {
+    let mut left: SmallVec<[i64; 32]> = views.iter().map(|view| view.count(node)).collect();
+    if left.iter().all(|count| *count <= 0) {
+        return false;
+    }
+    for alike in overlay.removed.chunk_by(|a, b| Arc::ptr_eq(&a.match_class, &b.match_class)) {
+        terms_of(&alike[0].match_class, &mut |term| {
+            if let Ok(at) = views.binary_search_by(|view| view.key().cmp(&term.topology_key)) {
+                left[at] -= alike.len() as i64;
+            }
+        });
+    }
+    left.iter().any(|count| *count > 0)
 }
 
 impl Affinity<'_> {

@@ -34,9 +34,9 @@ fn prepare(tables: &mut Tables, ledger: &Ledger, asks: &Asks, work: &mut Work) -
 }
 
 fn spent(tables: &mut Tables, ledger: &Ledger, asks: &Asks) -> usize {
-    let mut work = Work::of(usize::MAX);
+    let mut work = Work::unbounded();
     prepare(tables, ledger, asks, &mut work).expect("nothing stops");
-    usize::MAX - work.part_of(usize::MAX)
+    work.done()
 }
 
 fn keys(tables: &Tables) -> usize {
@@ -93,9 +93,52 @@ fn many_terms_of_one_real_key_are_counted_as_work() {
     let (mut tables, web) = (Tables::default(), labelled("app=web"));
     assert!(spent(&mut tables, &ledger, &web) >= TERMS);
     assert_eq!(keys(&tables), 1);
-    let (mut tables, mut work) = (Tables::default(), Work::of(TERMS / 2));
-    assert_eq!(prepare(&mut tables, &ledger, &web, &mut work), Ok(true));
-    assert_eq!(work.take(1), Err(Stop::Unfinished), "the look is over, and the lock given back");
+}
+
+/// Terms of placed pods, and then the pods that a pod's own terms match: each look does a part, and the last says what one says.
+#[test]
+fn counts_from_nothing_are_made_in_parts() {
+    let mut ledger = with_placed(|i| AffinityTerm { selector: Some(selector(&format!("!k{i}"))), ..everybody("host") });
+    for i in 0..TERMS {
+        ledger.apply_pod(Pod { node_name: Some("n2".into()), ..labelled(&format!("i={i}")).named(&format!("p{i}")) });
+    }
+    let (web, part) = (labelled("app=web").away(term("zone", "i")), 100);
+    let (mut tables, mut looks) = (Tables::default(), 0);
+    loop {
+        let mut work = Work::of(part);
+        let prepared = prepare(&mut tables, &ledger, &web, &mut work);
+        looks += 1;
+        let last = prepared.is_ok();
+        assert!(work.done() < if last { TERMS } else { part + 10 }, "{} in look {looks}", work.done());
+        if last {
+            break;
+        }
+        // What comes and goes meanwhile counts, too.
+        let name = format!("meanwhile-{}", looks % 7);
+        ledger.delete_pod(&name);
+        ledger.apply_pod(Pod { node_name: Some("n1".into()), ..labelled(&format!("i={looks}")).named(&name) });
+    }
+    assert!((50..80).contains(&looks), "{looks}");
+    let profile = profile();
+    let cx = PluginContext { profile: &profile, ledger: &ledger };
+    let shape = Arc::new(web.0);
+    let fresh = filter(&mut Tables::default(), cx, &shape, &nodes_of(&ledger), Overlay::none());
+    assert_eq!(filter(&mut tables, cx, &shape, &nodes_of(&ledger), Overlay::none()), fresh);
+}
+
+#[test]
+fn long_selectors_are_counted_as_work() {
+    let long: Vec<String> = (0..64).map(|i| format!("!k{i}")).collect();
+    let long = || AffinityTerm { selector: Some(selector(&long.join(" "))), ..everybody("host") };
+    let mut ledger = with_placed(|i| if i == 0 { long() } else { everybody(&format!("invented-{i}")) });
+    let web = labelled("app=web");
+    assert!(spent(&mut Tables::default(), &ledger, &web) > 64 / 4, "a term of a placed pod");
+    let asks = web.away(long());
+    let mut tables = Tables::default();
+    spent(&mut tables, &ledger, &asks);
+    ledger.apply_pod(Pod { node_name: Some("n2".into()), ..labelled("app=more").named("more") });
+    let more = spent(&mut tables, &ledger, &asks);
+    assert!(more > 64 / 4, "a pod that comes, and a term of the pod that asks: {more}");
 }
 
 /// Each pod that comes with many terms is looked at once by each query that follows the log.

@@ -46,9 +46,12 @@ impl Tables {
     ) -> Result<usize, Stop> {
         let slot = self.find(kind, shape, cx.ledger);
         if let Some(counts) = self.counts.touch(slot) {
-            counts.sync(cx, work)?;
-            let bytes = counts.heap_bytes();
-            self.counts.weigh(slot, bytes);
+            let synced = counts.sync(cx, work);
+            if synced != Ok(false) {
+                let bytes = counts.heap_bytes();
+                self.counts.weigh(slot, bytes);
+            }
+            synced?;
         }
         Ok(slot)
     }

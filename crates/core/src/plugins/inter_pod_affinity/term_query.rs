@@ -1,6 +1,7 @@
 use crate::ledger::{Ledger, MatchClass};
 use crate::model::{AffinityTerm, Footprint, Labels, PodShape, Str, WeightedTerm};
 use crate::plugins::cache::CacheKey;
+use crate::plugins::context::work_of;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(super) struct Peer {
 impl Peer {
     /// Whether `term` matches the pod, whose namespace has the labels `of_namespace`.
     pub(super) fn is_matched_by(&self, term: &AffinityTerm, of_namespace: &Labels) -> bool {
-        matches(term, &self.namespace, of_namespace, &self.labels)
+        term.matches(&self.namespace, of_namespace, &self.labels)
     }
 }
 
@@ -82,11 +83,9 @@ pub(super) fn labels_now(namespace: &str, ledger: &Ledger) -> Labels {
     ledger.namespace(namespace).cloned().unwrap_or_default()
 }
 
-/// Whether `term` matches pods with `labels` in a namespace of that name and labels.
-fn matches(term: &AffinityTerm, namespace: &Str, of_namespace: &Labels, labels: &Labels) -> bool {
-    let scope = &term.namespaces;
-    (scope.names.binary_search(namespace).is_ok() || scope.selector.as_ref().is_some_and(|s| s.matches(of_namespace)))
-        && term.selector.as_ref().is_some_and(|s| s.matches(labels))
+/// What comparing the terms with one pod takes.
+pub(super) fn cost<'a>(terms: impl IntoIterator<Item = &'a AffinityTerm>) -> usize {
+    terms.into_iter().map(|term| work_of(term.comparisons())).sum()
 }
 
 impl TermQuery {
@@ -142,8 +141,7 @@ impl TermQuery {
         }
     }
 
-    /// Calls `count` with the topology key and the weight of each term that one pod of `match_class` counts for. Returns how many
-    /// terms were looked at, and 1 for the class.
+    /// Calls `count` with the topology key and the weight of each term that one pod of `match_class` counts for.
     ///
     /// `of_namespace`: the labels of the namespace that is its [`Self::scope`]. `hard_weight` is what a placed pod's required
     /// affinity term adds to a score; 0 adds nothing.
@@ -153,14 +151,13 @@ impl TermQuery {
         of_namespace: &Labels,
         hard_weight: i64,
         mut count: impl FnMut(&Str, i64),
-    ) -> usize {
-        let matched = |term: &AffinityTerm| matches(term, &match_class.namespace, of_namespace, &match_class.labels);
+    ) {
+        let matched = |term: &AffinityTerm| term.matches(&match_class.namespace, of_namespace, &match_class.labels);
         let MatchClass { affinity, anti_affinity, preferred, .. } = match_class;
-        1 + match self {
+        match self {
             Self::ExcludedBy(peer) => {
                 let terms = anti_affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
                 terms.for_each(|term| count(&term.topology_key, 1));
-                anti_affinity.len()
             }
             Self::WantedBy(peer) => {
                 if hard_weight > 0 {
@@ -169,7 +166,6 @@ impl TermQuery {
                 }
                 let terms = preferred.iter().filter(|t| peer.is_matched_by(&t.term, of_namespace));
                 terms.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
-                affinity.len() + preferred.len()
             }
             Self::All(terms) => {
                 if terms.iter().all(matched) {
@@ -177,18 +173,31 @@ impl TermQuery {
                         count(&term.topology_key, 1);
                     }
                 }
-                terms.len()
             }
             Self::Each(terms) => {
                 terms.iter().filter(|t| matched(t)).for_each(|term| count(&term.topology_key, 1));
-                terms.len()
             }
             Self::Weighed(terms) => {
                 let matching = terms.iter().filter(|t| matched(&t.term));
                 matching.for_each(|t| count(&t.term.topology_key, i64::from(t.weight)));
-                terms.len()
             }
         }
+    }
+
+    /// What [`Self::weigh`] takes for a class, in units of [`Work`](crate::plugins::context::Work): its own terms' share is
+    /// `of_own_terms`, which is [`Self::cost_of_own_terms`].
+    pub(super) fn cost_of(&self, match_class: &MatchClass, of_own_terms: usize) -> usize {
+        let MatchClass { affinity, anti_affinity, preferred, .. } = match_class;
+        1 + match self {
+            Self::ExcludedBy(_) => cost(anti_affinity),
+            Self::WantedBy(_) => cost(affinity) + cost(preferred.iter().map(|weighed| &weighed.term)),
+            _ => of_own_terms,
+        }
+    }
+
+    /// What comparing the terms of the pod that asks with one class takes.
+    pub(super) fn cost_of_own_terms(&self) -> usize {
+        cost(self.own_terms())
     }
 
     /// Whether the answer may differ when a namespace has the labels `now` instead of `before`.

@@ -1,5 +1,7 @@
 use crate::ledger::Ledger;
-use crate::model::{Footprint, LabelSelector, PodShape, Requirement, SpreadConstraint, Str, WorkloadKind};
+use crate::model::{
+    Footprint, HOSTNAME, LabelSelector, PodShape, Requirement, SpreadConstraint, Str, WorkloadKind, ZONE,
+};
 use crate::plugins::cache::CacheKey;
 use crate::plugins::context::PluginContext;
 use crate::plugins::counts::{Alike, Eligibility, LayoutKey};
@@ -7,9 +9,6 @@ use crate::profile::SpreadDefaults;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A constraint of one shape, resolved.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 use super::constraints::{Constraint, Plan};
 use crate::ledger::{MatchClass, NodeId};
-use crate::plugins::context::{Cause, Overlay, ResolvedPod, Verdict};
+use crate::model::LabelSelector;
+use crate::plugins::context::{Cause, Overlay, ResolvedPod, Verdict, work_of};
 use crate::plugins::counts::Layout;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -42,6 +43,16 @@ impl<'t> Hard<'t> {
     /// it lacks.
     pub(super) const fn nowhere(plan: Arc<Plan>) -> Self {
         Self { plan, counted: None }
+    }
+
+    /// What [`Self::filter`] takes where pods are added and taken away, in units of [`Work`](crate::plugins::context::Work).
+    pub(crate) fn cost_under(&self, overlay: &Overlay) -> usize {
+        let changed = overlay.added.len() + overlay.removed.len();
+        if self.counted.is_none() || changed == 0 {
+            return 0;
+        }
+        let comparisons = |one: &Constraint| one.selector().map_or(0, LabelSelector::comparisons);
+        changed * self.plan.hard.iter().map(|one| work_of(comparisons(one))).sum::<usize>()
     }
 
     pub(crate) fn filter(&self, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {

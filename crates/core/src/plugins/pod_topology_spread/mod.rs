@@ -18,7 +18,7 @@ pub(super) mod tests;
 pub(crate) use hard::Hard;
 
 use super::cache::ByShape;
-use super::context::{Plugin, PluginContext, ResolvedPod, Stop, Work};
+use super::context::{BYTES_PER_WORK, Plugin, PluginContext, ResolvedPod, Stop, Work};
 use super::counts::{Counters, Layout, Layouts};
 use crate::ledger::{Ledger, NodeId, Workloads};
 use constraints::{Constraint, Plan};
@@ -88,9 +88,6 @@ impl Tables {
         }))
     }
 }
-
-/// Bytes of a plan that are written in the time in which one row is judged.
-const BYTES_PER_WORK: usize = 64;
 
 /// The layout of a constraint, and the pods alike.
 type CountedLayout<'t> = (Arc<Layout>, &'t [u32]);

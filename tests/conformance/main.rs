@@ -12,7 +12,6 @@
 //! | `BERTH_CLUSTER` | the own seed of the only cluster to look at; its manifests are printed |
 //! | `BERTH_ORACLE` | an oracle that is built already |
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

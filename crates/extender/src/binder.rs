@@ -77,8 +77,8 @@ impl Ticket {
         let _was = self.state.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// How a bind ended whose task panicked. One that was sent is believed: what is bound is not bound twice, and what is not
-    /// is seen at the next start.
+    /// The outcome after a panic of the bind's task. A sent bind counts as bound, since a second call could bind twice; if it
+    /// is not, the pod stays assumed until it is deleted or this process ends.
     pub(super) fn after_panic(&self) -> BindOutcome {
         if self.is_sent() {
             return BindOutcome::Bound;

@@ -109,7 +109,7 @@ impl ProfileExtenders {
             let why = error.map(|e| e.message.clone());
             match change {
                 Change::Opened => {
-                    tracing::warn!(%profile, %extender, verb = verb.as_str(), error = why.as_deref(), "extender left alone");
+                    tracing::warn!(%profile, %extender, verb = verb.as_str(), error = why.as_deref(), "extender's circuit opened");
                 }
                 Change::Closed => tracing::info!(%profile, %extender, verb = verb.as_str(), "extender answers again"),
             }

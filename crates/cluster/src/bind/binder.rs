@@ -345,7 +345,7 @@ impl Shared {
                 if doubtful {
                     item.doubt = Some(now);
                 }
-                let asked = if turned_away { Asked::AtTheDoor } else { Asked::ForItsNamespace };
+                let asked = if turned_away { Asked::Overload } else { Asked::Admission };
                 let pause = error.pause.unwrap_or(DEFAULT_PAUSE);
                 self.lock().schedule.throttled(item.namespace(), now, pause, asked);
                 (BindResult::Throttled, Step::Later)

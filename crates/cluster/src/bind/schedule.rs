@@ -58,10 +58,10 @@ impl Item {
 /// Who asked for a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Something that has looked at the bind: a webhook, as a rule.
-    ForItsNamespace,
-    /// A filter before that: the API server has too much to do, for the flow that the request belongs to or for all.
-    AtTheDoor,
+    /// Admission, usually a webhook: pauses the bind's namespace only.
+    Admission,
+    /// API Priority and Fairness or a shutdown, before anything looked at the bind: may pause every namespace.
+    Overload,
 }
 
 /// The queues of all workers, and what slows them down: concurrency, rate cap, pauses.
@@ -169,7 +169,7 @@ impl Schedule {
     ///
     /// O(workers) and the length of one queue.
     pub(super) fn next(&mut self, now: Instant, most: impl Fn(&str) -> usize) -> Result<Item, Option<Instant>> {
-        // Also where nothing waits: the end of a pause is to be told.
+        // Also with an empty queue: workers must learn when a pause ends.
         let next_end = self.pauses.values().filter(|until| **until > now).min().copied();
         if self.queued == 0 || self.in_flight >= self.limit() {
             return Err(next_end);
@@ -225,9 +225,10 @@ impl Schedule {
         self.limit = (self.limit + 1.0 / self.limit).min(self.concurrency);
     }
 
-    /// A bind of this namespace was let in, whatever came of it.
+    /// The API server judged a bind of this namespace, whatever the result: the namespace is tried with more than one bind
+    /// again.
     pub(super) fn let_in(&mut self, namespace: &str, now: Instant) {
-        // Not while the pause lasts: it may have been sent before.
+        // A bind that was sent before the pause shows nothing about it.
         if self.pauses.get(namespace).is_some_and(|until| *until <= now) {
             self.pauses.remove(namespace);
         }
@@ -242,7 +243,7 @@ impl Schedule {
         }
         let own = self.pauses.entry(namespace.clone()).or_insert(until);
         *own = until.max(*own);
-        if asked == Asked::ForItsNamespace {
+        if asked == Asked::Admission {
             return;
         }
         if self.slowed_until.is_none_or(|until| until <= now) {
@@ -347,14 +348,14 @@ mod tests {
     async fn a_burst_of_refusals_halves_once_and_success_grows_again() {
         let (mut s, now) = (schedule(64, None), Instant::now());
         for n in 0..64 {
-            s.throttled(&["a", "b"][n % 2].into(), now, Duration::from_secs(1), Asked::AtTheDoor);
+            s.throttled(&["a", "b"][n % 2].into(), now, Duration::from_secs(1), Asked::Overload);
         }
         assert_eq!(s.limit(), 32);
         s.push(item(1, 0, "a"));
         assert_eq!(s.next(now, |_| usize::MAX).unwrap_err(), Some(now + Duration::from_secs(1)));
         let later = now + Duration::from_secs(1);
         assert_eq!(sent(&mut s, later), Some(0));
-        s.throttled(&"a".into(), later, Duration::from_hours(1), Asked::AtTheDoor);
+        s.throttled(&"a".into(), later, Duration::from_hours(1), Asked::Overload);
         assert_eq!(s.limit(), 16);
         assert!(s.pause_of("a", later).unwrap() <= later + LONGEST_PAUSE);
         for _ in 0..100_000 {
@@ -371,7 +372,7 @@ mod tests {
             s.push(item(1, n as u64, namespace));
         }
         for namespace in ["busy", "other"] {
-            s.throttled(&namespace.into(), now, second, Asked::ForItsNamespace);
+            s.throttled(&namespace.into(), now, second, Asked::Admission);
         }
         assert_eq!((s.limit(), s.pause(now)), (64, None), "webhooks of two namespaces slow nobody else");
         assert_eq!(s.paused(now).map(|name| &**name).collect::<Vec<_>>(), ["busy", "other"]);
@@ -383,25 +384,25 @@ mod tests {
         s.let_in("busy", after);
         assert_eq!((sent(&mut s, after), sent(&mut s, after)), (Some(1), Some(2)));
 
-        s.throttled(&"busy".into(), after, second, Asked::AtTheDoor);
+        s.throttled(&"busy".into(), after, second, Asked::Overload);
         assert_eq!((s.limit(), s.pause(after)), (32, None), "the flow of one namespace");
         let soon = after + second / 2;
-        s.throttled(&"fine".into(), soon, second, Asked::AtTheDoor);
+        s.throttled(&"fine".into(), soon, second, Asked::Overload);
         assert_eq!((s.limit(), s.pause(soon)), (32, Some(soon + second)), "the API server has too much to do");
         let later = soon + second * 2;
-        s.throttled(&"busy".into(), later, second, Asked::AtTheDoor);
+        s.throttled(&"busy".into(), later, second, Asked::Overload);
         assert_eq!((s.limit(), s.pause(later)), (16, None));
     }
 
     #[tokio::test]
     async fn a_bind_that_was_sent_before_a_pause_does_not_end_it_and_pauses_that_are_over_are_forgotten() {
         let (mut s, now) = (schedule(64, None), Instant::now());
-        s.throttled(&"a".into(), now, Duration::from_secs(1), Asked::ForItsNamespace);
+        s.throttled(&"a".into(), now, Duration::from_secs(1), Asked::Admission);
         s.let_in("a", now);
         assert!(s.pause_of("a", now).is_some());
         for n in 0..2 * REMEMBERED as u32 {
             let (namespace, at) = (format!("n{n}").into(), now + Duration::from_secs(1) * n);
-            s.throttled(&namespace, at, Duration::from_secs(1), Asked::ForItsNamespace);
+            s.throttled(&namespace, at, Duration::from_secs(1), Asked::Admission);
         }
         assert!(s.pauses.len() <= REMEMBERED, "{}", s.pauses.len());
     }

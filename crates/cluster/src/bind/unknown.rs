@@ -47,7 +47,7 @@ impl Unknown {
         Self { limit: limit.max(1), waiting: Vec::new(), of: BTreeMap::new(), tried: BTreeMap::new() }
     }
 
-    /// Tries under way are counted too.
+    /// Binds of unknown outcome, those being tried included.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.trying()
     }
@@ -87,7 +87,7 @@ impl Unknown {
         Ok(open)
     }
 
-    /// The outcome is known: the caller reports it.
+    /// Removes a bind whose outcome is known; the caller reports it.
     pub(super) fn settled(&mut self, done: Open) -> Item {
         take_one(&mut self.tried, done.item.namespace());
         take_one(&mut self.of, done.item.namespace());
@@ -112,7 +112,7 @@ impl Unknown {
     }
 }
 
-/// Takes one from a count by namespace, and the count away with the last.
+/// Subtracts one from a namespace's count, and removes the count at zero.
 pub(super) fn take_one(counts: &mut BTreeMap<Str, usize>, namespace: &str) {
     if let Some(count) = counts.get_mut(namespace) {
         *count -= 1;

@@ -415,7 +415,10 @@ mod tests {
         assert_eq!(numbers.pods.oldest_pending_since, Some(WallTime(Timestamp::from_second(7).unwrap())));
         assert_eq!((numbers.percentage, numbers.unknown_fields.len()), (10, 32));
         let storm = numbers.storm.unwrap();
-        assert!(storm.starts_with("6 pods were evicted for pod ns/p in 2 preemptions, and scheduler other took"), "{storm}");
+        assert!(
+            storm.starts_with("6 pods were evicted for pod ns/p in 2 preemptions, and scheduler other took"),
+            "{storm}"
+        );
         assert!(storm.ends_with("; so it went with 2 pods more"), "{storm}");
         assert_eq!(percentage(Sampling { percentage: 0, min_feasible: 100 }, 50), 100);
         assert_eq!(percentage(Sampling { percentage: 30, min_feasible: 100 }, 0), 30);

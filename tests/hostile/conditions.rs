@@ -127,7 +127,9 @@ pub(super) const CASES: &[Case] = &[
         connect(stage, 300, b"GET /metrics HTTP/1.1\r\nhost: berth\r\n\r\n");
     })
     .short(),
-    case("connections", "300 requests whose head never ends", |stage| connect(stage, 300, b"GET /livez HTTP/1.1\r\nx: y")),
+    case("connections", "300 requests whose head never ends", |stage| {
+        connect(stage, 300, b"GET /livez HTTP/1.1\r\nx: y")
+    }),
 ];
 
 fn extra_profile(stage: &Stage, name: &str, spec: &Value) {

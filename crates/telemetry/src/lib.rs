@@ -15,6 +15,8 @@ mod health;
 mod histogram;
 mod logs;
 mod server;
+#[cfg(test)]
+mod server_tests;
 
 pub use catalog::{Kind, Metric};
 pub use exposition::{Exposition, Samples};

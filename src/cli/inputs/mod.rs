@@ -23,7 +23,8 @@ use super::output::counted as count;
 use berth_api::{self as api, SchedulerProfile};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
-use documents::{Object, Origin};
+use documents::Object;
+use error::Origin;
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 

@@ -3,8 +3,8 @@
 //!
 //! Pure: time is an argument.
 
-use super::Paused;
 use super::schedule::Item;
+use super::{Paused, take_one};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -108,16 +108,6 @@ impl Unknown {
             many if many >= self.limit * 2 => Paused::All,
             many if many >= self.limit => Paused::Namespaces(self.of.keys().cloned().collect()),
             _ => Paused::None,
-        }
-    }
-}
-
-/// Subtracts one from a namespace's count, and removes the count at zero.
-pub(super) fn take_one(counts: &mut BTreeMap<Str, usize>, namespace: &str) {
-    if let Some(count) = counts.get_mut(namespace) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(namespace);
         }
     }
 }

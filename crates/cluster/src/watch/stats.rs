@@ -1,4 +1,4 @@
-use super::CallError;
+use super::call::{Absence, CallError};
 use crate::write::lock;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -24,24 +24,6 @@ pub struct WatchStats {
 /// A resourceVersion as the number that it is for all kinds that Kubernetes itself serves; 0 for one that is none.
 pub(super) fn number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
-}
-
-/// Why there is nothing of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absence {
-    /// 403: an RBAC rule is missing.
-    Forbidden,
-    /// 404: the API server does not serve it.
-    NotServed,
-}
-
-impl Absence {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Forbidden => "forbidden",
-            Self::NotServed => "not_served",
-        }
-    }
 }
 
 /// Failed calls by cause.

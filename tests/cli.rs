@@ -1,5 +1,5 @@
 //! The built binary as a user meets it: answers, errors and exit codes.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Value, json};
 use std::io::Write as _;

@@ -1,5 +1,5 @@
 //! `berth convert` as a user meets it: what it prints, what it says was lost, and its exit codes.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Value, json};
 use std::io::Write as _;

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! `…` stands for any text. Placements are checked with several seeds.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -38,7 +38,7 @@ const COUNTED: usize = 200_000;
 /// Binds that the sink takes up at once: as much as a watch brings while a batch is applied.
 const BATCH: usize = 64;
 
-/// After how long the lane gives up on a call: as in the example of a profile.
+/// After how long the client gives up on a call: as in the example of a profile.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs of each kind, in turn, of which the median counts.

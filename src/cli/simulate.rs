@@ -21,10 +21,12 @@ const NAMES_PER_LINE: usize = 4;
 const ROWS: usize = 20;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "With --profile given twice, the same pods are placed once by each, and what differs is told.
+#[command(
+    after_help = "With --profile given twice, each profile places the same pods, and the answer lists the differences.
 
 Exit code 2: some pod does not fit; of two profiles: some pod fits no longer with the second. Pods that wait for
-scheduling gates do not count.")]
+scheduling gates do not count."
+)]
 pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,

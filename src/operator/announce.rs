@@ -30,7 +30,7 @@ const REPORTED_EVERY: Duration = Duration::from_hours(1);
 /// Reported pods that are remembered; beyond, none is reported before the oldest of them are due again.
 const REMEMBERED: usize = 4096;
 
-/// Those of them of one namespace: the pods of one tenant leave room for reports on those of others.
+/// Of these, at most so many of one namespace: one tenant's pods must not crowd out reports on others'.
 const REMEMBERED_OF_NAMESPACE: usize = 256;
 
 /// Orphaned pods that one look takes in. They are copied under the ledger's read lock, and nobody acts on the sixth decimal of
@@ -90,7 +90,7 @@ pub(super) fn circuit_changed(cx: &Context, notice: &Notice, uid: &str) {
         Change::Opened => {
             let why = notice.error.as_ref().map_or_else(String::new, |error| format!(": {}", error.message));
             let text = format!(
-                "extender {} failed five times in a row on {} and is left alone, but for a call now and then{why}",
+                "extender {} failed five times in a row on {}: its circuit is open, and only a probe is let through now and then{why}",
                 notice.extender,
                 notice.verb.as_str()
             );

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  process       connect → housekeeping → caches → standby … → take-over → reconcile … → drain → release
-//!  reconciler    one task: profiles ─▶ verdict ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
+//!  reconciler    one task: profiles ─▶ compiled specs ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
 //!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status,
 //!                foreign_scheduler (whether another scheduler serves the name), orphans, denials
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,

@@ -73,14 +73,14 @@ pub(super) struct ServedSpec {
 
 /// What a profile's spec amounts to once it is compiled.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct CompiledSpec {
     /// Why the present spec cannot serve.
     pub(super) refused: Option<CompileError>,
     /// What serves: the present spec, or else the last good one.
     pub(super) served: Option<ServedSpec>,
 }
 
-impl Verdict {
+impl CompiledSpec {
     /// Compiles the present spec; the last good one serves if it does not compile.
     pub(super) fn of(observed: &ObservedSpec, last_good: Option<&ServedSpec>) -> Self {
         let compiled = match &observed.spec {
@@ -138,19 +138,19 @@ mod tests {
     #[test]
     fn a_spec_that_does_not_compile_leaves_the_last_good_one_serving() {
         let bad = observed(json!({"nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}}));
-        let verdict = Verdict::of(&bad, None);
-        assert_eq!(verdict.refused.as_ref().unwrap().reason, Accepted::InvalidSelector);
-        assert_eq!(verdict.served, None);
+        let compiled = CompiledSpec::of(&bad, None);
+        assert_eq!(compiled.refused.as_ref().unwrap().reason, Accepted::InvalidSelector);
+        assert_eq!(compiled.served, None);
         let served = revive("a", &json!({"preset": "BinPack", "schedulerNames": ["x"]}), 2).unwrap();
         assert_eq!((served.preset, served.generation, served.last_good), (Preset::BinPack, 2, true));
-        assert_eq!(Verdict::of(&bad, Some(&served)).served, Some(served));
+        assert_eq!(CompiledSpec::of(&bad, Some(&served)).served, Some(served));
         assert_eq!(revive("a", &json!({"preset": "FromTheFuture"}), 2), None);
     }
 
     #[test]
     fn a_spec_that_cannot_be_read_is_a_refused_one() {
         let bad = observed(json!({"preset": "FromTheFuture"}));
-        let error = Verdict::of(&bad, None).refused.unwrap();
+        let error = CompiledSpec::of(&bad, None).refused.unwrap();
         assert!(error.to_string().contains("FromTheFuture"), "{error}");
         assert_eq!(error.field, "spec");
     }

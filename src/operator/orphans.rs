@@ -18,8 +18,7 @@ const SILENCE: Duration = Duration::from_mins(1);
 /// Names that one profile's status lists.
 const LISTED: usize = 8;
 
-/// Names that are compared with the served ones in one look. Whoever creates pods chooses the names and how many there are:
-/// namespaces take turns, so that the names of one are no reason that those of another go without advice.
+/// Names compared with the served ones in one look. Tenants choose names and their number, so namespaces take turns.
 const COMPARED: usize = 64;
 
 /// While there are more names than one look compares, each look begins with another namespace.
@@ -40,7 +39,7 @@ impl Orphans {
         self.pods.first().map(|pod| &pod.key)
     }
 
-    /// That of the oldest pod: whose owners the name is charged to.
+    /// The namespace of the oldest pod, which the name counts against.
     fn namespace(&self) -> Str {
         self.pods.first().map(|pod| pod.key.namespace.clone()).unwrap_or_default()
     }

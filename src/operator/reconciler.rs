@@ -4,7 +4,7 @@ use super::announce;
 use super::claims::{Grant, Incumbents, grant};
 use super::context::Context;
 use super::extenders::Extenders;
-use super::observed_spec::{ObservedSpec, Verdict, revived};
+use super::observed_spec::{CompiledSpec, ObservedSpec, revived};
 use super::options::Options;
 use super::refs::References;
 use super::served_profile::{ServedProfile, abandoned_names, first_incumbents, served};
@@ -197,7 +197,7 @@ impl Reconciler {
             if same_spec {
                 return;
             }
-            profile.verdict = Verdict::of(&profile.observed, profile.good.as_ref());
+            profile.compiled = CompiledSpec::of(&profile.observed, profile.good.as_ref());
             profile.unsaved = false;
             return;
         }

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long an answer holds; a right that is taken away is in force after it. As long as kube-scheduler's.
-const HOLDS: Duration = Duration::from_secs(10);
+const ANSWER_VALID: Duration = Duration::from_secs(10);
 
 /// Longest wait for the answer to one review; the client gets ten seconds for all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -189,7 +189,7 @@ struct Recent {
 impl Recent {
     fn get(&self, token: &str) -> Option<Access> {
         let (at, access) = self.answers.get(token)?;
-        (at.elapsed() < HOLDS).then(|| access.clone())
+        (at.elapsed() < ANSWER_VALID).then(|| access.clone())
     }
 
     fn put(&mut self, token: String, access: &Access) {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(access(&reviews, "good").await, Access::Granted);
         let places = reviews.strangers.clone().acquire_many_owned(AT_ONCE as u32).await.unwrap();
         if let Some(known) = lock(&reviews.granted).answers.get_mut("good") {
-            known.0 = known.0.checked_sub(HOLDS).unwrap();
+            known.0 = known.0.checked_sub(ANSWER_VALID).unwrap();
         }
         assert!(reviews.known("good").is_none(), "its answer is over");
         assert_eq!(access(&reviews, "good").await, Access::Granted);

@@ -3,7 +3,7 @@
 use super::claims::{Claim, Grant, Incumbents, NameState};
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::ForeignScheduler;
-use super::observed_spec::{ObservedSpec, ServedSpec, Verdict};
+use super::observed_spec::{CompiledSpec, ObservedSpec, ServedSpec};
 use super::status::{Around, Facts, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
 use berth_api::SchedulerProfileStatus;
@@ -25,7 +25,7 @@ pub(super) fn served<'a>(
 ) -> impl Iterator<Item = (&'a Str, &'a ServedSpec)> {
     let serving = |profile: &'a ServedProfile, name| match grants.get(name) {
         Some(grant) => profile.serving(grant),
-        None => profile.verdict.served.as_ref(),
+        None => profile.compiled.served.as_ref(),
     };
     profiles.iter().filter_map(move |(name, profile)| Some((name, serving(profile, name)?)))
 }
@@ -47,7 +47,7 @@ pub(super) fn first_incumbents(profiles: &BTreeMap<Str, ServedProfile>) -> Incum
 #[derive(Debug)]
 pub(super) struct ServedProfile {
     pub(super) observed: ObservedSpec,
-    pub(super) verdict: Verdict,
+    pub(super) compiled: CompiledSpec,
     /// The last spec that was accepted with all its names.
     pub(super) good: Option<ServedSpec>,
     /// What was logged last: the generation, and why it was refused.
@@ -64,7 +64,7 @@ impl ServedProfile {
     /// A profile whose last `good` spec is known from before, if there is one.
     pub(super) fn new(observed: ObservedSpec, good: Option<ServedSpec>) -> Self {
         Self {
-            verdict: Verdict::of(&observed, good.as_ref()),
+            compiled: CompiledSpec::of(&observed, good.as_ref()),
             observed,
             good,
             logged: None,
@@ -77,7 +77,7 @@ impl ServedProfile {
 
     /// The scheduler names that the profile asks for; nothing while it is being deleted.
     pub(super) fn claim(&self) -> Option<Claim> {
-        let served = self.verdict.served.as_ref().filter(|_| !self.observed.deleting)?;
+        let served = self.compiled.served.as_ref().filter(|_| !self.observed.deleting)?;
         let earlier = self.good.as_ref().filter(|good| good.generation != served.generation);
         Some(Claim {
             profile: self.observed.name.clone(),
@@ -89,21 +89,21 @@ impl ServedProfile {
 
     /// The spec that serves under this grant.
     pub(super) fn serving(&self, grant: &Grant) -> Option<&ServedSpec> {
-        if matches!(grant, Grant::LastGood { .. }) { self.good.as_ref() } else { self.verdict.served.as_ref() }
+        if matches!(grant, Grant::LastGood { .. }) { self.good.as_ref() } else { self.compiled.served.as_ref() }
     }
 
     /// Takes note of the names that the profile gets: a spec that gets all of its names is the last good one from now on. Logs
     /// what is new, and returns the new conflicts: the name, and the profile that serves it.
     pub(super) fn take_grant(&mut self, grant: &Grant) -> Vec<(Str, Str)> {
         let generation = self.observed.generation;
-        if self.verdict.refused.is_none() && grant.is_full() {
-            let served = self.verdict.served.as_ref();
+        if self.compiled.refused.is_none() && grant.is_full() {
+            let served = self.compiled.served.as_ref();
             if self.good.as_ref().is_none_or(|good| good.generation != generation) {
                 self.good = served.map(|served| ServedSpec { last_good: true, ..served.clone() });
                 self.unsaved = true;
             }
         }
-        let refused = refusal(self.verdict.refused.as_ref(), grant).map(|(_, text)| text);
+        let refused = refusal(self.compiled.refused.as_ref(), grant).map(|(_, text)| text);
         let outcome = Some((generation, refused));
         if self.logged != outcome {
             let name = &*self.observed.name;
@@ -151,7 +151,7 @@ impl ServedProfile {
         let facts = Facts {
             generation: self.observed.generation,
             deleting: self.observed.deleting,
-            refused: self.verdict.refused.as_ref(),
+            refused: self.compiled.refused.as_ref(),
             around: *around,
             grant,
             serving: served,
@@ -208,7 +208,7 @@ fn worker(
 
 /// The scheduler names of a deleted profile that no other profile serves.
 pub(super) fn abandoned_names(deleted: &ServedProfile, served_by_others: &[Str]) -> Vec<Str> {
-    let specs = deleted.verdict.served.iter().chain(&deleted.good);
+    let specs = deleted.compiled.served.iter().chain(&deleted.good);
     let names: BTreeSet<&Str> = specs.flat_map(|served| &served.compiled.scheduler_names).collect();
     names.into_iter().filter(|name| !served_by_others.contains(name)).cloned().collect()
 }

@@ -23,7 +23,7 @@ pub(super) enum WorkerFacts {
     Pending,
     /// Pods and nodes are being read.
     Warming(String),
-    /// Since then.
+    /// It has scheduled since this time.
     Running(Timestamp),
     /// It runs with an earlier spec, of this mode, until it takes up the one that it was given.
     Swapping {
@@ -34,7 +34,7 @@ pub(super) enum WorkerFacts {
     Failed(String),
     /// There was no thread for it; it is tried again.
     NotStarted(String),
-    /// It has been in one step since then: it hangs.
+    /// It has been in one step since this time: it hangs.
     Hung {
         since: Timestamp,
         started_at: Timestamp,
@@ -388,8 +388,8 @@ fn storm_text(storm: &Storm) -> String {
         more => format!("; so it went with {more} pods more"),
     };
     format!(
-        "{victims} pods were evicted for pod {pod} in {preemptions} rounds, and scheduler {taken_by} took the room on node {node} each time: \
-         no more are for a while; let one scheduler serve these nodes, or give its pods a lower claim to them{others}"
+        "{victims} pods were evicted for pod {pod} in {preemptions} preemptions, and scheduler {taken_by} took the freed capacity on node {node} each time: \
+         nothing more is evicted for a while; let one scheduler serve these nodes, or give its pods a lower claim to them{others}"
     )
 }
 
@@ -432,7 +432,10 @@ mod tests {
         assert_eq!(numbers.pods.oldest_pending_since, Some(WallTime(Timestamp::from_second(7).unwrap())));
         assert_eq!((numbers.percentage, numbers.unknown_fields.len()), (10, 32));
         let storm = numbers.storm.unwrap();
-        assert!(storm.starts_with("6 pods were evicted for pod ns/p in 2 rounds, and scheduler other took"), "{storm}");
+        assert!(
+            storm.starts_with("6 pods were evicted for pod ns/p in 2 preemptions, and scheduler other took"),
+            "{storm}"
+        );
         assert!(storm.ends_with("; so it went with 2 pods more"), "{storm}");
         assert_eq!(percentage(Sampling { percentage: 0, min_feasible: 100 }, 50), 100);
         assert_eq!(percentage(Sampling { percentage: 30, min_feasible: 100 }, 0), 30);

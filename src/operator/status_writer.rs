@@ -142,7 +142,7 @@ fn written(answer: Answer) -> Written {
 #[derive(Debug, Default)]
 pub(super) struct NextWrite {
     under_way: bool,
-    /// What the object says since then, as far as we wrote it; `None` makes the next write due at once.
+    /// The status that we wrote last, and when; `None` makes the next write due at once.
     written: Option<(SchedulerProfileStatus, Instant)>,
     not_before: Option<Instant>,
 }

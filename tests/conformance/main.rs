@@ -11,14 +11,7 @@
 //! | `BERTH_SEED` | where the clusters' own seeds come from; `random` takes one from the clock |
 //! | `BERTH_CLUSTER` | the own seed of the only cluster to look at; its manifests are printed |
 //! | `BERTH_ORACLE` | an oracle that is built already |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 #![allow(unreachable_pub, reason = "modules of a test are nobody's library")]
 
 mod affinity;

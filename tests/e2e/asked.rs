@@ -187,7 +187,7 @@ fn compare(plane: &ControlPlane, extender: &Extender, cacheable: bool) {
     );
 }
 
-/// Issue 5 §2: the bodies are equal as JSON but for who asks and when, and so are the placements.
+/// The bodies are equal as JSON but for who asks and when, and so are the placements.
 #[test]
 fn kube_scheduler_and_berth_ask_the_same_and_do_the_same() {
     let plane = own_plane(Vec::new());

@@ -34,7 +34,7 @@ fn a_pod_with_five_thousand_labels_is_placed_like_any_other() {
     world.bound("plain");
 }
 
-/// F20 of `reliability-anchors`: a kubelet may publish whatever it likes.
+/// A kubelet may publish whatever it likes.
 #[test]
 fn absurd_quantities_of_a_node_disturb_nobody() {
     let world = World::with("absurd", &json!({}), 1);

@@ -94,7 +94,7 @@ fn pods_that_do_not_concern_an_extender_do_not_wait_for_it() {
     assert!(world.get("gpu")["spec"]["nodeName"].is_null());
 }
 
-/// The class of `reliability-anchors` §3.8: a bind that took effect and was not answered, repeated for ever (96579).
+/// A bind that took effect and was not answered was repeated for ever (kubernetes issue 96579).
 #[test]
 fn a_bind_by_an_extender_whose_answer_is_lost_is_read_back() {
     let kubeconfig = crate::cluster::shared().plane.kubeconfig.clone();

@@ -7,7 +7,7 @@ use crate::LATER;
 use crate::objects::{bind, condition, pod_path};
 use crate::world::World;
 
-/// The class of `reliability-anchors` §3.7: a second scheduler for one name overbooks nodes.
+/// A second scheduler for one name overbooks nodes.
 #[test]
 fn a_pod_bound_by_someone_else_is_told_with_its_node_and_by_whom() {
     let world = World::with("rivalled", &json!({}), 1);

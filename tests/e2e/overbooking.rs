@@ -53,7 +53,7 @@ fn overbooked(used: &BTreeMap<String, u64>) -> Vec<(&String, &u64)> {
     used.iter().filter(|(_, used)| **used > ROOM).collect()
 }
 
-/// F16 of `reliability-anchors`: profiles contend for the last capacity.
+/// Profiles contend for the last capacity.
 #[test]
 fn two_profiles_on_one_nearly_full_set_of_nodes_overbook_none() {
     let audit = Audit::new("contended");
@@ -93,7 +93,7 @@ fn two_profiles_on_one_nearly_full_set_of_nodes_overbook_none() {
     assert!(per_profile("one") > 0 && per_profile("other") > 0);
 }
 
-/// F15 of `reliability-anchors`: a foreign scheduler places its own pods on the same nodes.
+/// A foreign scheduler places its own pods on the same nodes.
 ///
 /// Two schedulers that do not share a ledger cannot both be right: each learns of the other's binds from a watch, later.
 /// What Berth owes is to place nothing on a node that its watch had already shown full. Its watch cannot be read from

@@ -218,7 +218,7 @@ fn a_gated_pod_is_left_alone_until_its_last_gate_goes() {
     assert!(events(&world.plane.api, "gated", "FailedScheduling").is_empty());
 }
 
-/// The class of `reliability-anchors` §3.3: a node that comes back under its name is another node.
+/// A node that comes back under its name is another node.
 #[test]
 fn a_node_recreated_under_its_name_has_its_own_capacity() {
     let world = World::new("recreated");

@@ -211,9 +211,12 @@ fn a_foreign_scheduler_that_refills_what_was_freed_ends_it_after_two_rounds() {
     }
     let (status, message) = world.reason("SchedulingHealthy", "PreemptionStorm");
     assert_eq!(status, "False");
-    assert!(message.contains("8 pods were evicted for pod storm/high in 2 rounds"), "{message}");
-    assert!(message.contains("scheduler kube-scheduler-elsewhere took the room on node storm-0"), "{message}");
-    assert!(world.unschedulable("high").contains("preemption: stopped after 2 rounds"));
+    assert!(message.contains("8 pods were evicted for pod storm/high in 2 preemptions"), "{message}");
+    assert!(
+        message.contains("scheduler kube-scheduler-elsewhere took the freed capacity on node storm-0"),
+        "{message}"
+    );
+    assert!(world.unschedulable("high").contains("preemption: stopped after 2 preemptions"));
     assert_eq!(world.going(), Vec::<String>::new());
     // Something else happens: it is tried again, and nobody goes.
     world.node("1", "1", |node| node);

@@ -157,7 +157,7 @@ fn make_older(plane: &ControlPlane) -> Value {
     json!(back)
 }
 
-/// F21 of `reliability-anchors`, and the definition older than the operator.
+/// A definition older than the operator, and a right that is taken away at work.
 fn an_older_definition_is_noticed_and_so_is_a_right_taken_away_at_work(plane: &ControlPlane) {
     let back = make_older(plane);
     let mut operator = serving(plane, "berth-0", &[]);

@@ -1,7 +1,7 @@
 //! `berth explain` beyond the judgement: what would place a pod, why not one node, a live cluster, a plugin of kubectl.
 //!
 //! Clusters are drawn as the conformance tests draw them.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unreachable_pub, dead_code, reason = "modules shared with another test, of which not all is used here")]
 
 #[path = "../conformance/affinity.rs"]

@@ -3,7 +3,7 @@
 //! Every target reads one string of bytes. `cargo test --test fuzz` runs each on strings from a fixed seed, on the files
 //! of its corpus (`tests/fuzz/__fuzz__/…/corpus`, found by longer runs), and on some random strings; a failure prints the
 //! seed or the shortest string found. CONTRIBUTING.md says how to run one for longer.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod choices;
 mod extender_reply;

@@ -11,7 +11,7 @@ use super::{Case, case};
 use crate::objects::{PROFILES, change_profile, profile, wait_reason};
 
 pub(super) const CASES: &[Case] = &[
-    case("C1", "a webhook on bindings that hangs, 3,000 pods that want the whole cluster", |stage| {
+    case("webhook", "a webhook on bindings that hangs, 3,000 pods that want the whole cluster", |stage| {
         stage.hang_webhook(&["CREATE"], "pods/binding", 10);
         stage.send_many(3_000, |i| {
             let mut pod = plain(&format!("p{i}"));
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
         });
     })
     .short(),
-    case("C3", "a webhook on bindings that hangs, and the node is deleted meanwhile", |stage| {
+    case("webhook", "a webhook on bindings that hangs, and the node is deleted meanwhile", |stage| {
         stage.make_nodes(&[NodeSpec::new("hostile-gone", "zone-0", "8", "32Gi")]);
         stage.hang_webhook(&["CREATE"], "pods/binding", 5);
         let mut pod = plain("late");
@@ -36,16 +36,16 @@ pub(super) const CASES: &[Case] = &[
         Value::Null => Ok(()),
         node => Err(format!("bound to {node}, which is gone")),
     }),
-    case("C8", "a webhook on pods' status that hangs, 500 unschedulable pods", |stage| {
+    case("webhook", "a webhook on pods' status that hangs, 500 unschedulable pods", |stage| {
         stage.hang_webhook(&["UPDATE"], "pods/status", 10);
         stage.send_many(500, |i| big(&format!("p{i}")));
     }),
-    case("C8", "a webhook on pods' deletion that hangs, 50 preemptors", |stage| {
+    case("webhook", "a webhook on pods' deletion that hangs, 50 preemptors", |stage| {
         stage.hang_webhook(&["DELETE"], "pods", 10);
         full_nodes(stage, 50);
         stage.send_many(50, |i| on_full_node(&format!("high{i}"), "hostile-high", i));
     }),
-    case("C8", "a webhook on claims that hangs, 60 pods with claims", |stage| {
+    case("webhook", "a webhook on claims that hangs, 60 pods with claims", |stage| {
         let class = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -76,7 +76,7 @@ pub(super) const CASES: &[Case] = &[
             pod
         });
     }),
-    case("C12", "a namespace loses access while its pods wait", |stage| {
+    case("access", "a namespace loses access while its pods wait", |stage| {
         let spec = json!({"namespaces": {"access": "Restricted", "matchLabels": {"let-in": "yes"}}});
         extra_profile(stage, "hostile-restricted", &spec);
         label_namespace(stage, &json!("yes"));
@@ -92,14 +92,14 @@ pub(super) const CASES: &[Case] = &[
         Value::Null => Ok(()),
         node => Err(format!("placed on {node} without access")),
     }),
-    case("C4", "a profile edited there and back 30 times", |stage| {
+    case("edits", "a profile edited there and back 30 times", |stage| {
         extra_profile(stage, "hostile-edited", &json!({}));
         for round in 0..30 {
             let preset = if round % 2 == 0 { "BinPack" } else { "Default" };
             change_profile(&stage.plane, "hostile-edited", &json!({"preset": preset}));
         }
     }),
-    case("D2", "a profile that asks for default-scheduler serves its own name on", |stage| {
+    case("claims", "a profile that asks for default-scheduler serves its own name on", |stage| {
         extra_profile(stage, "hostile-greedy", &json!({}));
         change_profile(&stage.plane, "hostile-greedy", &json!({"schedulerNames": ["default-scheduler"]}));
         let mut pod = plain("still-served");
@@ -107,7 +107,7 @@ pub(super) const CASES: &[Case] = &[
         stage.send(&pod);
     })
     .holds(|stage| stage.is_bound_soon("still-served").then_some(()).ok_or("it is not served any more".to_owned())),
-    case("D3", "a profile that asks for the neighbour's name", |stage| {
+    case("claims", "a profile that asks for the neighbour's name", |stage| {
         // Served for less long, but first by name.
         extra_profile(stage, "a-hostile-taker", &json!({}));
         change_profile(&stage.plane, "a-hostile-taker", &json!({"schedulerNames": ["neighbour"]}));
@@ -122,12 +122,14 @@ pub(super) const CASES: &[Case] = &[
             stage.make(PROFILES, profile(&format!("hostile-{i}"), &json!({})));
         }
     }),
-    case("S5", "1,500 idle connections to the metrics port", |stage| connect(stage, 1_500, b"")),
-    case("S5", "300 requests for the metrics whose answers nobody reads", |stage| {
+    case("connections", "1,500 idle connections to the metrics port", |stage| connect(stage, 1_500, b"")),
+    case("connections", "300 requests for the metrics whose answers nobody reads", |stage| {
         connect(stage, 300, b"GET /metrics HTTP/1.1\r\nhost: berth\r\n\r\n");
     })
     .short(),
-    case("S5", "300 requests whose head never ends", |stage| connect(stage, 300, b"GET /livez HTTP/1.1\r\nx: y")),
+    case("connections", "300 requests whose head never ends", |stage| {
+        connect(stage, 300, b"GET /livez HTTP/1.1\r\nx: y")
+    }),
 ];
 
 fn extra_profile(stage: &Stage, name: &str, spec: &Value) {

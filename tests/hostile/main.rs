@@ -42,7 +42,7 @@ const GROWTH_KIB: u64 = 64 * 1024;
 
 /// One thing that a tenant, an operator of a profile or the network can do.
 struct Case {
-    /// The rows of the reviews that it stands for.
+    /// Short name, for BERTH_HOSTILE_ONLY.
     id: &'static str,
     what: &'static str,
     begin: fn(&Stage),

@@ -10,74 +10,74 @@ use super::{Case, case};
 use crate::objects::pod_path;
 
 pub(super) const CASES: &[Case] = &[
-    case("S1", "one pending pod, 4,000 hard spread constraints", |stage| {
+    case("spread", "one pending pod, 4,000 hard spread constraints", |stage| {
         stage.send(&spread("many", 4_000, "DoNotSchedule"));
     })
     .holds(|stage| stage.says_soon("many", "topologySpreadConstraints"))
     .short(),
-    case("S1", "one pending pod, 4,000 soft spread constraints", |stage| {
+    case("spread", "one pending pod, 4,000 soft spread constraints", |stage| {
         stage.send(&spread("many", 4_000, "ScheduleAnyway"));
     }),
-    case("S1", "200 pending pods, 32 hard spread constraints each on keys of their own", |stage| {
+    case("spread", "200 pending pods, 32 hard spread constraints each on keys of their own", |stage| {
         stage.send_many(200, |i| spread(&format!("s{i}"), 32, "DoNotSchedule"));
     }),
-    case("S1", "200 pending pods, 32 soft spread constraints each", |stage| {
+    case("spread", "200 pending pods, 32 soft spread constraints each", |stage| {
         stage.send_many(200, |i| spread(&format!("s{i}"), 32, "ScheduleAnyway"));
     }),
-    case("S2", "one pending pod, 300 spread constraints and 250,000 values of node affinity", |stage| {
+    case("spread", "one pending pod, 300 spread constraints and 250,000 values of node affinity", |stage| {
         let mut pod = spread("values", 300, "DoNotSchedule");
         pod["spec"]["affinity"] = among("k", 250_000);
         stage.send(&pod);
     })
     .short(),
-    case("S2", "64 pending pods, 32 spread constraints and 4,000 values of node affinity each", |stage| {
+    case("spread", "64 pending pods, 32 spread constraints and 4,000 values of node affinity each", |stage| {
         stage.send_many(64, |i| {
             let mut pod = spread(&format!("s{i}"), 32, "DoNotSchedule");
             pod["spec"]["affinity"] = among(&format!("k{i}"), 4_000);
             pod
         });
     }),
-    case("S3", "one placed pod, 2,000 anti-affinity terms on keys of no node", |stage| {
+    case("terms", "one placed pod, 2,000 anti-affinity terms on keys of no node", |stage| {
         stage.send(&repelling(on_node("placed", "n0"), 2_000, "k"));
     }),
-    case("S3", "one placed pod, 12,000 anti-affinity terms on keys of no node", |stage| {
+    case("terms", "one placed pod, 12,000 anti-affinity terms on keys of no node", |stage| {
         stage.send(&repelling(on_node("placed", "n0"), 12_000, "k"));
     })
     .short(),
-    case("S3", "200 placed pods, 64 anti-affinity terms each on keys of no node", |stage| {
+    case("terms", "200 placed pods, 64 anti-affinity terms each on keys of no node", |stage| {
         stage.send_many(200, |i| repelling(on_node(&format!("p{i}"), &format!("n{i}")), 64, &format!("k{i}-")));
     }),
-    case("S3", "100 pending pods, 64 anti-affinity terms each", |stage| {
+    case("terms", "100 pending pods, 64 anti-affinity terms each", |stage| {
         stage.send_many(100, |i| repelling(plain(&format!("p{i}")), 64, &format!("k{i}-")));
     }),
-    case("S3", "one placed pod, 4,096 terms with twelve labels each", |stage| {
+    case("terms", "one placed pod, 4,096 terms with twelve labels each", |stage| {
         stage.send(&labelled_terms(on_node("placed", "n0"), 4_096));
     }),
-    case("S3", "20 patches a second of the labels of a placed pod with 4,096 terms", |stage| {
+    case("terms", "20 patches a second of the labels of a placed pod with 4,096 terms", |stage| {
         stage.send(&labelled_terms(on_node("placed", "n0"), 4_096));
         for round in 0..60 {
             let labels = json!({"metadata": {"labels": {"round": round.to_string()}}});
             stage.plane.api.patch(&pod_path(HOSTILE, "placed"), Patch::Merge, &labels).unwrap();
         }
     }),
-    case("S4", "a scheduler name of the neighbour's with 300 letters more", |stage| {
+    case("names", "a scheduler name of the neighbour's with 300 letters more", |stage| {
         let mut pod = plain("long");
         pod["spec"]["schedulerName"] = json!(format!("neighbour{}", "a".repeat(300)));
         stage.send(&pod);
     }),
-    case("S4", "a scheduler name with line breaks and escapes", |stage| {
+    case("names", "a scheduler name with line breaks and escapes", |stage| {
         let mut pod = plain("escapes");
         pod["spec"]["schedulerName"] = json!("neighbour\n\u{1b}]52;c;x\u{7}\r\u{2028}");
         stage.send(&pod);
     }),
-    case("S11", "8 scheduler names of 1 MB", |stage| {
+    case("names", "8 scheduler names of 1 MB", |stage| {
         stage.send_many(8, |i| {
             let mut pod = plain(&format!("p{i}"));
             pod["spec"]["schedulerName"] = json!(format!("{i}{}", "b".repeat(1_000_000)));
             pod
         });
     }),
-    case("S11", "3,000 scheduler names that nobody serves", |stage| {
+    case("names", "3,000 scheduler names that nobody serves", |stage| {
         stage.send_many(3_000, |i| {
             let mut pod = plain(&format!("p{i}"));
             pod["spec"]["schedulerName"] = json!(format!("neighbour-{i}-{}", "x".repeat(200)));
@@ -101,7 +101,7 @@ pub(super) const CASES: &[Case] = &[
     })
     .holds(|stage| stage.is_bound_soon("wants-device").then_some(()).ok_or("the device cannot be had".to_owned()))
     .short(),
-    case("S7", "300 pending pods with 40 invented resources each", |stage| {
+    case("resources", "300 pending pods with 40 invented resources each", |stage| {
         stage.send_many(300, |i| {
             let mut pod = plain(&format!("p{i}"));
             for r in 0..40 {
@@ -112,16 +112,16 @@ pub(super) const CASES: &[Case] = &[
             pod
         });
     }),
-    case("S7", "a node that offers 2,000 resources, then another device", |stage| {
+    case("resources", "a node that offers 2,000 resources, then another device", |stage| {
         let many = (0..2_000).fold(NodeSpec::new("hostile-many", "zone-0", "8", "32Gi"), |node, i| {
             node.resource(&format!("n.example/r{i}"), "1")
         });
         stage.make_nodes(&[many]);
     }),
-    case("S9", "2,000 bound pods on nodes that do not exist", |stage| {
+    case("strays", "2,000 bound pods on nodes that do not exist", |stage| {
         stage.send_many(2_000, |i| on_node(&format!("p{i}"), &format!("ghost-{i}")));
     }),
-    case("S9", "2,000 pending pods, each with labels of its own", |stage| {
+    case("labels", "2,000 pending pods, each with labels of its own", |stage| {
         stage.send_many(2_000, |i| {
             let mut pod = plain(&format!("p{i}"));
             for label in 0..17 {
@@ -131,26 +131,26 @@ pub(super) const CASES: &[Case] = &[
             pod
         });
     }),
-    case("S9", "one pending pod, 300 spread constraints of another scheduler", |stage| {
+    case("spread", "one pending pod, 300 spread constraints of another scheduler", |stage| {
         let mut pod = spread("foreign", 300, "DoNotSchedule");
         pod["spec"]["schedulerName"] = json!("default-scheduler");
         stage.send(&pod);
     }),
-    case("S9", "200 pending pods, 4,000 values of node affinity each", |stage| {
+    case("affinity", "200 pending pods, 4,000 values of node affinity each", |stage| {
         stage.send_many(200, |i| {
             let mut pod = plain(&format!("p{i}"));
             pod["spec"]["affinity"] = among(&format!("key{i}"), 4_000);
             pod
         });
     }),
-    case("S9", "one pending pod, 10,000 tolerations", |stage| {
+    case("tolerations", "one pending pod, 10,000 tolerations", |stage| {
         let mut pod = plain("tolerant");
         pod["spec"]["tolerations"] =
             (0..10_000).map(|i| json!({"key": format!("t{i}"), "operator": "Exists"})).collect();
         stage.send(&pod);
     })
     .holds(|stage| stage.says_soon("tolerant", "tolerations")),
-    case("S9", "20 pods of 1 MB, made and deleted", |stage| {
+    case("large", "20 pods of 1 MB, made and deleted", |stage| {
         for round in 0..4 {
             stage.send_many(20, |i| {
                 let mut pod = plain(&format!("p{round}-{i}"));
@@ -160,14 +160,14 @@ pub(super) const CASES: &[Case] = &[
             stage.plane.api.delete(&pod_path(HOSTILE, ""), Some(&json!({"gracePeriodSeconds": 0}))).unwrap();
         }
     }),
-    case("S9", "40 pods with 200 KB of annotations", |stage| {
+    case("large", "40 pods with 200 KB of annotations", |stage| {
         stage.send_many(40, |i| {
             let mut pod = plain(&format!("p{i}"));
             pod["metadata"]["annotations"]["notes"] = json!("n".repeat(200_000));
             pod
         });
     }),
-    case("S14", "3,000 unschedulable pods", |stage| {
+    case("unschedulable", "3,000 unschedulable pods", |stage| {
         stage.send_many(3_000, |i| impossible(&format!("p{i}")));
     }),
     case("S15 C2", "two bound pods of 2^63-1 and 2^63-1-64Gi bytes, then 16 pods of 8Gi", |stage| {
@@ -189,7 +189,7 @@ pub(super) const CASES: &[Case] = &[
         placed => Err(format!("{} pods placed beside more than the node has", placed - 2)),
     })
     .short(),
-    case("S8", "a low pod that calls itself static, and a high one that needs its node", |stage| {
+    case("static", "a low pod that calls itself static, and a high one that needs its node", |stage| {
         stage.make_nodes(&[NodeSpec::new("hostile-static", "zone-0", "4", "32Gi")]);
         let on = |name: &str, priority: &str| {
             let mut pod = tolerant(plain(name));

@@ -202,7 +202,7 @@ conditions! {
         NoExtenders => True,
         /// No extender was asked yet.
         NotYetProbed => Unknown,
-        /// An extender failed five times in a row and is left alone.
+        /// An extender failed five times in a row; its circuit is open.
         CircuitOpen => False,
         /// An extender does not answer in time.
         Timeout => False,

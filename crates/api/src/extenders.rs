@@ -57,7 +57,7 @@ pub struct Extender {
     /// What is said to it about who asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ExtenderAuth>,
-    /// When it is left alone.
+    /// When its circuit opens, and how often it is probed then.
     #[serde(default)]
     pub circuit_breaker: CircuitBreaker,
 }
@@ -245,10 +245,10 @@ pub struct ExtenderTls {
 /// Whether a certificate is checked.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TlsMode {
-    /// It is.
+    /// The extender's certificate is checked.
     #[default]
     Verify,
-    /// It is not.
+    /// The certificate is not checked: anybody may answer in the extender's place.
     InsecureSkipVerify,
 }
 
@@ -259,10 +259,10 @@ pub struct CaBundleRef {
     /// ConfigMap or Secret.
     #[serde(default)]
     pub kind: BundleKind,
-    /// Its name.
+    /// Name of the ConfigMap or Secret, in the operator's namespace.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
-    /// The key.
+    /// Key under which the object has the value.
     #[serde(default = "ca_key")]
     #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
@@ -282,7 +282,7 @@ pub enum BundleKind {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretRef {
-    /// Its name.
+    /// Name of the Secret, in the operator's namespace.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
 }
@@ -291,10 +291,10 @@ pub struct SecretRef {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeyRef {
-    /// The Secret's name.
+    /// Name of the Secret, in the operator's namespace.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
-    /// The key.
+    /// Key under which the object has the value.
     #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
 }
@@ -307,7 +307,7 @@ pub struct ExtenderAuth {
     pub bearer_token_ref: SecretKeyRef,
 }
 
-/// When an extender is left alone: after five failures in a row from at least two pods.
+/// When an extender's circuit opens: after five failures in a row from at least two pods.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = between("openFor", "1s", "10m", "5s"))]

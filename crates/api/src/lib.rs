@@ -12,6 +12,7 @@
 //! Reading profiles from a watch: wrap the type in `kube::core::DeserializeGuard`, so that one object written under
 //! another schema cannot stop the stream.
 
+#![warn(missing_docs, reason = "users read these texts in kubectl explain")]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(unreachable_pub, reason = "KubeSchema derives a public helper type inside a function for every struct")]
 

@@ -48,10 +48,10 @@ pub struct Preemption {
 /// Whether pods are evicted at all.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PreemptionPolicy {
-    /// Pods of lower priority are, where that makes room.
+    /// Pods of lower priority are evicted where that frees enough capacity.
     #[default]
     LowerPriority,
-    /// None is.
+    /// No pod is evicted.
     Never,
 }
 

@@ -59,7 +59,7 @@ pub struct SchedulerProfileStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub unknown_fields: Vec<String>,
-    /// Pods that wait in vain for a scheduler whose name is much like one of this profile's: they may mean it.
+    /// Orphaned pods: nobody serves the scheduler that they name, and it is much like one of this profile's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
@@ -193,17 +193,17 @@ pub struct MisnamedPods {
     pub oldest_pending_since: Option<Time>,
 }
 
-/// How an extender does.
+/// The state of one extender.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExtenderStatus {
     /// Its name.
     #[schemars(required, length(max = 63))]
     pub name: String,
-    /// Unknown: it was not asked yet. Healthy: it answers. Degraded: its last call failed, or a verb is left alone.
+    /// Unknown: it was not asked yet. Healthy: it answers. Degraded: its last call failed, or the circuit of a verb is open.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<ExtenderState>,
-    /// The worst of its verbs. Closed: it is asked. Open: it is left alone, but for a call now and then.
+    /// The worst of its verbs. Closed: it is asked. Open: only a probe is let through now and then.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub circuit: Option<CircuitState>,
     /// The time within which 99 of 100 calls are answered, as in `12ms`.
@@ -223,16 +223,16 @@ pub enum ExtenderState {
     Unknown,
     /// It answers.
     Healthy,
-    /// Its last call failed, or a verb is left alone.
+    /// Its last call failed, or the circuit of a verb is open.
     Degraded,
 }
 
 /// Whether an extender is asked.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CircuitState {
-    /// It is.
+    /// Calls go through.
     Closed,
-    /// It is left alone, but for a call now and then.
+    /// Only a probe is let through now and then.
     Open,
 }
 

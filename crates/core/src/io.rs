@@ -133,16 +133,6 @@ pub enum RefusalText {
     Plain(Arc<str>),
 }
 
-impl RefusalText {
-    /// The text without what preemption says to it.
-    pub fn without_preemption(&self) -> String {
-        match self {
-            Self::NotPreempting(diagnosis, _) => diagnosis.to_string(),
-            other => other.to_string(),
-        }
-    }
-}
-
 impl std::fmt::Display for RefusalText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,8 +1,17 @@
 //! Builders that the tests of all crates share.
 
+use crate::io::RefusalText;
 use crate::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, ScheduledCondition, Usage};
 use crate::profile::Extender;
 use std::sync::Arc;
+
+/// What a refusal says, without what preemption says to it.
+pub fn without_preemption(text: &RefusalText) -> String {
+    match text {
+        RefusalText::NotPreempting(diagnosis, _) => diagnosis.to_string(),
+        other => other.to_string(),
+    }
+}
 
 /// Without requests; the score counts its one container with the defaults.
 pub fn shape() -> PodShape {

@@ -250,8 +250,8 @@ async fn a_shutdown_waits_for_what_was_sent_and_reports_the_rest() {
     rig.configure(settings(&server.url(), Duration::from_secs(30)));
     rig.bind(1);
     until("it is sent", || server.asked().len() == 1).await;
-    let lanes = rig.clients.clone();
-    let end = tokio::spawn(async move { lanes.shutdown(Duration::from_millis(300)).await });
+    let clients = rig.clients.clone();
+    let end = tokio::spawn(async move { clients.shutdown(Duration::from_millis(300)).await });
     let left = end.await.unwrap();
     assert_eq!((left.unsent.len(), left.unsettled, left.may_land), (0, 1, 1));
     rig.bind(2);

@@ -41,13 +41,13 @@ const DOUBTFUL: u8 = 3;
 
 /// Whether a bind was sent; it can be taken back until then.
 #[derive(Debug, Default)]
-pub(super) struct Ticket {
+pub(super) struct BindTicket {
     state: AtomicU8,
     /// Evidence came another way, or the process ends: no outcome is delivered any more.
     pub(super) end: CancellationToken,
 }
 
-impl Ticket {
+impl BindTicket {
     /// Takes the bind back; false if it was sent.
     pub(super) fn revoke(&self) -> bool {
         let was = self.state.compare_exchange(WAITING, REVOKED, Ordering::AcqRel, Ordering::Acquire);
@@ -77,8 +77,8 @@ impl Ticket {
         let _was = self.state.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// How a bind ended whose task panicked. One that was sent is believed: what is bound is not bound twice, and what is not
-    /// is seen at the next start.
+    /// The outcome after a panic of the bind's task. A sent bind counts as bound, since a second call could bind twice; if it
+    /// is not, the pod stays assumed until it is deleted or this process ends.
     pub(super) fn after_panic(&self) -> BindOutcome {
         if self.is_sent() {
             return BindOutcome::Bound;
@@ -114,7 +114,7 @@ pub(super) struct Binder<'a> {
     pub(super) bound_within: Duration,
     pub(super) budget: &'a Budget,
     pub(super) request: &'a BindRequest,
-    pub(super) ticket: &'a Ticket,
+    pub(super) ticket: &'a BindTicket,
     /// The process ends: its successor settles what is open.
     pub(super) closing: &'a CancellationToken,
 }

@@ -90,7 +90,7 @@ impl Breaker {
         match &self.state {
             State::Closed => true,
             State::Open { due, last, another, probing } => {
-                // Half of `open_for` more for the pod that was tried last, so that another can come first.
+                // The pod probed last waits half an `open_for` longer, so that another pod's probe goes first.
                 let patience = if *another && **last == *pod { self.open_for / 2 } else { Duration::ZERO };
                 !probing && now >= *due + patience
             }

@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 /// Addresses tried for one call.
 const ADDRESSES: usize = 3;
 
-/// For each address but the last, which may take the rest of the call's time.
+/// Connect timeout of each address but the last, which may use the rest of the call's time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An idle connection is kept this long: less than servers commonly keep theirs.

@@ -64,24 +64,24 @@ pub(super) fn ready_addresses(service: &Service, slices: &List<EndpointSlice>, p
 /// Between two reads of the API server's addresses: a control plane rarely changes, and a new server takes longer to serve.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The same while they are not known, and no extender is asked.
+/// As [`AGAIN`], while the addresses are unknown: until then no extender is asked.
 const AGAIN_UNKNOWN: Duration = Duration::from_secs(5);
 
 /// Reads the addresses behind `server` (the URL we reach it by), and those of the Service `default/kubernetes` and of its endpoints
 /// into `servers`. What cannot be read stays as it was known: the Service and its endpoints, and apart from them the addresses
 /// behind the name.
 pub async fn read_api_servers(servers: &ApiServers, kube: &kube::Client, server: &str) {
-    let (told, named) = tokio::join!(told_addresses(kube), named_addresses(server));
+    let (reported, named) = tokio::join!(service_addresses(kube), named_addresses(server));
     if let Some(named) = named {
         servers.set_named(named);
     }
-    match told {
-        Ok(told) => servers.set(told),
+    match reported {
+        Ok(reported) => servers.set(reported),
         Err(error) => tracing::warn!(error, "addresses of the API server not read: no extender may have one of them"),
     }
 }
 
-/// Does so again and again, until `stop`.
+/// Reads the API server's addresses until `stop`, every [`AGAIN`], or [`AGAIN_UNKNOWN`] while they are unknown.
 pub async fn follow_api_servers(servers: ApiServers, kube: kube::Client, server: String, stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -95,7 +95,7 @@ fn pause(servers: &ApiServers) -> Duration {
     if servers.are_unknown() { AGAIN_UNKNOWN } else { AGAIN }
 }
 
-async fn told_addresses(kube: &kube::Client) -> Result<BTreeSet<IpAddr>, String> {
+async fn service_addresses(kube: &kube::Client) -> Result<BTreeSet<IpAddr>, String> {
     // All slices: others in the namespace must not crowd out the API server's own.
     let (service, slices) = read_service(kube, "default", "kubernetes", 0).await;
     let (service, slices) = (service?, slices?);

@@ -1,37 +1,22 @@
 //! The extenders of all profiles: set up by profile, asked by workers.
 
 use super::address::AddressPolicy;
-use super::breaker::Change;
 use super::objects::{KeyOf, Objects};
-use super::profile_extenders::ProfileExtenders;
+use super::profile_extenders::{Common, Notify, ProfileExtenders};
 use super::resolve::{Net, system_lookup};
-use super::settings::{Settings, SettingsError, Verb};
+use super::settings::{Settings, SettingsError};
 use super::stats::ExtenderHealth;
 use super::store::ObjectStore;
 use berth_api::NodePayload;
 use berth_cluster::bind::{Deliver, Leftover};
 use berth_cluster::lease::Gate;
 use berth_cluster::recheck::Recheck;
-use berth_core::io::{AttemptId, BindRequest, ExtenderError, ExtenderRequest, WorkerId};
+use berth_core::io::{AttemptId, BindRequest, ExtenderRequest, WorkerId};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
-
-/// A breaker opened or closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    pub profile: Str,
-    pub extender: Str,
-    pub verb: Verb,
-    pub change: Change,
-    /// The failure that opened it.
-    pub error: Option<ExtenderError>,
-}
-
-/// Where notices go. Called from the tasks that make calls: it must not block.
-pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
 
 /// Long enough for any watch that is not broken, short enough for the pod to be tried again soon.
 pub const BOUND_WITHIN: Duration = Duration::from_secs(10);
@@ -55,19 +40,6 @@ pub struct Options {
     /// Where answers and outcomes go. It must not block.
     pub deliver: Deliver,
     pub notify: Notify,
-}
-
-/// What the extenders of all profiles share.
-pub(super) struct Common {
-    pub(super) net: Net,
-    pub(super) objects: Objects,
-    pub(super) gate: Gate,
-    pub(super) recheck: Arc<dyn Recheck>,
-    pub(super) bound_within: Duration,
-    pub(super) deliver: Deliver,
-    pub(super) notify: Notify,
-    /// Workers ask from threads of their own; calls run here.
-    pub(super) runtime: Handle,
 }
 
 /// The clients of all profiles' extenders. Cheap to clone; all clones share their state.

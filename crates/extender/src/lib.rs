@@ -53,8 +53,9 @@ pub use budget::{Budget, PROFILE_BYTES, Reservation};
 pub use contents::Contents;
 pub use endpoints::{follow_api_servers, read_api_servers};
 pub use error::Fault;
-pub use extender_clients::{BOUND_WITHIN, ExtenderClients, Notice, Notify, Options};
+pub use extender_clients::{BOUND_WITHIN, ExtenderClients, Options};
 pub use objects::KeyOf;
+pub use profile_extenders::{Notice, Notify};
 pub use settings::{
     Credentials, Endpoint, Lookup, ServiceKey, Settings, SettingsError, Verb, VerbSettings, references,
 };

@@ -1,14 +1,18 @@
 //! The extenders of one profile: its calls under way and its bound on memory. Nothing here is shared with another profile.
 
-use super::binder::{Binder, Ticket};
+use super::binder::{BindTicket, Binder};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
 use super::extender::{Extender, OnChange};
-use super::extender_clients::{Common, Notice};
+use super::objects::Objects;
 use super::question;
-use super::settings::{Settings, SettingsError};
+use super::resolve::Net;
+use super::settings::{Settings, SettingsError, Verb};
 use super::stats::ExtenderHealth;
+use berth_cluster::bind::Deliver;
+use berth_cluster::lease::Gate;
+use berth_cluster::recheck::Recheck;
 use berth_core::io::{
     AttemptId, BindOutcome, BindRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest, Input, WorkerId,
 };
@@ -18,8 +22,37 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// A breaker opened or closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub profile: Str,
+    pub extender: Str,
+    pub verb: Verb,
+    pub change: Change,
+    /// The failure that opened it.
+    pub error: Option<ExtenderError>,
+}
+
+/// Where notices go. Called from the tasks that make calls: it must not block.
+pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// What the extenders of all profiles share.
+pub(super) struct Common {
+    pub(super) net: Net,
+    pub(super) objects: Objects,
+    pub(super) gate: Gate,
+    pub(super) recheck: Arc<dyn Recheck>,
+    pub(super) bound_within: Duration,
+    pub(super) deliver: Deliver,
+    pub(super) notify: Notify,
+    /// Workers ask from threads of their own; calls run here.
+    pub(super) runtime: Handle,
+}
 
 /// An extender as the profile's spec has it now.
 #[derive(Default)]
@@ -33,7 +66,7 @@ struct Configured {
 /// Said where an extender's settings cannot be used and earlier ones are: deleting a Secret does not revoke it.
 const LAST_GOOD: &str = "; until then what was read before goes on being used";
 
-type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<Ticket>>;
+type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<BindTicket>>;
 
 pub(super) struct ProfileExtenders {
     profile: Str,
@@ -109,7 +142,7 @@ impl ProfileExtenders {
             let why = error.map(|e| e.message.clone());
             match change {
                 Change::Opened => {
-                    tracing::warn!(%profile, %extender, verb = verb.as_str(), error = why.as_deref(), "extender left alone");
+                    tracing::warn!(%profile, %extender, verb = verb.as_str(), error = why.as_deref(), "extender's circuit opened");
                 }
                 Change::Closed => tracing::info!(%profile, %extender, verb = verb.as_str(), "extender answers again"),
             }
@@ -169,7 +202,7 @@ impl ProfileExtenders {
                 return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             }
         };
-        let ticket = Arc::new(Ticket::default());
+        let ticket = Arc::new(BindTicket::default());
         self.tickets().insert((worker, attempt), ticket.clone());
         let this = self.clone();
         let task = async move {

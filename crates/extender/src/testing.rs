@@ -1,7 +1,8 @@
 //! A scripted extender on a real socket: it reads requests as HTTP/1.1 and answers with any bytes that the script gives.
 
 use super::address::AddressPolicy;
-use super::extender_clients::{ExtenderClients, Notice, Options};
+use super::extender_clients::{ExtenderClients, Options};
+use super::profile_extenders::Notice;
 use super::settings::{Credentials, Endpoint, Settings, Verb, VerbSettings};
 use super::store::ObjectStore;
 use berth_api::NodePayload;

@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Wakes every worker; whatever capacity came back before this is known to all then.
+    /// Wakes every worker; each then sees all capacity freed before this call.
     pub(super) fn wake_all(&self) {
         self.ledger.take_freed();
         for running in self.lock().values() {
@@ -301,8 +301,8 @@ impl SharedLedger {
     }
 }
 
-/// Waits for a lock. Where an async thread does, its other tasks move to another thread: while a worker hangs with the ledger
-/// in its hands, the watches wait, and probes, statuses and the Lease do not.
+/// Blocks on a lock. On an async thread tokio first moves the other tasks elsewhere, so that probes, statuses and the Lease go
+/// on while a worker hangs with the ledger locked.
 fn may_block<R>(wait: impl FnOnce() -> R) -> R {
     let runtime = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     if matches!(runtime, Ok(RuntimeFlavor::MultiThread)) { block_in_place(wait) } else { wait() }

@@ -42,7 +42,7 @@ pub struct Outcome {
 struct Progress {
     node: Option<Str>,
     attempts: u32,
-    refusal: Option<Refusal>,
+    refusal: Option<LastRefusal>,
     /// The node that it was nominated for last.
     nominated: Option<Str>,
     /// The pods that were removed for it, as namespace/name.
@@ -53,7 +53,7 @@ struct Progress {
 
 /// The last refusal of a pod without a node.
 #[derive(Debug)]
-struct Refusal {
+struct LastRefusal {
     reason: String,
     message: String,
     attempted: bool,
@@ -209,7 +209,7 @@ impl Run<'_> {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
                 let (reason, message) = (reason.as_str().to_owned(), message_of(&text));
-                progress.refusal = Some(Refusal { reason, message, attempted, changes: self.changes });
+                progress.refusal = Some(LastRefusal { reason, message, attempted, changes: self.changes });
                 self.write_nomination(&pod, nomination)
             }
         }
@@ -276,7 +276,7 @@ impl Run<'_> {
 
     /// Whether some pod waits to be tried again, and something changed since it was refused.
     fn has_work(&self) -> bool {
-        let stale = |refusal: &Refusal| refusal.attempted && refusal.changes < self.changes;
+        let stale = |refusal: &LastRefusal| refusal.attempted && refusal.changes < self.changes;
         self.workers.iter().any(|stepped| !stepped.worker.is_quiet())
             && self.progress.values().any(|p| p.node.is_none() && p.refusal.as_ref().is_none_or(stale))
     }
@@ -326,7 +326,7 @@ fn fate(
     profile: Option<&Arc<CompiledProfile>>,
     profiles: &[Arc<CompiledProfile>],
     placed: bool,
-    refusal: Option<Refusal>,
+    refusal: Option<LastRefusal>,
 ) -> (Fate, Option<(String, String)>) {
     let with = |reason: &str, message: String| Some((reason.to_owned(), message));
     if placed {

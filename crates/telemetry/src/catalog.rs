@@ -1,4 +1,5 @@
-//! Every metric there is, by name. Names that kube-scheduler has too mean the same here, with a `profile` label.
+//! Every metric there is, by name. Names that kube-scheduler has too mean the same here, with a `profile` label,
+//! but `scheduler_unschedulable_pods`, which counts only the ten most frequent reasons.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -84,19 +85,19 @@ metrics! {
     ExtenderDuration: Histogram, "schedulerprofile_extender_request_duration_seconds",
         "How long calls of extenders took that were sent, answered or not";
     ExtenderCircuit: Gauge, "schedulerprofile_extender_circuit_open",
-        "Whether a verb of an extender is left alone, but for a call now and then";
+        "Whether the circuit of a verb of an extender is open";
     ExtenderCalls: Gauge, "schedulerprofile_extender_calls",
         "Calls of an extender: in_flight, or waiting for one of these to end";
     ConditionWrites: Counter, "schedulerprofile_condition_writes_total",
         "PodScheduled conditions of pods that were not placed, by result";
     Evictions: Counter, "schedulerprofile_evictions_total",
-        "Victims of preemptions, by result: evicted, gone, failed";
+        "Victims of preemptions, by result: evicted, gone, unwanted, failed";
     EvictionRounds: Gauge, "schedulerprofile_eviction_rounds",
         "Preemptions whose victims are to be evicted: queued, or in flight";
     FailedRounds: Counter, "schedulerprofile_preemption_failures_total",
         "Preemptions of which a victim could not be evicted";
     PreemptionStorms: Counter, "schedulerprofile_preemption_storms_total",
-        "Times that evictions for a pod were stopped because another scheduler took the room";
+        "Times that evictions for a pod were stopped because another scheduler took the freed capacity";
     StatusWrites: Counter, "schedulerprofile_status_writes_total",
         "Writes of profile status, by result";
     SnapshotAge: Gauge, "schedulerprofile_snapshot_age_seconds",

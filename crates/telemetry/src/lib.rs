@@ -16,6 +16,8 @@ mod histogram;
 mod log_queue;
 mod logs;
 mod server;
+#[cfg(test)]
+mod server_tests;
 
 pub use catalog::{Kind, Metric};
 pub use exposition::{Exposition, Samples};

@@ -87,7 +87,7 @@ pub fn serve(
     serve_within(Limits::default(), addresses, endpoints)
 }
 
-fn serve_within(
+pub(super) fn serve_within(
     limits: Limits,
     addresses: Addresses,
     endpoints: Endpoints,
@@ -195,7 +195,3 @@ async fn metrics(token: Option<String>, endpoints: Endpoints) -> Answer {
         Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
-
-#[cfg(test)]
-#[path = "server_tests.rs"]
-mod tests;

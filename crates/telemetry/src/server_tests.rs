@@ -1,9 +1,12 @@
-use super::*;
-use crate::{Check, Metric, raise_open_files};
+use crate::connections::Limits;
+use crate::server::serve_within;
+use crate::{Access, Addresses, Authorizer, Check, Endpoints, Exposition, Health, Metric, raise_open_files, serve};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 async fn send(address: SocketAddr, path: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();

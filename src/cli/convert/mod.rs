@@ -18,7 +18,7 @@ use std::path::PathBuf;
 Exit code 2: something was lost, or means something else now. Standard error has a line for each such setting:
   lost:     it has no counterpart
   changed:  it was taken over and does not mean quite the same
-  note:     it never said where pods go, or nothing of it was lost and it is worth a look (exit code 0)
+  note:     the setting never decided where pods go, or was taken over whole and deserves a look (exit code 0)
 
 -o json prints {\"profiles\": [SchedulerProfile, …], \"manifests\": [Secret, …], \"losses\": [LOSS, …]}, or with
 --to kube-scheduler-configuration {\"configuration\": KubeSchedulerConfiguration, \"losses\": [LOSS, …]}, where LOSS is

@@ -2,7 +2,8 @@
 //! the Policies that v1alpha1 configurations name.
 
 use super::InputError;
-use super::documents::{self, Object, Origin, documents_in};
+use super::documents::{self, Object, documents_in};
+use super::error::Origin;
 use super::files;
 use berth_convert::import::{self, API_VERSION, Form, Import, KIND, Loss, NamedPolicy, POLICY_KEY, PolicySources};
 use berth_convert::shell_word;

@@ -1,33 +1,9 @@
 //! From texts to single objects: documents of a stream and members of `List`s, each with its origin.
 
-use super::InputError;
+use super::error::{InputError, Origin};
 use berth_convert::import::{Form, KIND};
 use serde_json::Value;
-use std::{fmt, path::Path, sync::Arc};
-
-/// Where an object stood, for messages.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    file: Arc<str>,
-    /// Counted from 1, documents without content left out.
-    document: usize,
-    /// Index in the document's list, if it is one.
-    item: Option<usize>,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, document {}", self.file, self.document)?;
-        self.item.map_or(Ok(()), |i| write!(f, ", items[{i}]"))
-    }
-}
-
-impl Origin {
-    /// The file, or the object and the field, that the document stands in.
-    pub(super) fn file(&self) -> &str {
-        &self.file
-    }
-}
+use std::{path::Path, sync::Arc};
 
 /// One object as it was written, with the kind that it has of itself or of its list.
 #[derive(Clone)]

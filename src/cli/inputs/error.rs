@@ -1,5 +1,29 @@
-use super::documents::Origin;
-use std::io;
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// Where an object stood, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    pub(super) file: Arc<str>,
+    /// Counted from 1, documents without content left out.
+    pub(super) document: usize,
+    /// Index in the document's list, if it is one.
+    pub(super) item: Option<usize>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, document {}", self.file, self.document)?;
+        self.item.map_or(Ok(()), |i| write!(f, ", items[{i}]"))
+    }
+}
+
+impl Origin {
+    /// The file, or the object and the field, that the document stands in.
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+}
 
 /// Why inputs cannot be used: names the file, the object, the field and the fix.
 #[derive(Debug, thiserror::Error)]

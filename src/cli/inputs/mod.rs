@@ -23,7 +23,8 @@ use super::output::counted as count;
 use berth_api::{self as api, SchedulerProfile};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
-use documents::{Object, Origin};
+use documents::Object;
+use error::Origin;
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -32,8 +33,9 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 pub(crate) struct InputArgs {
     /// Manifests: a file, a folder (read recursively), or `-` for standard input; may be given several times.
     ///
-    /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces, SchedulerProfiles, a KubeSchedulerConfiguration and a Policy count, other kinds are skipped. A pod
+    /// What `kubectl get … -A -o yaml` prints, or manifests written by hand: every kind that the operator reads (nodes,
+    /// pods, namespaces, Services and controllers, PodDisruptionBudgets, volumes, claims, storage objects, DeviceClasses),
+    /// SchedulerProfiles, a KubeSchedulerConfiguration and a Policy; other kinds are skipped, and a note counts them. A pod
     /// with spec.nodeName is running, one without is pending.
     #[arg(short, long = "filename", value_name = "PATH", required = true)]
     pub(crate) filename: Vec<PathBuf>,

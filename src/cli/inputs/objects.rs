@@ -2,7 +2,8 @@
 
 use super::calls::Calls;
 use super::configurations::{self, names_a_policy};
-use super::documents::{Object, Origin};
+use super::documents::Object;
+use super::error::Origin;
 use super::{InputError, count};
 use berth_api as api;
 use berth_cluster::decode::{Decoder, Object as Decoded};

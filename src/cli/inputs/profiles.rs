@@ -3,7 +3,8 @@
 use super::InputError;
 use super::calls::Calls;
 use super::configurations;
-use super::documents::{Object, Origin};
+use super::documents::Object;
+use super::error::Origin;
 use super::objects::is_profile;
 use super::schema::violation;
 use berth_api::{self as api, SchedulerProfile};

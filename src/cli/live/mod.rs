@@ -23,13 +23,14 @@ pub(crate) struct SourceArgs {
     /// Manifests instead of a live cluster: a file, a folder (read recursively), or `-` for standard input; may be given
     /// several times.
     ///
-    /// What `kubectl get nodes,pods,namespaces,sprof -A -o yaml` prints, or manifests written by hand: nodes, pods,
-    /// namespaces, SchedulerProfiles and a KubeSchedulerConfiguration count, other kinds are skipped. A pod with
-    /// spec.nodeName is running, one without is pending. Without any, the cluster of the kubeconfig is read.
+    /// What `kubectl get … -A -o yaml` prints, or manifests written by hand: every kind that the operator reads (nodes,
+    /// pods, namespaces, Services and controllers, PodDisruptionBudgets, volumes, claims, storage objects, DeviceClasses),
+    /// SchedulerProfiles, a KubeSchedulerConfiguration and a Policy; other kinds are skipped, and a note counts them. A pod
+    /// with spec.nodeName is running, one without is pending. Without any, the cluster of the kubeconfig is read.
     #[arg(short, long = "filename", value_name = "PATH")]
     filename: Vec<PathBuf>,
 
-    /// A file with SchedulerProfiles or a KubeSchedulerConfiguration; those of the cluster are then left aside.
+    /// A file with SchedulerProfiles, a KubeSchedulerConfiguration or a Policy; those of the cluster are then left aside.
     ///
     /// Without any profile the Default preset serves every pod, whatever scheduler name it has.
     #[arg(long, value_name = "FILE")]

@@ -375,7 +375,7 @@ impl Said {
             Effect::Bind(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
             Effect::BindVolumes(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
             Effect::Refuse(refusal) if *refusal.pod.uid == *uid && refusal.attempted => {
-                Some(Self::Refused(refusal.text.without_preemption()))
+                Some(Self::Refused(berth_core::testing::without_preemption(&refusal.text)))
             }
             _ => None,
         }

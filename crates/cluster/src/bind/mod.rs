@@ -25,6 +25,8 @@ pub use berth_core::io::{BindRequest, Deliver, Paused, WorkerId};
 
 use crate::write::results;
 use berth_core::io::AttemptId;
+use berth_core::model::Str;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,4 +86,14 @@ pub struct Leftover {
     pub unsettled: usize,
     /// Of those, requests that may still be carried out: the Lease must not be given back.
     pub may_land: usize,
+}
+
+/// Subtracts one from a namespace's count, and removes the count at zero.
+fn take_one(counts: &mut BTreeMap<Str, usize>, namespace: &str) {
+    if let Some(count) = counts.get_mut(namespace) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(namespace);
+        }
+    }
 }

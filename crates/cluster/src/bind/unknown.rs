@@ -3,8 +3,8 @@
 //!
 //! Pure: time is an argument.
 
-use super::Paused;
 use super::schedule::Item;
+use super::{Paused, take_one};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Unknown {
         Self { limit: limit.max(1), waiting: Vec::new(), of: BTreeMap::new(), tried: BTreeMap::new() }
     }
 
-    /// Tries under way are counted too.
+    /// Binds of unknown outcome, those being tried included.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.trying()
     }
@@ -87,7 +87,7 @@ impl Unknown {
         Ok(open)
     }
 
-    /// The outcome is known: the caller reports it.
+    /// Removes a bind whose outcome is known; the caller reports it.
     pub(super) fn settled(&mut self, done: Open) -> Item {
         take_one(&mut self.tried, done.item.namespace());
         take_one(&mut self.of, done.item.namespace());
@@ -108,16 +108,6 @@ impl Unknown {
             many if many >= self.limit * 2 => Paused::All,
             many if many >= self.limit => Paused::Namespaces(self.of.keys().cloned().collect()),
             _ => Paused::None,
-        }
-    }
-}
-
-/// Takes one from a count by namespace, and the count away with the last.
-pub(super) fn take_one(counts: &mut BTreeMap<Str, usize>, namespace: &str) {
-    if let Some(count) = counts.get_mut(namespace) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(namespace);
         }
     }
 }

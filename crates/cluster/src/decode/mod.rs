@@ -91,7 +91,7 @@ impl Decoder {
         Self::sized(4_096, 1_024, 0)
     }
 
-    /// A decoder for a handful of objects, which shares nothing.
+    /// For tests: a decoder for a handful of objects, which shares nothing.
     pub fn small() -> Self {
         Self::sized(0, 0, 0)
     }

@@ -17,7 +17,7 @@ const BYTES: usize = 16 << 20;
 pub(super) struct Pool<T> {
     /// Each value with its bytes.
     slots: Box<[Option<(T, usize)>]>,
-    /// Of the values in the slots.
+    /// Bytes of all stored values.
     bytes: usize,
 }
 

@@ -148,7 +148,7 @@ mod tests {
     use crate::slim::SlimPod;
     use serde_json::json;
 
-    /// They are searched, not read one by one, for each node.
+    /// Sorted values are found by binary search, once for each node.
     #[test]
     fn values_of_node_tests_are_sorted() {
         let test = json!({"key": "k", "operator": "In", "values": ["c", "a", "b"]});
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The same for each pod.
+    /// Sorted values are found by binary search, once for each pod.
     #[test]
     fn values_of_label_selectors_are_sorted() {
         let requirement = json!({"key": "k", "operator": "In", "values": ["c", "a", "b"]});

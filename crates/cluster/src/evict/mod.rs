@@ -109,7 +109,7 @@ impl Job for Eviction {
         &self.profile
     }
 
-    /// That of the most important victim: most evictions have victims of one namespace, and its webhooks are asked.
+    /// The most important victim's namespace: its webhooks delay the deletions, and victims mostly share one.
     fn namespace(&self) -> &str {
         let EvictRequest { victims, preemptor, .. } = &self.request;
         victims.first().map_or(&preemptor.key.namespace, |victim| &victim.key.namespace)

@@ -28,7 +28,7 @@ pub(super) enum Seen {
 pub(super) struct Follow(Option<BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>>);
 
 impl Follow {
-    /// The next change after `version`; never, once the watch has failed: the caller's next look begins another one.
+    /// Waits for the next change after `version`. If the watch fails it never returns; the caller's next call opens another.
     pub(super) async fn next(&mut self, api: &Api<Lease>, version: Option<&str>) -> Seen {
         loop {
             if let Some(seen) = self.next_event(api, version).await {

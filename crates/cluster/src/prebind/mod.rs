@@ -133,7 +133,7 @@ impl Job for Work {
         &self.of().key.namespace
     }
 
-    /// A pod's nomination comes before its volumes.
+    /// The pod whose jobs run one after the other: a nomination lands before the volumes' writes.
     fn pod(&self) -> Option<&Str> {
         Some(&self.of().uid)
     }
@@ -161,7 +161,7 @@ impl Job for Work {
 }
 
 impl Kit {
-    /// Volumes first.
+    /// Sends the writes one by one, volumes before claims; stops at the first failure.
     async fn write_all(&self, request: &VolumeRequest, progress: &dyn Progress) -> Result<(), Failure> {
         let bindings = request.writes.bindings.iter().map(Write::bind);
         let provisions = request.writes.provisions.iter().map(|one| Write::select_node(one, &request.node));

@@ -47,7 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What a watch is told to do at once, whatever it waits for.
+/// An order that interrupts a watch, whatever it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     None,
@@ -57,7 +57,7 @@ pub(super) enum Order {
     Read,
 }
 
-/// The way to a watch for orders. Cheap to clone; all clones lead to the same watch.
+/// Sends orders to one watch. Cheap to clone; all clones reach the same watch.
 #[derive(Debug, Clone)]
 pub struct Orders(watch::Sender<Order>);
 

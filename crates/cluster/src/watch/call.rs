@@ -1,10 +1,28 @@
-use super::{Absence, Watched};
+use super::Watched;
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
 use std::time::Duration;
 use tokio::time::timeout;
+
+/// Why there is nothing of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// 403: an RBAC rule is missing.
+    Forbidden,
+    /// 404: the API server does not serve it.
+    NotServed,
+}
+
+impl Absence {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::NotServed => "not_served",
+        }
+    }
+}
 
 /// Why a call to the API server failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

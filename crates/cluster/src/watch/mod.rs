@@ -25,13 +25,13 @@ mod stats;
 mod tests;
 
 pub use barrier::{Barrier, Orders, Passed};
-pub use call::CallError;
+pub use call::{Absence, CallError};
 pub use feed::Feed;
 pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};
 pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
-pub use stats::{Absence, WatchErrors, WatchStats};
+pub use stats::{WatchErrors, WatchStats};
 
 use berth_core::model::{Node, Pod};
 use std::sync::Arc;

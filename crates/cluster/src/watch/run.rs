@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
 /// and tried again after a pause. `observer` sees each event before `sink`, which is called between two frames and must not
-/// block for longer than a lock is held. `orders` make it hurry.
+/// block for longer than a lock is held. `orders` interrupt it.
 pub async fn run<W: Watched>(
     client: Client,
     options: WatchOptions,
@@ -63,7 +63,7 @@ struct Watch<W: Watched, K> {
     decoder: Decoder,
     /// The form of whole read in use.
     form: InitialRead,
-    /// The first form that the server has not refused: silence may pass until the next time, a refusal stays.
+    /// The form to begin the next whole read with: a refused form is never tried again, a silent one is.
     taken: InitialRead,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
@@ -110,7 +110,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         }
     }
 
-    /// The call under way was given up for this; it goes on where it was.
+    /// Carries out an order that interrupted a call: the next call resumes, or reads everything anew.
     fn obey(&mut self, order: Order) {
         match order {
             Order::None => {}

@@ -1,4 +1,4 @@
-use super::CallError;
+use super::call::{Absence, CallError};
 use crate::send::version_number;
 use crate::write::lock;
 use std::sync::Mutex;
@@ -22,22 +22,6 @@ pub struct WatchStats {
     errors: Mutex<WatchErrors>,
 }
 
-/// Why there is nothing of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absence {
-    /// 403: an RBAC rule is missing.
-    Forbidden,
-    /// 404: the API server does not serve it.
-    NotServed,
-}
-
-impl Absence {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Forbidden => "forbidden",
-            Self::NotServed => "not_served",
-        }
-    }
 }
 
 /// Failed calls by cause.

@@ -63,7 +63,7 @@ impl Link {
     }
 }
 
-/// Is told how requests go, so that a namespace whose requests fail is paused and takes no slot from others.
+/// Receives the result of each request, so that a namespace whose requests fail is paused and takes no slot from others.
 pub trait Progress: Sync {
     fn answered(&self, namespace: &str);
 

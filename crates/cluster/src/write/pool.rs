@@ -107,7 +107,7 @@ async fn work<W: Jobs>(writer: Arc<W>, job: W::Job, receipt: W::Receipt) {
     writer.wake().notify_one();
 }
 
-/// Waits until `done`, which is asked again each time that `landed` wakes all who wait.
+/// Waits until `done()` is true; asks again after each notification of `landed`.
 pub(crate) async fn wait_until(landed: &Notify, done: impl Fn() -> bool) {
     loop {
         let next = landed.notified();

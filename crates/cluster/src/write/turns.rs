@@ -92,7 +92,7 @@ impl Namespace {
 
 /// The jobs of one profile.
 #[derive(Debug)]
-struct Lanes<T> {
+struct ProfileQueues<T> {
     turns: VecDeque<Str>,
     by_namespace: BTreeMap<Str, VecDeque<T>>,
 }
@@ -102,7 +102,7 @@ struct Lanes<T> {
 pub(crate) struct Turns<T> {
     limits: Limits,
     order: VecDeque<Str>,
-    profiles: BTreeMap<Str, Lanes<T>>,
+    profiles: BTreeMap<Str, ProfileQueues<T>>,
     namespaces: BTreeMap<Str, Namespace>,
     /// Jobs that are to be done again, not before their time.
     later: BTreeMap<(Instant, u64), T>,
@@ -180,27 +180,27 @@ impl<T: Tenant> Turns<T> {
         self.later.insert((at, self.number), job);
     }
 
-    /// Puts a job into its lane, in front or at the end.
+    /// Puts a job into the queue of its namespace, in front or at the end.
     fn put(&mut self, job: T, push: fn(&mut VecDeque<T>, T)) {
         let profile = job.profile();
         if !self.profiles.contains_key(profile) {
             self.order.push_back(profile.clone());
         }
-        let new = || Lanes { turns: VecDeque::new(), by_namespace: BTreeMap::new() };
-        let lanes = self.profiles.entry(profile.clone()).or_insert_with(new);
-        if let Some(lane) = lanes.by_namespace.get_mut(job.namespace()) {
-            return push(lane, job);
+        let new = || ProfileQueues { turns: VecDeque::new(), by_namespace: BTreeMap::new() };
+        let queues = self.profiles.entry(profile.clone()).or_insert_with(new);
+        if let Some(queue) = queues.by_namespace.get_mut(job.namespace()) {
+            return push(queue, job);
         }
         let namespace: Str = job.namespace().into();
-        lanes.turns.push_back(namespace.clone());
-        lanes.by_namespace.insert(namespace, VecDeque::from([job]));
+        queues.turns.push_back(namespace.clone());
+        queues.by_namespace.insert(namespace, VecDeque::from([job]));
     }
 
     fn drop_newest(&mut self, namespace: &str) -> Option<T> {
-        let lanes = self.profiles.iter();
-        let longest = lanes.filter_map(|(profile, lanes)| Some((lanes.by_namespace.get(namespace)?.len(), profile)));
+        let queues = self.profiles.iter();
+        let longest = queues.filter_map(|(profile, queues)| Some((queues.by_namespace.get(namespace)?.len(), profile)));
         if let Some(profile) = longest.max().map(|(_, profile)| profile.clone()) {
-            let newest = |lane: &mut VecDeque<T>| lane.pop_back();
+            let newest = |queue: &mut VecDeque<T>| queue.pop_back();
             return self.take_from(&profile, namespace, newest);
         }
         let newest = self.later.iter().rev().find(|(_, job)| job.namespace() == namespace).map(|(key, _)| *key)?;
@@ -209,21 +209,21 @@ impl<T: Tenant> Turns<T> {
         Some(job)
     }
 
-    /// Takes a job out of a lane, and the lane away if that was its last.
+    /// Takes a job out of the queue of a namespace, and the queue away if that was its last.
     fn take_from(
         &mut self,
         profile: &str,
         namespace: &str,
         take: impl FnOnce(&mut VecDeque<T>) -> Option<T>,
     ) -> Option<T> {
-        let lanes = self.profiles.get_mut(profile)?;
-        let lane = lanes.by_namespace.get_mut(namespace)?;
-        let job = take(lane)?;
-        if lane.is_empty() {
-            lanes.by_namespace.remove(namespace);
-            lanes.turns.retain(|name| **name != *namespace);
+        let queues = self.profiles.get_mut(profile)?;
+        let queue = queues.by_namespace.get_mut(namespace)?;
+        let job = take(queue)?;
+        if queue.is_empty() {
+            queues.by_namespace.remove(namespace);
+            queues.turns.retain(|name| **name != *namespace);
         }
-        if lanes.by_namespace.is_empty() {
+        if queues.by_namespace.is_empty() {
             self.profiles.remove(profile);
             self.order.retain(|name| **name != *profile);
         }
@@ -249,7 +249,7 @@ impl<T: Tenant> Turns<T> {
 
     /// Takes a job that waits.
     pub(crate) fn remove(&mut self, profile: &str, namespace: &str, is_it: impl Fn(&T) -> bool) -> Option<T> {
-        let take = |lane: &mut VecDeque<T>| lane.iter().position(&is_it).and_then(|at| lane.remove(at));
+        let take = |queue: &mut VecDeque<T>| queue.iter().position(&is_it).and_then(|at| queue.remove(at));
         if let Some(job) = self.take_from(profile, namespace, take) {
             return Some(job);
         }
@@ -262,17 +262,17 @@ impl<T: Tenant> Turns<T> {
     /// Takes all jobs of which `wanted` is true, those of one namespace of one profile in their order.
     pub(crate) fn extract(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut taken: Vec<T> = self.later.extract_if(.., |_, job| wanted(job)).map(|(_, job)| job).collect();
-        for lanes in self.profiles.values_mut() {
-            for lane in lanes.by_namespace.values_mut() {
-                let (out, kept): (VecDeque<T>, VecDeque<T>) = std::mem::take(lane).into_iter().partition(&mut wanted);
-                *lane = kept;
+        for queues in self.profiles.values_mut() {
+            for queue in queues.by_namespace.values_mut() {
+                let (out, kept): (VecDeque<T>, VecDeque<T>) = std::mem::take(queue).into_iter().partition(&mut wanted);
+                *queue = kept;
                 taken.extend(out);
             }
-            lanes.by_namespace.retain(|_, lane| !lane.is_empty());
-            let Lanes { turns, by_namespace } = lanes;
+            queues.by_namespace.retain(|_, queue| !queue.is_empty());
+            let ProfileQueues { turns, by_namespace } = queues;
             turns.retain(|name| by_namespace.contains_key(name));
         }
-        self.profiles.retain(|_, lanes| !lanes.by_namespace.is_empty());
+        self.profiles.retain(|_, queues| !queues.by_namespace.is_empty());
         let profiles = &self.profiles;
         self.order.retain(|name| profiles.contains_key(name));
         for job in &taken {
@@ -284,7 +284,7 @@ impl<T: Tenant> Turns<T> {
     /// Takes the next job that is `ready`, while at most `slots` of them are under way; it is under way until
     /// [`Turns::ended`]. Otherwise returns when to look again; `None`: nothing until something changes.
     ///
-    /// O(profiles + namespaces that may not go on), and the length of one lane up to a limit.
+    /// O(profiles + namespaces that may not go on), and the length of one queue up to a limit.
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -308,11 +308,12 @@ impl<T: Tenant> Turns<T> {
         for _ in 0..self.order.len() {
             let Some(profile) = self.order.pop_front() else { break };
             self.order.push_back(profile.clone());
-            let Some(lanes) = self.profiles.get_mut(&profile) else { continue };
-            for _ in 0..lanes.turns.len() {
-                let Some(name) = lanes.turns.pop_front() else { break };
-                lanes.turns.push_back(name.clone());
-                let (Some(namespace), Some(lane)) = (self.namespaces.get(&name), lanes.by_namespace.get(&name)) else {
+            let Some(queues) = self.profiles.get_mut(&profile) else { continue };
+            for _ in 0..queues.turns.len() {
+                let Some(name) = queues.turns.pop_front() else { break };
+                queues.turns.push_back(name.clone());
+                let (Some(namespace), Some(queue)) = (self.namespaces.get(&name), queues.by_namespace.get(&name))
+                else {
                     continue;
                 };
                 let is_slow = match may_start(namespace) {
@@ -322,7 +323,7 @@ impl<T: Tenant> Turns<T> {
                         continue;
                     }
                 };
-                let Some(at) = lane.iter().take(LOOKED_AT).position(&ready) else { continue };
+                let Some(at) = queue.iter().take(LOOKED_AT).position(&ready) else { continue };
                 return self.start(&profile, name, at, is_slow).ok_or(None);
             }
         }
@@ -333,7 +334,7 @@ impl<T: Tenant> Turns<T> {
         // Counted first, so that the namespace is not forgotten with its last job.
         self.change(&namespace, |state| *(if slow { &mut state.slow } else { &mut state.busy }) += 1);
         *(if slow { &mut self.slow } else { &mut self.busy }) += 1;
-        let job = self.take_from(profile, &namespace, |lane| lane.remove(at))?;
+        let job = self.take_from(profile, &namespace, |queue| queue.remove(at))?;
         Some((job, Slot { namespace, slow }))
     }
 

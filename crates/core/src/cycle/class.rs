@@ -29,7 +29,7 @@ thread_local! {
 pub(super) struct Class {
     pub(super) resolved: ResolvedPod,
     pub(super) rows: CachedRows,
-    /// Those of the shape, which the class keeps alive.
+    /// Bytes of the shape, which the class keeps alive.
     shape_bytes: usize,
 }
 
@@ -153,7 +153,7 @@ pub(super) struct ClassCache {
     /// By slot: the value of `uses` when the class was last used.
     last_used: Vec<u64>,
     uses: u64,
-    /// Those of all classes.
+    /// Bytes of all classes.
     bytes: usize,
     scratch: Option<Class>,
     /// Shapes that were judged in the scratch class, newest last. Only their addresses are kept.
@@ -182,7 +182,8 @@ impl ClassCache {
         }
     }
 
-    /// The class of a shape that was judged just now. If it is still the scratch class, that does not count as coming back.
+    /// As [`Self::get`], for a shape already judged in this attempt: where its class is still the scratch one, that is no
+    /// second use, and earns it no class of its own.
     pub(super) fn again(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
         let has_own = self.slots.contains_key(&Arc::as_ptr(shape));
         let Some(mut class) = self.scratch.take_if(|class| !has_own && Arc::ptr_eq(&class.resolved.shape, shape))

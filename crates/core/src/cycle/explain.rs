@@ -4,8 +4,8 @@ use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Code, Plugin, PluginContext, Refusal, ResolvedPod, Stop, Tables, Work, default_normalize, fixed_score, gated_text,
-    node_affinity, reverse_normalize, taint_toleration,
+    Code, Plugin, PluginContext, PreFilterRefusal, ResolvedPod, Stop, Tables, Work, default_normalize, fixed_score,
+    gated_text, node_affinity, reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -107,8 +107,8 @@ fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judg
 }
 
 /// Every node's answer where PreFilter refused the pod.
-fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &Refusal) -> Judgement {
-    let Refusal { plugin, code, message } = refusal;
+fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &PreFilterRefusal) -> Judgement {
+    let PreFilterRefusal { plugin, code, message } = refusal;
     let reasons = || vec![message.to_string()];
     let answer = || NodeAnswer::Refused { plugin: *plugin, code: *code, reasons: reasons(), lacking: Vec::new() };
     let answers = nodes.iter().map(|node| (cx.ledger.nodes().name(*node).clone(), answer())).collect();

@@ -2,7 +2,8 @@ use super::class::CachedRows;
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Overlay, Plugin, PluginContext, Refusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, filter, node_affinity,
+    Overlay, Plugin, PluginContext, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, filter,
+    node_affinity,
 };
 use rustc_hash::FxHashMap;
 
@@ -196,7 +197,7 @@ fn named(cx: PluginContext<'_>, pod: &Pod) -> Result<Option<Vec<NodeId>>, Stop> 
         return Ok(None);
     };
     if names.is_empty() {
-        return Err(Stop::Refused(Refusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT)));
+        return Err(Stop::Refused(PreFilterRefusal::unresolvable(Plugin::NodeAffinity, node_affinity::CONFLICT)));
     }
     let nodes = cx.ledger.nodes();
     let known = names.iter().filter_map(|name| nodes.find(name));

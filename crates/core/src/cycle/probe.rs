@@ -5,7 +5,7 @@ use super::non_row_checks::prepare;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Cause, Code, Plugin, PluginContext, PluginSet, Refusal, ResolvedPod, Stop, Tables, Verdict, Work,
+    Cause, Code, Plugin, PluginContext, PluginSet, PreFilterRefusal, ResolvedPod, Stop, Tables, Verdict, Work,
 };
 use crate::profile::CompiledProfile;
 
@@ -108,7 +108,7 @@ fn add_obstacles(
             }
             return;
         }
-        Err(Stop::Refused(Refusal { plugin, code, message })) => everywhere(plugin, code, message),
+        Err(Stop::Refused(PreFilterRefusal { plugin, code, message })) => everywhere(plugin, code, message),
         Err(stop) => everywhere(filter, Code::UnschedulableAndUnresolvable, stop.into_text()),
     };
     for (_, obstacles) in all {

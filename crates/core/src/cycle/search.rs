@@ -109,8 +109,8 @@ impl Scheduler {
         decision.unwrap_or_else(|stop| Decision::stopped(pod, self.nodes.len(), stop))
     }
 
-    /// As [`Self::decide`], if `work` is enough for it. `None`: it is to be asked again, with the ledger as it is then; it begins
-    /// where this look ended, and comes to what [`Self::decide`] would then find in one go.
+    /// As [`Self::decide`], within `work`. `None` when `work` ran out: call it again with the ledger as it is then; it
+    /// continues where this call ended, and decides as one uninterrupted call would.
     pub fn decide_within(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work) -> Option<Decision> {
         self.search_within(ledger, pod, work, About::first(pod))
     }

@@ -218,7 +218,7 @@ impl Weighed {
 #[derive(Debug, Default)]
 pub struct ChangeLog {
     entries: VecDeque<Entry>,
-    /// Of all entries.
+    /// Bytes of all entries.
     bytes: usize,
     weighed: Weighed,
     version: u64,

@@ -21,7 +21,7 @@ pub use pod::{
     AffinityTerm, Controller, Feature, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, ScheduledCondition,
     SpreadConstraint, Usage, WeightedTerm,
 };
-pub use pod_volume::{InTreePlugin, InlineDisk, PodVolume, PodVolumes};
+pub use pod_volume::{InlineDisk, PodVolume, PodVolumes};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
 pub use selector::{
@@ -30,8 +30,8 @@ pub use selector::{
 };
 pub use volume::{
     Attachable, BindingMode, BindingWrite, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity,
-    Migration, PersistentVolume, PersistentVolumeClaim, ProvisionWrite, StorageClass, VolumeAffinity, VolumeAttachment,
-    VolumeSource, VolumeWrites,
+    InTreePlugin, Migration, PersistentVolume, PersistentVolumeClaim, ProvisionWrite, StorageClass, VolumeAffinity,
+    VolumeAttachment, VolumeSource, VolumeWrites,
 };
 pub use workload::{PodDisruptionBudget, Service, Workload, WorkloadKind};
 

@@ -24,14 +24,14 @@ pub(crate) struct PluginContext<'a> {
 
 /// PreFilter refused the pod before any node was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PreFilterRefusal {
     pub plugin: Plugin,
     pub code: Code,
     /// Upstream's message.
     pub message: Str,
 }
 
-impl Refusal {
+impl PreFilterRefusal {
     pub(crate) fn unresolvable(plugin: Plugin, message: impl Into<Str>) -> Self {
         Self { plugin, code: Code::UnschedulableAndUnresolvable, message: message.into() }
     }
@@ -41,7 +41,7 @@ impl Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// No node can take the pod.
-    Refused(Refusal),
+    Refused(PreFilterRefusal),
     /// The attempt failed; upstream's text.
     Failed(Str),
     /// The look has used up its [`Work`]: it says nothing yet, and is to be made again.

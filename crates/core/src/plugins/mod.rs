@@ -34,7 +34,7 @@ pub(crate) mod volumes;
 mod work;
 
 pub use crate::model::{Cause, Plugin, PluginSet};
-pub use context::Refusal;
+pub use context::PreFilterRefusal;
 pub(crate) use context::{MAX_NODE_SCORE, PluginContext, Stop, default_normalize, reverse_normalize};
 pub use hints::{WakeEvent, wake_events};
 pub(crate) use overlay::Overlay;

@@ -1,7 +1,7 @@
 //! VolumeRestrictions: disks that two pods on one node cannot share, and claims that only one pod at a time may use.
 //! After `pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`.
 
-use super::context::{Cause, Overlay, Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
 use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
 use crate::model::{ClaimKey, PodVolume, PodVolumes};
@@ -23,7 +23,7 @@ impl State {
         let mut state = Self { disks: None, exclusive: SmallVec::new() };
         for (key, claim) in mounts.named() {
             let claim = claim.ok_or_else(|| {
-                Stop::Refused(Refusal::unresolvable(Plugin::VolumeRestrictions, missing_claim(&key.name)))
+                Stop::Refused(PreFilterRefusal::unresolvable(Plugin::VolumeRestrictions, missing_claim(&key.name)))
             })?;
             if claim.is_for_one_pod() && state.exclusive.iter().all(|(known, _)| known != key) {
                 state.exclusive.push((key.clone(), cx.ledger.volumes().uses_of(key, cx.ledger.nodes())));

@@ -1,7 +1,7 @@
 //! VolumeZone: a volume whose labels name zones or regions is used there only.
 //! After `pkg/scheduler/framework/plugins/volumezone/volume_zone.go`.
 
-use super::context::{Cause, Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
 use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
 use crate::model::{BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, Str, ZONE};
@@ -38,7 +38,7 @@ impl State {
                     Err(text) => text,
                 },
             };
-            return Err(Stop::Refused(Refusal::unresolvable(Plugin::VolumeZone, text)));
+            return Err(Stop::Refused(PreFilterRefusal::unresolvable(Plugin::VolumeZone, text)));
         }
         Ok((!places.is_empty()).then_some(Self(places)))
     }

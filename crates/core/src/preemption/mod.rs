@@ -124,9 +124,8 @@ impl Scheduler {
         }
     }
 
-    /// As [`Self::preemption_candidates`], if `work` is enough for it. `None`: it is to be asked again, with the ledger as it is
-    /// then. `known` keeps what was found until then for nodes that do not change: what changes elsewhere meanwhile is left to
-    /// commit's re-check.
+    /// As [`Self::preemption_candidates`], within `work`. `None` when `work` ran out: call it again. `known` keeps the results
+    /// of nodes that have not changed; commit's re-check covers changes elsewhere.
     pub fn preemption_candidates_within(
         &mut self,
         ledger: &Ledger,

@@ -1,3 +1,5 @@
+//! `attempt`, `extender` and `preemption` know each other: one `impl Worker`, cut where an attempt can wait.
+
 use super::extender::{About, VictimReplies};
 use super::follow::{held, missed_claim};
 use super::preemption::{PostFilter, Unfinished};
@@ -16,8 +18,8 @@ use std::sync::Arc;
 /// Upstream's text for a cluster (or a node selector) without nodes.
 const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// Told of a pod whose every decision came too late. Upstream, whose profiles share one thread, has no such case: what comes
-/// nearest is a pod that cannot be assumed, which is reported and waits for its backoff too.
+/// Message for a pod that lost every commit race. Upstream's profiles share one thread and have no such case; the nearest is a
+/// pod that cannot be assumed, which is reported and backs off too.
 const ALWAYS_LATE: &str =
     "the nodes found changed before they could be taken, several times in a row; to be tried again";
 
@@ -45,8 +47,8 @@ impl HeaviestLook {
     }
 }
 
-/// Looks at the ledger in as many holds of its lock as it takes: `look` gives none as long as it is not finished. With the version
-/// that the last one saw.
+/// Runs `look` under the read lock until it returns a value, releasing the lock in between. Returns the value and the ledger's
+/// version at that moment.
 pub(super) fn look<T>(
     ledger: &impl LedgerAccess,
     heaviest: &mut HeaviestLook,

@@ -138,9 +138,9 @@ pub(super) enum VictimReplies {
 }
 
 impl VictimReplies {
-    /// Goes on where the pod's preemption stands. A conflict is what has changed while extenders were asked.
+    /// Continues the pod's preemption after extenders replied; a change meanwhile counts as a conflict.
     ///
-    /// `None`: the search for victims was given up for want of `work`, and is to be gone on with, from what is `known`.
+    /// `None` when `work` ran out: call it again, `known` keeps what was found.
     pub(super) fn conclude(
         &self,
         scheduler: &mut Scheduler,

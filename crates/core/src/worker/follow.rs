@@ -158,7 +158,7 @@ impl Worker {
         if self.popped.contains(&pod.uid) {
             return;
         }
-        // The log may tell of a time before the pod was bound.
+        // The log entry may be older than the binding: read the pod's present state.
         let Some(PodState::Pending(pod)) = step.ledger.pod(&pod.uid) else { return };
         if pod.deleting {
             self.queue.remove(&pod.uid);

@@ -200,7 +200,7 @@ impl Worker {
         self.trying.as_ref()
     }
 
-    /// The most that its looks have taken so far.
+    /// For tests: the most that its looks have taken so far.
     pub const fn heaviest_look(&self) -> HeaviestLook {
         self.heaviest
     }
@@ -311,7 +311,7 @@ impl Worker {
         timers.into_iter().flatten().min().map_or(Next::Idle, Next::At)
     }
 
-    /// Whether nothing but time or a change can make it do more: for simulations.
+    /// Whether the worker has nothing to do until time passes or the ledger changes. For simulations.
     pub fn is_quiet(&self) -> bool {
         let counts = self.queue.counts();
         counts.active == 0

@@ -74,11 +74,11 @@ impl Worker {
         let current = self.pending_now(step, &ticket);
         // Written at the version that the pod has now, with the nomination that its object still reports.
         let judged = ticket.pod();
-        let told = current.as_ref().map_or_else(
+        let reported = current.as_ref().map_or_else(
             || judged.clone(),
             |(pod, _)| Arc::new(Pod { nominated_node: judged.nominated_node.clone(), ..Pod::clone(pod) }),
         );
-        self.report_error(step, Refusal { nomination, ..Refusal::failed(told, text) });
+        self.report_error(step, Refusal { nomination, ..Refusal::failed(reported, text) });
         let Some((pod, parked)) = current else { return self.queue.done(ticket) };
         let changed = !Arc::ptr_eq(&ticket.pod().shape, &pod.shape);
         self.queue.failed(ticket, step.now);

@@ -71,11 +71,11 @@ impl Bounds {
 #[derive(Debug)]
 struct History {
     key: PodKey,
-    /// What is known of a pod ends when its shape changes.
+    /// The pod's shape at that time; another shape discards this history.
     shape: Arc<PodShape>,
     /// The node of the last preemption.
     node: Str,
-    /// The pods that were there then.
+    /// The uids of the pods on `node` at that time.
     before: FxHashSet<Str>,
     /// Whether it was checked already who took the capacity.
     judged: bool,
@@ -400,8 +400,8 @@ impl Worker {
         let until = history.until?;
         self.preemptions.retries.add(until, &pod.uid);
         let why = format!(
-            "preemption: stopped after {} rounds: scheduler {} took the room on node {} that was made for this pod each time; no \
-             more is made for it for {} minutes.",
+            "preemption: stopped after {} preemptions: scheduler {} took the capacity on node {} that was freed for this pod each \
+             time; nothing is evicted for it for {} minutes.",
             history.lost,
             history.taken_by,
             history.node,
@@ -463,7 +463,7 @@ impl Worker {
         let (Some(pod), Some((rejectors, version))) = (self.queue.get(uid), self.queue.refused_by(uid)) else {
             return false;
         };
-        // An edit of its own ended its nomination and began it anew, which is among the hints.
+        // An edit of the pod itself needs no check here: it re-records the nomination, and the hints see that change.
         self.hints.may_help(rejectors, version) || missed_claim(ledger, pod, rejectors, version)
     }
 

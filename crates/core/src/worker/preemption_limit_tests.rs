@@ -139,7 +139,10 @@ fn a_foreign_scheduler_that_takes_the_capacity_again_stops_it_after_two_preempti
     let preemptions = preemptions(&mut bench, |bench, name| placed_by_theirs(bench, name, |_| {}));
     assert_eq!((preemptions, bench.binds.len()), (2, 0));
     let (text, nomination) = bench.last_report();
-    assert!(text.contains("preemption: stopped after 2 rounds: scheduler theirs took the room on node a"), "{text}");
+    assert!(
+        text.contains("preemption: stopped after 2 preemptions: scheduler theirs took the capacity on node a"),
+        "{text}"
+    );
     assert_eq!(*nomination, NominatedNode::Clear);
     let snapshot = bench.workers[0].snapshot(&bench.ledger);
     let storm = snapshot.storm.expect("it is reported");

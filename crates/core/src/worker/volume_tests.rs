@@ -81,7 +81,11 @@ impl Bench {
                     }
                     Effect::Refuse(Refusal { pod, reason, text, nomination, .. }) => {
                         self.by_refusal = Some(nomination);
-                        self.refusals.push((pod.key.name.to_string(), reason, text.without_preemption()));
+                        self.refusals.push((
+                            pod.key.name.to_string(),
+                            reason,
+                            crate::testing::without_preemption(&text),
+                        ));
                     }
                 }
             }

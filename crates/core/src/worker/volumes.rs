@@ -237,15 +237,16 @@ impl Worker {
         }
     }
 
-    /// It will not come to a bind: undone wholly, and tried again after backoff. What was written stands, as upstream.
+    /// Undoes the whole assumption, since the pod will not be bound, and lets it back off. Writes that landed stay, as
+    /// upstream.
     fn volumes_failed(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, text: &str) {
         let Some(one) = self.take_preparing(id) else { return };
         // One writer ends the nomination: two would race at the API server.
         let nomination = if matches!(one.stage, Stage::Waiting { wrote: true, .. }) {
-            // It was written before the volumes were: the refusal ends it, in one patch with the condition.
+            // The nomination is written already: the refusal clears it in the same patch.
             NominatedNode::Clear
         } else {
-            // It may still be on its way. Its end waits behind it, which a refusal does not.
+            // The nomination may still be queued: its end must be queued behind it, which a refusal is not.
             step.effects.push(Effect::Nominate(NominateRequest { pod: one.ticket.pod().clone(), node: None }));
             NominatedNode::Keep
         };

@@ -13,16 +13,16 @@ pub struct ApiServers(Arc<RwLock<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     /// Those that the cluster tells; `None` before it was asked with success.
-    told: Option<BTreeSet<IpAddr>>,
+    reported: Option<BTreeSet<IpAddr>>,
     /// Those behind the name by which we reach the server.
     named: BTreeSet<IpAddr>,
 }
 
 impl ApiServers {
     /// Replaces the addresses that the cluster tells.
-    pub fn set(&self, told: impl IntoIterator<Item = IpAddr>) {
-        let told = told.into_iter().map(meant).collect();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).told = Some(told);
+    pub fn set(&self, reported: impl IntoIterator<Item = IpAddr>) {
+        let reported = reported.into_iter().map(meant).collect();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).reported = Some(reported);
     }
 
     /// Replaces the addresses behind the server's name.
@@ -33,14 +33,14 @@ impl ApiServers {
 
     /// Whether they were never read.
     pub fn are_unknown(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).told.is_none()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).reported.is_none()
     }
 
     /// Whether `address` is one of them, also in disguise.
     pub(crate) fn contain(&self, address: IpAddr) -> bool {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let is_known = |address: &IpAddr| {
-            known.told.as_ref().is_some_and(|told| told.contains(address)) || known.named.contains(address)
+            known.reported.as_ref().is_some_and(|reported| reported.contains(address)) || known.named.contains(address)
         };
         is_known(&meant(address)) || embedded(address).any(|v4| is_known(&v4.into()))
     }

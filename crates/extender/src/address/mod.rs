@@ -46,7 +46,7 @@ pub struct RuleError {
 
 /// Why an address or URL is not used, and which flag would change that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AddressRefusal {
     #[error(
         "host {0} is not on the list of hosts that extenders may be on: start the operator with {ALLOW_HOST} {0}, or name a Service"
     )]
@@ -107,33 +107,39 @@ impl AddressPolicy {
     }
 
     /// Whether a URL may be used at all. Its addresses are checked when it is connected to.
-    pub fn check_url(&self, url: &Url) -> Result<(), Refusal> {
+    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefusal> {
         self.check_scheme(url.scheme, &url.host)?;
         if let Host::Address(address) = url.host {
             self.check_special(&url.host, address)?;
         }
-        if self.rules().any(|rule| rule.names(&url.host)) { Ok(()) } else { Err(Refusal::Host(url.host.clone())) }
+        if self.rules().any(|rule| rule.names(&url.host)) {
+            Ok(())
+        } else {
+            Err(AddressRefusal::Host(url.host.clone()))
+        }
     }
 
     /// Whether this scheme is allowed for this host.
-    pub fn check_scheme(&self, scheme: Scheme, host: &Host) -> Result<(), Refusal> {
+    pub fn check_scheme(&self, scheme: Scheme, host: &Host) -> Result<(), AddressRefusal> {
         match scheme {
-            Scheme::Http if !self.http.iter().any(|rule| rule.names(host)) => Err(Refusal::PlainHttp(host.clone())),
+            Scheme::Http if !self.http.iter().any(|rule| rule.names(host)) => {
+                Err(AddressRefusal::PlainHttp(host.clone()))
+            }
             _ => Ok(()),
         }
     }
 
     /// Whether an address that a host resolved to may be connected to.
-    pub fn check_address(&self, host: &Host, address: IpAddr) -> Result<(), Refusal> {
+    pub fn check_address(&self, host: &Host, address: IpAddr) -> Result<(), AddressRefusal> {
         let is_special = self.check_special(host, address)?;
         if !is_special && self.api_servers.as_ref().is_some_and(ApiServers::are_unknown) {
-            return Err(Refusal::Unknown(host.clone()));
+            return Err(AddressRefusal::Unknown(host.clone()));
         }
         Ok(())
     }
 
     /// Refuses special addresses that no flag allows. Returns whether the address is special.
-    fn check_special(&self, host: &Host, address: IpAddr) -> Result<bool, Refusal> {
+    fn check_special(&self, host: &Host, address: IpAddr) -> Result<bool, AddressRefusal> {
         let real = meant(address);
         let is_api_server = self.api_servers.as_ref().is_some_and(|servers| servers.contain(address));
         let special = match special(address) {
@@ -144,7 +150,7 @@ impl AddressPolicy {
         let is_localhost = matches!(host, Host::Name(name) if name == "localhost") && special == Special::Loopback;
         let is_allowed = special.can_be_allowed()
             && self.rules().any(|rule| rule.spells_out(real, special) || is_localhost && rule.names(host));
-        if is_allowed { Ok(true) } else { Err(Refusal::Address { host: host.clone(), address, special }) }
+        if is_allowed { Ok(true) } else { Err(AddressRefusal::Address { host: host.clone(), address, special }) }
     }
 }
 

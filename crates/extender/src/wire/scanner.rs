@@ -33,7 +33,7 @@ pub enum Token<'a> {
 pub enum Step {
     /// Pass its tokens to the visitor.
     Go,
-    /// Pass no token of it, neither its end: the value after this key, or the object or array that begins here.
+    /// Pass none of its tokens, not even its end: the value after this key, or the object or array that begins here.
     Skip,
 }
 

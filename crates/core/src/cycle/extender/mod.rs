@@ -10,6 +10,8 @@
 //!
 //! After `findNodesThatPassExtenders` and `prioritizeNodes` in `pkg/scheduler/schedule_one.go` and
 //! `pkg/scheduler/extender.go`.
+//!
+//! `search` and this file know each other: both are `impl Scheduler`, one attempt in two halves.
 
 mod messages;
 mod reply;

@@ -7,6 +7,8 @@
 //!  attached  how many volumes of each driver a node has attached, and how many it can
 //! ```
 //!
+//! These files know each other: each is an `impl VolumeTable` over its own fields of the one table.
+//!
 //! Assumptions are shared by all workers: a volume assumed by one is taken for the others. As in upstream's assume cache, an
 //! observed object that is newer than the one an assumption was made on ends the assumption.
 

@@ -8,7 +8,7 @@ mod tests;
 
 pub(crate) use progress::{Progress, progress};
 
-use super::context::{Plugin, PluginContext, Refusal, Stop, Verdict};
+use super::context::{Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
 use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{
@@ -122,7 +122,7 @@ impl<'t> State<'t> {
 }
 
 fn refused(text: String) -> Stop {
-    Stop::Refused(Refusal::unresolvable(Plugin::VolumeBinding, text))
+    Stop::Refused(PreFilterRefusal::unresolvable(Plugin::VolumeBinding, text))
 }
 
 /// The pod's claims in its order, or upstream's text for the first that no pod can use. After `podHasPVCs`.

@@ -298,6 +298,30 @@ async fn a_hanging_namespace_pauses_only_itself() {
     assert_eq!(rig.binder.revoke_paused(W1), [AttemptId(10)], "the paused one was not sent");
 }
 
+/// The namespaces of one tenant, used one after the other.
+#[tokio::test]
+async fn six_hanging_namespaces_in_turn_do_not_pause_a_seventh() {
+    let options = Options { unknown_limit: 32, ..quick() };
+    let rig = Rig::new(options, |asked| async move {
+        if asked.path.contains("/namespaces/hung-") && is_bind(&asked) {
+            Reply::hang().await
+        } else if is_bind(&asked) {
+            Reply::status(201, "")
+        } else {
+            let name = asked.path.rsplit('/').next().unwrap().to_owned();
+            seen(&name, None)
+        }
+    })
+    .await;
+    for turn in 0..6 {
+        (0..20).for_each(|i| rig.submit(W1, turn * 100 + i, &format!("hung-{turn}")));
+        until("binds hang", || rig.binder.pending().2 >= 12 * (turn as usize + 1)).await;
+    }
+    rig.submit(W1, 999, "fine");
+    let bound = (W1, Input::BindEnded { attempt: AttemptId(999), outcome: BindOutcome::Bound });
+    until("the seventh namespace is served", || rig.inputs().contains(&bound)).await;
+}
+
 #[tokio::test]
 async fn nothing_is_sent_through_a_shut_gate() {
     let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;

@@ -16,6 +16,11 @@ const SLOTS: usize = 8;
 /// Slots that one namespace may take while another waits: its webhook may hang.
 const SLOTS_PER_NAMESPACE: usize = SLOTS / 2;
 
+/// How many of one namespace count towards the pause of all. A webhook that hangs in some namespaces of one tenant is no outage: at
+/// the usual limit of 128, for which all are paused at 256, binds of 32 namespaces must hang. As many as have slots, so that a
+/// namespace counts in full once no more of it can be tried at once.
+const COUNTED_PER_NAMESPACE: usize = SLOTS;
+
 /// First pause before a repeat; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
@@ -104,10 +109,13 @@ impl Unknown {
 
     /// What must not be decided at present, and of what no first bind is sent.
     pub(super) fn paused(&self) -> Paused {
-        match self.len() {
-            many if many >= self.limit * 2 => Paused::All,
-            many if many >= self.limit => Paused::Namespaces(self.of.keys().cloned().collect()),
-            _ => Paused::None,
+        let counted: usize = self.of.values().map(|of| (*of).min(COUNTED_PER_NAMESPACE)).sum();
+        if counted >= self.limit * 2 {
+            Paused::All
+        } else if self.len() >= self.limit {
+            Paused::Namespaces(self.of.keys().cloned().collect())
+        } else {
+            Paused::None
         }
     }
 }
@@ -155,6 +163,21 @@ mod tests {
         assert_eq!(taken.len(), SLOTS_PER_NAMESPACE + 1);
         assert!(taken.iter().any(|t| t.item.request.attempt == AttemptId(99)));
         assert_eq!(u.len(), 21);
+    }
+
+    #[tokio::test]
+    async fn namespaces_of_one_tenant_that_hang_pause_themselves_alone_and_many_pause_all() {
+        let (mut u, now) = (Unknown::new(128), Instant::now());
+        for attempt in 0..6 * 60 {
+            u.add(item(attempt, &format!("hung-{}", attempt / 60)), now);
+        }
+        let paused = u.paused();
+        assert!(paused.covers("hung-0") && paused.covers("hung-5") && !paused.covers("fine"), "{paused:?}");
+        for attempt in 0..26 * 8 {
+            assert_ne!(u.paused(), Paused::All, "after {attempt} more");
+            u.add(item(1_000 + attempt, &format!("more-{}", attempt % 26)), now);
+        }
+        assert_eq!(u.paused(), Paused::All, "32 namespaces: an outage");
     }
 
     #[tokio::test]

@@ -22,8 +22,6 @@ pub struct WatchStats {
     errors: Mutex<WatchErrors>,
 }
 
-}
-
 /// Failed calls by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WatchErrors {

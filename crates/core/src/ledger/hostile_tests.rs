@@ -106,6 +106,26 @@ fn invented_resources_of_a_pod_leave_the_columns_to_those_that_nodes_offer() {
     bench.audit();
 }
 
+/// What is counted is looked up by column, since there are fewer columns than names.
+#[test]
+fn of_a_pod_that_names_thousands_of_resources_those_with_columns_are_counted() {
+    let mut ledger = Ledger::new();
+    ledger.apply_node(&offering("a", &[("a.io/r7", 10), ("example.com/gpu", 8)]));
+    let mut shape = invented(3_000, 2);
+    shape.requests.set_scalar("example.com/gpu".into(), 3);
+    ledger.apply_pod(bound("many", "a", shape));
+    let used = |ledger: &Ledger, name: &str| {
+        let (nodes, node) = (ledger.nodes(), ledger.nodes().find("a").expect("applied"));
+        nodes.scalar(name).map(|id| nodes.scalar_used(id, node))
+    };
+    assert_eq!((used(&ledger, "a.io/r7"), used(&ledger, "example.com/gpu")), (Some(2), Some(3)));
+    ledger.apply_node(&offering("a", &[("a.io/r7", 10), ("a.io/r8", 10), ("example.com/gpu", 8)]));
+    assert_eq!(used(&ledger, "a.io/r8"), Some(2));
+    ledger.audit().expect("the columns equal the sums of the pods");
+    ledger.delete_pod("many");
+    assert_eq!((used(&ledger, "a.io/r7"), used(&ledger, "example.com/gpu")), (Some(0), Some(0)));
+}
+
 #[test]
 fn pods_that_use_a_resource_are_counted_when_a_node_offers_it() {
     let mut bench = Bench::new();

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// Values kept before the first sweep.
 const FEW: usize = 1024;
 
+/// Values looked at after each change of the ledger: some 10 ns each, so that unused ones are found although nothing grows.
+const LOOKS_PER_CHANGE: usize = 4;
+
 /// A value with its hash under the ledger's key. A table that grows asks for the hash of each value again, and values may be
 /// megabytes.
 #[derive(Debug)]
@@ -22,6 +25,13 @@ impl<T> Hash for Hashed<T> {
     }
 }
 
+impl<T> Hashed<T> {
+    /// Whether it is held elsewhere: the interner holds it twice.
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.value) > 2
+    }
+}
+
 impl<T: Eq> PartialEq for Hashed<T> {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash && self.value == other.value
@@ -33,11 +43,15 @@ impl<T: Eq> Eq for Hashed<T> {}
 /// Keeps one copy of equal values. A value that is in use nowhere else is dropped at the next sweep.
 ///
 /// Amortised O(1): a sweep comes when the number or the bytes of the values have doubled since the last one, bytes below
-/// [`INTERNED_BYTES`] aside. So unused values never take more than that, or than the values in use.
+/// [`INTERNED_BYTES`] aside. So unused values never take more than that, or than were in use at the last sweep. What went out of
+/// use since then, while nothing grows, is found by [`Self::look_on`].
 #[derive(Debug)]
 pub(super) struct Interner<T> {
     /// Each with its bytes.
     values: FxHashMap<Hashed<T>, usize>,
+    /// All values, in the order in which [`Self::look_on`] goes round them.
+    round: Vec<Hashed<T>>,
+    next: usize,
     key: HashKey,
     /// Where the values are: one that comes back as it was handed out needs no hash.
     addresses: FxHashSet<usize>,
@@ -50,6 +64,8 @@ impl<T> Interner<T> {
     pub(super) fn new(key: &HashKey) -> Self {
         Self {
             values: FxHashMap::default(),
+            round: Vec::new(),
+            next: 0,
             key: key.clone(),
             addresses: FxHashSet::default(),
             bytes: 0,
@@ -74,12 +90,15 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
         }
         self.bytes += bytes;
         self.addresses.insert(address(&value));
+        self.round.push(Hashed { hash: hashed.hash, value: value.clone() });
         self.values.insert(hashed, bytes);
         value
     }
 
     fn sweep(&mut self) {
+        self.round.retain(|known| known.is_used());
         self.values.retain(|Hashed { value, .. }, bytes| {
+            // What has left the round is here alone.
             let used = Arc::strong_count(value) > 1;
             if !used {
                 self.bytes -= *bytes;
@@ -87,6 +106,36 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
             }
             used
         });
+        self.next = 0;
+        self.rest();
+    }
+
+    /// To be called with each change of what may use the values: a few of them are looked at, and dropped if nothing uses them. So
+    /// [`INTERNED_BYTES`] are kept at most some time after the last of larger values went out of use, whether or not more come.
+    pub(super) fn look_on(&mut self) {
+        for _ in 0..LOOKS_PER_CHANGE {
+            if self.bytes <= INTERNED_BYTES {
+                return;
+            }
+            let Some(known) = self.round.get(self.next) else {
+                self.next = 0;
+                return self.rest();
+            };
+            if known.is_used() {
+                self.next += 1;
+                continue;
+            }
+            let gone = self.round.swap_remove(self.next);
+            self.addresses.remove(&address(&gone.value));
+            self.bytes -= self.values.remove(&gone).unwrap_or(0);
+            if self.bytes <= INTERNED_BYTES {
+                self.rest();
+            }
+        }
+    }
+
+    /// Until when no sweep is needed.
+    fn rest(&mut self) {
         self.sweep_at = (self.values.len() * 2).max(FEW);
         self.sweep_at_bytes = (self.bytes * 2).max(INTERNED_BYTES);
     }
@@ -130,6 +179,26 @@ mod tests {
         assert!(interner.values.len() < 900, "too few to be swept by their number");
         let bytes: usize = interner.values.keys().map(|known| known.value.heap_bytes()).sum();
         assert!(bytes <= INTERNED_BYTES, "{bytes} bytes");
+    }
+
+    #[test]
+    fn values_that_go_out_of_use_leave_although_no_more_come() {
+        let mut interner = Interner::new(&HashKey::default());
+        let small: Vec<_> = (0..200).map(|i| interner.intern(label(i.to_string()))).collect();
+        let large = |i: usize| label(format!("{i}{}", "x".repeat(100_000)));
+        let kept: Vec<_> = (0..900).map(|i| interner.intern(large(i))).collect();
+        (0..1_000).for_each(|_| interner.look_on());
+        assert_eq!(interner.values.len(), 1_100, "all are in use");
+        drop(kept);
+        (0..1_000).for_each(|_| interner.look_on());
+        assert!(interner.bytes <= INTERNED_BYTES, "{} bytes", interner.bytes);
+        let bytes: usize = interner.values.keys().map(|known| known.value.heap_bytes()).sum();
+        assert_eq!((interner.bytes, interner.round.len()), (bytes, interner.values.len()));
+        assert_eq!(interner.values.len(), interner.addresses.len());
+        assert!(small.iter().all(|value| Arc::ptr_eq(value, &interner.intern(Arc::new((**value).clone())))));
+        // Nor may as much come again before the next sweep.
+        (0..900).for_each(|i| drop(interner.intern(large(i))));
+        assert!(interner.bytes <= 2 * INTERNED_BYTES, "{} bytes", interner.bytes);
     }
 
     thread_local! {

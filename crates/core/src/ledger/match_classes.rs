@@ -106,6 +106,11 @@ impl MatchClassTable {
         by_class(self) == by_class(other)
     }
 
+    /// Looks for classes that nothing uses any more.
+    pub(super) fn look_on(&mut self) {
+        self.interner.look_on();
+    }
+
     /// The one class that is [`of`](MatchClass::of) the pod.
     pub(super) fn of(&mut self, pod: &Pod) -> Arc<MatchClass> {
         let slot = Arc::as_ptr(&pod.shape) as usize / size_of::<PodShape>() % RECENT;

@@ -295,11 +295,7 @@ impl NodeTable {
         change(&mut self.used_storage[i], usage.requests.ephemeral_storage);
         change(&mut self.non_zero_cpu[i], usage.non_zero_milli_cpu);
         change(&mut self.non_zero_memory[i], usage.non_zero_memory);
-        for (name, amount) in &usage.requests.scalars {
-            if let Some(sum) = self.scalars.used_mut(name, node) {
-                change(sum, *amount);
-            }
-        }
+        self.scalars.each_used(node, &usage.requests, change);
     }
 
     /// As many rows and the same scalar columns, all empty; for audits.

@@ -122,6 +122,7 @@ impl Ledger {
 
     /// The pod may be new, changed, bound by us or by someone else, finished, or another pod of the same name.
     pub fn apply_pod(&mut self, mut pod: Pod) {
+        self.look_for_unused();
         if let Some(uid) = self.pods.by_key.get(&pod.key).filter(|uid| **uid != pod.uid).cloned() {
             self.delete_pod(&uid);
         }
@@ -135,6 +136,13 @@ impl Ledger {
             Some(node) => self.apply_bound(&pod, &node),
             None => self.apply_pending(pod),
         }
+    }
+
+    /// What pods have in common goes some time after the last of them.
+    fn look_for_unused(&mut self) {
+        self.usages.look_on();
+        self.shapes.look_on();
+        self.match_classes.look_on();
     }
 
     fn apply_pending(&mut self, mut pod: Pod) {
@@ -271,6 +279,7 @@ impl Ledger {
     }
 
     pub fn delete_pod(&mut self, uid: &str) {
+        self.look_for_unused();
         self.nominations.drop_decided(uid);
         if self.pods.drop_stray(uid) {
             return;

@@ -57,9 +57,22 @@ impl ScalarColumns {
         self.columns[scalar.0 as usize].used[node.index()]
     }
 
-    pub(super) fn used_mut(&mut self, name: &str, node: NodeId) -> Option<&mut i64> {
-        let id = self.find(name)?;
-        Some(&mut self.columns[id.0 as usize].used[node.index()])
+    /// Calls `change` with the row's sum of each scalar that has a column, and the amount of it that `requests` name. A pod may name
+    /// twenty thousand, while there are never as many columns.
+    pub(super) fn each_used(&mut self, node: NodeId, requests: &Requests, mut change: impl FnMut(&mut i64, i64)) {
+        let Self { ids, columns, .. } = self;
+        let mut at = |id: &ScalarId, amount| change(&mut columns[id.0 as usize].used[node.index()], amount);
+        if requests.scalars.len() <= ids.len() {
+            let known = requests.scalars.iter().filter_map(|(name, amount)| Some((ids.get(name)?, *amount)));
+            known.for_each(|(id, amount)| at(id, amount));
+        } else {
+            #[allow(clippy::iter_over_hash_type, reason = "each sum is changed once, in any order")]
+            for (name, id) in &*ids {
+                if let Some(amount) = requests.scalar(name) {
+                    at(id, amount);
+                }
+            }
+        }
     }
 
     /// Sets in both what the row has of each scalar, where that is more than 0.
@@ -178,11 +191,13 @@ impl ScalarColumns {
         if fresh.is_empty() {
             return saturated;
         }
+        let Self { ids, columns, .. } = self;
+        let fresh: Vec<_> = ids.iter().filter(|(_, id)| fresh.contains(id)).collect();
         for node in (0..self.offers.len() as u32).map(NodeId::new) {
             for placed in pods.on(node) {
-                for (name, amount) in &placed.usage.requests.scalars {
-                    let Some(id) = self.find(name).filter(|id| fresh.contains(id)) else { continue };
-                    if add_up(&mut self.columns[id.0 as usize].used[node.index()], *amount) {
+                for (name, id) in &fresh {
+                    let Some(amount) = placed.usage.requests.scalar(name) else { continue };
+                    if add_up(&mut columns[id.0 as usize].used[node.index()], amount) {
                         saturated.push(node);
                     }
                 }

@@ -21,7 +21,7 @@ pub use pod::{
     AffinityTerm, Controller, Feature, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, ScheduledCondition,
     SpreadConstraint, Usage, WeightedTerm,
 };
-pub use pod_volume::{InlineDisk, PodVolume, PodVolumes};
+pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
 pub use selector::{

@@ -27,24 +27,34 @@ impl InlineDisk {
         !matches!(self, Self::Iscsi { .. } | Self::Rbd { .. })
     }
 
-    /// Whether pods with these disks cannot be on one node. After `isVolumeConflict` of VolumeRestrictions.
-    pub fn conflicts_with(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Ebs { id: one }, Self::Ebs { id: other }) => one == other,
-            (Self::GcePd { name: one, read_only: reads }, Self::GcePd { name: other, read_only: other_reads })
-            | (Self::Iscsi { iqn: one, read_only: reads }, Self::Iscsi { iqn: other, read_only: other_reads }) => {
-                one == other && !(*reads && *other_reads)
+    /// What two pods on one node cannot both use, unless both only read: one thing, or one for each monitor of an RBD image, of which
+    /// two disks must share one. None for disks that are not restricted. After `isVolumeConflict` of VolumeRestrictions.
+    pub fn locks(&self) -> impl Iterator<Item = DiskLock<'_>> {
+        let lock = |kind, names, reads| Some(DiskLock { names: (kind, names), reads });
+        let (one, monitors, image): (_, &[Str], Option<(&str, &str, bool)>) = match self {
+            Self::Ebs { id } => (lock(0, [&**id, "", ""], false), &[][..], None),
+            Self::GcePd { name, read_only } => (lock(1, [&**name, "", ""], *read_only), &[][..], None),
+            Self::Iscsi { iqn, read_only } => (lock(2, [&**iqn, "", ""], *read_only), &[][..], None),
+            Self::Rbd { monitors, pool, image, read_only } => {
+                (None, monitors.as_slice(), Some((&**pool, &**image, *read_only)))
             }
-            (
-                Self::Rbd { monitors, pool, image, read_only: reads },
-                Self::Rbd { monitors: others, pool: other_pool, image: other_image, read_only: other_reads },
-            ) => {
-                let shared = monitors.iter().any(|monitor| others.contains(monitor));
-                shared && pool == other_pool && image == other_image && !(*reads && *other_reads)
-            }
-            _ => false,
-        }
+            _ => (None, &[][..], None),
+        };
+        let of_image = monitors.iter().filter_map(move |monitor| {
+            let (pool, image, reads) = image?;
+            Some(DiskLock { names: (3, [image, pool, &**monitor]), reads })
+        });
+        one.into_iter().chain(of_image)
     }
+}
+
+/// See [`InlineDisk::locks`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskLock<'a> {
+    /// The kind of disk, and what tells it from others.
+    pub names: (u8, [&'a str; 3]),
+    /// Whether the disk is only read. Nobody shares an EBS volume.
+    pub reads: bool,
 }
 
 /// One volume of a pod, as far as a plugin looks at it.

@@ -20,7 +20,7 @@ pub struct Requests {
 impl Requests {
     /// The amount of the scalar `name`, if it is named at all.
     pub fn scalar(&self, name: &str) -> Option<i64> {
-        self.scalars.iter().find(|(n, _)| &**n == name).map(|(_, amount)| *amount)
+        self.scalars.binary_search_by(|(n, _)| (**n).cmp(name)).ok().map(|at| self.scalars[at].1)
     }
 
     /// Sets the scalar `name`, keeping the order by name.

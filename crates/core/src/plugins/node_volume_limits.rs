@@ -29,7 +29,7 @@ enum Problem {
 /// What PreFilter found out: the volumes by driver, and what is wrong with some.
 #[derive(Debug)]
 pub(crate) struct State<'t> {
-    /// Sorted by driver.
+    /// Sorted by driver and handle, each volume once.
     wanted: Vec<Wanted<'t>>,
     /// In the pod's order; the first that applies to a node counts.
     problems: Vec<Problem>,
@@ -52,7 +52,8 @@ impl<'t> State<'t> {
                 Mount::Other(at) => counts |= state.inline(cx, &mounts.volumes.0[*at]),
             }
         }
-        state.wanted.sort_by(|a, b| a.volume.driver.cmp(&b.volume.driver));
+        state.wanted.sort_by(|a, b| a.volume.cmp(&b.volume));
+        state.wanted.dedup_by(|a, b| a.volume == b.volume);
         counts.then_some(state)
     }
 
@@ -79,10 +80,8 @@ impl<'t> State<'t> {
 
     fn want(&mut self, cx: PluginContext<'t>, volume: Option<Attachable>) {
         let Some(volume) = volume else { return };
-        if self.wanted.iter().all(|wanted| wanted.volume != volume) {
-            let mounted = cx.ledger.volumes().mounted_on(&volume);
-            self.wanted.push(Wanted { volume, mounted });
-        }
+        let mounted = cx.ledger.volumes().mounted_on(&volume);
+        self.wanted.push(Wanted { volume, mounted });
     }
 
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Result<Verdict, Str> {
@@ -130,7 +129,7 @@ fn problem_of(
     foreign.map(|text| Problem::Fails(text.into()))
 }
 
-/// The volumes of one driver that an overlay attaches and frees on a node; each volume once.
+/// The volumes of one driver that an overlay attaches and frees on a node; sorted, each volume once.
 #[derive(Debug, Default)]
 struct Moves {
     /// Volumes of pods that are added.
@@ -146,7 +145,7 @@ impl Moves {
             let placed = cx.ledger.volumes().placed_on(node).iter();
             let stays = placed.filter(|placed| !overlay.has_removed(&placed.uid));
             let kept = attached_by(cx, stays.map(|placed| (&placed.pod, &placed.volumes)), driver);
-            freed.retain(|volume| !kept.contains(volume));
+            freed.retain(|volume| !has(&kept, volume));
         }
         Self { added: attached_by(cx, overlay.mounts_added(), driver), freed }
     }
@@ -158,21 +157,25 @@ impl Moves {
         let volumes = cx.ledger.volumes();
         let is_new = |wanted: &&Wanted<'_>| {
             let mounted = wanted.mounted.is_some_and(|nodes| nodes.on(node) > 0);
-            let stays = mounted && !self.freed.contains(&wanted.volume);
-            !stays && !self.added.contains(&wanted.volume)
+            let stays = mounted && !has(&self.freed, &wanted.volume);
+            !stays && !has(&self.added, &wanted.volume)
         };
         let new = wanted.iter().filter(is_new).count() as i64;
         let detaches = |volume: &&Attachable| !volumes.has_attachment(volume, node);
         let detached = self.freed.iter().filter(detaches).count() as i64;
-        let attaches = |volume: &&Attachable| {
-            !volumes.is_attached(volume, node) || (self.freed.contains(volume) && detaches(volume))
-        };
+        let attaches =
+            |volume: &&Attachable| !volumes.is_attached(volume, node) || (has(&self.freed, volume) && detaches(volume));
         let attached = self.added.iter().filter(attaches).count() as i64;
         (new, free + detached - attached)
     }
 }
 
-/// The volumes of `driver` that `pods` have attached, each once.
+/// Whether the sorted volumes have this one among them.
+fn has(sorted: &[Attachable], volume: &Attachable) -> bool {
+    sorted.binary_search(volume).is_ok()
+}
+
+/// The volumes of `driver` that `pods` have attached, sorted, each once.
 fn attached_by<'a>(
     cx: PluginContext<'_>,
     pods: impl Iterator<Item = (&'a PodKey, &'a Arc<PodVolumes>)>,

@@ -4,15 +4,14 @@
 use super::context::{Cause, Overlay, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
 use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
-use crate::model::{ClaimKey, PodVolume, PodVolumes};
+use crate::model::{ClaimKey, DiskLock, InlineDisk, PodVolume, PodVolumes, Str};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// What PreFilter found out.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The pod's volumes, if there are disks among them that cannot be shared.
-    disks: Option<Arc<PodVolumes>>,
+    /// The pod's disks that cannot be shared.
+    disks: Disks,
     /// The pod's ReadWriteOncePod claims, each once, and how often placed pods name them.
     exclusive: SmallVec<[(ClaimKey, usize); 1]>,
 }
@@ -20,7 +19,7 @@ pub(crate) struct State {
 impl State {
     /// `None` where the plugin skips the pod.
     pub(crate) fn prepare(cx: PluginContext<'_>, mounts: &Mounts<'_, '_>) -> Result<Option<Self>, Stop> {
-        let mut state = Self { disks: None, exclusive: SmallVec::new() };
+        let mut state = Self { disks: Disks::default(), exclusive: SmallVec::new() };
         for (key, claim) in mounts.named() {
             let claim = claim.ok_or_else(|| {
                 Stop::Refused(PreFilterRefusal::unresolvable(Plugin::VolumeRestrictions, missing_claim(&key.name)))
@@ -29,17 +28,19 @@ impl State {
                 state.exclusive.push((key.clone(), cx.ledger.volumes().uses_of(key, cx.ledger.nodes())));
             }
         }
-        let restricted = mounts.volumes.disks().any(crate::model::InlineDisk::is_restricted);
-        state.disks = restricted.then(|| mounts.volumes.clone());
+        let restricted = mounts.volumes.disks().any(InlineDisk::is_restricted);
+        if restricted {
+            state.disks = Disks::of(mounts.volumes);
+        }
         Ok((restricted || state.is_in_use()).then_some(state))
     }
 
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
-        if let Some(own) = &self.disks {
+        if !self.disks.0.is_empty() {
             let placed = cx.ledger.volumes().placed_on(node).iter();
             let placed = placed.filter(|placed| !overlay.has_removed(&placed.uid)).map(|placed| &placed.volumes);
             let added = overlay.mounts_added().map(|(_, volumes)| volumes);
-            if placed.chain(added).any(|other| conflict(own, other)) {
+            if placed.chain(added).any(|other| self.disks.conflict_with(other)) {
                 return Verdict::unschedulable(Cause::DiskConflict);
             }
         }
@@ -69,15 +70,36 @@ fn mentions(volumes: &PodVolumes, named: &ClaimKey) -> usize {
     volumes.iter().filter(by_name).count()
 }
 
-fn conflict(own: &PodVolumes, other: &PodVolumes) -> bool {
-    own.disks().any(|disk| other.disks().any(|theirs| disk.conflicts_with(theirs)))
+/// What the pod's disks lock, sorted by name, each once with whether all of them only read: both this pod and one that is placed may
+/// have any number of disks.
+#[derive(Debug, Default)]
+struct Disks(Vec<(u8, [Str; 3], bool)>);
+
+impl Disks {
+    fn of(volumes: &PodVolumes) -> Self {
+        let locks = volumes.disks().flat_map(InlineDisk::locks);
+        let mut all: Vec<_> = locks.map(|DiskLock { names: (kind, names), reads }| (kind, names, reads)).collect();
+        // Those that write first: they count for the others of the name.
+        all.sort_unstable();
+        all.dedup_by_key(|(kind, names, _)| (*kind, *names));
+        Self(all.into_iter().map(|(kind, names, reads)| (kind, names.map(Str::from), reads)).collect())
+    }
+
+    /// O(their disks × log own).
+    fn conflict_with(&self, others: &PodVolumes) -> bool {
+        others.disks().flat_map(InlineDisk::locks).any(|theirs| {
+            let order = |(kind, [a, b, c], _): &(u8, [Str; 3], bool)| (*kind, [&**a, &**b, &**c]).cmp(&theirs.names);
+            let own = self.0.binary_search_by(order).ok().map(|at| self.0[at].2);
+            own.is_some_and(|reads| !(reads && theirs.reads))
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
-    use crate::model::{InlineDisk, PersistentVolumeClaim, Pod, Str};
+    use crate::model::{PersistentVolumeClaim, Pod};
     use crate::profile::CompiledProfile;
     use crate::volume_testing::{answers, bound, csi, mounting, named, node_in, on, using};
 
@@ -132,6 +154,22 @@ mod tests {
             let answers = answers(&ledger, &mounting("p", vec![disk(own.clone())]));
             let on_a = if apart { "VolumeRestrictions: node(s) had no available disk" } else { "fits" };
             assert_eq!(answers, format!("a: {on_a}, b: fits"), "{own:?} beside {other:?}");
+        }
+    }
+
+    /// One that writes counts, wherever it stands among those that read.
+    #[test]
+    fn of_many_disks_of_one_name_one_that_writes_is_enough() {
+        let many = |writes: bool| -> Vec<PodVolume> {
+            let reading = (0..300).map(|i| disk(rbd(&["m", &format!("m{i}")], "p", "i", true)));
+            reading.chain([disk(rbd(&["m"], "p", "i", !writes)), disk(gce("z", true))]).collect()
+        };
+        for (own, other) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut ledger = Ledger::new();
+            ledger.apply_node(&node_in("a", "z"));
+            ledger.apply_pod(on("a", mounting("placed", many(other))));
+            let fits = answers(&ledger, &mounting("p", many(own))) == "a: fits";
+            assert_eq!(fits, !(own || other), "{own} beside {other}");
         }
     }
 

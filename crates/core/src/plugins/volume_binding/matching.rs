@@ -3,14 +3,16 @@
 
 use crate::ledger::{VolumePlan, VolumeTable, is_meant_for};
 use crate::model::{
-    ClaimKey, ClaimSelector, Labels, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim, Quantity, Str,
+    ClaimSelector, Labels, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim, Quantity, Str,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A claim and the volumes that it may get on some node: all that does not depend on the node is checked once.
 #[derive(Debug)]
 pub(super) struct Candidates<'t> {
     claim: &'t PersistentVolumeClaim,
+    /// Whether another volume of the pod names the claim, and stands before this one.
+    repeated: bool,
     /// Volumes whose claimRef names this claim, by name: if there are any, only the first that is free counts.
     meant: Vec<&'t PersistentVolume>,
     /// Smallest first, then by name.
@@ -70,7 +72,7 @@ fn pin(volume: &PersistentVolume) -> Option<&NodeTest> {
 }
 
 impl<'t> Candidates<'t> {
-    pub(super) fn of(volumes: &'t VolumeTable, claim: &'t PersistentVolumeClaim) -> Self {
+    pub(super) fn of(volumes: &'t VolumeTable, claim: &'t PersistentVolumeClaim, repeated: bool) -> Self {
         let requested = claim.request.unwrap_or(Quantity::ZERO);
         let (mut meant, mut fitting) = (Vec::new(), Vec::new());
         for volume in volumes.of_class(&claim.class).map(|volume| &**volume) {
@@ -89,16 +91,16 @@ impl<'t> Candidates<'t> {
         }
         fitting.sort_by_key(|volume| volume.capacity);
         let places = (fitting.len() > FEW).then(|| Places::of(&fitting));
-        Self { claim, meant, fitting, places }
+        Self { claim, repeated, meant, fitting, places }
     }
 
     /// The volume that the claim gets on a node with `labels`, other than those in `chosen`.
-    fn choose(&self, labels: &Labels, chosen: &[(ClaimKey, Str)]) -> Option<&'t PersistentVolume> {
+    fn choose(&self, labels: &Labels, chosen: &Chosen) -> Option<&'t PersistentVolume> {
         let usable = |volume: &PersistentVolume| volume.affinity.as_ref().is_none_or(|a| a.matches(labels));
-        let free = |volume: &PersistentVolume| chosen.iter().all(|(_, name)| *name != volume.name);
+        let free = |volume: &PersistentVolume| !chosen.has(volume);
         match self.meant.iter().copied().find(|volume| free(volume)) {
             Some(volume) => usable(volume).then_some(volume),
-            None => self.first(labels, |volume| usable(volume) && free(volume)),
+            None => self.first(labels, |volume| free(volume) && usable(volume)),
         }
     }
 
@@ -107,6 +109,22 @@ impl<'t> Candidates<'t> {
         let Some(places) = &self.places else { return self.fitting.iter().copied().find(|volume| good(volume)) };
         let first_of = |list: &[usize]| list.iter().copied().find(|at| good(self.fitting[*at]));
         places.at(labels).filter_map(first_of).min().map(|at| self.fitting[at])
+    }
+}
+
+/// The volumes that claims of the pod get on one node, by address: each claim asks about each volume before its own.
+#[derive(Debug, Default)]
+struct Chosen(FxHashSet<usize>);
+
+impl Chosen {
+    fn add(&mut self, volume: &PersistentVolume) {
+        self.0.insert(std::ptr::from_ref(volume).addr());
+    }
+
+    fn has(&self, volume: &PersistentVolume) -> bool {
+        #[cfg(test)]
+        super::tests::COMPARED.set(super::tests::COMPARED.get() + 1);
+        self.0.contains(&std::ptr::from_ref(volume).addr())
     }
 }
 
@@ -124,27 +142,36 @@ fn offers_modes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> boo
 
 /// Matches claims with volumes on a node with `labels`: matches go into `plan`, claims without one are returned.
 ///
-/// Two volumes of a pod may name one claim. Upstream looks for two volumes then; only the first is bound here.
+/// Two volumes of a pod may name one claim. Upstream looks for two volumes then; only the first is bound here, and where there is
+/// none for the first there is none for the second.
 pub(super) fn find<'t>(
     all: &[Candidates<'t>],
     labels: &Labels,
     plan: &mut VolumePlan,
-) -> Result<Vec<&'t PersistentVolumeClaim>, Str> {
-    let (mut chosen, mut unmatched) = (Vec::new(), Vec::new());
+) -> Result<Vec<Unmatched<'t>>, Str> {
+    let (mut chosen, mut unmatched) = (Chosen::default(), Vec::new());
     for candidates in all {
-        let claim = candidates.claim;
+        let Candidates { claim, repeated, .. } = *candidates;
         if let ClaimSelector::Broken(text) = &claim.selector {
             return Err(format!("error creating internal label selector for claim: {}: {text}", claim.key).into());
         }
         match candidates.choose(labels, &chosen) {
-            Some(volume) => chosen.push((claim.key.clone(), volume.name.clone())),
-            None => unmatched.push(claim),
-        }
-    }
-    for (claim, volume) in chosen {
-        if plan.bindings.iter().all(|(bound, _)| *bound != claim) {
-            plan.bindings.push((claim, volume));
+            Some(volume) => {
+                chosen.add(volume);
+                if !repeated {
+                    plan.bindings.push((claim.key.clone(), volume.name.clone()));
+                }
+            }
+            None => unmatched.push(Unmatched { claim, repeated }),
         }
     }
     Ok(unmatched)
+}
+
+/// A claim whose volume is to be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unmatched<'t> {
+    pub(super) claim: &'t PersistentVolumeClaim,
+    /// Whether the claim was there before, matched or not.
+    pub(super) repeated: bool,
 }

@@ -14,7 +14,8 @@ use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{
     BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, StorageClass, Str, VolumeAffinity, VolumeSource,
 };
-use matching::Candidates;
+use matching::{Candidates, Unmatched};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 // A verdict's bits: each stands for the text at its place in `VOLUME_TEXTS`.
@@ -32,7 +33,7 @@ pub(crate) struct State<'t> {
     /// The volumes of bound claims, in the pod's order; `None` for a volume that does not exist.
     bound: Vec<Option<&'t PersistentVolume>>,
     /// The waiting claims that have a selected node, each with that node.
-    selected: Vec<(&'t PersistentVolumeClaim, &'t Str)>,
+    selected: Vec<(Unmatched<'t>, &'t Str)>,
     /// The other waiting claims, smallest first, with the volumes they may get.
     matching: Vec<Candidates<'t>>,
 }
@@ -46,7 +47,7 @@ impl<'t> State<'t> {
         }
         let volumes = cx.ledger.volumes();
         let mut state = Self { bound: Vec::new(), selected: Vec::new(), matching: Vec::new() };
-        let (mut immediate, mut waiting) = (false, Vec::new());
+        let (mut immediate, mut waiting, mut seen) = (false, Vec::new(), FxHashSet::default());
         for claim in claims {
             match &claim.volume {
                 Some(name) if claim.bind_completed => state.bound.push(volumes.volume(name).map(|v| &**v)),
@@ -54,18 +55,22 @@ impl<'t> State<'t> {
                     waits(cx.ledger, claim)?;
                     immediate = true;
                 }
-                None if waits(cx.ledger, claim)? => match volumes.selected_node(claim) {
-                    Some(node) => state.selected.push((claim, node)),
-                    None => waiting.push(claim),
-                },
+                None if waits(cx.ledger, claim)? => {
+                    let repeated = !seen.insert(std::ptr::from_ref(claim).addr());
+                    match volumes.selected_node(claim) {
+                        Some(node) => state.selected.push((Unmatched { claim, repeated }, node)),
+                        None => waiting.push((claim, repeated)),
+                    }
+                }
                 None => immediate = true,
             }
         }
         if immediate {
             return Err(refused("pod has unbound immediate PersistentVolumeClaims".to_owned()));
         }
-        waiting.sort_by_key(|claim| claim.request.unwrap_or_default());
-        state.matching = waiting.into_iter().map(|claim| Candidates::of(volumes, claim)).collect();
+        waiting.sort_by_key(|(claim, _)| claim.request.unwrap_or_default());
+        state.matching =
+            waiting.into_iter().map(|(claim, repeated)| Candidates::of(volumes, claim, repeated)).collect();
         Ok(Some(state))
     }
 
@@ -84,7 +89,6 @@ impl<'t> State<'t> {
         if !matches!(self.look(cx, node, &mut plan), Ok(0)) {
             return VolumePlan::default();
         }
-        plan.provisions.retain(|claim| plan.bindings.iter().all(|(bound, _)| bound != claim));
         plan
     }
 
@@ -98,15 +102,12 @@ impl<'t> State<'t> {
         if self.selected.iter().any(|(_, selected)| *selected != name) {
             return Ok(reasons | BIND_CONFLICT);
         }
-        let mut to_provision: SmallVec<[&PersistentVolumeClaim; 2]> =
-            self.selected.iter().map(|(claim, _)| *claim).collect();
+        let mut to_provision: SmallVec<[Unmatched<'_>; 2]> = self.selected.iter().map(|(claim, _)| *claim).collect();
         to_provision.extend(matching::find(&self.matching, cx.ledger.nodes().labels(node), plan)?);
         reasons |= look_at_provisions(cx.ledger, &to_provision, node);
-        for claim in to_provision {
-            if !plan.provisions.contains(&claim.key) {
-                plan.provisions.push(claim.key.clone());
-            }
-        }
+        // A claim that was there before is provisioned already, or gets a volume.
+        let once = to_provision.iter().filter(|unmatched| !unmatched.repeated);
+        plan.provisions.extend(once.map(|unmatched| unmatched.claim.key.clone()));
         Ok(reasons)
     }
 
@@ -193,9 +194,9 @@ fn affinity_on<'v>(
 }
 
 /// The first reason against provisioning volumes for `claims` on the node, as bits. After `checkVolumeProvisions`.
-fn look_at_provisions(ledger: &Ledger, claims: &[&PersistentVolumeClaim], node: NodeId) -> u64 {
+fn look_at_provisions(ledger: &Ledger, claims: &[Unmatched<'_>], node: NodeId) -> u64 {
     let labels = ledger.nodes().labels(node);
-    for claim in claims {
+    for Unmatched { claim, .. } in claims {
         let Some(class) = ledger.volumes().class(&claim.class) else { return BIND_CONFLICT };
         let provisions = !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER;
         let allowed = class.allowed_topologies.as_ref().is_none_or(|places| places.matches(labels));

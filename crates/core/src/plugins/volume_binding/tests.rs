@@ -7,7 +7,12 @@ use crate::model::{
 use crate::volume_testing::{
     GIB, answers, bound, claim, csi_node, key, mounting, node_in, only_in, reference, using, volume, waiting_class,
 };
+use std::cell::Cell;
 use std::sync::Arc;
+
+thread_local! {
+    pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+}
 
 const NODE: &str = "VolumeBinding: node(s) didn't match PersistentVolume's node affinity";
 const BIND: &str = "VolumeBinding: node(s) didn't find available persistent volumes to bind";
@@ -549,4 +554,33 @@ fn quantities_are_compared_exactly() {
         let verdict = if fits { "fits" } else { BIND };
         assert_eq!(of(&ledger, &using("p", &["c"])), format!("a: {verdict}, b: {verdict}"), "{milli}");
     }
+}
+
+/// As many claims as a pod may have, and a volume for each.
+#[test]
+fn many_claims_do_not_compare_each_volume_with_all_that_were_chosen() {
+    let mut ledger = cluster();
+    let names: Vec<String> = (0..512).map(|i| format!("c{i:03}")).collect();
+    for name in &names {
+        ledger.apply_claim(claim(name, "local", 1));
+        ledger.apply_volume(PersistentVolume { affinity: Some(only_in("x")), ..sized(&format!("v-{name}"), 2) });
+    }
+    let pod = using("p", &names.iter().map(|name| &**name).collect::<Vec<_>>());
+    COMPARED.set(0);
+    let wanted: Vec<String> = names.iter().map(|name| format!("{name}=v-{name}")).collect();
+    assert_eq!(plan(&ledger, &pod, "a"), wanted.join(" "));
+    assert!(COMPARED.get() <= 512 * 513 / 2 + 512, "{} comparisons", COMPARED.get());
+}
+
+#[test]
+fn a_claim_that_two_volumes_name_is_bound_or_made_once() {
+    let mut ledger = cluster();
+    ledger.apply_claim(claim("c", "made", 1));
+    ledger.apply_claim(PersistentVolumeClaim { selected_node: Some("a".into()), ..claim("s", "made", 1) });
+    let pod = using("p", &["c", "s", "c", "s"]);
+    assert_eq!(plan(&ledger, &pod, "a"), "s+ c+");
+    ledger.apply_volume(volume("v", "made", 1));
+    assert_eq!(plan(&ledger, &pod, "a"), "c=v s+", "there is no second volume, and none is made");
+    ledger.apply_volume(volume("w", "made", 1));
+    assert_eq!(plan(&ledger, &pod, "a"), "c=v s+");
 }

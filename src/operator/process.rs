@@ -29,6 +29,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Longest wait for sent binds at the end; more than one bind's time limit.
@@ -103,19 +104,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
-    let endpoints = Endpoints {
-        health: health.clone(),
-        metrics: metrics::exposition(cx.clone(), options.logs.clone()),
-        authorizer: options.metrics_authorization.then(|| reviews::authorizer(cx.clients.rest.clone())),
-    };
-    let addresses = Addresses { pages: options.http_address, probes: options.probe_address };
-    let (bound, server) = serve(addresses, endpoints)?;
-    tracing::info!(address = %bound.pages, "serving /livez, /readyz and /metrics");
-    if let Some(address) = bound.probes {
-        tracing::info!(%address, "serving /livez and /readyz");
-    }
-    let server = tokio::spawn(server);
-
+    let server = serve_pages(&options, &cx, &health)?;
     let of_lease = LeaseOptions {
         namespace: options.lease_namespace.clone(),
         identity: options.identity.clone(),
@@ -136,6 +125,22 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     server.abort();
     tracing::info!("ended");
     result
+}
+
+/// Serves probes and metrics until the task that is returned is aborted.
+fn serve_pages(options: &Options, cx: &Context, health: &Health) -> Result<JoinHandle<()>, OperatorError> {
+    let endpoints = Endpoints {
+        health: health.clone(),
+        metrics: metrics::exposition(cx.clone(), options.logs.clone()),
+        authorizer: options.metrics_authorization.then(|| reviews::authorizer(cx.clients.rest.clone())),
+    };
+    let addresses = Addresses { pages: options.http_address, probes: options.probe_address };
+    let (bound, server) = serve(addresses, endpoints)?;
+    tracing::info!(address = %bound.pages, "serving /livez, /readyz and /metrics");
+    if let Some(address) = bound.probes {
+        tracing::info!(%address, "serving /livez and /readyz");
+    }
+    Ok(tokio::spawn(server))
 }
 
 /// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out; says whether it did.

@@ -128,7 +128,7 @@ pub(super) const CASES: &[Case] = &[
     })
     .short(),
     case("connections", "300 requests whose head never ends", |stage| {
-        connect(stage, 300, b"GET /livez HTTP/1.1\r\nx: y")
+        connect(stage, 300, b"GET /livez HTTP/1.1\r\nx: y");
     }),
 ];
 

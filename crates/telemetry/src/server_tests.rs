@@ -2,7 +2,6 @@ use crate::connections::Limits;
 use crate::server::serve_within;
 use crate::{Access, Addresses, Authorizer, Check, Endpoints, Exposition, Health, Metric, raise_open_files, serve};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -2,8 +2,7 @@
 //!
 //! Pure: time is an argument.
 
-use super::unknown::take_one;
-use super::{BindRequest, Options, WorkerId};
+use super::{BindRequest, Options, WorkerId, take_one};
 use berth_core::io::AttemptId;
 use berth_core::model::Str;
 use std::collections::{BTreeMap, VecDeque};

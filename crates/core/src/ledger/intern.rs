@@ -96,7 +96,7 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
     }
 
     fn sweep(&mut self) {
-        self.round.retain(|known| known.is_used());
+        self.round.retain(Hashed::is_used);
         self.values.retain(|Hashed { value, .. }, bytes| {
             // What has left the round is here alone.
             let used = Arc::strong_count(value) > 1;

@@ -270,11 +270,10 @@ async fn a_refusal_does_not_hide_a_request_that_may_still_land() {
     assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound], "the first request landed late");
 }
 
-#[tokio::test]
-async fn a_hanging_namespace_pauses_only_itself() {
-    let options = Options { unknown_limit: 3, ..quick() };
-    let rig = Rig::new(options, |asked| async move {
-        if asked.path.contains("/namespaces/hung/") && is_bind(&asked) {
+/// Binds hang in namespaces whose path contains this, and land in all others.
+async fn hanging_in(options: Options, namespaces: &'static str) -> Rig {
+    Rig::new(options, move |asked| async move {
+        if asked.path.contains(namespaces) && is_bind(&asked) {
             Reply::hang().await
         } else if is_bind(&asked) {
             Reply::status(201, "")
@@ -283,7 +282,13 @@ async fn a_hanging_namespace_pauses_only_itself() {
             seen(&name, None)
         }
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_hanging_namespace_pauses_only_itself() {
+    let options = Options { unknown_limit: 3, ..quick() };
+    let rig = hanging_in(options, "/namespaces/hung/").await;
     for attempt in 0..4 {
         rig.submit(W1, attempt, "hung");
     }
@@ -302,17 +307,7 @@ async fn a_hanging_namespace_pauses_only_itself() {
 #[tokio::test]
 async fn six_hanging_namespaces_in_turn_do_not_pause_a_seventh() {
     let options = Options { unknown_limit: 32, ..quick() };
-    let rig = Rig::new(options, |asked| async move {
-        if asked.path.contains("/namespaces/hung-") && is_bind(&asked) {
-            Reply::hang().await
-        } else if is_bind(&asked) {
-            Reply::status(201, "")
-        } else {
-            let name = asked.path.rsplit('/').next().unwrap().to_owned();
-            seen(&name, None)
-        }
-    })
-    .await;
+    let rig = hanging_in(options, "/namespaces/hung-").await;
     for turn in 0..6 {
         (0..20).for_each(|i| rig.submit(W1, turn * 100 + i, &format!("hung-{turn}")));
         until("binds hang", || rig.binder.pending().2 >= 12 * (turn as usize + 1)).await;

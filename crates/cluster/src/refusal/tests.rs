@@ -6,6 +6,10 @@ fn plain(text: &str) -> RefusalText {
     RefusalText::Plain(text.into())
 }
 
+fn writer_to(server: &Scripted) -> RefusalWriter {
+    RefusalWriter::new(server.client(), open_gate(), OwnWrites::default())
+}
+
 fn write(writer: &RefusalWriter, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, nomination: NominatedNode) {
     writer.write(&"profile".into(), pod, reason, text, nomination);
 }
@@ -15,7 +19,7 @@ const NO: RefusalReason = RefusalReason::Unschedulable;
 #[tokio::test]
 async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
     let server = Scripted::start(|_| async { Reply::json(200, json!({})) }).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("0/3 nodes"), NominatedNode::Clear);
     write(
         &writer,
@@ -47,7 +51,7 @@ async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
 #[tokio::test]
 async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
     let (server, go) = Scripted::held().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     for name in ["a", "b", "c", "d"] {
         write(&writer, Arc::new(pod("ns", name)), NO, plain("first"), NominatedNode::Clear);
     }
@@ -91,7 +95,7 @@ async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version() {
     ];
     for (nomination, before, want) in table {
         let server = changed(json!({"uid": "uid-a"}), json!({})).await;
-        let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+        let writer = writer_to(&server);
         let pod = Pod { nominated_node: before.map(Into::into), ..pod("ns", "a") };
         write(&writer, Arc::new(pod), NO, plain("no"), nomination.clone());
         until("written", || writer.counters().seen() == [("written", 1)]).await;
@@ -111,13 +115,13 @@ async fn a_pod_that_waits_no_more_is_left_alone() {
         (json!({"uid": "uid-of-another"}), json!({})),
     ] {
         let server = changed(metadata, spec).await;
-        let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+        let writer = writer_to(&server);
         write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Set("n1".into()));
         until("given up", || writer.counters().seen() == [("conflict", 1)]).await;
         assert_eq!((server.requests().len(), writer.queued()), (2, 0));
     }
     let server = Scripted::start(|_| async { Reply::status(404, "gone") }).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("late"), NominatedNode::Clear);
     until("given up", || writer.counters().seen() == [("conflict", 1)]).await;
     assert_eq!(server.requests().len(), 1);
@@ -134,7 +138,7 @@ async fn a_pod_that_changes_all_the_time_is_given_up_and_one_that_cannot_be_read
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("given up", || writer.counters().seen() == [("conflict", 1)]).await;
     assert_eq!(server.requests().len(), 2 * VERSIONS as usize);
@@ -147,7 +151,7 @@ async fn a_pod_that_changes_all_the_time_is_given_up_and_one_that_cannot_be_read
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("written", || writer.counters().seen() == [("written", 1)]).await;
     assert_eq!(server.requests().len(), 3);
@@ -159,12 +163,12 @@ async fn a_failing_server_is_tried_again_a_few_times() {
         if asked.number == 0 { Reply::status(503, "not now") } else { Reply::json(200, json!({})) }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("written", || writer.counters().of(ConditionResult::Written) == 1).await;
 
     let server = Scripted::start(|_| async { Reply::status(500, "never") }).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
     until("given up", || writer.counters().of(ConditionResult::Failed) == 1).await;
     assert_eq!(server.requests().len(), PATIENCE.tries as usize);
@@ -182,7 +186,7 @@ async fn nothing_is_written_without_leadership() {
 #[tokio::test]
 async fn the_queue_is_bounded() {
     let server = Scripted::start(|_| Reply::hang()).await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     let most = LIMITS.queued_per_namespace;
     for n in 0..most + WRITERS + 10 {
         write(&writer, Arc::new(pod("ns", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
@@ -238,7 +242,7 @@ fn versions(server: &Scripted) -> Vec<Value> {
 #[tokio::test]
 async fn a_refusal_that_was_written_does_not_stop_the_next_one_of_a_pod_that_was_judged_before() {
     let (server, _) = versioned().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     for (text, nomination, many) in [
         ("first", NominatedNode::Set("n1".into()), 1),
         ("second", NominatedNode::Keep, 2),
@@ -260,7 +264,7 @@ async fn a_refusal_that_was_written_does_not_stop_the_next_one_of_a_pod_that_was
 #[tokio::test]
 async fn a_condition_that_was_the_pods_before_our_last_one_is_written_again() {
     let (server, _) = versioned().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     let pod = Arc::new(refused_pod("ns", "a", "Unschedulable", "one"));
     for (text, many) in [("two", 1), ("one", 2)] {
         write(&writer, pod.clone(), NO, plain(text), NominatedNode::Keep);
@@ -281,7 +285,7 @@ async fn a_refusal_that_has_to_wait_hands_its_nomination_to_a_newer_one_that_kee
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("old"), NominatedNode::Set("n1".into()));
     until("under way", || server.requests().len() == 1).await;
     write(&writer, Arc::new(pod("ns", "a")), NO, plain("new"), NominatedNode::Keep);
@@ -305,7 +309,7 @@ async fn a_refusal_that_was_taken_back_while_it_was_written_does_not_end_the_nom
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     // Even if it is the same node again.
     let pod = Pod { nominated_node: Some("n1".into()), ..pod("ns", "a") };
     write(&writer, Arc::new(pod), NO, plain("late"), NominatedNode::Clear);
@@ -329,7 +333,7 @@ async fn a_namespace_that_hangs_keeps_no_other_waiting() {
         if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::json(200, json!({})) }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     for n in 0..64 {
         write(&writer, Arc::new(pod("hung", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
     }
@@ -343,7 +347,7 @@ async fn a_namespace_that_hangs_keeps_no_other_waiting() {
 #[tokio::test]
 async fn thousands_of_refusals_of_one_namespace_come_after_the_first_of_another() {
     let (server, go) = Scripted::held().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     for n in 0..9_000 {
         write(&writer, Arc::new(pod("many", &format!("p{n}"))), NO, plain("no"), NominatedNode::Clear);
     }
@@ -356,7 +360,7 @@ async fn thousands_of_refusals_of_one_namespace_come_after_the_first_of_another(
 #[tokio::test]
 async fn a_profile_with_many_scheduler_names_has_one_turn() {
     let (server, go) = Scripted::held().await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     let refuse = |profile: &str, name: String| {
         let pod = Pod { scheduler_name: name.clone().into(), ..pod("ns", &name) };
         writer.write(&profile.into(), Arc::new(pod), NO, plain("no"), NominatedNode::Clear);
@@ -382,7 +386,7 @@ async fn one_failure_of_one_pod_pauses_no_other_and_neither_does_a_throttled_nam
         }
     })
     .await;
-    let writer = RefusalWriter::new(server.client(), open_gate(), OwnWrites::default());
+    let writer = writer_to(&server);
     let write = |namespace, name: &str| {
         write(&writer, Arc::new(pod(namespace, name)), NO, plain("no"), NominatedNode::Clear);
     };

@@ -112,22 +112,30 @@ fn a_look_at_a_cluster_that_changes_all_the_time_comes_to_an_end() {
     assert!(effects.contains("Refuse"), "{effects}");
 }
 
-#[test]
-fn a_plan_to_evict_is_checked_with_the_work_of_one_hold() {
-    let others = WORK_PER_HOLD + 100;
-    let small = |i, milli_cpu| node(&format!("small-{i}"), milli_cpu, 1 << 30, 10);
+/// More nodes than are judged under one hold, too small for a pod that fits where one of lower priority is.
+fn one_to_evict() -> Counted {
     let ledger = Counted::with_nodes(1);
     {
         let mut ledger = ledger.ledger.borrow_mut();
-        (0..others).for_each(|i| ledger.apply_node(&small(i, 10)));
+        change_small_nodes(&mut ledger, 10);
         ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod("low", shape_of(1000, 0)) });
         ledger.apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
         ledger.set_own_schedulers(vec!["test".into()]);
     }
+    ledger
+}
+
+fn change_small_nodes(ledger: &mut Ledger, milli_cpu: i64) {
+    (0..WORK_PER_HOLD + 100).for_each(|i| ledger.apply_node(&node(&format!("small-{i}"), milli_cpu, 1 << 30, 10)));
+}
+
+#[test]
+fn a_plan_to_evict_is_checked_with_the_work_of_one_hold() {
+    let ledger = one_to_evict();
     let mut changed = false;
     ledger.meanwhile(move |ledger, for_writing| {
         if for_writing && !std::mem::replace(&mut changed, true) {
-            (0..others).for_each(|i| ledger.apply_node(&small(i, 11)));
+            change_small_nodes(ledger, 11);
         }
     });
     let mut worker = worker(CompiledProfile::default_preset("test"));
@@ -171,22 +179,13 @@ fn victims_on_one_node_are_judged_in_parts() {
 
 #[test]
 fn rows_that_change_before_victims_are_sought_are_judged_in_parts() {
-    let others = WORK_PER_HOLD + 100;
     for change_at in 2..8 {
-        let small = |i, milli_cpu| node(&format!("small-{i}"), milli_cpu, 1 << 30, 10);
-        let ledger = Counted::with_nodes(1);
-        {
-            let mut ledger = ledger.ledger.borrow_mut();
-            (0..others).for_each(|i| ledger.apply_node(&small(i, 10)));
-            ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod("low", shape_of(1000, 0)) });
-            ledger.apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
-            ledger.set_own_schedulers(vec!["test".into()]);
-        }
+        let ledger = one_to_evict();
         let mut holds = 0;
         ledger.meanwhile(move |ledger, _| {
             holds += 1;
             if holds == change_at {
-                (0..others).for_each(|i| ledger.apply_node(&small(i, 11)));
+                change_small_nodes(ledger, 11);
             }
         });
         let mut effects = Vec::new();

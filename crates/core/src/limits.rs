@@ -18,7 +18,8 @@ pub const DECISIONS_PER_STEP: usize = 64;
 /// What one look at the ledger computes from nothing before it gives the lock back, in rows judged for a plain pod. A row takes
 /// some 50 ns: 8,192 are 0.4 ms. Beside them a look walks over the rows that it knows already, 0.1 ms for 20,000. Writers wait for
 /// the longest look, and every profile and watch waits with them. Below 5,000 nodes hardly any look is divided. A piece of work is
-/// begun while any is left: no piece is larger than this, so that a hold computes twice as much at most.
+/// begun while any is left. The largest, one node for a pod with everything at its limit, is less than twice this, so that a hold
+/// computes three times as much at most.
 pub const WORK_PER_HOLD: usize = 8_192;
 
 /// Holds of the lock for one look, after which the next ends it whatever it takes: a cluster that changes faster than its rows can

@@ -107,9 +107,8 @@ impl Figures {
         self.decided += step.decided;
         self.most_bytes = self.most_bytes.max(step.taken.peak);
         let faults = self.faults(&step);
-        let known =
+        self.look =
             HeaviestLook { holds: self.look.holds.max(step.look.holds), work: self.look.work.max(step.look.work) };
-        self.look = known;
         let is_long =
             self.timed && self.worst.last().is_none_or(|(_, least)| step.took > least.took || self.worst.len() < WORST);
         if faults.is_empty() && !is_long {

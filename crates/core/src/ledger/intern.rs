@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Values kept before the first sweep.
 const FEW: usize = 1024;
 
-/// Values looked at after each change of the ledger: some 10 ns each, so that unused ones are found although nothing grows.
+/// Values looked at with each pod that is applied or deleted: some 10 ns each, so that unused ones are found although nothing grows.
 const LOOKS_PER_CHANGE: usize = 4;
 
 /// A value with its hash under the ledger's key. A table that grows asks for the hash of each value again, and values may be

@@ -182,17 +182,10 @@ impl PlacedTerms {
 impl Ledger {
     /// Whether `term` matches pods of `namespace` with `labels`. A namespace that is not known has no labels, as upstream.
     pub fn speaks_of(&self, term: &AffinityTerm, namespace: &Str, labels: &Labels) -> bool {
-        match self.namespace(namespace) {
+        // Nothing but a selector reads the namespace's labels.
+        match term.namespaces.selector.as_ref().and_then(|_| self.namespace(namespace)) {
             Some(of_namespace) => term.matches(namespace, of_namespace, labels),
             None => term.matches(namespace, &Labels::none(), labels),
-        }
-    }
-
-    /// Whether `term` looks into `namespace`.
-    pub fn reaches(&self, term: &AffinityTerm, namespace: &Str) -> bool {
-        match self.namespace(namespace) {
-            Some(of_namespace) => term.reaches(namespace, of_namespace),
-            None => term.reaches(namespace, &Labels::none()),
         }
     }
 }

@@ -134,7 +134,7 @@ struct Column {
 #[derive(Debug)]
 pub(super) struct TopologyTable {
     columns: KeyedMap<Str, Column>,
-    /// Of all columns.
+    /// Bytes of all columns.
     bytes: usize,
     /// Keys that pods have named lately and that have no column, oldest first.
     wanted: VecDeque<Str>,

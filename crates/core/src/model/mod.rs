@@ -24,6 +24,7 @@ pub use pod::{
 pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use quantity::{Quantity, QuantityError};
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
+pub(crate) use selector::steps;
 pub use selector::{
     LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
     RequirementOperator,

@@ -1,4 +1,4 @@
-use super::{LabelSelector, Labels, NodeSelector, PodVolumes, PreferredTerm, Requests, Str, Toleration};
+use super::{LabelSelector, Labels, NodeSelector, PodVolumes, PreferredTerm, Requests, Str, Toleration, steps};
 use std::fmt;
 use std::sync::Arc;
 
@@ -89,14 +89,14 @@ impl AffinityTerm {
     }
 
     /// Whether it looks into a namespace of that name and labels.
-    pub fn reaches(&self, namespace: &Str, of_namespace: &Labels) -> bool {
+    fn reaches(&self, namespace: &Str, of_namespace: &Labels) -> bool {
         let scope = &self.namespaces;
         scope.names.binary_search(namespace).is_ok() || scope.selector.as_ref().is_some_and(|s| s.matches(of_namespace))
     }
 
     /// How many comparisons [`Self::matches`] may take.
     pub fn comparisons(&self) -> usize {
-        let names = self.namespaces.names.len().checked_ilog2().map_or(0, |halvings| halvings as usize + 1);
+        let names = steps(self.namespaces.names.len());
         let of = |selector: &Option<LabelSelector>| selector.as_ref().map_or(0, LabelSelector::comparisons);
         names + of(&self.namespaces.selector) + of(&self.selector)
     }

@@ -2,7 +2,7 @@
 
 use super::context::{Overlay, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
-use crate::model::HostPort;
+use crate::model::{HostPort, steps};
 
 /// An address that stands for all of them.
 const ANY: &str = "0.0.0.0";
@@ -17,10 +17,9 @@ pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: 
 
 /// How many comparisons [`fits`] may take, without an overlay.
 pub(super) fn comparisons(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
-    let steps = |ports: &[HostPort]| ports.len().checked_ilog2().map_or(0, |halvings| halvings as usize + 1);
     match pod.shape.host_ports.len() {
         0 => 0,
-        wanted => wanted * (1 + SEARCHES * steps(&nodes.ports[node.index()])),
+        wanted => wanted * (1 + SEARCHES * steps(nodes.ports[node.index()].len())),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
-use crate::model::{Taint, TaintEffect, Toleration};
+use crate::model::{Taint, TaintEffect, Toleration, steps};
 use smallvec::SmallVec;
 
 pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
@@ -46,10 +46,6 @@ pub(super) fn comparisons(tolerations: &[Toleration], nodes: &NodeTable, node: N
 
 /// So many pairs are compared one by one; above it tolerations are sorted first.
 const FEW: usize = 1_024;
-
-fn steps(sorted: usize) -> usize {
-    sorted.checked_ilog2().map_or(0, |halvings| halvings as usize + 1)
-}
 
 /// Tolerations, ready for a number of taints.
 struct Tolerated<'a> {

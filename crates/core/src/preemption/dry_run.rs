@@ -53,12 +53,11 @@ impl DryRuns {
         &mut self,
         ledger: &Ledger,
         node: NodeId,
-        lower: impl ExactSizeIterator<Item = &'p Arc<PlacedPod>>,
+        lower: impl Iterator<Item = &'p Arc<PlacedPod>>,
     ) -> Option<Vec<bool>> {
         let begun = self.begun.take_if(|begun| begun.node == node)?;
         let same = begun.row == ledger.nodes().version[node.index()]
-            && begun.lower.len() == lower.len()
-            && begun.lower.iter().zip(lower).all(|(before, now)| Arc::ptr_eq(before, now));
+            && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
         same.then_some(begun.victims)
     }
 }

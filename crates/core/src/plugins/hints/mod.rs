@@ -12,6 +12,7 @@ pub use events::{WakeEvent, wake_events};
 
 use super::context::{Work, work_of};
 use super::helped_by;
+use super::inter_pod_affinity::cost_of_terms;
 use crate::ledger::{Change, Ledger, MatchClass};
 use crate::limits::{HINT_MATCH_CLASSES, HINT_WORK};
 use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape};
@@ -137,11 +138,10 @@ struct OwnCost {
 
 impl OwnCost {
     fn of(shape: &PodShape) -> Self {
-        let cost = |terms: &[AffinityTerm]| terms.iter().map(|term| work_of(term.comparisons())).sum::<usize>();
         let selectors = shape.spread.iter().filter_map(|constraint| constraint.selector.as_ref());
         let spread: usize = selectors.map(|selector| work_of(selector.comparisons())).sum();
-        let affinity = cost(&shape.affinity);
-        Self { with_itself: affinity, with_another: affinity + cost(&shape.anti_affinity) + spread }
+        let affinity = cost_of_terms(&shape.affinity);
+        Self { with_itself: affinity, with_another: affinity + cost_of_terms(&shape.anti_affinity) + spread }
     }
 }
 

@@ -89,9 +89,9 @@ impl<'t> DomainView<'t> {
         self.key
     }
 
-    /// How many of `terms` have the view's topology key and pass `counts`.
-    pub(super) fn count_of(&self, terms: &[AffinityTerm], counts: impl Fn(&AffinityTerm) -> bool) -> i64 {
-        terms.iter().filter(|term| term.topology_key == *self.key && counts(term)).count() as i64
+    /// How many of `terms` have the view's topology key.
+    pub(super) fn count_of(&self, terms: &[AffinityTerm]) -> i64 {
+        terms.iter().filter(|term| term.topology_key == *self.key).count() as i64
     }
 
     /// Whether the node has the topology key.

@@ -173,7 +173,7 @@ impl Affinity<'_> {
         };
         let removed = overlay.sum_removed(matched);
         // A pod counts once for each term, and the node has the keys of all terms.
-        self.keys.iter().all(|view| view.count(node) > removed * view.count_of(terms, |_| true))
+        self.keys.iter().all(|view| view.count(node) > removed * view.count_of(terms))
             || (self.hits == removed * terms.len() as i64 && self.matches_itself)
     }
 

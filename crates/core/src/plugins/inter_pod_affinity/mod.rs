@@ -24,6 +24,7 @@ pub(crate) mod testing;
 
 pub(crate) use hard::Hard;
 pub(crate) use tables::Tables;
+pub(crate) use term_query::cost as cost_of_terms;
 
 use super::context::{MAX_NODE_SCORE, Plugin, PluginContext, ResolvedPod, Stop, Work};
 use crate::ledger::NodeId;

@@ -84,7 +84,7 @@ pub(super) fn labels_now(namespace: &str, ledger: &Ledger) -> Labels {
 }
 
 /// What comparing the terms with one pod takes.
-pub(super) fn cost<'a>(terms: impl IntoIterator<Item = &'a AffinityTerm>) -> usize {
+pub(crate) fn cost<'a>(terms: impl IntoIterator<Item = &'a AffinityTerm>) -> usize {
     terms.into_iter().map(|term| work_of(term.comparisons())).sum()
 }
 

@@ -198,9 +198,9 @@ impl State {
             Err(wait) => wait,
         };
         let few = (schedule.limit() / FEW_OF_ALL).max(1);
-        let doubtful = unknown.paused();
+        let paused = unknown.paused();
         let most = |namespace: &str| match unknown.of(namespace) {
-            _ if doubtful.covers(namespace) => 0,
+            _ if paused.covers(namespace) => 0,
             many if many >= DOUBTFUL => few,
             _ => usize::MAX,
         };

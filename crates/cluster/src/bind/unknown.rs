@@ -17,8 +17,8 @@ const SLOTS: usize = 8;
 const SLOTS_PER_NAMESPACE: usize = SLOTS / 2;
 
 /// How many of one namespace count towards the pause of all. A webhook that hangs in some namespaces of one tenant is no outage: at
-/// the usual limit of 128, for which all are paused at 256, binds of 32 namespaces must hang. As many as have slots, so that a
-/// namespace counts in full once no more of it can be tried at once.
+/// the usual limit of 128, for which all are paused at 256, binds of 32 namespaces must hang. As many as one
+/// namespace alone may have tried at once.
 const COUNTED_PER_NAMESPACE: usize = SLOTS;
 
 /// First pause before a repeat; it doubles up to [`LONGEST_PAUSE`].

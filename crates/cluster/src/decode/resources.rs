@@ -41,17 +41,24 @@ impl<'s> Amounts<'s> {
             }
             amounts.push((&**name, *amount));
         }
-        // API servers write maps sorted by key: then this is one pass.
-        amounts.sort_by(|(a, _), (b, _)| by_name(a, b));
         // Of a name that stands twice the last counts.
+        Ok(Self::sorted(amounts, |_, later| later))
+    }
+
+    /// Those of a name are `combined` to one, in the order given. API servers write maps sorted by key: then this is one pass.
+    fn sorted(
+        mut amounts: SmallVec<[(&'s str, Quantity); 4]>,
+        combined: impl Fn(Quantity, Quantity) -> Quantity,
+    ) -> Self {
+        amounts.sort_by(|(a, _), (b, _)| by_name(a, b));
         amounts.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
             if same {
-                kept.1 = later.1;
+                kept.1 = combined(kept.1, later.1);
             }
             same
         });
-        Ok(Self(amounts))
+        Self(amounts)
     }
 
     fn find(&self, name: &str) -> Option<Quantity> {
@@ -63,21 +70,11 @@ impl<'s> Amounts<'s> {
         self.find(name).unwrap_or(Quantity::ZERO)
     }
 
-    /// O(both).
+    /// O(both): the sort finds the two runs.
     fn raise_to(&mut self, other: &Self) {
-        let mut raised: SmallVec<[_; 4]> = SmallVec::with_capacity(self.0.len().max(other.0.len()));
-        let (mut own, mut others) = (self.0.iter().copied().peekable(), other.0.iter().copied().peekable());
-        while let (Some(a), Some(b)) = (own.peek(), others.peek()) {
-            let order = by_name(a.0, b.0);
-            let next = if order.is_gt() { None } else { own.next() };
-            let met = if order.is_lt() { None } else { others.next() };
-            raised.extend(match (next, met) {
-                (Some((name, a)), Some((_, b))) => Some((name, a.max(b))),
-                (one, other) => one.or(other),
-            });
-        }
-        raised.extend(own.chain(others));
-        self.0 = raised;
+        let mut both = std::mem::take(&mut self.0);
+        both.extend_from_slice(&other.0);
+        *self = Self::sorted(both, Ord::max);
     }
 
     /// These amounts rounded up to what the core counts.
@@ -116,7 +113,6 @@ impl Defaults {
 }
 
 /// A sum of amounts while it is made: each stands at the place of its name in a sorted list.
-#[derive(Clone)]
 struct Sum<'a, 's> {
     names: &'a [&'s str],
     /// `None`: not named.

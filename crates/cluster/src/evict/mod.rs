@@ -187,11 +187,7 @@ impl Run<'_> {
         for pod in self.request.lower_priority.iter().take_while(|_| link.gate.is_open()) {
             let call = end_call(pod, &self.request.node);
             match link.send_for(&call, self.progress, &pod.key.namespace).await {
-                Ok(answer) => {
-                    if let Some(version) = answer.resource_version() {
-                        self.kit.own.wrote(&pod.uid, version, None, false);
-                    }
-                }
+                Ok(answer) => self.kit.own.answered(&pod.uid, &answer, None, false),
                 Err(error) if error.code.is_none() => {
                     tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
                 }

@@ -226,9 +226,7 @@ impl Kit {
             match self.link.send_for(&nominate_call(pod, &node, &version), progress, &pod.key.namespace).await {
                 Ok(answer) => {
                     self.nominations.count(WriteResult::Written);
-                    if let Some(after) = answer.resource_version() {
-                        self.own.wrote(&pod.uid, after, Some(node), false);
-                    }
+                    self.own.answered(&pod.uid, &answer, Some(node), false);
                     return;
                 }
                 Err(error) if error.meaning == Meaning::ReadBack => {}
@@ -255,9 +253,7 @@ impl Kit {
         }
         let result = match self.link.send_for(&end_call(pod, &node), progress, &pod.key.namespace).await {
             Ok(answer) => {
-                if let Some(after) = answer.resource_version() {
-                    self.own.wrote(&pod.uid, after, None, false);
-                }
+                self.own.answered(&pod.uid, &answer, None, false);
                 WriteResult::Written
             }
             Err(error) if error.code.is_some() => WriteResult::Conflict,

@@ -277,9 +277,7 @@ impl Shared {
             let error = match self.send(&patch_call(&pod, &condition, &known, nominated.as_ref()), &pod).await {
                 Ok(answer) => {
                     self.counters.count(ConditionResult::Written);
-                    if let Some(version) = answer.resource_version() {
-                        self.own.wrote(&pod.uid, version, nominated, true);
-                    }
+                    self.own.answered(&pod.uid, &answer, nominated, true);
                     return None;
                 }
                 Err(error) => error,

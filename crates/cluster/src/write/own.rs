@@ -1,7 +1,7 @@
 //! The memory of our own writes to pods' status: they move the resourceVersion, and are no reason to judge the pod anew.
 
 use super::lock;
-use crate::send::version_number;
+use crate::send::{Answer, version_number};
 use berth_core::model::{Pod, Str};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -49,6 +49,13 @@ impl OwnWrites {
     pub(crate) fn wrote(&self, uid: &Str, version: Str, nominated: Option<Str>, refused: bool) {
         let refused = if refused { version_number(&version) } else { 0 };
         lock(&self.0).note(uid, OwnWrite { version, nominated, refused });
+    }
+
+    /// As [`Self::wrote`], of the version that the API server's answer has.
+    pub(crate) fn answered(&self, uid: &Str, answer: &Answer, nominated: Option<Str>, refused: bool) {
+        if let Some(version) = answer.resource_version() {
+            self.wrote(uid, version, nominated, refused);
+        }
     }
 
     /// The newer of the pod as it was judged and of what we wrote.

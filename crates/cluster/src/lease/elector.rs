@@ -5,6 +5,7 @@ use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
 use crate::client::Fault;
+use crate::send::version_number;
 use crate::write::lock;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -116,7 +117,7 @@ impl LeaseHandle {
     }
 
     /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no request of ours is
-    /// under way any more. Takes at most the retry period.
+    /// under way any more. Takes at most the retry period, and never more than two seconds.
     pub async fn release(self) {
         drop(self.stop);
         // The thread ends by itself; a panic in it leaves nothing to release.
@@ -284,7 +285,7 @@ impl Elector {
     }
 
     fn is_newer(&self, lease: &Lease) -> bool {
-        let number = |lease: &Lease| lease.metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok());
+        let number = |lease: &Lease| version_number(lease.metadata.resource_version.as_deref().unwrap_or_default());
         self.object.as_ref().is_none_or(|known| number(lease) > number(known))
     }
 
@@ -489,21 +490,23 @@ impl Elector {
     /// Reads before it writes: a renewal that was cut off may have landed.
     async fn give_up_lease(&mut self) {
         let given = async {
-            let Some(mut lease) = self.read().await? else { return Ok(()) };
+            let Some(mut lease) = self.read().await? else { return Ok(false) };
             if self.record_of(&lease).holder != Holder::Us {
-                return Ok(());
+                return Ok(false);
             }
-            let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
+            let Some(spec) = lease.spec.as_mut() else { return Ok(false) };
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
             let at = renew_time_of(&lease).unwrap_or_default();
             let last = lock(&self.words.0).last.clone().map(|word| (LAST_SEEN.to_owned(), format!("{at} {word}")));
             lease.metadata.annotations.get_or_insert_default().extend(last);
-            self.replace(&lease).await.map(drop)
+            self.replace(&lease).await.map(|_| true)
         };
         match tokio::time::timeout(self.options.timing.retry.min(RELEASE_WITHIN), given).await {
-            Ok(Ok(())) => tracing::info!(lease = LEASE_NAME, "lease released"),
+            Ok(Ok(true)) => tracing::info!(lease = LEASE_NAME, "lease released"),
+            // It is not ours.
+            Ok(Ok(false)) => {}
             Ok(Err(fault)) => {
                 tracing::warn!(lease = LEASE_NAME, %fault, "lease not released, a successor waits it out");
             }

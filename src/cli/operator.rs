@@ -112,7 +112,7 @@ fn rate(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     let logs = init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let options = Options { logs: logs.clone(), ..options(args)? };
+    let options = options(args, logs.clone())?;
     tracing::debug!(limit = raise_open_files(), "open files");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -133,7 +133,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     Ok(if result.is_ok() { Answer::Done } else { Answer::Failed })
 }
 
-fn options(args: Args) -> Result<Options, TimingError> {
+fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
     let pod = args.pod_name.filter(|name| !name.is_empty()).map(|name| OwnPod {
         namespace: args.pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
         name,
@@ -161,7 +161,7 @@ fn options(args: Args) -> Result<Options, TimingError> {
         bind_concurrency: usize::from(args.bind_concurrency),
         bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
         events: args.events,
-        logs: Logs::default(),
+        logs,
         identity: match &pod {
             Some(pod) => Identity::new(&pod.name, &pod.uid),
             None => Identity::new(&outside_a_pod(), ""),
@@ -213,7 +213,7 @@ mod tests {
 
     fn parse(args: &[&str]) -> anyhow::Result<Options> {
         let all = std::iter::once("operator").chain(args.iter().copied());
-        Ok(options(Command::try_parse_from(all)?.args)?)
+        Ok(options(Command::try_parse_from(all)?.args, Logs::default())?)
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn serve_pages(options: &Options, cx: &Context, health: &Health) -> Result<JoinH
     Ok(tokio::spawn(server))
 }
 
-/// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out; says whether it did.
+/// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out; says whether it tried.
 pub(super) async fn give_back(lease: LeaseHandle, may_land: usize) -> bool {
     if may_land == 0 {
         lease.release().await;
@@ -355,7 +355,7 @@ async fn say_farewell(options: &Options, cx: &Context, farewell: Farewell, is_fr
     tokio::join!(cx.writers.events.flush(EVENTS_WITHIN), status);
 }
 
-/// Whether somebody takes the Lease at once. It `is_free`, or nobody can before it expires.
+/// Whether a successor takes the Lease soon. Asks only if the Lease `is_free`: otherwise nobody can take it before it expires.
 pub(super) async fn has_successor(options: &Options, cx: &Context, is_free: bool) -> bool {
     let client = cx.clients.rest.clone();
     is_free && is_taken(client, &options.lease_namespace, &options.identity, SUCCESSOR_WITHIN).await

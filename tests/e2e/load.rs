@@ -9,7 +9,7 @@ use berth_lab::{ControlPlane, NodeSpec, Operator};
 
 use crate::LATER;
 use crate::cluster::{namespace, start};
-use crate::history::{Audit, Bind, Recorder, summed};
+use crate::history::{Audit, Recorder, summed};
 use crate::objects::{pod, pod_path};
 
 const NODES: usize = 400;
@@ -50,14 +50,6 @@ pub(crate) fn now_us() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
-/// The longest time from the answer to one bind to the arrival of the next, in milliseconds.
-fn longest_gap(binds: &[Bind], since: i64) -> f64 {
-    let mut done: Vec<&Bind> = binds.iter().filter(|bind| bind.code == 201).collect();
-    done.sort_by_key(|bind| bind.received_us);
-    let gaps = done.windows(2).filter(|pair| pair[1].received_us >= since);
-    gaps.map(|pair| (pair[1].received_us - pair[0].answered_us) as f64 / 1e3).fold(0.0, f64::max)
-}
-
 impl<'a> Load<'a> {
     /// The nodes and the namespace are made here; `name` is the profile's too.
     pub(crate) fn new(name: &'static str, plane: &'a ControlPlane, audit: &'a Audit) -> Self {
@@ -88,15 +80,12 @@ impl<'a> Load<'a> {
     fn make_pods(&self, pace: Duration) {
         while !self.done.load(Ordering::Relaxed) {
             if self.flows.load(Ordering::Relaxed) && self.made.load(Ordering::Relaxed) < MOST {
-                self.make(self.made.fetch_add(1, Ordering::Relaxed));
+                let pod = self.pod(self.made.fetch_add(1, Ordering::Relaxed));
+                self.plane.api.post(&pod_path(self.name, ""), &pod).unwrap();
             }
             // A measure of time, not of luck.
             thread::sleep(pace);
         }
-    }
-
-    fn make(&self, i: usize) {
-        self.plane.api.post(&pod_path(self.name, ""), &self.pod(i)).unwrap();
     }
 
     fn pod(&self, i: usize) -> serde_json::Value {
@@ -125,16 +114,20 @@ impl<'a> Load<'a> {
         self.wait_until_bound(self.recorder.bound() + more);
     }
 
-    /// The longest time without a bind, up to the next from `since` on, in milliseconds.
+    /// The longest time from the answer to one bind to the arrival of the next, which is one from `since` on; in milliseconds.
     pub(crate) fn longest_gap(&self, since: i64) -> f64 {
-        longest_gap(&self.audit.binds(), since)
+        let mut done = self.audit.binds();
+        done.retain(|bind| bind.code == 201);
+        done.sort_by_key(|bind| bind.received_us);
+        let gaps = done.windows(2).filter(|pair| pair[1].received_us >= since);
+        gaps.map(|pair| (pair[1].received_us - pair[0].answered_us) as f64 / 1e3).fold(0.0, f64::max)
     }
 
     /// Waits for the last pod, and looks at all that happened; an operator must still lead.
     pub(crate) fn nothing_was_lost_doubled_or_overbooked(self) {
-        let Self { name, plane, audit, recorder, made, .. } = self;
-        let made = made.into_inner();
-        plane.wait_for("all pods bound", LATER, || Ok((recorder.bound() >= made).then_some(()))).unwrap();
+        let made = self.made.load(Ordering::Relaxed);
+        self.wait_until_bound(made);
+        let Self { name, plane, audit, recorder, .. } = self;
         let history = recorder.finish(plane);
         assert!(history.moved.is_empty(), "{:?}", history.moved);
         let (used, _) = summed(plane);

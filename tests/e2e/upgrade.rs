@@ -17,7 +17,7 @@ use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wa
 const HERE: &str = "upgrade";
 /// The profile that only the old release serves: it has a reserved name.
 const REFUSED: &str = "refused-by-the-next";
-/// Between two pods of one of the two makers: some 100 pods a second.
+/// Between two pods of one of the two makers: 200 pods a second at most.
 const PACE: Duration = Duration::from_millis(10);
 /// Binds pause for less than a second on an idle machine; a shared one may add to it.
 const PATIENCE: Duration = Duration::from_secs(5);

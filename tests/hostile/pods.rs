@@ -84,7 +84,7 @@ pub(super) const CASES: &[Case] = &[
             pod
         });
     }),
-    case("S7 C5", "a bound pod with 512 invented resources, then a node with a new device", |stage| {
+    case("resources", "a bound pod with 512 invented resources, then a node with a new device", |stage| {
         let mut greedy = on_node("greedy", "n0");
         for i in 0..512 {
             let resources = &mut greedy["spec"]["containers"][0]["resources"];
@@ -170,7 +170,7 @@ pub(super) const CASES: &[Case] = &[
     case("unschedulable", "3,000 unschedulable pods", |stage| {
         stage.send_many(3_000, |i| impossible(&format!("p{i}")));
     }),
-    case("S15 C2", "two bound pods of 2^63-1 and 2^63-1-64Gi bytes, then 16 pods of 8Gi", |stage| {
+    case("overbooking", "two bound pods of 2^63-1 and 2^63-1-64Gi bytes, then 16 pods of 8Gi", |stage| {
         stage.make_nodes(&[NodeSpec::new("hostile-wrap", "zone-0", "64", "64Gi")]);
         for (name, bytes) in [("first", i64::MAX), ("second", i64::MAX - (64 << 30))] {
             let mut pod = on_node(name, "hostile-wrap");

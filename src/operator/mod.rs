@@ -44,6 +44,6 @@ mod tasks;
 mod watches;
 mod writers;
 
-pub use options::{Options, OwnPod};
+pub use options::{OperatorError, Options, OwnPod};
 pub use orphans::{Orphans, advice, find as orphans};
-pub use process::{OperatorError, run};
+pub use process::run;

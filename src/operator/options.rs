@@ -1,5 +1,8 @@
+use berth_cluster::client::{ConnectError, Fault};
 use berth_cluster::lease::{Identity, Timing};
-use berth_telemetry::Logs;
+use berth_cluster::served_crd::ServedCrdError;
+use berth_extender::address::RuleError;
+use berth_telemetry::{Logs, ServeError};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// How the operator was started; the options of `berth operator` say what each value does.
@@ -42,4 +45,29 @@ pub struct OwnPod {
     pub name: String,
     /// May be empty.
     pub uid: String,
+}
+
+/// Why the operator ended. Each text names the object and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Crd(#[from] ServedCrdError),
+    #[error("the API server forbids what the operator needs: {0}")]
+    Forbidden(Box<str>),
+    /// The Lease or last good specs cannot be read or written.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// An option about extenders has a value that is not a host.
+    #[error(transparent)]
+    Extender(#[from] RuleError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Another process may lead by now.
+    #[error("leadership lost: {0}; a restart waits for the Lease again")]
+    LeaseLost(String),
+    /// The state of the process may be wrong.
+    #[error("{0}; a restart reads everything anew")]
+    Dead(String),
 }

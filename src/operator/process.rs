@@ -2,7 +2,7 @@
 
 use super::context::{Board, Context};
 use super::denials::Denials;
-use super::options::Options;
+use super::options::{OperatorError, Options};
 use super::reconciler::Reconciler;
 use super::refs::References;
 use super::standby::await_leadership;
@@ -12,17 +12,16 @@ use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
 use super::{announce, extenders, housekeeping, metrics, reviews, watches};
 use berth_cluster::bind::Deliver;
-use berth_cluster::client::{Clients, ConnectError, Fault, connect};
+use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
 use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
-use berth_cluster::served_crd::ServedCrdError;
 use berth_core::model::Str;
-use berth_extender::address::{AddressPolicy, ApiServers, RuleError};
+use berth_extender::address::{AddressPolicy, ApiServers};
 use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
 use berth_extender::{follow_api_servers, read_api_servers};
 use berth_runtime::{Engine, WorkerView, panic_message};
-use berth_telemetry::{Addresses, Check, Endpoints, Health, ServeError, serve};
+use berth_telemetry::{Addresses, Check, Endpoints, Health, serve};
 use futures::FutureExt;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -47,31 +46,6 @@ const SUCCESSOR_WITHIN: Duration = Duration::from_secs(1);
 
 /// Longest wait for the last events.
 const EVENTS_WITHIN: Duration = Duration::from_secs(1);
-
-/// Why the operator ended. Each text names the object and the fix.
-#[derive(Debug, thiserror::Error)]
-pub enum OperatorError {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Crd(#[from] ServedCrdError),
-    #[error("the API server forbids what the operator needs: {0}")]
-    Forbidden(Box<str>),
-    /// The Lease or last good specs cannot be read or written.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-    /// An option about extenders has a value that is not a host.
-    #[error(transparent)]
-    Extender(#[from] RuleError),
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// Another process may lead by now.
-    #[error("leadership lost: {0}; a restart waits for the Lease again")]
-    LeaseLost(String),
-    /// The state of the process may be wrong.
-    #[error("{0}; a restart reads everything anew")]
-    Dead(String),
-}
 
 /// Runs the operator until `stop`, or until it cannot go on.
 pub async fn run(options: Options, stop: CancellationToken) -> Result<(), OperatorError> {
@@ -113,7 +87,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     };
     let lease = elect(cx.clients.lease.clone(), of_lease, gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
-    let is_free = give_back(lease, cx.writers.may_land()).await;
+    let is_free = release_lease(lease, cx.writers.may_land()).await;
     let result = match result {
         Ok(Some(farewell)) => {
             say_farewell(&options, &cx, farewell, is_free).await;
@@ -144,7 +118,7 @@ fn serve_pages(options: &Options, cx: &Context, health: &Health) -> Result<JoinH
 }
 
 /// Gives the Lease back, unless as many as `may_land` requests of ours may still be carried out; says whether it tried.
-pub(super) async fn give_back(lease: LeaseHandle, may_land: usize) -> bool {
+pub(super) async fn release_lease(lease: LeaseHandle, may_land: usize) -> bool {
     if may_land == 0 {
         lease.release().await;
         return true;
@@ -256,7 +230,7 @@ pub(super) async fn lead(
     };
     tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
     let foreign_from = Instant::now() + options.lease_timing.duration;
-    let warm = open_gate(cx, gate, watches, since, lease.heard(), &work);
+    let warm = open_gate(cx, gate, watches, since, lease.last_seen(), &work);
     let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), &options.state_namespace).await?;
     let references = References::default();
     start_tasks(options, cx, &references, &work);
@@ -281,7 +255,7 @@ pub(super) async fn lead(
         return Err(error);
     }
     let workers = wind_down(cx).await;
-    lease.say(last_seen(cx).await);
+    lease.leave(last_seen(cx).await);
     Ok(Some(Farewell { reconciler, workers }))
 }
 

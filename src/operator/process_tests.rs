@@ -1,7 +1,8 @@
 //! The end of the process: what was sent and may still be carried out keeps the Lease.
 
 use super::context::Context;
-use super::process::{OperatorError, give_back, has_successor, lead};
+use super::options::OperatorError;
+use super::process::{has_successor, lead, release_lease};
 use super::reconciler_tests::{context, options};
 use berth_cluster::lease::{Gate, Identity, LeaseOptions, LeaseState, Timing, elect};
 use berth_core::io::{AttemptId, BindRequest, WorkerId};
@@ -84,7 +85,7 @@ async fn holder_after(may_land: usize) -> String {
     let mut state = lease.state();
     let led = state.wait_for(|state| *state == LeaseState::Leading);
     tokio::time::timeout(Duration::from_secs(20), led).await.unwrap().unwrap();
-    assert_eq!(give_back(lease, may_land).await, may_land == 0);
+    assert_eq!(release_lease(lease, may_land).await, may_land == 0);
     holder(&kept)
 }
 
@@ -118,7 +119,7 @@ async fn a_process_that_cannot_go_on_keeps_the_lease_while_a_bind_may_land() {
     let (led, ()) = tokio::join!(leads, ends);
     assert!(matches!(led, Err(OperatorError::Dead(_))));
     assert_eq!(cx.writers.may_land(), 1);
-    give_back(lease, cx.writers.may_land()).await;
+    release_lease(lease, cx.writers.may_land()).await;
     assert!(holder(&kept).starts_with("berth-0_"), "{}", holder(&kept));
 }
 

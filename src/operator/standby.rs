@@ -1,8 +1,8 @@
 //! Waiting for the Lease, with everything warm: who leads, and whether this process is one of the same installation.
 
 use super::context::Context;
+use super::options::OperatorError;
 use super::options::Options;
-use super::process::OperatorError;
 use berth_cluster::events::ObjectRef;
 use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_telemetry::{Check, Health};

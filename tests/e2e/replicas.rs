@@ -89,7 +89,7 @@ fn hand_overs(load: &Load<'_>, mut leader: Operator, mut standby: Operator) -> P
     (leader, standby)
 }
 
-/// No pod is made meanwhile: nothing but the last word of the leader shows the standby how far it must have come.
+/// No pod is made meanwhile: nothing but what the leader left in the Lease shows the standby how far it must have come.
 fn hand_over_of_a_backlog(load: &Load<'_>, (mut leader, mut standby): Pair) -> Pair {
     load.flow(false);
     let made = load.make_at_once(BACKLOG);

@@ -40,6 +40,15 @@ pub(super) struct InFlight {
     state: Mutex<State>,
 }
 
+/// What a step has brought into force and nobody will carry out: it is to be taken back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Undone {
+    /// The uids of pods whose assumption is to be undone.
+    pub(super) assumed: Vec<Str>,
+    /// The uids of victims that are not evicted after all.
+    pub(super) victims: Vec<Str>,
+}
+
 /// What an outcome changes, beside what the worker does about it.
 #[derive(Debug, PartialEq)]
 pub(super) enum Consequence {

@@ -18,14 +18,16 @@ mod mailbox;
 mod pulse;
 mod quarantine;
 mod shared;
+mod sink;
 mod stats;
 mod worker_thread;
 
 pub use clock::Clock;
-pub use engine::{EffectSink, Engine, EngineError};
+pub use engine::{Engine, EngineError};
 pub use handle::{WorkerState, WorkerView};
+pub use quarantine::panic_message;
+pub use sink::EffectSink;
 pub use stats::{BindStats, Ended};
-pub use worker_thread::panic_message;
 
 #[cfg(test)]
 mod tests;

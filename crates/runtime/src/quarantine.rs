@@ -1,5 +1,6 @@
 use berth_core::model::Str;
 use rustc_hash::FxHashMap;
+use std::any::Any;
 
 /// A pod that made its worker panic this often is held. The first time may be chance: another pod's event, a race.
 const PANICS: u32 = 2;
@@ -43,6 +44,12 @@ impl Quarantine {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
+}
+
+/// The text of a panic.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! What the engine and its worker threads have in common: the ledger, the workers and what they have in flight, the way out.
 
 use super::clock::Clock;
-use super::engine::EffectSink;
 use super::handle::WorkerHandle;
-use super::in_flight::{Consequence, InFlight};
-use super::worker_thread::{Undone, panic_message};
+use super::in_flight::{Consequence, InFlight, Undone};
+use super::quarantine::panic_message;
+use super::sink::EffectSink;
 use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess};
 use berth_core::model::Str;

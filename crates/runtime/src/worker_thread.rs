@@ -1,15 +1,14 @@
 //! The thread of one worker: mail in, one step, effects out; and what happens when it panics.
 
 use super::handle::{WorkerHandle, WorkerState};
-use super::in_flight::{Consequence, InFlight};
+use super::in_flight::{Consequence, InFlight, Undone};
 use super::mailbox::{Mail, Order};
-use super::quarantine::Suspicion;
+use super::quarantine::{Suspicion, panic_message};
 use super::shared::{Share, Shared};
 use berth_core::io::{AttemptId, Effect, Input, Paused};
 use berth_core::ledger::LedgerAccess;
 use berth_core::model::{Pod, Str};
 use berth_core::worker::{Next, Worker};
-use std::any::Any;
 use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -99,21 +98,6 @@ fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
         }
     }
     false
-}
-
-/// The text of a panic.
-pub fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
-}
-
-/// What a step has brought into force and nobody will carry out: it is to be taken back.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Undone {
-    /// The uids of pods whose assumption is to be undone.
-    pub(super) assumed: Vec<Str>,
-    /// The uids of victims that are not evicted after all.
-    pub(super) victims: Vec<Str>,
 }
 
 /// What is needed of an effect if the handing over panics.

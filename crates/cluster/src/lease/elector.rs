@@ -18,9 +18,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The Lease's name in whatever namespace: one for all installations, so that two notice each other.
-pub const LEASE_NAME: &str = "berth.scheduling.berth.dev";
-
 const RESOURCE: &str = "leases.coordination.k8s.io";
 
 /// The annotation that names the installation of the Lease's holder: its replicas share it, two installations do not.
@@ -85,19 +82,19 @@ pub struct LeaseHandle {
     stop: DropGuard,
     /// Closed when the election has ended.
     ended: oneshot::Receiver<()>,
-    words: Words,
+    handover: Handover,
 }
 
-/// What leaders tell their successors.
+/// How far the watches of leaders had come, for their successors.
 #[derive(Debug, Clone, Default)]
-struct Words(Arc<Mutex<Spoken>>);
+struct Handover(Arc<Mutex<LastSeen>>);
 
 #[derive(Debug, Default)]
-struct Spoken {
-    /// What the leader before us said when it released the Lease that we took.
-    heard: Option<String>,
-    /// What we say when we release it.
-    last: Option<String>,
+struct LastSeen {
+    /// What the leader before us left when it released the Lease that we took.
+    of_predecessor: Option<String>,
+    /// What we leave when we release it.
+    own: Option<String>,
 }
 
 impl LeaseHandle {
@@ -106,14 +103,15 @@ impl LeaseHandle {
         self.state.clone()
     }
 
-    /// What the leader before us said when it released the Lease; `None` if it did not release it. Call it while leading.
-    pub fn heard(&self) -> Option<String> {
-        lock(&self.words.0).heard.clone()
+    /// How far the watches of the leader before us had come when it released the Lease; `None` if it did not release it. Call
+    /// it while leading.
+    pub fn last_seen(&self) -> Option<String> {
+        lock(&self.handover.0).of_predecessor.clone()
     }
 
-    /// What our successor is to hear if we release the Lease.
-    pub fn say(&self, last: Option<String>) {
-        lock(&self.words.0).last = last;
+    /// What is left in the Lease for our successor if we release it.
+    pub fn leave(&self, last_seen: Option<String>) {
+        lock(&self.handover.0).own = last_seen;
     }
 
     /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no request of ours is
@@ -158,11 +156,11 @@ pub fn elect(config: Config, options: LeaseOptions, gate: Gate) -> LeaseHandle {
     let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
     let stop = CancellationToken::new();
     let (running, ended) = oneshot::channel();
-    let (own, stopped, words) = (sender.clone(), stop.clone(), Words::default());
-    let spoken = words.clone();
+    let (own, stopped, handover) = (sender.clone(), stop.clone(), Handover::default());
+    let shared = handover.clone();
     let work = move || {
         let _running = running;
-        if let Err(reason) = run_alone(config, options, gate, own.clone(), spoken, stopped) {
+        if let Err(reason) = run_alone(config, options, gate, own.clone(), shared, stopped) {
             own.send_replace(LeaseState::Lost { reason });
         }
     };
@@ -170,7 +168,7 @@ pub fn elect(config: Config, options: LeaseOptions, gate: Gate) -> LeaseHandle {
         let reason = format!("no thread for the lease: {error}; raise the process's limit of threads");
         sender.send_replace(LeaseState::Lost { reason });
     }
-    LeaseHandle { state, stop: stop.drop_guard(), ended, words }
+    LeaseHandle { state, stop: stop.drop_guard(), ended, handover }
 }
 
 /// The life of the elector's thread.
@@ -179,7 +177,7 @@ fn run_alone(
     options: LeaseOptions,
     gate: Gate,
     state: watch::Sender<LeaseState>,
-    words: Words,
+    handover: Handover,
     stop: CancellationToken,
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -188,7 +186,7 @@ fn run_alone(
     let result = runtime.block_on(async {
         // A client belongs to the event loop that it is made on.
         let client = Client::try_from(config).map_err(|error| format!("no client for the lease: {error}"))?;
-        Elector::new(client, options, gate, state, words).run(stop).await;
+        Elector::new(client, options, gate, state, handover).run(stop).await;
         Ok(())
     });
     // Do not wait for name lookups.
@@ -214,11 +212,17 @@ struct Elector {
     /// Failed turns in a row.
     failures: u32,
     follow: Follow,
-    words: Words,
+    handover: Handover,
 }
 
 impl Elector {
-    fn new(client: Client, options: LeaseOptions, gate: Gate, state: watch::Sender<LeaseState>, words: Words) -> Self {
+    fn new(
+        client: Client,
+        options: LeaseOptions,
+        gate: Gate,
+        state: watch::Sender<LeaseState>,
+        handover: Handover,
+    ) -> Self {
         Self {
             api: Api::namespaced(client, &options.namespace),
             options,
@@ -231,7 +235,7 @@ impl Elector {
             last_fault: None,
             failures: 0,
             follow: Follow::default(),
-            words,
+            handover,
         }
     }
 
@@ -425,7 +429,7 @@ impl Elector {
 
     async fn take(&mut self, decision: &Decision, sent: Instant) -> Result<(), Fault> {
         let lease = self.next_object(decision);
-        let heard = self.object.as_ref().and_then(last_word);
+        let last_seen = self.object.as_ref().and_then(last_seen_of);
         let write = renew_time_of(&lease).map(|time| (time, sent));
         self.written.extend(write);
         if self.written.len() > UNANSWERED {
@@ -441,7 +445,7 @@ impl Elector {
         self.see(Some(written));
         self.last_fault = None;
         if self.renewed.is_none() {
-            lock(&self.words.0).heard = heard;
+            lock(&self.handover.0).of_predecessor = last_seen;
         }
         self.lead_since(sent);
         self.set_state(LeaseState::Leading);
@@ -499,7 +503,7 @@ impl Elector {
             spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
             let at = renew_time_of(&lease).unwrap_or_default();
-            let last = lock(&self.words.0).last.clone().map(|word| (LAST_SEEN.to_owned(), format!("{at} {word}")));
+            let last = lock(&self.handover.0).last.clone().map(|word| (LAST_SEEN.to_owned(), format!("{at} {word}")));
             lease.metadata.annotations.get_or_insert_default().extend(last);
             self.replace(&lease).await.map(|_| true)
         };
@@ -569,12 +573,12 @@ fn waiting(seen: &Observed) -> LeaseState {
     }
 }
 
-/// What the last leader said when it released this Lease. The word names the time of its release: an older version, which leaves
+/// What the last leader left when it released this Lease. It names the time of the release: an older version, which leaves
 /// annotations alone, may have held the Lease since.
-fn last_word(lease: &Lease) -> Option<String> {
+fn last_seen_of(lease: &Lease) -> Option<String> {
     let is_free = lease.spec.as_ref()?.holder_identity.as_deref().unwrap_or_default().is_empty();
-    let (at, word) = annotation(lease, LAST_SEEN)?.split_once(' ')?;
-    (is_free && at.parse().ok() == renew_time_of(lease)).then(|| word.to_owned())
+    let (at, last_seen) = annotation(lease, LAST_SEEN)?.split_once(' ')?;
+    (is_free && at.parse().ok() == renew_time_of(lease)).then(|| last_seen.to_owned())
 }
 
 fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {

@@ -164,7 +164,7 @@ async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_n
     let ((server, kept), gate) = (rig().await, Gate::new());
     let (sender, mut state) = watch::channel(LeaseState::Starting { fault: None });
     let own = options("berth-0", timing());
-    let elector = Elector::new(server.client(), own, gate.clone(), sender, Words::default());
+    let elector = Elector::new(server.client(), own, gate.clone(), sender, Handover::default());
     tokio::select! {
         () = elector.run(CancellationToken::new()) => panic!("it ended by itself"),
         led = state.wait_for(|s| *s == LeaseState::Leading) => assert!(led.is_ok()),
@@ -185,7 +185,7 @@ async fn the_gate_is_shut_before_the_loss_is_told() {
     gate.admit();
     let (sender, state) = watch::channel(LeaseState::Leading);
     let own = options("berth-0", timing());
-    let elector = Elector::new(server.client(), own, gate.clone(), sender, Words::default());
+    let elector = Elector::new(server.client(), own, gate.clone(), sender, Handover::default());
     assert!(gate.is_open());
     elector.set_state(LeaseState::Lost { reason: "taken".to_owned() });
     assert!(!gate.is_open() && matches!(*state.borrow(), LeaseState::Lost { .. }));
@@ -234,11 +234,11 @@ async fn another_that_lives_is_named() {
 }
 
 #[tokio::test]
-async fn a_replica_of_ours_is_no_other_installation_and_hears_the_last_word_of_its_leader() {
+async fn a_replica_of_ours_is_no_other_installation_and_sees_how_far_its_leader_had_come() {
     let ((server, kept), gate) = (rig().await, Gate::new());
     let leader = start(&server, "berth-0", &gate);
     reaches(&leader, "leading", |s| *s == LeaseState::Leading).await;
-    assert_eq!(leader.heard(), None);
+    assert_eq!(leader.last_seen(), None);
     let replica = start(&server, "berth-1", &Gate::new());
     reaches(&replica, "standby", |s| matches!(s, LeaseState::Standby { .. })).await;
     let version = kept.lock().unwrap().version;
@@ -248,17 +248,17 @@ async fn a_replica_of_ours_is_no_other_installation_and_hears_the_last_word_of_i
         kept.lock().unwrap().version > version && began.elapsed() > timing().duration * 2
     })
     .await;
-    leader.say(Some("pods=7".to_owned()));
+    leader.leave(Some("pods=7".to_owned()));
     leader.release().await;
     reaches(&replica, "leading", |s| *s == LeaseState::Leading).await;
-    assert_eq!(replica.heard().as_deref(), Some("pods=7"));
+    assert_eq!(replica.last_seen().as_deref(), Some("pods=7"));
     let annotations = kept.lock().unwrap().lease.clone().unwrap()["metadata"]["annotations"].clone();
     assert_eq!(annotations, json!({INSTALLATION: "berth-system/berth"}), "the word was for one successor");
 }
 
 /// A word that is left over from an earlier release: the holder since then was of a version that knows no such word.
 #[tokio::test]
-async fn a_last_word_counts_only_with_the_release_that_it_was_said_at() {
+async fn what_a_leader_left_counts_only_with_the_release_that_it_names() {
     let released = |at: &str, holder: &str| {
         let time: MicroTime = serde_json::from_value(json!(at)).unwrap();
         let word = format!("{} pods=7", time.0.as_microsecond());
@@ -267,10 +267,10 @@ async fn a_last_word_counts_only_with_the_release_that_it_was_said_at() {
         serde_json::from_value::<Lease>(lease).unwrap()
     };
     let said = released("2026-01-01T00:00:01.000000Z", "");
-    assert_eq!(last_word(&said).as_deref(), Some("pods=7"));
-    assert_eq!(last_word(&released("2026-01-01T00:00:00.000000Z", "")), None);
-    assert_eq!(last_word(&released("2026-01-01T00:00:01.000000Z", "berth-1")), None);
-    assert_eq!(last_word(&Lease::default()), None);
+    assert_eq!(last_seen_of(&said).as_deref(), Some("pods=7"));
+    assert_eq!(last_seen_of(&released("2026-01-01T00:00:00.000000Z", "")), None);
+    assert_eq!(last_seen_of(&released("2026-01-01T00:00:01.000000Z", "berth-1")), None);
+    assert_eq!(last_seen_of(&Lease::default()), None);
 }
 
 /// Two seconds between two looks are too long for those whose pods wait.

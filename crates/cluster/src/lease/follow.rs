@@ -3,7 +3,7 @@
 //!
 //! The watch only makes things faster. The elector looks by itself every retry period, watch or not.
 
-use super::elector::LEASE_NAME;
+use super::LEASE_NAME;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::coordination::v1::Lease;

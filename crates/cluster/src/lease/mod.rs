@@ -10,12 +10,15 @@ mod follow;
 mod identity;
 
 pub use decide::{Decision, Holder, Observed, Record, Timing, TimingError, decide};
-pub use elector::{LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
+pub use elector::{LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
 pub use identity::Identity;
 
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// The Lease's name in whatever namespace: one for all installations, so that two notice each other.
+pub const LEASE_NAME: &str = "berth.scheduling.berth.dev";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {

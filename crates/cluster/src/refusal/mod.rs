@@ -60,7 +60,7 @@ struct Shared {
 
 struct State {
     /// The newest refusal of each pod, by uid.
-    waiting: HashMap<Str, Refusal>,
+    waiting: HashMap<Str, QueuedRefusal>,
     /// One for each pod in `waiting`.
     turns: Turns<Turn>,
     /// The uids being written, each with whether it was taken back meanwhile. Two writes of one pod never race, and what was taken
@@ -85,7 +85,7 @@ impl Tenant for Turn {
 }
 
 #[derive(Debug, Clone)]
-struct Refusal {
+struct QueuedRefusal {
     profile: Str,
     pod: Arc<Pod>,
     reason: RefusalReason,
@@ -94,7 +94,7 @@ struct Refusal {
     tries: u32,
 }
 
-impl Refusal {
+impl QueuedRefusal {
     fn turn(&self) -> Turn {
         Turn { profile: self.profile.clone(), pod: self.pod.clone() }
     }
@@ -148,7 +148,7 @@ impl RefusalWriter {
     ) {
         let shared = &*self.0;
         let uid = pod.uid.clone();
-        let mut refusal = Refusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0 };
+        let mut refusal = QueuedRefusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0 };
         {
             let mut state = shared.lock();
             if let Some(older) = state.waiting.get(&uid) {
@@ -175,7 +175,7 @@ impl RefusalWriter {
         if let Some(taken_back) = state.writing.get_mut(uid) {
             *taken_back = true;
         }
-        if let Some(Refusal { profile, pod, .. }) = state.waiting.remove(uid) {
+        if let Some(QueuedRefusal { profile, pod, .. }) = state.waiting.remove(uid) {
             state.turns.remove(&profile, &pod.key.namespace, |turn| *turn.pod.uid == *uid);
             self.0.counters.count(ConditionResult::Conflict);
         }
@@ -202,16 +202,16 @@ impl RefusalWriter {
 }
 
 impl Jobs for Shared {
-    type Job = Refusal;
+    type Job = QueuedRefusal;
     type Receipt = (Str, Slot);
     /// The refusal that is to be written again, and after which pause.
-    type Outcome = Option<(Refusal, Duration)>;
+    type Outcome = Option<(QueuedRefusal, Duration)>;
 
     fn wake(&self) -> &Notify {
         &self.wake
     }
 
-    fn take(&self) -> Result<(Refusal, (Str, Slot)), Option<Instant>> {
+    fn take(&self) -> Result<(QueuedRefusal, (Str, Slot)), Option<Instant>> {
         let State { waiting, turns, writing } = &mut *self.lock();
         loop {
             let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains_key(&turn.pod.uid))?;
@@ -224,12 +224,12 @@ impl Jobs for Shared {
         }
     }
 
-    async fn run(&self, mut refusal: Refusal, _: &(Str, Slot)) -> Option<(Refusal, Duration)> {
+    async fn run(&self, mut refusal: QueuedRefusal, _: &(Str, Slot)) -> Option<(QueuedRefusal, Duration)> {
         let pause = self.try_write(&mut refusal).await?;
         Some((refusal, pause))
     }
 
-    fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(Refusal, Duration)>>) {
+    fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(QueuedRefusal, Duration)>>) {
         let State { waiting, turns, writing } = &mut *self.lock();
         let was_taken_back = writing.remove(&uid).unwrap_or_default();
         turns.ended(&slot);
@@ -260,7 +260,7 @@ impl Shared {
 
     /// Writes at the newest version that is known, and at those that are read after a conflict. Returns the pause before the next
     /// try, if there is to be one.
-    async fn try_write(&self, refusal: &mut Refusal) -> Option<Duration> {
+    async fn try_write(&self, refusal: &mut QueuedRefusal) -> Option<Duration> {
         let pod = refusal.pod.clone();
         let mut known = self.own.known(&pod);
         let meant = known.nominated.clone();
@@ -301,7 +301,7 @@ impl Shared {
     }
 
     /// Returns the pause before the next try, if there is to be one.
-    fn failed(&self, refusal: &mut Refusal, error: &WriteError) -> Option<Duration> {
+    fn failed(&self, refusal: &mut QueuedRefusal, error: &WriteError) -> Option<Duration> {
         refusal.tries += 1;
         let pause = match error.meaning {
             Meaning::ReadBack => {
@@ -332,8 +332,8 @@ impl Shared {
 }
 
 /// The condition to write; `None` if the pod has the same already and stays nominated as it is, or if its version is not known.
-fn condition(refusal: &Refusal, known: &Known) -> Option<Value> {
-    let Refusal { pod, reason, text, nomination, .. } = refusal;
+fn condition(refusal: &QueuedRefusal, known: &Known) -> Option<Value> {
+    let QueuedRefusal { pod, reason, text, nomination, .. } = refusal;
     let message = plain(&text.to_string(), MESSAGE_BYTES);
     let before = pod.scheduled.as_ref().filter(|_| !known.refused);
     let is_same = |c: &ScheduledCondition| !c.status && *c.reason == *reason.as_str() && *c.message == *message;

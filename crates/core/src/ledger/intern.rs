@@ -44,12 +44,12 @@ impl<T: Eq> Eq for Hashed<T> {}
 ///
 /// Amortised O(1): a sweep comes when the number or the bytes of the values have doubled since the last one, bytes below
 /// [`INTERNED_BYTES`] aside. So unused values never take more than that, or than were in use at the last sweep. What went out of
-/// use since then, while nothing grows, is found by [`Self::look_on`].
+/// use since then, while nothing grows, is found by [`Self::sweep_some`].
 #[derive(Debug)]
 pub(super) struct Interner<T> {
     /// Each with its bytes.
     values: FxHashMap<Hashed<T>, usize>,
-    /// All values, in the order in which [`Self::look_on`] goes round them.
+    /// All values, in the order in which [`Self::sweep_some`] goes round them.
     round: Vec<Hashed<T>>,
     next: usize,
     key: HashKey,
@@ -112,7 +112,7 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
 
     /// To be called with each change of what may use the values: a few of them are looked at, and dropped if nothing uses them. So
     /// [`INTERNED_BYTES`] are kept at most some time after the last of larger values went out of use, whether or not more come.
-    pub(super) fn look_on(&mut self) {
+    pub(super) fn sweep_some(&mut self) {
         for _ in 0..LOOKS_PER_CHANGE {
             if self.bytes <= INTERNED_BYTES {
                 return;
@@ -187,10 +187,10 @@ mod tests {
         let small: Vec<_> = (0..200).map(|i| interner.intern(label(i.to_string()))).collect();
         let large = |i: usize| label(format!("{i}{}", "x".repeat(100_000)));
         let kept: Vec<_> = (0..900).map(|i| interner.intern(large(i))).collect();
-        (0..1_000).for_each(|_| interner.look_on());
+        (0..1_000).for_each(|_| interner.sweep_some());
         assert_eq!(interner.values.len(), 1_100, "all are in use");
         drop(kept);
-        (0..1_000).for_each(|_| interner.look_on());
+        (0..1_000).for_each(|_| interner.sweep_some());
         assert!(interner.bytes <= INTERNED_BYTES, "{} bytes", interner.bytes);
         let bytes: usize = interner.values.keys().map(|known| known.value.heap_bytes()).sum();
         assert_eq!((interner.bytes, interner.round.len()), (bytes, interner.values.len()));

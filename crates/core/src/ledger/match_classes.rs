@@ -107,8 +107,8 @@ impl MatchClassTable {
     }
 
     /// Looks for classes that nothing uses any more.
-    pub(super) fn look_on(&mut self) {
-        self.interner.look_on();
+    pub(super) fn sweep_some(&mut self) {
+        self.interner.sweep_some();
     }
 
     /// The one class that is [`of`](MatchClass::of) the pod.

@@ -1,26 +1,12 @@
 use super::keyed::{HashKey, KeyedMap};
-use super::order::zone_of;
+use super::order::{NodeId, zone_of};
 use super::placed::PodsOnNode;
-use super::scalars::{ScalarColumns, ScalarId};
+use super::scalars::{ScalarColumns, ScalarId, add_up};
 use super::{Change, Ledger, NodeAspects, PlacedPod};
 use crate::limits::{GHOST_ROWS, LARGEST_SUM};
 use crate::model::{AvoidedController, HostPort, Image, Labels, Node, Pressure, Requests, Str, Taint, Usage};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// A row of the node table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(u32);
-
-impl NodeId {
-    pub(crate) const fn new(row: u32) -> Self {
-        Self(row)
-    }
-
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// One row a node, one column a fact.
 ///
@@ -72,7 +58,7 @@ pub struct NodeTable {
 }
 
 /// Adds sorted ports to sorted ports. O(all).
-pub(crate) fn put_in(ports: &mut SmallVec<[HostPort; 1]>, more: &[HostPort]) {
+pub(crate) fn add_ports(ports: &mut SmallVec<[HostPort; 1]>, more: &[HostPort]) {
     if !more.is_empty() {
         ports.extend(more.iter().cloned());
         // It finds the two runs.
@@ -81,7 +67,7 @@ pub(crate) fn put_in(ports: &mut SmallVec<[HostPort; 1]>, more: &[HostPort]) {
 }
 
 /// Takes sorted ports out of sorted ports, each once. O(all).
-pub(crate) fn take_out(ports: &mut SmallVec<[HostPort; 1]>, gone: &[HostPort]) {
+pub(crate) fn remove_ports(ports: &mut SmallVec<[HostPort; 1]>, gone: &[HostPort]) {
     let mut gone = gone.iter().peekable();
     if gone.peek().is_none() {
         return;
@@ -253,14 +239,14 @@ impl NodeTable {
             if known {
                 self.each_sum(node, before, |sum, amount| *sum -= amount);
             }
-            take_out(&mut self.ports[i], &before.ports);
+            remove_ports(&mut self.ports[i], &before.ports);
         }
         if let Some(after) = after {
             self.used_pods[i] += 1;
             if known {
                 self.add(node, after);
             }
-            put_in(&mut self.ports[i], &after.ports);
+            add_ports(&mut self.ports[i], &after.ports);
         }
         if !known {
             self.recount(node, pods);
@@ -356,12 +342,12 @@ impl NodeTable {
             return;
         }
         // A node may have thousands of labels, and usually one of them changes.
-        for key in labels.keys_beside(&before) {
+        for key in labels.keys_not_in(&before) {
             let nodes = self.label_keys.entry(key.clone()).or_default();
             self.label_keys_added += u64::from(*nodes == 0);
             *nodes += 1;
         }
-        for key in before.keys_beside(labels) {
+        for key in before.keys_not_in(labels) {
             if let Some(nodes) = self.label_keys.get_mut(key) {
                 *nodes -= 1;
                 if *nodes == 0 {
@@ -409,13 +395,6 @@ impl NodeTable {
         .filter(|(differs, _)| *differs)
         .fold(NodeAspects::default(), |all, (_, aspect)| all | aspect)
     }
-}
-
-/// Adds `amount` to `sum` up to [`LARGEST_SUM`]; returns whether that was reached.
-pub(super) fn add_up(sum: &mut i64, amount: i64) -> bool {
-    let exact = sum.saturating_add(amount);
-    *sum = exact.min(LARGEST_SUM);
-    exact >= LARGEST_SUM
 }
 
 impl Ledger {

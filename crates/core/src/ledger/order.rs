@@ -1,5 +1,19 @@
-use super::{Ledger, NodeId};
+use super::Ledger;
 use crate::model::{Labels, Str, ZONE};
+
+/// A row of the node table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    pub(crate) const fn new(row: u32) -> Self {
+        Self(row)
+    }
+
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Nodes by zone, for upstream's scan order. After `pkg/scheduler/backend/cache/node_tree.go`.
 ///

@@ -140,9 +140,9 @@ impl Ledger {
 
     /// What pods have in common goes some time after the last of them.
     fn look_for_unused(&mut self) {
-        self.usages.look_on();
-        self.shapes.look_on();
-        self.match_classes.look_on();
+        self.usages.sweep_some();
+        self.shapes.sweep_some();
+        self.match_classes.sweep_some();
     }
 
     fn apply_pending(&mut self, mut pod: Pod) {

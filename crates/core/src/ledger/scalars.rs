@@ -1,10 +1,16 @@
-use super::NodeId;
-use super::nodes::add_up;
+use super::order::NodeId;
 use super::placed::PodsOnNode;
 use crate::limits::{LARGEST_SUM, SCALAR_COLUMNS};
 use crate::model::{Requests, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+
+/// Adds `amount` to `sum` up to [`LARGEST_SUM`]; returns whether that was reached.
+pub(super) fn add_up(sum: &mut i64, amount: i64) -> bool {
+    let exact = sum.saturating_add(amount);
+    *sum = exact.min(LARGEST_SUM);
+    exact >= LARGEST_SUM
+}
 
 /// A column of a scalar resource. Ids are reused: one stands for its resource as long as `NodeTable::scalars_version` does not move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -38,7 +38,7 @@ impl Labels {
     }
 
     /// The keys that `other` lacks. O(both).
-    pub fn keys_beside<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Str> {
+    pub fn keys_not_in<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Str> {
         let mut others = other.iter().map(|(key, _)| key).peekable();
         self.iter().map(|(key, _)| key).filter(move |key| {
             while others.next_if(|other| other < key).is_some() {}
@@ -228,7 +228,7 @@ mod tests {
             [("a b d", "b c", "a d"), ("b", "a b c", ""), ("c", "a b", "c"), ("a z", "m", "a z")]
         {
             let (own, other) = (labels(own), labels(other));
-            assert_eq!(own.keys_beside(&other).map(|key| &**key).collect::<Vec<_>>().join(" "), beside);
+            assert_eq!(own.keys_not_in(&other).map(|key| &**key).collect::<Vec<_>>().join(" "), beside);
         }
     }
 

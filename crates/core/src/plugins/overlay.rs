@@ -1,4 +1,4 @@
-use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId, put_in, take_out};
+use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId, add_ports, remove_ports};
 use crate::limits::LARGEST_SUM;
 use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
 use smallvec::SmallVec;
@@ -106,14 +106,14 @@ impl Overlay {
     /// Adds a pod that is not on the row.
     pub(crate) fn add(&mut self, nodes: &NodeTable, pod: &Arc<Pod>) {
         self.count(nodes, &pod.usage.requests, 1);
-        put_in(&mut self.ports, &pod.usage.ports);
+        add_ports(&mut self.ports, &pod.usage.ports);
         self.added.push(pod.clone());
         self.changes += 1;
     }
 
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
-        put_in(&mut self.freed_ports, &placed.usage.ports);
+        add_ports(&mut self.freed_ports, &placed.usage.ports);
         self.removed.push(placed.clone());
         self.changes += 1;
     }
@@ -125,7 +125,7 @@ impl Overlay {
         let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
         if let Some(at) = same.or_else(|| removed.clone().rposition(|one| one.uid == placed.uid)) {
             self.removed.swap_remove(at);
-            take_out(&mut self.freed_ports, &placed.usage.ports);
+            remove_ports(&mut self.freed_ports, &placed.usage.ports);
             self.changes -= 1;
             self.count(nodes, &placed.usage.requests, 1);
         }

@@ -90,7 +90,7 @@ pub(crate) struct LayoutKey {
 const ROWS_PER_LABEL_READ: usize = WORK_PER_LABEL_READ * ROWS_PER_WORK;
 
 /// The rows that count, found for each row with as few looks as possible.
-struct Gate<'a> {
+struct RowCheck<'a> {
     eligible: &'a Eligibility,
     /// A complete layout of the same pod with the same policies: it says which rows count.
     known: Option<&'a Layout>,
@@ -98,7 +98,7 @@ struct Gate<'a> {
     required: SmallVec<[(&'a Str, Option<&'a Topology>); 2]>,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> RowCheck<'a> {
     fn new(ledger: &'a Ledger, eligible: &'a Eligibility, known: Option<&'a Layout>) -> Self {
         let required = if known.is_some() { &[] } else { &eligible.required[..] };
         Self { eligible, known, required: required.iter().map(|key| (key, ledger.topology(key))).collect() }
@@ -204,21 +204,21 @@ impl Layout {
         let Self { key, places, carriers, read, .. } = self;
         let nodes = ledger.nodes();
         let column = ledger.topology(&key.topology_key);
-        let gate = Gate::new(ledger, &key.eligible, known);
+        let check = RowCheck::new(ledger, &key.eligible, known);
         let mut domain = |node: NodeId| match read {
             Some(read) => read.read(&key.topology_key, nodes, node),
             None => column.map_or(DomainId::NONE, |column| column.domain(node)),
         };
-        let cost = 1 + gate.cost() + if column.is_none() { ROWS_PER_LABEL_READ } else { 0 };
+        let cost = 1 + check.cost() + if column.is_none() { ROWS_PER_LABEL_READ } else { 0 };
         // In rows that are only looked up; a unit of work is several.
         let mut done = 0;
         for row in places.len()..nodes.rows() {
             work.take(0)?;
             let node = NodeId::new(row as u32);
-            done += cost + gate.cost_of_taints(ledger, node);
+            done += cost + check.cost_of_taints(ledger, node);
             work.spend(done / ROWS_PER_WORK);
             done %= ROWS_PER_WORK;
-            let (domain, counts) = (domain(node), gate.counts(ledger, node));
+            let (domain, counts) = (domain(node), check.counts(ledger, node));
             if carriers.len() <= domain.index() {
                 carriers.resize(domain.index() + 1, 0);
             }

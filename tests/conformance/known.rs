@@ -106,8 +106,8 @@ fn neighbour(drawn: &Drawn, difference: &Difference) -> bool {
     failed && !about_itself || is_preemption(difference) && beside_broken_volumes(drawn, difference)
 }
 
-/// Whether the pod has volumes, and on a node of the difference runs one that has a broken volume: upstream's dry run fails there,
-/// with that pod and without.
+/// Whether the pod has volumes, and a node of the difference has a pod with a broken volume, placed there or nominated: upstream's
+/// dry run fails there, with that pod and without.
 fn beside_broken_volumes(drawn: &Drawn, difference: &Difference) -> bool {
     let volumes = |pod: &Value| pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
     let pods = || drawn.objects.iter().filter(|o| o["kind"] == "Pod");
@@ -122,7 +122,10 @@ fn beside_broken_volumes(drawn: &Drawn, difference: &Difference) -> bool {
     };
     let has_own = pods().any(|pod| key(pod) == difference.pod && !volumes(pod).is_empty());
     let nodes: Vec<&str> = nodes_of(difference).collect();
-    has_own && pods().any(|pod| nodes.contains(&text(&pod["spec"]["nodeName"])) && broken(pod))
+    let is_there = |pod: &Value| {
+        [&pod["spec"]["nodeName"], &pod["status"]["nominatedNodeName"]].iter().any(|node| nodes.contains(&text(node)))
+    };
+    has_own && pods().any(|pod| is_there(pod) && broken(pod))
 }
 
 /// An Azure disk of a kind that CSI does not have.

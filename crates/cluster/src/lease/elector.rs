@@ -503,7 +503,7 @@ impl Elector {
             spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
             let at = renew_time_of(&lease).unwrap_or_default();
-            let last = lock(&self.handover.0).last.clone().map(|word| (LAST_SEEN.to_owned(), format!("{at} {word}")));
+            let last = lock(&self.handover.0).own.clone().map(|own| (LAST_SEEN.to_owned(), format!("{at} {own}")));
             lease.metadata.annotations.get_or_insert_default().extend(last);
             self.replace(&lease).await.map(|_| true)
         };

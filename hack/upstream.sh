@@ -6,7 +6,7 @@
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
 #   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
 #   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
-#   hack/upstream.sh --extender        build the parts and the tests' scheduler extender; print the latter's path
+#   hack/upstream.sh --extender        build the demo's parts and the scheduler extender; print the latter's path
 #
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
@@ -71,7 +71,7 @@ case ${1:-} in
   --demo) needed=$((needed - 1)) ;;
   --null-scheduler) want=$null_scheduler ;;
   --oracle) want=$oracle ;;
-  --extender) want=$extender ;;
+  --extender) want=$extender needed=$((needed - 1)) ;;
   '') ;;
   *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender]" ;;
 esac

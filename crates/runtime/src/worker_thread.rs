@@ -7,7 +7,7 @@ use super::quarantine::{Suspicion, panic_message};
 use super::shared::{Share, Shared};
 use berth_core::io::{AttemptId, Effect, Input, Paused};
 use berth_core::ledger::LedgerAccess;
-use berth_core::model::{Pod, Str};
+use berth_core::model::Pod;
 use berth_core::worker::{Next, Worker};
 use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! Reads and writes the Lease as [`decide`] says, and moves the gate.
 
-use super::Gate;
+use super::{Gate, LEASE_NAME};
 use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;

@@ -104,7 +104,7 @@ impl NodeTable {
 
     /// Every row, unused ones included.
     pub(super) fn all_rows(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.rows() as u32).map(NodeId)
+        (0..self.rows() as u32).map(NodeId::new)
     }
 
     /// The existing node `name`.
@@ -187,7 +187,7 @@ impl NodeTable {
     }
 
     fn grow(&mut self) -> NodeId {
-        let id = NodeId(self.name.len() as u32);
+        let id = NodeId::new(self.name.len() as u32);
         self.name.push(Str::default());
         self.uid.push(Str::default());
         self.labels.push(Labels::none());

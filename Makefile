@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test hostile fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -27,6 +27,9 @@ conformance: prerequisites upstream ## compare with upstream on N clusters (2000
 
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
 	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --workspace --locked --test hostile -- --nocapture
+
+faults: prerequisites upstream ## break real processes, connections and rights under load, then check the cluster; ONLY=text picks, WHICH=short is small
+	@BERTH_FAULTS=$(or $(WHICH),all) BERTH_FAULTS_ONLY=$(ONLY) cargo test --workspace --locked --test faults -- --nocapture
 
 fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
 	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -57,8 +58,10 @@ pub struct Options {
 #[derive(Debug)]
 pub struct ControlPlane {
     // Fields are dropped in this order: the server before its store, the directory last.
-    apiserver: Managed,
+    apiserver: Mutex<Managed>,
     etcd: Managed,
+    ports: Ports,
+    apiserver_args: Vec<String>,
     pub(crate) upstream: Upstream,
     pub(crate) stop: StopFlag,
     /// `https://127.0.0.1:PORT` of kube-apiserver.
@@ -74,6 +77,7 @@ pub struct ControlPlane {
 }
 
 /// The loopback ports of one attempt.
+#[derive(Debug)]
 struct Ports {
     client: u16,
     peer: u16,
@@ -128,10 +132,12 @@ impl ControlPlane {
         ready.map_err(|error| apiserver.explain(&error.context(format!("last answer: {last}"))))?;
 
         let kubeconfig = dir.join("admin.kubeconfig");
-        write_kubeconfig(&kubeconfig, &server, &authority, &token)?;
+        write_kubeconfig(&kubeconfig, &server, &authority, &json!({"token": token}))?;
         Ok(Self {
-            apiserver,
+            apiserver: Mutex::new(apiserver),
             etcd,
+            ports,
+            apiserver_args: options.apiserver_args.clone(),
             upstream: upstream.clone(),
             stop: options.stop.clone(),
             server,
@@ -148,9 +154,18 @@ impl ControlPlane {
         self.directory.path()
     }
 
-    /// kube-apiserver, for its figures and its log.
-    pub fn apiserver(&self) -> &Managed {
-        &self.apiserver
+    /// kube-apiserver, for its figures, its log and its end.
+    pub fn apiserver(&self) -> MutexGuard<'_, Managed> {
+        self.apiserver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts kube-apiserver again after its end, at the same address and with the same certificate. Waits until it is ready.
+    pub fn restart_apiserver(&self) -> Result<()> {
+        *self.apiserver() = start_apiserver(&self.upstream, self.dir(), &self.ports, &self.apiserver_args)?;
+        self.stop.wait_for("kube-apiserver to be ready again", READY_LIMIT, || {
+            fail_if_ended(&mut self.apiserver())?;
+            Ok(is_ready(&self.api).is_ok().then_some(()))
+        })
     }
 
     /// etcd, for its figures and its log.
@@ -184,8 +199,24 @@ impl ControlPlane {
     /// Writes `NAME.kubeconfig` in [`Self::dir`] for the bearer of `token`.
     pub fn kubeconfig_for_token(&self, name: &str, token: &str) -> Result<PathBuf> {
         let path = self.dir().join(format!("{name}.kubeconfig"));
-        write_kubeconfig(&path, &self.server, &self.authority, token)?;
+        write_kubeconfig(&path, &self.server, &self.authority, &json!({"token": token}))?;
         Ok(path)
+    }
+
+    /// Writes `NAME.kubeconfig` and `NAME.token` in [`Self::dir`] for a pod: it speaks to `server` with the token that the
+    /// file holds, which may change.
+    pub(crate) fn kubeconfig_of_pod(&self, name: &str, token: &str, server: &str) -> Result<PathBuf> {
+        let file = self.write_token(name, token)?;
+        let path = self.dir().join(format!("{name}.kubeconfig"));
+        write_kubeconfig(&path, server, &self.authority, &json!({"tokenFile": file}))?;
+        Ok(path)
+    }
+
+    /// Replaces the token of the operator that plays the pod `name`, as a kubelet does.
+    pub fn write_token(&self, name: &str, token: &str) -> Result<PathBuf> {
+        let file = self.dir().join(format!("{name}.token"));
+        fs::write(&file, token).with_context(|| format!("writing {}", file.display()))?;
+        Ok(file)
     }
 
     /// Leaves everything running without an owner: etcd, kube-apiserver and `others`. Returns a script that ends them
@@ -193,6 +224,7 @@ impl ControlPlane {
     pub fn keep(self, others: Vec<Managed>) -> Result<PathBuf> {
         let Self { apiserver, etcd, directory, _remover: remover, .. } = self;
         drop(remover);
+        let apiserver = apiserver.into_inner().unwrap_or_else(PoisonError::into_inner);
         let pids: Vec<String> =
             others.into_iter().chain([apiserver, etcd]).map(|managed| managed.detach().to_string()).collect();
         let directory = directory.keep();
@@ -256,13 +288,13 @@ fn openssl(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn write_kubeconfig(path: &Path, server: &str, authority: &Path, token: &str) -> Result<()> {
+fn write_kubeconfig(path: &Path, server: &str, authority: &Path, user: &Value) -> Result<()> {
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "lab",
         "clusters": [{"name": "lab", "cluster": {"server": server, "certificate-authority": authority}}],
-        "users": [{"name": "lab", "user": {"token": token}}],
+        "users": [{"name": "lab", "user": user}],
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
     });
     fs::write(path, serde_json::to_string_pretty(&config)?).with_context(|| format!("writing {}", path.display()))

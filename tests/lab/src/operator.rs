@@ -35,6 +35,10 @@ pub struct OperatorOptions {
     pub pod_name: String,
     /// Arguments that replace those of the same flag (`--flag=value`) in the Deployment, or are added to them.
     pub args: Vec<String>,
+    /// Where it finds the API server, if not at its own address: a proxy in between.
+    pub server: Option<String>,
+    /// Variables beside those of the Deployment.
+    pub env: Vec<(String, String)>,
 }
 
 impl OperatorOptions {
@@ -45,6 +49,8 @@ impl OperatorOptions {
             deployment: ("berth-system".to_owned(), "berth".to_owned()),
             pod_name: "berth-lab".to_owned(),
             args: Vec::new(),
+            server: None,
+            env: Vec::new(),
         }
     }
 }
@@ -101,9 +107,11 @@ impl ControlPlane {
         let (args, http) = arguments(container, &environment, &options.args)?;
 
         let token = self.token_for(namespace, account)?;
-        let kubeconfig = self.kubeconfig_for_token(&options.pod_name, &token)?;
+        let server = options.server.as_deref().unwrap_or(&self.server);
+        let kubeconfig = self.kubeconfig_of_pod(&options.pod_name, &token, server)?;
         let mut command = Command::new(&options.binary);
         command.args(args).env_clear().envs(environment).env("KUBECONFIG", kubeconfig);
+        command.envs(options.env.iter().cloned());
         command.current_dir(self.dir());
         let process = self.spawn(&options.pod_name, command)?;
         Ok(Operator { process, http })

@@ -1,9 +1,9 @@
 //! Reads and writes the Lease as [`decide`] says, and moves the gate.
 
-use super::{Gate, LEASE_NAME};
 use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
+use super::{Gate, LEASE_NAME};
 use crate::client::Fault;
 use crate::send::version_number;
 use crate::write::lock;

@@ -1,0 +1,296 @@
+//! What is broken, one after the other. Each returns once all is whole again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use berth_lab::{Api, Patch, for_each};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::Case;
+use crate::cluster::HOME;
+use crate::kubelets::Kubelets;
+use crate::load::LOADED;
+use crate::objects::{PROFILES, pod, pod_path, profile};
+use crate::stage::{Stage, node};
+
+/// The role of the operator's rights in all namespaces, as the chart names it.
+const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berth";
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        id: "api-server",
+        what: "the API server is killed for 20 s",
+        full: 5,
+        short: 1,
+        fault: |stage| {
+            stage.plane.apiserver().kill().unwrap();
+            stage.pass(Duration::from_secs(20));
+            stage.plane.restart_apiserver().unwrap();
+        },
+    },
+    Case {
+        id: "etcd",
+        what: "etcd stands still for 15 s",
+        full: 1,
+        short: 0,
+        fault: |stage| {
+            stage.plane.etcd().signal(Signal::STOP).unwrap();
+            stage.pass(Duration::from_secs(15));
+            stage.plane.etcd().signal(Signal::CONT).unwrap();
+        },
+    },
+    Case {
+        id: "killed",
+        what: "the leader is killed",
+        full: 20,
+        short: 0,
+        fault: |stage| {
+            stage.leader().process.kill().unwrap();
+        },
+    },
+    Case {
+        id: "stopped",
+        what: "the leader stands still for 20 s",
+        full: 10,
+        short: 0,
+        fault: |stage| {
+            let pid = stage.leader().process.pid();
+            signal(pid, "STOP");
+            stage.pass(Duration::from_secs(20));
+            signal(pid, "CONT");
+        },
+    },
+    Case {
+        id: "watches",
+        what: "all watches are cut every 1 to 5 s",
+        full: 1,
+        short: 1,
+        fault: |stage| {
+            let rounds = if stage.scale.is_full { 12 } else { 3 };
+            for round in 0..rounds {
+                stage.proxy.cut_watches();
+                stage.pass(Duration::from_millis(1_000 + round * 1_700 % 4_000));
+            }
+        },
+    },
+    Case {
+        id: "429",
+        what: "half of all writes are answered 429",
+        full: 1,
+        short: 1,
+        fault: |stage| {
+            stage.proxy.throttle(50);
+            stage.pass(stage.scale.span);
+            stage.proxy.throttle(0);
+        },
+    },
+    Case {
+        id: "lost",
+        what: "the answers to 5 % of all binds are lost",
+        full: 1,
+        short: 1,
+        fault: |stage| {
+            stage.proxy.lose_binds(5);
+            stage.pass(stage.scale.span);
+            stage.proxy.lose_binds(0);
+        },
+    },
+    Case {
+        id: "nodes",
+        what: "ten nodes a second are deleted and made anew",
+        full: 1,
+        short: 1,
+        fault: |stage| {
+            let (nodes, last) = (stage.scale.nodes, stage.scale.span.as_millis() as usize / 100);
+            each(stage, last, Duration::from_millis(100), |api, i| {
+                let i = i * 7 % nodes;
+                let path = format!("/api/v1/nodes/n{i}");
+                drop(api.delete(&path, None));
+                drop(api.post("/api/v1/nodes", &node(i).object()));
+                drop(api.patch(&path, Patch::Merge, &json!({"spec": {"taints": []}})));
+            });
+        },
+    },
+    Case {
+        id: "profiles",
+        what: "five profiles a second are made, changed, broken or deleted",
+        full: 1,
+        short: 1,
+        fault: |stage| {
+            let last = stage.scale.span.as_millis() as usize / 200;
+            each(stage, last, Duration::from_millis(200), |api, i| {
+                let name = format!("changing-{}", i / 4);
+                let path = format!("{PROFILES}/{name}");
+                match i % 4 {
+                    0 => drop(api.post(PROFILES, &profile(&name, &json!({"preset": "Spread"})))),
+                    1 => drop(api.patch(&path, Patch::Merge, &json!({"spec": {"preset": "BinPack"}}))),
+                    2 => drop(api.patch(
+                        &path,
+                        Patch::Merge,
+                        &json!({"spec": {"schedulerNames": ["default-scheduler"]}}),
+                    )),
+                    _ => drop(api.delete(&path, None)),
+                }
+            });
+        },
+    },
+    Case {
+        id: "foreign",
+        what: "kube-scheduler binds onto the same nodes; kubelets refuse what does not fit",
+        full: 1,
+        short: 0,
+        fault: beside_kube_scheduler,
+    },
+    Case {
+        id: "rights",
+        what: "verbs are withdrawn one by one and given back",
+        full: 1,
+        short: 0,
+        fault: |stage| {
+            let role = stage.plane.api.get(ROLE).unwrap();
+            for (rule, verb) in verbs_of(&role) {
+                set_rules(stage, &without(&role, rule, verb));
+                stage.pass(Duration::from_secs(2));
+            }
+            set_rules(stage, &role);
+        },
+    },
+    Case {
+        id: "token",
+        what: "the operators' tokens end, and later others lie in their place",
+        full: 1,
+        short: 0,
+        fault: |stage| {
+            let path = format!("/api/v1/namespaces/{HOME}/serviceaccounts/berth");
+            let mut account = stage.plane.api.get(&path).unwrap();
+            stage.plane.api.delete(&path, None).unwrap();
+            for field in ["uid", "resourceVersion", "creationTimestamp"] {
+                account["metadata"].as_object_mut().unwrap().remove(field);
+            }
+            stage.plane.api.post(path.trim_end_matches("/berth"), &account).unwrap();
+            stage.pass(Duration::from_secs(5));
+            stage.renew_tokens();
+            // The client reads the file once a minute.
+            stage.pass(Duration::from_mins(1));
+        },
+    },
+    Case {
+        id: "clock",
+        what: "the operators' wall clock is stepped by +5, -10 and +5 minutes",
+        full: 1,
+        short: 0,
+        fault: |stage| {
+            stage.fake_clock(true);
+            for offset in ["+300", "-300", "+0"] {
+                stage.set_clock(offset);
+                stage.pass(Duration::from_secs(20));
+            }
+            stage.fake_clock(false);
+        },
+    },
+    Case {
+        id: "noise",
+        what: "another account floods the API server with lists",
+        full: 1,
+        short: 1,
+        fault: |stage| {
+            let api = stage.plane.api.with_token(&noisy_account(stage));
+            let done = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for _ in 0..16 {
+                    scope.spawn(|| {
+                        while !done.load(Ordering::Relaxed) {
+                            drop(api.request("GET", "/api/v1/pods", None));
+                        }
+                    });
+                }
+                stage.pass(stage.scale.span);
+                done.store(true, Ordering::Relaxed);
+            });
+        },
+    },
+];
+
+/// Calls `step` so many times, one each `pace`, while the stage goes on.
+fn each(stage: &mut Stage, count: usize, pace: Duration, step: impl Fn(&Api, usize) + Sync) {
+    let (api, began) = (stage.plane.api.clone(), Instant::now());
+    thread::scope(|scope| {
+        let steps = scope.spawn(|| {
+            for_each(count, 4, |i| {
+                thread::sleep((began + pace * i as u32).saturating_duration_since(Instant::now()));
+                step(&api, i);
+                Ok(())
+            })
+        });
+        while !steps.is_finished() {
+            stage.pass(Duration::from_millis(100));
+        }
+    });
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = std::process::Command::new("sh").args(["-c", "kill -s \"$1\" \"$0\"", &pid.to_string(), name]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// Every verb of the role: its rule, and its place there.
+fn verbs_of(role: &Value) -> Vec<(usize, usize)> {
+    let rules = role["rules"].as_array().unwrap().iter().enumerate();
+    rules.flat_map(|(rule, one)| (0..one["verbs"].as_array().unwrap().len()).map(move |verb| (rule, verb))).collect()
+}
+
+/// The role without one verb of one rule; a rule without verbs is none.
+fn without(role: &Value, rule: usize, verb: usize) -> Value {
+    let mut less = role.clone();
+    let rules = less["rules"].as_array_mut().unwrap();
+    let verbs = rules[rule]["verbs"].as_array_mut().unwrap();
+    verbs.remove(verb);
+    if verbs.is_empty() {
+        rules.remove(rule);
+    }
+    less
+}
+
+fn set_rules(stage: &Stage, role: &Value) {
+    stage.plane.api.patch(ROLE, Patch::Merge, &json!({"rules": role["rules"]})).unwrap();
+}
+
+/// A token of an account that may read pods, and nothing else.
+fn noisy_account(stage: &Stage) -> String {
+    let api = &stage.plane.api;
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "noisy", "namespace": LOADED}});
+    api.post(&format!("/api/v1/namespaces/{LOADED}/serviceaccounts"), &account).unwrap();
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "noisy"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "noisy", "namespace": LOADED}],
+    });
+    api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).unwrap();
+    stage.plane.token_for(LOADED, "noisy").unwrap()
+}
+
+/// Its pods come at half the rate of ours, in the same namespace.
+fn beside_kube_scheduler(stage: &mut Stage) {
+    const THEIRS: &str = "theirs";
+    let fit = json!({"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}});
+    let config = json!({
+        "profiles": [{"schedulerName": THEIRS, "pluginConfig": [{"name": "NodeResourcesFit", "args": fit}]}],
+        "clientConnection": {"qps": 5000, "burst": 5000},
+    });
+    let kubelets = Kubelets::start(&stage.plane, LOADED);
+    let upstream = stage.plane.start_kube_scheduler(&stage.plane.kubeconfig, config).unwrap();
+    let pace = stage.scale.pace * 2 / stage.scale.makers as u32;
+    let count = (stage.scale.span.as_micros() / pace.as_micros()) as usize;
+    each(stage, count, pace, |api, i| {
+        drop(api.post(&pod_path(LOADED, ""), &pod(LOADED, &format!("theirs-{i}"), THEIRS, "300m")));
+    });
+    // Those that upstream has not placed yet are not ours to place.
+    stage.pass(Duration::from_secs(10));
+    drop(upstream);
+    println!("faults: foreign: kubelets refused {} pods", kubelets.stop());
+}

@@ -1,0 +1,107 @@
+//! Real processes, really broken: two operators under load on a real control plane, and afterwards a checker that reads only the API.
+//!
+//! `make test` breaks a few things in a small cluster, `make faults` (BERTH_FAULTS=all) everything on 1,000 nodes. It is a program
+//! of its own because cargo runs one program after the other: nothing else of ours burdens the machine meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod cases;
+mod checker;
+#[expect(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/cluster.rs"]
+mod cluster;
+#[expect(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/history.rs"]
+mod history;
+mod kubelets;
+mod load;
+#[expect(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/objects.rs"]
+mod objects;
+mod proxy;
+mod stage;
+
+use std::env;
+use std::time::Duration;
+
+use self::stage::{Figures, Stage};
+
+/// `all`: every fault, as often as its row says, on 1,000 nodes; otherwise those that take little time.
+const WHICH: &str = "BERTH_FAULTS";
+
+/// Only faults whose id or text contains this.
+const ONLY: &str = "BERTH_FAULTS_ONLY";
+
+/// Longest wait for anything that takes no time on an idle machine.
+const SOON: Duration = Duration::from_mins(1);
+
+/// Longest wait for a cluster to be whole again: a minute of backoff, a lease, and a shared machine.
+const LATER: Duration = Duration::from_mins(4);
+
+/// How large it is, and how long.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    is_full: bool,
+    nodes: usize,
+    /// Threads that make pods, and the pause between two pods of each.
+    makers: usize,
+    pace: Duration,
+    /// How long a fault lasts that has no time of its own.
+    span: Duration,
+}
+
+impl Scale {
+    const FULL: Self =
+        Self { is_full: true, nodes: 1_000, makers: 6, pace: Duration::from_millis(40), span: Duration::from_secs(20) };
+    const SHORT: Self =
+        Self { is_full: false, nodes: 200, makers: 2, pace: Duration::from_millis(40), span: Duration::from_secs(5) };
+}
+
+/// One thing that breaks.
+struct Case {
+    /// Short name, for BERTH_FAULTS_ONLY.
+    id: &'static str,
+    what: &'static str,
+    /// How often it is tried in a full run, and in a short one.
+    full: usize,
+    short: usize,
+    /// Breaks it, lets time pass and makes it whole again.
+    fault: fn(&mut Stage),
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
+    let is_full = env::var(WHICH).is_ok_and(|which| which == "all");
+    let only = env::var(ONLY).unwrap_or_default();
+    let mut stage = Stage::start(if is_full { Scale::FULL } else { Scale::SHORT }, 1);
+    let mut wrong = Vec::new();
+    println!(
+        "faults: | what breaks | pods | to the first bind | until none waits | refused binds | restarts | lost, doubled, overbooked, broken rules | peak memory |"
+    );
+    for case in cases::CASES.iter().filter(|case| case.id.contains(&only) || case.what.contains(&only)) {
+        let times = match (is_full, only.is_empty()) {
+            (true, _) => case.full,
+            (false, true) => case.short,
+            (false, false) => case.short.max(1),
+        };
+        for _ in 0..times {
+            let figures = stage.run(case.fault);
+            println!("{}", line(case, &figures));
+            if figures.doubled > 0 || !figures.verdict.is_clean() {
+                wrong.push(format!("{}: {figures:?}\n{}", case.what, stage.logs()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn line(case: &Case, figures: &Figures) -> String {
+    let Figures { first_bind, all_bound, pods, refused, doubled, verdict, peak_mib, restarts } = figures;
+    let (lost, overbooked, broken) = (verdict.waiting, verdict.overbooked.len(), verdict.broken.len());
+    format!(
+        "faults: | {} | {pods} | {} ms | {} ms | {refused} | {restarts} | {lost}, {doubled}, {overbooked}, {broken} | {peak_mib} MiB |",
+        case.what,
+        first_bind.as_millis(),
+        all_bound.as_millis(),
+    )
+}

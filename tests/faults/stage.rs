@@ -1,0 +1,249 @@
+//! The cluster in which things break: two operators behind a proxy, pods that keep coming, and what is measured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use berth_lab::{ControlPlane, NodeSpec, Operator, OperatorOptions};
+use serde_json::json;
+
+use crate::checker::{Verdict, judge};
+use crate::cluster::{HOME, binary, namespace, own_plane};
+use crate::history::Audit;
+use crate::load::{LOADED, Load};
+use crate::objects::{PROFILES, pod_path, profile, wait_reason};
+use crate::proxy::Proxy;
+use crate::{LATER, Scale};
+
+/// How soon a kubelet restarts a container that ended.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// What came of one fault.
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// From healing to the first bind.
+    pub(super) first_bind: Duration,
+    /// From healing until no pod waited any more, those included that came meanwhile.
+    pub(super) all_bound: Duration,
+    pub(super) pods: usize,
+    /// Bind requests that the API server refused.
+    pub(super) refused: usize,
+    /// Pods for which two binds succeeded.
+    pub(super) doubled: usize,
+    pub(super) verdict: Verdict,
+    /// The largest resident set of any operator since the start.
+    pub(super) peak_mib: u64,
+    pub(super) restarts: usize,
+}
+
+/// One replica, and what a kubelet does about it.
+struct Replica {
+    operator: Operator,
+    name: String,
+    ended: Option<Instant>,
+}
+
+pub(super) struct Stage {
+    replicas: Vec<Replica>,
+    restarts: usize,
+    peak_kib: u64,
+    load: Load,
+    pub(super) proxy: Proxy,
+    /// Whether the operators run under libfaketime.
+    has_fake_clock: bool,
+    audit: Audit,
+    pub(super) scale: Scale,
+    pub(super) plane: ControlPlane,
+}
+
+impl Stage {
+    pub(super) fn start(scale: Scale, seed: u64) -> Self {
+        let audit = Audit::new("faults");
+        let plane = own_plane(audit.flags());
+        namespace(&plane, LOADED);
+        plane.create_nodes(scale.nodes, node).unwrap();
+        let proxy = Proxy::start(&plane.server, &plane.authority, seed);
+        let replicas = ["berth-a", "berth-b"].map(|name| Replica {
+            operator: operator(&plane, &proxy, name, None),
+            name: name.to_owned(),
+            ended: None,
+        });
+        plane.api.post(PROFILES, &profile(LOADED, &json!({"preset": "BinPack"}))).unwrap();
+        let load = Load::start(&plane, scale.makers, scale.pace);
+        let mut stage = Self {
+            replicas: replicas.into(),
+            restarts: 0,
+            peak_kib: 0,
+            load,
+            proxy,
+            has_fake_clock: false,
+            audit,
+            scale,
+            plane,
+        };
+        wait_reason(&stage.plane, LOADED, "Ready", "Serving");
+        for replica in &mut stage.replicas {
+            stage.plane.wait_until_ready(&mut replica.operator).unwrap();
+        }
+        stage
+    }
+
+    /// Runs one fault with pods that come before, during and after it.
+    pub(super) fn run(&mut self, fault: fn(&mut Self)) -> Figures {
+        let (binds_before, restarts_before) = (self.audit.binds().len(), self.restarts);
+        self.load.flow(true);
+        self.pass(Duration::from_secs(2));
+        fault(self);
+        let healed = (Instant::now(), now_us());
+        self.pass(Duration::from_secs(2));
+        self.load.flow(false);
+        let mut verdict = judge(&self.plane);
+        while verdict.waiting > 0 && healed.0.elapsed() < LATER {
+            self.pass(Duration::from_millis(500));
+            verdict = judge(&self.plane);
+        }
+        let binds = self.audit.binds().split_off(binds_before);
+        let done = |from: i64| binds.iter().filter(move |bind| bind.code == 201 && bind.received_us > from);
+        let since_healed = |at: i64| Duration::from_micros(u64::try_from(at - healed.1).unwrap_or(0));
+        let mut bound: Vec<&str> = done(0).map(|bind| &*bind.pod).collect();
+        let successes = bound.len();
+        bound.sort_unstable();
+        bound.dedup();
+        let figures = Figures {
+            first_bind: done(healed.1).map(|bind| bind.answered_us).min().map_or(LATER, since_healed),
+            all_bound: done(healed.1).map(|bind| bind.answered_us).max().map_or(LATER, since_healed),
+            pods: bound.len(),
+            refused: binds.iter().filter(|bind| bind.code >= 400).count(),
+            doubled: successes - bound.len(),
+            verdict,
+            peak_mib: self.peak_kib / 1024,
+            restarts: self.restarts - restarts_before,
+        };
+        self.clear();
+        figures
+    }
+
+    /// Lets time pass, and restarts what ended as a kubelet does.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        loop {
+            self.tend();
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+
+    fn tend(&mut self) {
+        let clock = self.has_fake_clock.then(|| self.clock_file());
+        for replica in &mut self.replicas {
+            self.peak_kib = self.peak_kib.max(replica.operator.process.rss_kib().unwrap_or(0));
+            if replica.operator.process.ended().unwrap().is_none() {
+                continue;
+            }
+            // Its token comes from the API server: while that is away, so is the replica.
+            let is_due = replica.ended.get_or_insert_with(Instant::now).elapsed() >= RESTART_AFTER;
+            if is_due && self.plane.api.get("/readyz").is_ok() {
+                replica.operator = operator(&self.plane, &self.proxy, &replica.name, clock.as_deref());
+                replica.ended = None;
+                self.restarts += 1;
+            }
+        }
+    }
+
+    /// Gives each operator a token of the account as it is now, as kubelets do.
+    pub(super) fn renew_tokens(&self) {
+        for replica in &self.replicas {
+            let token = self.plane.token_for(HOME, "berth").unwrap();
+            self.plane.write_token(&replica.name, &token).unwrap();
+        }
+    }
+
+    /// Restarts all operators with a wall clock that [`Self::set_clock`] sets, or with that of the machine.
+    pub(super) fn fake_clock(&mut self, fake: bool) {
+        self.set_clock("+0");
+        self.has_fake_clock = fake;
+        for replica in &mut self.replicas {
+            replica.operator.process.kill().unwrap();
+        }
+        self.leader();
+    }
+
+    /// Steps the operators' wall clock: so many seconds from the machine's. libfaketime reads it once in ten seconds.
+    pub(super) fn set_clock(&self, offset: &str) {
+        fs::write(self.clock_file(), offset).unwrap();
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.plane.dir().join("clock")
+    }
+
+    /// The process that leads; waits for one.
+    pub(super) fn leader(&mut self) -> &mut Operator {
+        let end = Instant::now() + LATER;
+        loop {
+            let leads = |replica: &Replica| {
+                let page = replica.operator.page("/readyz?verbose");
+                page.is_ok_and(|(_, page)| page.contains("\nleader: this process"))
+            };
+            if let Some(place) = self.replicas.iter().position(leads) {
+                return &mut self.replicas[place].operator;
+            }
+            assert!(Instant::now() < end, "nobody leads: {}", self.logs());
+            self.pass(Duration::from_millis(100));
+        }
+    }
+
+    pub(super) fn logs(&self) -> String {
+        let log = |one: &Replica| format!("{}:\n{}", one.name, one.operator.process.log_tail(20));
+        self.replicas.iter().map(log).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Deletes all pods of the load.
+    fn clear(&mut self) {
+        let now = json!({"gracePeriodSeconds": 0});
+        let end = Instant::now() + LATER;
+        loop {
+            // The answer holds all that was deleted: the API server may break off in the middle of it.
+            let _asked_again = self.plane.api.delete(&pod_path(LOADED, ""), Some(&now));
+            let left = self.plane.api.get(&format!("{}?limit=1", pod_path(LOADED, ""))).unwrap();
+            if left["items"].as_array().is_none_or(Vec::is_empty) {
+                return;
+            }
+            assert!(Instant::now() < end, "pods are left");
+            self.pass(Duration::from_millis(200));
+        }
+    }
+}
+
+pub(super) fn node(i: usize) -> NodeSpec {
+    NodeSpec::new(&format!("n{i}"), &format!("zone-{}", i % 3), "16", "64Gi")
+}
+
+/// Starts a replica. With `clock`, its wall clock is off by what that file says; its monotonic clock is the machine's.
+fn operator(plane: &ControlPlane, proxy: &Proxy, name: &str, clock: Option<&Path>) -> Operator {
+    let mut options = OperatorOptions::new(binary());
+    name.clone_into(&mut options.pod_name);
+    options.server = Some(proxy.url.clone());
+    if let Some(clock) = clock {
+        let library =
+            fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+        let library =
+            library.into_iter().find(|path| path.exists()).expect("libfaketime: install the package of this name");
+        let env = [
+            ("LD_PRELOAD", library.display().to_string()),
+            ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
+            ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ];
+        options.env = env.map(|(name, value)| (name.to_owned(), value)).into();
+    }
+    plane.start_operator(&options).unwrap()
+}
+
+/// Microseconds of Unix time.
+fn now_us() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}

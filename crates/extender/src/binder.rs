@@ -12,6 +12,7 @@ use super::settings::Verb;
 use super::wire::{BindVisitor, bind_request};
 use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
+use berth_cluster::paced::Paced;
 use berth_cluster::recheck::Recheck;
 use berth_cluster::write::Meaning;
 use berth_core::io::{BindOutcome, ExtenderErrorKind};
@@ -32,6 +33,8 @@ const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
 /// From then on a bind that the watch does not show is one of unknown outcome, and keeps no other bind of its profile waiting.
 const UNSEEN: Duration = Duration::from_secs(1);
+
+static LIED: Paced = Paced::new();
 
 /// The state that a ticket begins with.
 const WAITING: u8 = 0;
@@ -207,7 +210,9 @@ impl Binder<'_> {
     fn lied(&self, after: Duration) -> BindOutcome {
         let BindRequest { pod, node, extender, .. } = self.request;
         let extender = extender.as_deref().unwrap_or_default();
-        tracing::warn!(pod = %pod.key, %node, extender, "an extender answered that it bound the pod, which is not bound");
+        if let Some(left_out) = LIED.line() {
+            tracing::warn!(pod = %pod.key, %node, extender, left_out, "an extender answered that it bound the pod, which is not bound");
+        }
         let seconds = after.as_secs();
         let message =
             format!("extender {extender} answered that the pod is bound to {node}; {seconds} s later it is not bound");

@@ -299,7 +299,7 @@ impl Rig {
 
     /// Sets up the extender of profile `prof`.
     pub(super) fn configure(&self, settings: Settings) {
-        self.clients.configure("prof", vec![Ok(settings)]);
+        self.clients.configure("prof", &["bin".into()], vec![Ok(settings)]);
     }
 
     /// The next input that is delivered to a worker.
@@ -319,7 +319,7 @@ impl Rig {
     pub(super) fn pod(&self, name: &str) -> Arc<berth_core::model::Pod> {
         let pod = berth_core::testing::pending_pod("ns", name);
         let raw = json!({"kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": &*pod.uid}});
-        self.store.put_pod(&pod.uid, raw.to_string().as_bytes());
+        self.store.put_pod(&pod, raw.to_string().as_bytes());
         Arc::new(pod)
     }
 }

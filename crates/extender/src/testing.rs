@@ -242,14 +242,20 @@ pub(super) struct Cluster {
     pub(super) node_deleted: AtomicBool,
     /// Whether binds are shown late, or never.
     pub(super) blind: AtomicBool,
+    /// Whether the next look at the watch panics.
+    pub(super) panics: AtomicBool,
+    /// Whether the next look at the node panics.
+    pub(super) panics_before: AtomicBool,
 }
 
 impl Recheck for Cluster {
     fn is_same_node(&self, _: &BindRequest) -> bool {
+        assert!(!self.panics_before.swap(false, Ordering::Relaxed), "a panic for the test");
         !self.node_deleted.load(Ordering::Relaxed)
     }
 
     fn has_ended(&self, _: &BindRequest) -> bool {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "a panic for the test");
         !self.blind.load(Ordering::Relaxed)
     }
 }

@@ -1,10 +1,10 @@
-//! Events: a profile was deleted and pods still name it; an extender's circuit opened or closed; pods are orphaned.
+//! Events: a profile was deleted and pods still name it; an edit was refused; an extender's circuit opened or closed; pods are orphaned.
 
 use super::context::Context;
 use super::observed_spec::ObservedSpec;
 use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
 use super::printable::{NAME, printable};
-use berth_api::DEFAULT_SCHEDULER_NAME;
+use berth_api::{DEFAULT_SCHEDULER_NAME, conditions::Ready};
 use berth_cluster::events::{Event, EventType, ObjectRef};
 use berth_core::model::{Pod, Str};
 use berth_extender::{Change, Notice};
@@ -81,6 +81,11 @@ pub(super) fn name_in_conflict(cx: &Context, asker: &ObservedSpec, owner: &Obser
         ),
     );
     event(owner, format!("SchedulerProfile {by} asks for scheduler name {name}, which this profile serves and keeps"));
+}
+
+/// Reports on a profile that its last good spec serves because the present one is refused.
+pub(super) fn edit_refused(cx: &Context, profile: &ObservedSpec, note: String) {
+    cx.warn(ObjectRef::profile(&profile.name, &profile.uid), Ready::ServingLastGood.as_str(), "Accepting", note);
 }
 
 /// Reports on a profile that the circuit of one of its extenders opened or closed.

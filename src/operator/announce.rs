@@ -6,6 +6,7 @@ use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
 use super::printable::{NAME, printable};
 use berth_api::{DEFAULT_SCHEDULER_NAME, conditions::Ready};
 use berth_cluster::events::{Event, EventType, ObjectRef};
+use berth_core::ledger::oldest_first;
 use berth_core::model::{Pod, Str};
 use berth_extender::{Change, Notice};
 use k8s_openapi::jiff::Timestamp;
@@ -44,7 +45,9 @@ pub(super) fn profile_deleted(cx: Context, deleted: ObservedSpec, names: Vec<Str
 }
 
 fn tell_pods_left(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
-    let pods = cx.engine.read(|ledger| ledger.pending_pods(|pod| names.contains(&pod.scheduler_name)));
+    let is_left = |pod: &Pod| names.contains(&pod.scheduler_name);
+    let mut pods = cx.engine.read(|ledger| ledger.pending_pods_in_any_order(is_left));
+    oldest_first(&mut pods);
     tracing::info!(profile = &*deleted.name, pending = pods.len(), "profile deleted");
     if pods.is_empty() {
         return;
@@ -145,7 +148,8 @@ fn look(cx: &Context) -> Vec<Orphans> {
         left.set(left.get() - usize::from(taken));
         taken
     };
-    let pending = cx.engine.read(|ledger| ledger.pending_pods(is_taken));
+    let mut pending = cx.engine.read(|ledger| ledger.pending_pods_in_any_order(is_taken));
+    oldest_first(&mut pending);
     find(&pending, &served, &others, now)
 }
 

@@ -149,13 +149,14 @@ fn extender_name(resolved: &Result<Settings, SettingsError>) -> &str {
 
 /// An extender whose Service selects a pending pod of the profile that it serves. O(pending pods).
 fn dependency(ledger: &Ledger, served: &ServedSpec) -> Option<(String, PodKey)> {
-    let pending = ledger.pending_pods(|pod| served.compiled.serves(&pod.scheduler_name));
+    let pending = ledger.pending_pods_in_any_order(|pod| served.compiled.serves(&pod.scheduler_name));
     served.extenders.iter().find_map(|spec| {
         let service = spec.endpoint.service.as_ref()?;
         let selector = ledger.workloads(&service.namespace)?.service(&service.name)?;
         let behind = pending
             .iter()
-            .find(|pod| *pod.key.namespace == *service.namespace && selector.is_subset_of(&pod.shape.labels))?;
+            .filter(|pod| *pod.key.namespace == *service.namespace && selector.is_subset_of(&pod.shape.labels))
+            .min_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)))?;
         Some((spec.name.clone(), behind.key.clone()))
     })
 }

@@ -62,7 +62,7 @@ pub use match_classes::{MatchClass, MatchClassTable};
 pub use nodes::{NodeId, NodeTable};
 pub(crate) use nodes::{put_in, take_out};
 pub use placed::{CountsByNode, PlacedPod};
-pub use pods::PodState;
+pub use pods::{PodState, oldest_first};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};

@@ -251,7 +251,7 @@ impl Worker {
         for input in inputs.drain(..) {
             self.take_input(step, input);
         }
-        ledger.read(|ledger| self.follow(&mut Step { now, ledger, effects: step.effects }));
+        self.follow(step);
         self.run_timers(now);
         self.run_volumes(step);
         self.run_asking(step);

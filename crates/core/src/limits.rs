@@ -93,6 +93,10 @@ pub const TOP_REASONS: usize = 10;
 /// Profiles that run at once: each has a thread, a queue and class results.
 pub const PROFILES: usize = 64;
 
+/// How long a worker has decided nothing when it gives its caches back, up to some 80 MiB: filling them again takes a decision or two
+/// some milliseconds longer.
+pub const IDLE_AFTER: Duration = Duration::from_mins(1);
+
 /// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.
 pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/quickstart");
@@ -492,17 +492,10 @@ fn only_regular_files_are_read() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let path = folder.0.to_str().unwrap();
     // Opening it would wait for a writer that never comes.
-    let refused = |path: &str| {
-        let output = berth(&["simulate", "-f", path]);
-        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-        assert!(stderr(&output).contains("neither a file nor a folder"), "{}", stderr(&output));
-    };
-    refused(path);
-    refused(fifo.to_str().unwrap());
+    for path in [path, fifo.to_str().unwrap()] {
+        refused(path, "neither a file nor a folder");
+    }
     std::fs::remove_file(&fifo).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", folder.0.join("zero.yaml")).unwrap();
-    refused(path);
-    std::fs::remove_file(folder.0.join("zero.yaml")).unwrap();
     // Folders that link to each other are entered once each: there are 2^30 ways through these.
     for level in 0..30 {
         let here = folder.0.join(format!("level-{level}"));
@@ -515,6 +508,40 @@ fn only_regular_files_are_read() {
     let output = berth(&["simulate", "-f", path]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("1 pending pod: 1 placed"), "{}", stdout(&output));
+}
+
+fn refused(path: &str, why: &str) {
+    let output = berth(&["simulate", "-f", path]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains(why), "{}", stderr(&output));
+}
+
+#[test]
+fn links_lead_to_nothing_outside_of_a_folder() {
+    let (folder, outside) = (Folder::new("links"), Folder::new("outside"));
+    folder.file("good.json", &list(&[node("a"), pod("p", "1")]));
+    outside.file("secret.yaml", "a private text");
+    let path = folder.0.to_str().unwrap();
+    let secret = outside.0.join("secret.yaml");
+    for (name, to) in [
+        ("zero.yaml", Path::new("/dev/zero")),
+        ("secret.yaml", &*secret),
+        ("absent.yaml", &*outside.0.join("absent.yaml")),
+        ("more", &*outside.0),
+    ] {
+        let link = folder.0.join(name);
+        std::os::unix::fs::symlink(to, &link).unwrap();
+        refused(path, "out of the folder");
+        std::fs::remove_file(link).unwrap();
+    }
+    // As Kubernetes mounts the keys of a ConfigMap.
+    std::os::unix::fs::symlink("good.json", folder.0.join("again.json")).unwrap();
+    let link = outside.0.join("named.json");
+    std::os::unix::fs::symlink(folder.0.join("good.json"), &link).unwrap();
+    for path in [path, link.to_str().unwrap()] {
+        let output = berth(&["simulate", "-f", path]);
+        assert!(stdout(&output).starts_with("1 pending pod: 1 placed"), "{}", stderr(&output));
+    }
 }
 
 #[test]

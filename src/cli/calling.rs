@@ -83,7 +83,7 @@ impl Caller {
             })
         };
         for profile in profiles {
-            clients.configure(&profile.name, calls.settings(profile));
+            clients.configure(&profile.name, &profile.scheduler_names, calls.settings(profile));
         }
         for (path, node) in calls.objects() {
             if let Some(name) = path.strip_prefix(NODES) {

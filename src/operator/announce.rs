@@ -1,11 +1,12 @@
-//! Events: a profile was deleted and pods still name it; an extender's circuit opened or closed; pods are orphaned.
+//! Events: a profile was deleted and pods still name it; an edit was refused; an extender's circuit opened or closed; pods are orphaned.
 
 use super::context::Context;
 use super::observed_spec::ObservedSpec;
 use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
 use super::printable::{NAME, printable};
-use berth_api::DEFAULT_SCHEDULER_NAME;
+use berth_api::{DEFAULT_SCHEDULER_NAME, conditions::Ready};
 use berth_cluster::events::{Event, EventType, ObjectRef};
+use berth_core::ledger::oldest_first;
 use berth_core::model::{Pod, Str};
 use berth_extender::{Change, Notice};
 use k8s_openapi::jiff::Timestamp;
@@ -44,7 +45,9 @@ pub(super) fn profile_deleted(cx: Context, deleted: ObservedSpec, names: Vec<Str
 }
 
 fn tell_pods_left(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
-    let pods = cx.engine.read(|ledger| ledger.pending_pods(|pod| names.contains(&pod.scheduler_name)));
+    let is_left = |pod: &Pod| names.contains(&pod.scheduler_name);
+    let mut pods = cx.engine.read(|ledger| ledger.pending_pods_in_any_order(is_left));
+    oldest_first(&mut pods);
     tracing::info!(profile = &*deleted.name, pending = pods.len(), "profile deleted");
     if pods.is_empty() {
         return;
@@ -81,6 +84,11 @@ pub(super) fn name_in_conflict(cx: &Context, asker: &ObservedSpec, owner: &Obser
         ),
     );
     event(owner, format!("SchedulerProfile {by} asks for scheduler name {name}, which this profile serves and keeps"));
+}
+
+/// Reports on a profile that its last good spec serves because the present one is refused.
+pub(super) fn edit_refused(cx: &Context, profile: &ObservedSpec, note: String) {
+    cx.warn(ObjectRef::profile(&profile.name, &profile.uid), Ready::ServingLastGood.as_str(), "Accepting", note);
 }
 
 /// Reports on a profile that the circuit of one of its extenders opened or closed.
@@ -140,7 +148,8 @@ fn look(cx: &Context) -> Vec<Orphans> {
         left.set(left.get() - usize::from(taken));
         taken
     };
-    let pending = cx.engine.read(|ledger| ledger.pending_pods(is_taken));
+    let mut pending = cx.engine.read(|ledger| ledger.pending_pods_in_any_order(is_taken));
+    oldest_first(&mut pending);
     find(&pending, &served, &others, now)
 }
 

@@ -19,7 +19,13 @@ const DEPENDENCY_EVERY: Duration = Duration::from_secs(5);
 /// Nodes that one request reads.
 const PAGE: u32 = 500;
 
-type Resolved = Vec<Result<Settings, SettingsError>>;
+/// One profile's extenders with their references resolved.
+#[derive(PartialEq)]
+struct Resolved {
+    /// The names that the profile serves.
+    schedulers: Vec<Str>,
+    extenders: Vec<Result<Settings, SettingsError>>,
+}
 
 #[derive(Default)]
 pub(super) struct Extenders {
@@ -65,7 +71,9 @@ impl Extenders {
         for (name, served) in profiles.filter(|(_, served)| !served.extenders.is_empty()) {
             let all = served.extenders.iter().flat_map(references);
             named.extend(all.map(|(kind, object)| Reference::new(kind, object)));
-            wanted.insert(name.clone(), Settings::compile_all(&served.extenders, &served.compiled, &lookup));
+            let extenders = Settings::compile_all(&served.extenders, &served.compiled, &lookup);
+            let schedulers = served.compiled.scheduler_names.clone();
+            wanted.insert(name.clone(), Resolved { schedulers, extenders });
         }
         self.references.name(named);
         for removed in self.by_profile.keys().filter(|name| !wanted.contains_key(*name)) {
@@ -73,7 +81,8 @@ impl Extenders {
         }
         for (name, resolved) in &wanted {
             if self.by_profile.get(name) != Some(resolved) {
-                cx.writers.extender_clients.configure(name, resolved.clone());
+                let Resolved { schedulers, extenders } = resolved;
+                cx.writers.extender_clients.configure(name, schedulers, extenders.clone());
             }
         }
         self.by_profile = wanted;
@@ -112,7 +121,9 @@ impl Extenders {
     }
 
     pub(super) fn facts(&self, cx: &Context, profile: &Str) -> ExtenderFacts {
-        let Some(resolved) = self.by_profile.get(profile) else { return ExtenderFacts::default() };
+        let Some(Resolved { extenders: resolved, .. }) = self.by_profile.get(profile) else {
+            return ExtenderFacts::default();
+        };
         let mut health = cx.writers.extender_clients.health(profile);
         let place = |name: &str| resolved.iter().position(|one| extender_name(one) == name).unwrap_or(usize::MAX);
         health.sort_by_key(|one| place(&one.name));
@@ -138,13 +149,14 @@ fn extender_name(resolved: &Result<Settings, SettingsError>) -> &str {
 
 /// An extender whose Service selects a pending pod of the profile that it serves. O(pending pods).
 fn dependency(ledger: &Ledger, served: &ServedSpec) -> Option<(String, PodKey)> {
-    let pending = ledger.pending_pods(|pod| served.compiled.serves(&pod.scheduler_name));
+    let pending = ledger.pending_pods_in_any_order(|pod| served.compiled.serves(&pod.scheduler_name));
     served.extenders.iter().find_map(|spec| {
         let service = spec.endpoint.service.as_ref()?;
         let selector = ledger.workloads(&service.namespace)?.service(&service.name)?;
         let behind = pending
             .iter()
-            .find(|pod| *pod.key.namespace == *service.namespace && selector.is_subset_of(&pod.shape.labels))?;
+            .filter(|pod| *pod.key.namespace == *service.namespace && selector.is_subset_of(&pod.shape.labels))
+            .min_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)))?;
         Some((spec.name.clone(), behind.key.clone()))
     })
 }

@@ -58,6 +58,9 @@ fn process(cx: &Context, samples: &mut Samples) {
     for (access, holds) in cx.engine.lock_holds() {
         samples.histogram(Metric::LedgerLock, &[("access", access)], holds);
     }
+    for (resource, count) in cx.store.left_out() {
+        samples.counter(Metric::ExtenderObjects, &[("resource", resource)], count);
+    }
     let events = cx.writers.events.counters();
     let lost = events.of(EventResult::Dropped) + events.of(EventResult::Failed);
     for (result, count) in

@@ -283,7 +283,11 @@ impl Reconciler {
         self.incumbents = Some(self.grants.iter().flat_map(served).collect());
         let (none, mut conflicts) = (Grant::NOTHING, Vec::new());
         for (name, profile) in &mut self.profiles {
-            let new = profile.take_grant(self.grants.get(name).unwrap_or(&none));
+            let grant = self.grants.get(name).unwrap_or(&none);
+            let new = profile.take_grant(grant);
+            if let Some(note) = profile.refused_edit(grant) {
+                announce::edit_refused(&self.cx, &profile.observed, note);
+            }
             conflicts.extend(new.into_iter().map(|(scheduler_name, owner)| (name.clone(), scheduler_name, owner)));
         }
         for (asker, scheduler_name, owner) in conflicts {

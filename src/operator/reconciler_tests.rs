@@ -241,6 +241,38 @@ async fn a_reserved_name_leaves_the_earlier_names_served() {
 }
 
 #[tokio::test]
+async fn an_edit_that_is_refused_while_the_last_good_spec_serves_is_told_once() {
+    let bad = || json!({"schedulerNames": ["batch"], "nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}});
+    let mut bench = Bench::new().await;
+    bench.list(&[("batch", 1, 1, names(&["batch"]))]).await;
+    bench.edit("batch", 1, 2, bad()).await;
+    let events = bench.events("ServingLastGood", 1).await;
+    assert_eq!(events[0].0, "batch");
+    let text = "generation 2 of the spec is refused and nothing of it is in force: generation 1 serves on";
+    assert!(events[0].1.starts_with(text) && events[0].1.contains("nodes.selector"), "{events:?}");
+    // Neither the same generation nor one that is accepted is told of; the next that is refused counts up the event.
+    bench.edit("batch", 1, 2, bad()).await;
+    bench.edit("batch", 1, 3, names(&["batch"])).await;
+    let counts = |bench: &Bench| bench.server.requests().iter().filter(|r| r.body["series"].is_object()).count();
+    assert_eq!(counts(&bench), 0);
+    bench.edit("batch", 1, 4, bad()).await;
+    until("the event to be counted", || counts(&bench) == 1).await;
+    // Another process does not tell what the status says.
+    let status = serde_json::to_value(bench.status("batch").await).unwrap();
+    assert_eq!(status["observedGeneration"], 4);
+    let mut bench = bench.restarted().await;
+    let mut known = serde_json::to_value(object("batch", 1, 4, &bad()).0.unwrap()).unwrap();
+    known["status"] = status;
+    bench.reconciler.take(Ok(Event::Init));
+    bench.reconciler.take(Ok(Event::InitApply(serde_json::from_value(known).unwrap())));
+    bench.reconciler.take(Ok(Event::InitDone));
+    bench.serves("batch", &["batch"]).await;
+    bench.edit("batch", 1, 5, bad()).await;
+    let events = bench.events("ServingLastGood", 2).await;
+    assert!(events.len() == 2 && events[1].1.starts_with("generation 5"), "{events:?}");
+}
+
+#[tokio::test]
 async fn an_edit_takes_no_name_from_the_profile_that_serves_it() {
     let profiles = |generation, asked| [("batch", 1, generation, names(asked)), ("web", 2, 1, names(&["web"]))];
     let mut bench = Bench::new().await;

@@ -6,7 +6,7 @@ use super::foreign_scheduler::ForeignScheduler;
 use super::observed_spec::{CompiledSpec, ObservedSpec, ServedSpec};
 use super::status::{Around, Facts, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
-use berth_api::SchedulerProfileStatus;
+use berth_api::{SchedulerProfileStatus, conditions::Ready};
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
 use berth_runtime::{WorkerState, WorkerView};
@@ -52,6 +52,8 @@ pub(super) struct ServedProfile {
     pub(super) good: Option<ServedSpec>,
     /// What was logged last: the generation, and why it was refused.
     logged: Option<(i64, Option<String>)>,
+    /// The refused generation that was told of last.
+    told: Option<i64>,
     /// The names in conflict, each with the profile that serves it.
     conflicts: Vec<(Str, Str)>,
     pub(super) foreign: ForeignScheduler,
@@ -68,6 +70,7 @@ impl ServedProfile {
             observed,
             good,
             logged: None,
+            told: None,
             conflicts: Vec::new(),
             foreign: ForeignScheduler::default(),
             unsaved: false,
@@ -124,6 +127,27 @@ impl ServedProfile {
         let conflicts: Vec<(Str, Str)> = grant.refused().filter_map(conflict).collect();
         let before = std::mem::replace(&mut self.conflicts, conflicts.clone());
         conflicts.into_iter().filter(|one| !before.contains(one)).collect()
+    }
+
+    /// What is to be told of a spec that was refused while an earlier one serves: once for each generation. Its status shows
+    /// whether an earlier process has told it.
+    pub(super) fn refused_edit(&mut self, grant: &Grant) -> Option<String> {
+        let generation = self.observed.generation;
+        let serving = self.serving(grant).filter(|_| !grant.served().is_empty())?.generation;
+        let (_, why) = refusal(self.compiled.refused.as_ref(), grant)?;
+        if serving == generation || self.told.replace(generation) == Some(generation) {
+            return None;
+        }
+        let shows = |status: &SchedulerProfileStatus| {
+            status.observed_generation == Some(generation)
+                && status.conditions.iter().any(|condition| condition.reason == Ready::ServingLastGood.as_str())
+        };
+        if self.observed.status.as_ref().is_some_and(shows) {
+            return None;
+        }
+        Some(format!(
+            "generation {generation} of the spec is refused and nothing of it is in force: generation {serving} serves on, also where the new one is stricter. {why}"
+        ))
     }
 
     /// The profile for its worker; `None` if it is to have no worker.

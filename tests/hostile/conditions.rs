@@ -39,7 +39,8 @@ pub(super) const CASES: &[Case] = &[
     case("webhook", "a webhook on pods' status that hangs, 500 unschedulable pods", |stage| {
         stage.hang_webhook(&["UPDATE"], "pods/status", 10);
         stage.send_many(500, |i| big(&format!("p{i}")));
-    }),
+    })
+    .holds(Stage::neighbour_is_told),
     case("webhook", "a webhook on pods' deletion that hangs, 50 preemptors", |stage| {
         stage.hang_webhook(&["DELETE"], "pods", 10);
         full_nodes(stage, 50);

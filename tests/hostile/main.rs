@@ -14,6 +14,7 @@ mod neighbour;
 #[path = "../e2e/objects.rs"]
 mod objects;
 mod pods;
+mod races;
 mod stage;
 
 use std::env;
@@ -82,7 +83,7 @@ struct Row {
 fn a_neighbour_does_not_feel_hostile_objects() {
     let all = env::var(WHICH).is_ok_and(|which| which == "all");
     let only = env::var(ONLY).unwrap_or_default();
-    let cases = pods::CASES.iter().chain(conditions::CASES);
+    let cases = pods::CASES.iter().chain(conditions::CASES).chain(races::CASES);
     let chosen = cases.filter(|case| (all || case.short) && (case.id.contains(&only) || case.what.contains(&only)));
     let span = if all { Duration::from_secs(20) } else { Duration::from_secs(6) };
     let mut stage = Stage::start();

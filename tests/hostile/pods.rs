@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use berth_lab::{NodeSpec, Patch};
 use serde_json::{Value, json};
 
-use super::stage::{HOSTILE, on_node, plain};
-use super::{Case, case};
-use crate::objects::pod_path;
+use super::neighbour::NEIGHBOUR;
+use super::stage::{HOSTILE, Stage, on_node, plain};
+use super::{Case, LATER, SOON, case};
+use crate::objects::{PROFILES, change_profile, events, pod_path};
 
 pub(super) const CASES: &[Case] = &[
     case("spread", "one pending pod, 4,000 hard spread constraints", |stage| {
@@ -64,7 +65,8 @@ pub(super) const CASES: &[Case] = &[
         let mut pod = plain("long");
         pod["spec"]["schedulerName"] = json!(format!("neighbour{}", "a".repeat(300)));
         stage.send(&pod);
-    }),
+    })
+    .holds(status_is_written),
     case("names", "a scheduler name with line breaks and escapes", |stage| {
         let mut pod = plain("escapes");
         pod["spec"]["schedulerName"] = json!("neighbour\n\u{1b}]52;c;x\u{7}\r\u{2028}");
@@ -169,7 +171,8 @@ pub(super) const CASES: &[Case] = &[
     }),
     case("unschedulable", "3,000 unschedulable pods", |stage| {
         stage.send_many(3_000, |i| impossible(&format!("p{i}")));
-    }),
+    })
+    .holds(Stage::neighbour_is_told),
     case("overbooking", "two bound pods of 2^63-1 and 2^63-1-64Gi bytes, then 16 pods of 8Gi", |stage| {
         stage.make_nodes(&[NodeSpec::new("hostile-wrap", "zone-0", "64", "64Gi")]);
         for (name, bytes) in [("first", i64::MAX), ("second", i64::MAX - (64 << 30))] {
@@ -252,6 +255,23 @@ pub(super) const CASES: &[Case] = &[
         stage.plane.api.delete(marked, None).unwrap();
     }),
 ];
+
+/// Whether the status of the neighbour's profile is written once the operator has found that nobody serves the pod's name.
+fn status_is_written(stage: &Stage) -> Result<(), String> {
+    let found = stage.plane.wait_for("the pod to be found", LATER, || {
+        let found = events(&stage.plane.api, HOSTILE, "NoSuchScheduler");
+        Ok(found.iter().any(|event| event["regarding"]["name"] == "long").then_some(()))
+    });
+    found.map_err(|_| "nobody says that the pod waits in vain".to_owned())?;
+    for preset in ["BinPack", "Default"] {
+        change_profile(&stage.plane, NEIGHBOUR, &json!({"preset": preset}));
+    }
+    let written = stage.plane.wait_for("the neighbour's status", SOON, || {
+        let profile = stage.plane.api.get(&format!("{PROFILES}/{NEIGHBOUR}"))?;
+        Ok((profile["status"]["observedGeneration"] == profile["metadata"]["generation"]).then_some(()))
+    });
+    written.map_err(|_| "the status of the neighbour's profile is not written any more".to_owned())
+}
 
 /// A pending pod with `count` spread constraints on keys of its own.
 fn spread(name: &str, count: usize, when: &str) -> Value {

@@ -7,16 +7,19 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use berth_lab::{ControlPlane, NodeSpec, Operator, for_each};
+use berth_lab::{ControlPlane, NodeSpec, Operator, Patch, for_each};
 use serde_json::{Value, json};
 
 use super::neighbour::{NEIGHBOUR, Neighbour};
 use crate::LATER;
-use crate::cluster::{LEASE, namespace, own_plane, serving};
+use crate::cluster::{HOME, LEASE, namespace, own_plane, serving};
 use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
 
 /// The attacker's namespace and profile.
 pub(super) const HOSTILE: &str = "hostile";
+
+/// More namespaces of the attacker's.
+pub(super) const ELSEWHERE: [&str; 4] = ["hostile-1", "hostile-2", "hostile-3", "hostile-4"];
 
 /// On all that a case makes outside its namespace.
 const MARK: &str = "made-by=hostile";
@@ -51,7 +54,7 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn start() -> Self {
         let plane = own_plane(vec!["--max-mutating-requests-inflight=1000".to_owned()]);
-        for name in [NEIGHBOUR, HOSTILE] {
+        for name in [NEIGHBOUR, HOSTILE].into_iter().chain(ELSEWHERE) {
             namespace(&plane, name);
         }
         plane
@@ -131,8 +134,38 @@ impl Stage {
 
     /// Waits until a pod of the attacker's namespace is bound, a short while only.
     pub(super) fn is_bound_soon(&self, name: &str) -> bool {
+        self.is_bound_within(name, Duration::from_secs(10)).is_ok()
+    }
+
+    pub(super) fn is_bound_within(&self, name: &str, limit: Duration) -> Result<(), String> {
         let bound = || Ok(self.pod(name)["spec"]["nodeName"].is_string().then_some(()));
-        self.plane.wait_for("a pod to be bound", Duration::from_secs(10), bound).is_ok()
+        self.plane.wait_for("a pod to be bound", limit, bound).map_err(|_| format!("{name} is not bound"))
+    }
+
+    /// Waits until a pod is terminating or gone.
+    pub(super) fn is_leaving_within(&self, name: &str, limit: Duration) -> Result<(), String> {
+        let leaves = || {
+            let pod = self.pod(name);
+            Ok((pod.is_null() || pod["metadata"]["deletionTimestamp"].is_string()).then_some(()))
+        };
+        self.plane.wait_for("a pod to be evicted", limit, leaves).map_err(|_| format!("{name} is not evicted"))
+    }
+
+    /// Ends a terminating pod, as its kubelet would.
+    pub(super) fn end(&self, name: &str) {
+        let _gone = self.plane.api.delete(&pod_path(HOSTILE, name), Some(&json!({"gracePeriodSeconds": 0})));
+    }
+
+    /// Whether a pod of the neighbour that fits nowhere is told so, as an autoscaler has to see it.
+    pub(super) fn neighbour_is_told(&self) -> Result<(), String> {
+        let (api, name) = (&self.plane.api, "fits-nowhere");
+        api.post(&pod_path(NEIGHBOUR, ""), &pod(NEIGHBOUR, name, NEIGHBOUR, "1000")).unwrap();
+        let told = self.plane.wait_for("the neighbour's condition", Duration::from_secs(10), || {
+            let condition = crate::objects::condition(&api.get(&pod_path(NEIGHBOUR, name))?, "PodScheduled");
+            Ok(condition.filter(|(status, _, _)| status == "False").map(drop))
+        });
+        api.delete(&pod_path(NEIGHBOUR, name), Some(&json!({"gracePeriodSeconds": 0}))).unwrap();
+        told.map_err(|_| "a pod of the neighbour that fits nowhere is not told so".to_owned())
     }
 
     /// Waits until `PodScheduled=False` of the pod says something with `text` in it.
@@ -156,7 +189,7 @@ impl Stage {
         list["items"].as_array().unwrap().iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
     }
 
-    /// A webhook that takes the connection and never answers, for `resource` in the attacker's namespace.
+    /// A webhook that takes the connection and never answers, for `resource` in the attacker's namespaces.
     pub(super) fn hang_webhook(&self, operations: &[&str], resource: &str, seconds: u32) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -180,7 +213,9 @@ impl Stage {
                 "timeoutSeconds": seconds,
                 "failurePolicy": "Fail",
                 "clientConfig": {"url": format!("https://{address}/")},
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": HOSTILE}},
+                "namespaceSelector": {"matchExpressions": [
+                    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces().collect::<Vec<_>>()},
+                ]},
                 "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource], "scope": "*"}],
             }],
         });
@@ -198,20 +233,42 @@ impl Stage {
             "/api/v1/nodes",
             "/api/v1/persistentvolumes",
             "/apis/storage.k8s.io/v1/storageclasses",
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            format!("/api/v1/namespaces/{HOME}/secrets").as_str(),
         ] {
             api.delete(&format!("{collection}?labelSelector={}", MARK.replace('=', "%3D")), Some(&now)).unwrap();
         }
         for kind in ["persistentvolumeclaims", "secrets"] {
             api.delete(&format!("/api/v1/namespaces/{HOSTILE}/{kind}"), Some(&now)).unwrap();
         }
-        let gone = self.plane.wait_for("the attacker's pods to be gone", LATER, || {
-            // The answer holds all that was deleted: the API server may break off in the middle of it.
-            let _asked_again = api.delete(&pod_path(HOSTILE, ""), Some(&now));
-            let left = api.get(&format!("{}?limit=1", pod_path(HOSTILE, "")))?;
-            Ok(left["items"].as_array().is_none_or(Vec::is_empty).then_some(()))
-        });
-        gone.unwrap();
+        for namespace in namespaces() {
+            let gone = self.plane.wait_for("the attacker's pods to be gone", LATER, || {
+                // The answer holds all that was deleted: the API server may break off in the middle of it.
+                let _asked_again = api.delete(&pod_path(namespace, ""), Some(&now));
+                let left = api.get(&format!("{}?limit=1", pod_path(namespace, "")))?;
+                Ok(left["items"].as_array().is_none_or(Vec::is_empty).then_some(()))
+            });
+            gone.unwrap();
+        }
+        self.end_protection(&format!("/api/v1/namespaces/{HOSTILE}/persistentvolumeclaims"));
+        self.end_protection("/api/v1/persistentvolumes");
     }
+
+    /// Lets deleted volumes and claims go, which a controller would do that is not there.
+    fn end_protection(&self, collection: &str) {
+        let api = &self.plane.api;
+        let list = api.get(collection).unwrap();
+        for object in list["items"].as_array().into_iter().flatten() {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let _gone =
+                api.patch(&format!("{collection}/{name}"), Patch::Merge, &json!({"metadata": {"finalizers": null}}));
+        }
+    }
+}
+
+/// All of the attacker's.
+fn namespaces() -> impl Iterator<Item = &'static str> {
+    std::iter::once(HOSTILE).chain(ELSEWHERE)
 }
 
 fn leadership(plane: &ControlPlane) -> (Value, Value) {

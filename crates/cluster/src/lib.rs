@@ -17,6 +17,7 @@
 //!  served_crd  the definition as installed
 //!  revisions   the last good specs of profiles
 //!  send        one request and its plain answer
+//!  paced       log lines that anybody can cause, so many a minute
 //! ```
 //!
 //! Ingress, from bytes to the core's model at one border:
@@ -36,6 +37,7 @@ pub mod evict;
 pub mod foreign;
 pub mod lease;
 pub mod manifest;
+pub mod paced;
 pub mod prebind;
 mod queue;
 pub mod recheck;

@@ -2,6 +2,7 @@
 
 use super::bind::{Leftover, WorkerId};
 use super::lease::Gate;
+use super::paced::Paced;
 use super::write::{
     Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock, wait_until,
 };
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 
 /// Far more than workers have under way before their binds or preemptions; half of it for one namespace.
 const LIMITS: Limits = Limits { queued: 8_192, queued_per_namespace: 4_096, per_free_slot: 1 };
+
+static GIVEN_UP: Paced = Paced::new();
 
 pub trait Job: Send + 'static {
     /// What the jobs of one queue share.
@@ -131,7 +134,9 @@ impl<J: Job> Writer<J> {
             state.turns.push(Queued(job))
         };
         if let Some(Queued(lost)) = lost {
-            tracing::warn!(namespace = lost.namespace(), "too many writes wait: one is given up");
+            if let Some(left_out) = GIVEN_UP.line() {
+                tracing::warn!(namespace = lost.namespace(), left_out, "too many writes wait: one is given up");
+            }
             if let (Some((worker, _)), Some(input)) =
                 (lost.owner(), lost.failed("too many writes of its namespace wait"))
             {

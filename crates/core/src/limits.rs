@@ -29,6 +29,10 @@ pub const HOLDS_PER_LOOK: usize = 1_024;
 /// Parked pods that a snapshot asks the ledger about under one hold of its lock: some 100 ns each, 0.4 ms.
 pub const PARKED_PODS_PER_HOLD: usize = 4_096;
 
+/// Changes of the log, or pods of a worker that begins, that are taken up under one hold of the lock: some 200 ns each, 0.4 ms. The
+/// log has up to [`CHANGE_LOG_ENTRIES`].
+pub const CHANGES_PER_HOLD: usize = 2_048;
+
 /// Comparisons of labels, names, taints or ports that take as long as the rest of judging a row: a few nanoseconds each.
 pub const COMPARISONS_PER_WORK: usize = 16;
 
@@ -88,6 +92,10 @@ pub const TOP_REASONS: usize = 10;
 
 /// Profiles that run at once: each has a thread, a queue and class results.
 pub const PROFILES: usize = 64;
+
+/// How long a worker has decided nothing when it gives its caches back, up to some 80 MiB: filling them again takes a decision or two
+/// some milliseconds longer.
+pub const IDLE_AFTER: Duration = Duration::from_mins(1);
 
 /// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.
 pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);

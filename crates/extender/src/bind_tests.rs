@@ -315,3 +315,28 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
     assert_eq!([rig.outcome().await, rig.outcome().await], [BindOutcome::Unknown, gone]);
     assert_eq!(server.asked().len(), 1, "nor is a call of unknown outcome made again");
 }
+
+#[tokio::test]
+async fn a_panic_after_a_call_leaves_the_outcome_unknown_until_the_pod_is_read_back() {
+    let server = Server::start(|_| Act::Json(json!({}))).await;
+    let truth = Truth::unbound();
+    let mut rig = truth.rig().await;
+    rig.cluster.panics.store(true, Ordering::Relaxed);
+    rig.configure(settings(&server.url(), SHORT * 20));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    until("it is called again, the pod being unbound", || server.asked().len() > 1).await;
+    truth.bind("n1");
+    assert_eq!(rig.outcome().await, BindOutcome::Bound);
+}
+
+#[tokio::test]
+async fn a_panic_before_a_call_is_a_refusal() {
+    let server = Server::start(|_| Act::Json(json!({}))).await;
+    let mut rig = Truth::unbound().rig().await;
+    rig.cluster.panics_before.store(true, Ordering::Relaxed);
+    rig.configure(settings(&server.url(), SHORT * 20));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, refused("an error in this process"));
+    assert!(server.asked().is_empty());
+}

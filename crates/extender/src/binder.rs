@@ -12,10 +12,13 @@ use super::settings::Verb;
 use super::wire::{BindVisitor, bind_request};
 use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
+use berth_cluster::paced::Paced;
 use berth_cluster::recheck::Recheck;
 use berth_cluster::write::Meaning;
 use berth_core::io::{BindOutcome, ExtenderErrorKind};
-use std::sync::atomic::{AtomicU8, Ordering};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +35,8 @@ const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
 /// From then on a bind that the watch does not show is one of unknown outcome, and keeps no other bind of its profile waiting.
 const UNSEEN: Duration = Duration::from_secs(1);
+
+static LIED: Paced = Paced::new();
 
 /// The state that a ticket begins with.
 const WAITING: u8 = 0;
@@ -77,15 +82,6 @@ impl BindTicket {
         let _was = self.state.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// The outcome after a panic of the bind's task. A sent bind counts as bound, since a second call could bind twice; if it
-    /// is not, the pod stays assumed until it is deleted or this process ends.
-    pub(super) fn after_panic(&self) -> BindOutcome {
-        if self.is_sent() {
-            return BindOutcome::Bound;
-        }
-        BindOutcome::Refused { code: None, message: "an error in this process".to_owned() }
-    }
-
     /// Marks it as one that may be carried out at any time from now on.
     fn doubt(&self) {
         self.state.store(DOUBTFUL, Ordering::Release);
@@ -121,8 +117,34 @@ pub(super) struct Binder<'a> {
 
 impl Binder<'_> {
     /// Binds the pod; `unknown` is called once, when the outcome is first not known. `None` if the bind was not sent, or is
-    /// left to the next process.
-    pub(super) async fn run(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
+    /// left to the next process. After a panic, what may have been sent is of unknown outcome like after a call without an
+    /// answer.
+    pub(super) async fn run_to_end(&self, unknown: impl Fn() + Send + Sync) -> Option<BindOutcome> {
+        let is_told = AtomicBool::new(false);
+        let unknown = || {
+            if !is_told.swap(true, Ordering::Relaxed) {
+                unknown();
+            }
+        };
+        let mut pause = FIRST_PAUSE;
+        let mut ended = AssertUnwindSafe(self.run(&unknown)).catch_unwind().await;
+        loop {
+            match ended {
+                Ok(outcome) => return outcome,
+                Err(_) if !self.ticket.is_sent() => {
+                    return Some(BindOutcome::Refused { code: None, message: "an error in this process".to_owned() });
+                }
+                Err(_) => {}
+            }
+            self.ticket.doubt();
+            unknown();
+            let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            ended = AssertUnwindSafe(self.settle()).catch_unwind().await;
+        }
+    }
+
+    async fn run(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let why = loop {
             self.wait_for_gate().await;
             if !self.recheck.is_same_node(self.request) && !self.closing.is_cancelled() {
@@ -207,7 +229,9 @@ impl Binder<'_> {
     fn lied(&self, after: Duration) -> BindOutcome {
         let BindRequest { pod, node, extender, .. } = self.request;
         let extender = extender.as_deref().unwrap_or_default();
-        tracing::warn!(pod = %pod.key, %node, extender, "an extender answered that it bound the pod, which is not bound");
+        if let Some(left_out) = LIED.line() {
+            tracing::warn!(pod = %pod.key, %node, extender, left_out, "an extender answered that it bound the pod, which is not bound");
+        }
         let seconds = after.as_secs();
         let message =
             format!("extender {extender} answered that the pod is bound to {node}; {seconds} s later it is not bound");

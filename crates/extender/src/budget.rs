@@ -3,10 +3,16 @@
 use super::error::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes that requests and replies of one profile may take at once, without the objects that requests share with the
 /// store.
 pub const PROFILE_BYTES: usize = 16 << 20;
+
+/// Objects that one profile's calls read from the API server at once. How large they are is known when they are there, and
+/// then they are reserved: until then they may have 3 MB each, the most that the API server takes.
+const READS: usize = 8;
 
 /// Cheap to clone; all clones are one budget.
 #[derive(Debug, Clone)]
@@ -16,11 +22,12 @@ pub struct Budget(Arc<Account>);
 struct Account {
     limit: usize,
     reserved: AtomicUsize,
+    reads: Arc<Semaphore>,
 }
 
 impl Budget {
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Account { limit, reserved: AtomicUsize::new(0) }))
+        Self(Arc::new(Account { limit, reserved: AtomicUsize::new(0), reads: Arc::new(Semaphore::new(READS)) }))
     }
 
     pub fn reserved(&self) -> usize {
@@ -41,6 +48,11 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// Turns to read an object: all calls of the budget share them.
+    pub(crate) fn readers(&self) -> Readers {
+        Readers(self.budget.0.reads.clone())
+    }
+
     pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         let account = &self.budget.0;
         let before = account.reserved.fetch_add(bytes, Ordering::Relaxed);
@@ -50,6 +62,17 @@ impl Reservation {
         }
         self.reserved += bytes;
         Ok(())
+    }
+}
+
+/// Whose turn it is to read an object.
+#[derive(Clone)]
+pub(crate) struct Readers(Arc<Semaphore>);
+
+impl Readers {
+    /// To be kept until the object is reserved; `None` if there was no turn within `limit`.
+    pub(crate) async fn turn(&self, limit: Duration) -> Option<OwnedSemaphorePermit> {
+        tokio::time::timeout(limit, self.0.clone().acquire_owned()).await.ok()?.ok()
     }
 }
 
@@ -77,5 +100,19 @@ mod tests {
         two.take(60).unwrap();
         drop(two);
         assert_eq!(budget.reserved(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_objects_are_read_at_once() {
+        let budget = Budget::new(100);
+        let readers = budget.reserve().readers();
+        let limit = Duration::from_secs(1);
+        let mut turns = Vec::new();
+        for _ in 0..READS {
+            turns.push(readers.turn(limit).await.unwrap());
+        }
+        assert!(readers.turn(limit).await.is_none());
+        drop(turns.pop());
+        assert!(readers.turn(limit).await.is_some());
     }
 }

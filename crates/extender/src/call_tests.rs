@@ -155,6 +155,24 @@ async fn objects_that_the_store_has_not_seen_are_fetched() {
     assert!(message.contains("still being read"), "{message}");
 }
 
+#[tokio::test]
+async fn a_pod_that_is_not_kept_for_its_size_is_read_for_its_call() {
+    let server = Server::start(|request| Act::Json(json!({"NodeNames": request.body["NodeNames"]}))).await;
+    let large = || json!({"metadata": {"name": "p", "uid": "uid-p", "annotations": {"a": "x".repeat(70_000)}}});
+    let mut rig =
+        Rig::with(super::testing::local(), move |_| async move { berth_testing::Reply::json(200, large()) }).await;
+    rig.configure(settings(&server.url(), SOON));
+    let pod = rig.pod("p");
+    rig.store.put_pod(&pod, large().to_string().as_bytes());
+    assert_eq!(rig.store.left_out()[0], ("pods", 1));
+    let ask = ExtenderRequest { attempt: AttemptId(1), extender: "ext".into(), pod, question: filter_of(1) };
+    rig.clients.ask(WORKER, "prof", ask);
+    let Input::ExtenderAnswered { answer, .. } = rig.next().await else { panic!("no answer") };
+    answer.unwrap();
+    assert_eq!(server.asked()[0].body["Pod"], large());
+    assert_eq!(rig.clients.reserved_bytes("prof"), 0);
+}
+
 fn faults() -> Vec<(Act, ExtenderErrorKind, &'static str)> {
     vec![
         (Act::Hang, ExtenderErrorKind::Timeout, "no answer within 300 ms"),
@@ -381,7 +399,7 @@ async fn a_hanging_extender_of_one_profile_costs_another_nothing() {
     let hung = Server::start(|_| Act::Hang).await;
     let fine = Server::start(echo).await;
     let mut rig = Rig::new().await;
-    rig.clients.configure("hung", vec![Ok(Settings { concurrency: 4, ..settings(&hung.url(), SOON) })]);
+    rig.clients.configure("hung", &[], vec![Ok(Settings { concurrency: 4, ..settings(&hung.url(), SOON) })]);
     rig.configure(settings(&fine.url(), SOON));
     for n in 0..100 {
         let ask = ExtenderRequest {
@@ -463,7 +481,7 @@ async fn a_question_to_an_extender_that_is_not_set_up_fails_with_the_cause() {
         kind: "Secret",
         name: "tok".to_owned(),
     };
-    rig.clients.configure("prof", vec![Err(missing)]);
+    rig.clients.configure("prof", &[], vec![Err(missing)]);
     assert!(rig.fails("p", filter_of(1)).await.1.contains("Secret tok is not in the operator's namespace"));
     assert!(rig.clients.health("prof")[0].unusable.is_some());
 }
@@ -478,7 +496,7 @@ async fn a_secret_that_is_gone_goes_on_being_used_and_one_that_is_withdrawn_does
         kind: "Secret",
         name: "tok".to_owned(),
     };
-    rig.clients.configure("prof", vec![Err(gone)]);
+    rig.clients.configure("prof", &[], vec![Err(gone)]);
     rig.ask("p", filter_of(2)).await.unwrap();
     let health = rig.clients.health("prof").remove(0);
     assert!(health.uses_last_good);
@@ -487,7 +505,7 @@ async fn a_secret_that_is_gone_goes_on_being_used_and_one_that_is_withdrawn_does
 
     let why = "Secret tok does not permit profile prof to use it".to_owned();
     let withdrawn = super::SettingsError::NotPermitted { extender: "ext".to_owned(), why: why.clone() };
-    rig.clients.configure("prof", vec![Err(withdrawn)]);
+    rig.clients.configure("prof", &[], vec![Err(withdrawn)]);
     let asked = server.asked().len();
     assert!(rig.fails("p", filter_of(2)).await.1.contains(&why));
     assert_eq!(server.asked().len(), asked);

@@ -49,13 +49,20 @@ pub struct ExtenderClients {
     state: Arc<Mutex<State>>,
 }
 
+/// Objects that the extenders of one profile are sent.
+struct Sent {
+    /// Of pods that name one of these schedulers.
+    schedulers: Vec<Str>,
+    nodes: bool,
+}
+
 #[derive(Default)]
 struct State {
     profiles: BTreeMap<Str, Arc<ProfileExtenders>>,
     /// Deleted profiles of which sent binds are still followed.
     deleted: Vec<Arc<ProfileExtenders>>,
-    /// For each profile that is set up: whether it has extenders, and whether one of them is sent whole nodes.
-    wanted: BTreeMap<Str, (bool, bool)>,
+    /// For each profile that is set up: what its extenders are sent.
+    wanted: BTreeMap<Str, Sent>,
     closed: bool,
 }
 
@@ -81,14 +88,16 @@ impl ExtenderClients {
     }
 
     /// Sets up a profile's extenders, or replaces their settings. Calls under way end by the old ones; where an
-    /// extender's new settings cannot be used, the last good ones stay in force.
-    pub fn configure(&self, profile: &str, extenders: Vec<Result<Settings, SettingsError>>) {
+    /// extender's new settings cannot be used, the last good ones stay in force. `schedulers` are the names that the profile
+    /// serves.
+    pub fn configure(&self, profile: &str, schedulers: &[Str], extenders: Vec<Result<Settings, SettingsError>>) {
         let mut state = self.lock();
         if state.closed {
             return;
         }
-        let full = extenders.iter().flatten().any(|settings| settings.form == NodePayload::Full);
-        state.wanted.insert(profile.into(), (!extenders.is_empty(), full));
+        let nodes = extenders.iter().flatten().any(|settings| settings.form == NodePayload::Full);
+        let schedulers = if extenders.is_empty() { Vec::new() } else { schedulers.to_vec() };
+        state.wanted.insert(profile.into(), Sent { schedulers, nodes });
         let configured = self.profile(&mut state, profile);
         self.tidy(&mut state);
         drop(state);
@@ -111,8 +120,8 @@ impl ExtenderClients {
         let State { profiles, deleted, wanted, .. } = state;
         deleted.retain(|profile| profile.is_busy());
         profiles.retain(|name, profile| wanted.contains_key(name) || profile.is_busy());
-        let any = |f: fn(&(bool, bool)) -> bool| wanted.values().any(f);
-        self.common.objects.store.want(any(|(pods, _)| *pods), any(|(_, nodes)| *nodes));
+        let schedulers = wanted.values().flat_map(|sent| &sent.schedulers).cloned().collect();
+        self.common.objects.store.want(schedulers, wanted.values().any(|sent| sent.nodes));
     }
 
     fn profile(&self, state: &mut State, name: &str) -> Arc<ProfileExtenders> {

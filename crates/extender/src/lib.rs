@@ -24,6 +24,7 @@ mod endpoints;
 mod error;
 mod extender;
 mod extender_clients;
+mod kept;
 mod objects;
 mod profile_extenders;
 mod question;

@@ -2,7 +2,7 @@
 //! server.
 
 use super::READ_TIMEOUT;
-use super::budget::Reservation;
+use super::budget::{PROFILE_BYTES, Readers, Reservation};
 use super::error::error;
 use super::store::ObjectStore;
 use super::wire::sent_form;
@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Objects fetched at once for one question.
 const FETCHES: usize = 8;
@@ -24,7 +25,7 @@ const MISSING_NODES: usize = 16;
 /// Finds the key of a pod by its uid.
 pub type KeyOf = Arc<dyn Fn(&str) -> Option<PodKey> + Send + Sync>;
 
-/// Gets objects from the store, or else from the API server.
+/// Gets objects from the store, or else from the API server, a few at a time for each profile.
 #[derive(Clone)]
 pub(super) struct Objects {
     pub(super) store: Arc<ObjectStore>,
@@ -43,8 +44,20 @@ fn reserved(
     reservation: &mut Reservation,
 ) -> Result<Bytes, ExtenderError> {
     let form = fetched.map_err(|why| missing(what, &why))?.ok_or_else(|| missing(what, "it is gone"))?;
-    reservation.take(form.len()).map_err(|e| missing(what, &e.to_string()))?;
+    take(what, &form, reservation)?;
     Ok(form)
+}
+
+fn take(what: &str, form: &Bytes, reservation: &mut Reservation) -> Result<(), ExtenderError> {
+    let full = |_| {
+        let bytes = form.len();
+        missing(what, &format!("it has {bytes} bytes, and the calls of one profile may hold {PROFILE_BYTES} at once"))
+    };
+    reservation.take(form.len()).map_err(full)
+}
+
+async fn turn(what: &str, readers: &Readers) -> Result<OwnedSemaphorePermit, ExtenderError> {
+    readers.turn(READ_TIMEOUT).await.ok_or_else(|| missing(what, "too many objects are being read for its profile"))
 }
 
 impl Objects {
@@ -53,7 +66,9 @@ impl Objects {
         if let Some(form) = self.store.pod(&pod.uid) {
             return Ok(form);
         }
-        reserved(&format!("pod {}", pod.key), self.fetch_pod(&pod.key, &pod.uid).await, reservation)
+        let what = format!("pod {}", pod.key);
+        let _turn = turn(&what, &reservation.readers()).await?;
+        reserved(&what, self.fetch_pod(&pod.key, &pod.uid).await, reservation)
     }
 
     pub(super) async fn nodes(
@@ -71,8 +86,9 @@ impl Objects {
             forms.push(if let Some(form) = form {
                 form
             } else {
-                let fetched = self.fetch(format!("/api/v1/nodes/{name}")).await;
-                reserved(&format!("node {name}"), fetched, reservation)?
+                let what = format!("node {name}");
+                let _turn = turn(&what, &reservation.readers()).await?;
+                reserved(&what, self.fetch(format!("/api/v1/nodes/{name}")).await, reservation)?
             });
         }
         Ok(forms)
@@ -87,16 +103,19 @@ impl Objects {
         let mut uids: Vec<&Str> = candidates.iter().flat_map(|c| &c.victims).collect();
         uids.sort_unstable();
         uids.dedup();
+        let readers = &reservation.readers();
         let fetches = uids.iter().map(|uid| async move {
             let Some(key) = (self.key_of)(uid) else { return Ok(None) };
-            let form = self.fetch_pod(&key, uid).await.map_err(|why| missing(&format!("pod {key}"), &why))?;
-            Ok::<_, ExtenderError>(form.map(|form| ((*uid).clone(), form)))
+            let what = format!("pod {key}");
+            let turn = turn(&what, readers).await?;
+            let form = self.fetch_pod(&key, uid).await.map_err(|why| missing(&what, &why))?;
+            Ok::<_, ExtenderError>(form.map(|form| ((*uid).clone(), form, turn)))
         });
         let mut fetched = stream::iter(fetches.collect::<Vec<_>>()).buffer_unordered(FETCHES);
         let mut found: FxHashMap<Str, Bytes> = FxHashMap::default();
         while let Some(one) = fetched.try_next().await? {
-            if let Some((uid, form)) = one {
-                reservation.take(form.len()).map_err(|e| missing("victims", &e.to_string()))?;
+            if let Some((uid, form, _turn)) = one {
+                take("a victim", &form, reservation)?;
                 found.insert(uid, form);
             }
         }
@@ -127,5 +146,24 @@ impl Objects {
             return Err(answer.message());
         }
         sent_form(&answer.body).map(Some).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+
+    #[test]
+    fn an_object_that_is_too_large_for_a_call_fails_it_with_the_reason() {
+        let budget = Budget::new(100);
+        let mut reservation = budget.reserve();
+        let read = |bytes| Ok(Some(Bytes::from(vec![b' '; bytes])));
+        reserved("pod ns/a", read(60), &mut reservation).unwrap();
+        let error = reserved("pod ns/b", read(41), &mut reservation).unwrap_err();
+        assert_eq!(error.kind, ExtenderErrorKind::Busy);
+        let why = "pod ns/b could not be read for the extender: it has 41 bytes, and the calls of one profile may hold";
+        assert!(error.message.starts_with(why), "{}", error.message);
+        assert_eq!(budget.reserved(), 60);
     }
 }

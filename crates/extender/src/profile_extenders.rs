@@ -17,9 +17,7 @@ use berth_core::io::{
     AttemptId, BindOutcome, BindRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest, Input, WorkerId,
 };
 use berth_core::model::Str;
-use futures::FutureExt;
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -218,10 +216,9 @@ impl ProfileExtenders {
                 ticket: &ticket,
                 closing: &this.closing,
             };
-            let bind = AssertUnwindSafe(binder.run(|| deliver(BindOutcome::Unknown))).catch_unwind();
             let ended = tokio::select! {
                 () = ticket.end.cancelled() => None,
-                outcome = bind => outcome.unwrap_or_else(|_| Some(ticket.after_panic())),
+                outcome = binder.run_to_end(|| deliver(BindOutcome::Unknown)) => outcome,
             };
             // A bind that the shutdown left keeps its ticket: `cut_off` reports it.
             if ended.is_some() || ticket.end.is_cancelled() {

@@ -242,14 +242,20 @@ pub(super) struct Cluster {
     pub(super) node_deleted: AtomicBool,
     /// Whether binds are shown late, or never.
     pub(super) blind: AtomicBool,
+    /// Whether the next look at the watch panics.
+    pub(super) panics: AtomicBool,
+    /// Whether the next look at the node panics.
+    pub(super) panics_before: AtomicBool,
 }
 
 impl Recheck for Cluster {
     fn is_same_node(&self, _: &BindRequest) -> bool {
+        assert!(!self.panics_before.swap(false, Ordering::Relaxed), "a panic for the test");
         !self.node_deleted.load(Ordering::Relaxed)
     }
 
     fn has_ended(&self, _: &BindRequest) -> bool {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "a panic for the test");
         !self.blind.load(Ordering::Relaxed)
     }
 }
@@ -299,7 +305,7 @@ impl Rig {
 
     /// Sets up the extender of profile `prof`.
     pub(super) fn configure(&self, settings: Settings) {
-        self.clients.configure("prof", vec![Ok(settings)]);
+        self.clients.configure("prof", &["bin".into()], vec![Ok(settings)]);
     }
 
     /// The next input that is delivered to a worker.
@@ -319,7 +325,7 @@ impl Rig {
     pub(super) fn pod(&self, name: &str) -> Arc<berth_core::model::Pod> {
         let pod = berth_core::testing::pending_pod("ns", name);
         let raw = json!({"kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": &*pod.uid}});
-        self.store.put_pod(&pod.uid, raw.to_string().as_bytes());
+        self.store.put_pod(&pod, raw.to_string().as_bytes());
         Arc::new(pod)
     }
 }

@@ -228,14 +228,13 @@ impl WorkerThread {
         if !self.inputs.is_empty() {
             return Some(Instant::now());
         }
-        match next {
-            Next::Now => Some(Instant::now()),
-            Next::At(time) => {
-                let at = self.shared.clock.instant(time);
-                Some(publish_at.map_or(at, |publish| publish.min(at)))
-            }
-            Next::Idle => publish_at,
-        }
+        let at = match next {
+            Next::Now => return Some(Instant::now()),
+            Next::At(time) => Some(time),
+            Next::Idle => None,
+        };
+        let at = at.into_iter().chain(self.worker.rests_at()).min();
+        at.map(|time| self.shared.clock.instant(time)).into_iter().chain(publish_at).min()
     }
 
     /// Hands over the effects in order. If that panics, those that were not handed over are left in the list and in `handing`.

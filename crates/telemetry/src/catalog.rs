@@ -88,6 +88,8 @@ metrics! {
         "Whether the circuit of a verb of an extender is open";
     ExtenderCalls: Gauge, "schedulerprofile_extender_calls",
         "Calls of an extender: in_flight, or waiting for one of these to end";
+    ExtenderObjects: Counter, "schedulerprofile_extender_objects_left_out_total",
+        "Objects that came and were too large to be kept for extenders, or too many";
     ConditionWrites: Counter, "schedulerprofile_condition_writes_total",
         "PodScheduled conditions of pods that were not placed, by result";
     Evictions: Counter, "schedulerprofile_evictions_total",

@@ -38,6 +38,11 @@ pub enum InputError {
     NotTwo { given: usize },
     #[error("{path}: no .yaml, .yml or .json file in this folder: give the folder that holds the manifests")]
     EmptyFolder { path: String },
+    #[error(
+        "{file}: a link that leads nowhere, or out of the folder {folder}: \
+         remove it, or give what it leads to with an -f of its own"
+    )]
+    Elsewhere { file: String, folder: String },
     #[error("{file}: not UTF-8 text (byte {offset}): give YAML or JSON manifests")]
     NotUtf8 {
         file: String,

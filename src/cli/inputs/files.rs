@@ -1,7 +1,7 @@
 //! The texts that `-f` names: files, folders, standard input.
 //!
 //! A folder may be a stranger's, such as a repository with a proposed change: what is read of it are regular files of a size
-//! that fits into memory, each once, wherever its links point.
+//! that fits into memory, each once, and nothing that its links lead to outside of it.
 
 use super::InputError;
 use std::collections::BTreeSet;
@@ -38,17 +38,18 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, InputError> {
             }
             continue;
         }
-        let mut files = Vec::new();
         if SHELL_PIPES.iter().any(|pipe| path.to_string_lossy().starts_with(pipe)) {
             let read = File::open(path).and_then(|pipe| limited(pipe, MOST));
             sources.push(source(path.display().to_string(), read)?);
             continue;
         }
-        collect(path, &mut BTreeSet::new(), &mut files)?;
-        if files.is_empty() {
+        let root = path.canonicalize().map_err(|cause| unreadable(path, cause))?;
+        let mut walk = Walk { root, folders: BTreeSet::new(), files: Vec::new() };
+        walk.collect(path)?;
+        if walk.files.is_empty() {
             return Err(InputError::EmptyFolder { path: path.display().to_string() });
         }
-        for file in files {
+        for file in walk.files {
             let identity = file.canonicalize().unwrap_or_else(|_| file.clone());
             if seen.insert(identity) {
                 sources.push(source(file.display().to_string(), regular(&file))?);
@@ -63,27 +64,54 @@ pub(super) fn text(path: &Path) -> Result<String, InputError> {
     source(path.display().to_string(), regular(path)).map(|source| source.text)
 }
 
-/// Adds to `files` what is at `path`; `folders` are those that were entered: each is entered once, so that links neither loop nor
-/// multiply what there is to read.
-fn collect(path: &Path, folders: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
-    let unreadable = |cause| InputError::Unreadable { file: path.display().to_string(), cause };
-    if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
+fn unreadable(path: &Path, cause: io::Error) -> InputError {
+    InputError::Unreadable { file: path.display().to_string(), cause }
+}
+
+/// A file or folder that is named, while what is below it is looked up.
+struct Walk {
+    /// Without links.
+    root: PathBuf,
+    /// Those that were entered, without links: each is entered once, so that links neither loop nor multiply what there is to
+    /// read.
+    folders: BTreeSet<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// Adds the files that are at `path`.
+    fn collect(&mut self, path: &Path) -> Result<(), InputError> {
+        let failed = |cause| unreadable(path, cause);
+        if !std::fs::metadata(path).map_err(failed)?.is_dir() {
+            self.files.push(path.to_owned());
+            return Ok(());
+        }
+        if !self.folders.insert(path.canonicalize().map_err(failed)?) {
+            return Ok(());
+        }
+        let entries = std::fs::read_dir(path).map_err(failed)?;
+        let mut children = entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        children.sort();
+        for child in children {
+            let extension = child.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            if child.is_dir() || EXTENSIONS.contains(&extension) {
+                self.check(&child)?;
+                self.collect(&child)?;
+            }
+        }
+        Ok(())
     }
-    if !folders.insert(path.canonicalize().map_err(unreadable)?) {
-        return Ok(());
-    }
-    let entries = std::fs::read_dir(path).map_err(unreadable)?;
-    let mut children = entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-    children.sort();
-    for child in children {
-        let extension = child.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        if child.is_dir() || EXTENSIONS.contains(&extension) {
-            collect(&child, folders, files)?;
+
+    /// Refuses what a link of the folder leads to outside of it, there or not: the folder's author may not be whoever may read that.
+    fn check(&self, path: &Path) -> Result<(), InputError> {
+        match path.canonicalize() {
+            Ok(real) if real.starts_with(&self.root) => Ok(()),
+            _ => {
+                let folder = self.root.display().to_string();
+                Err(InputError::Elsewhere { file: path.display().to_string(), folder })
+            }
         }
     }
-    Ok(())
 }
 
 /// The contents of a regular file. Anything else is refused before it is opened: opening a FIFO waits for its writer.

@@ -20,6 +20,7 @@ pub use berth_core::io::EvictRequest;
 use crate::bind::{Deliver, WorkerId};
 use crate::events::{Event, EventSink};
 use crate::lease::Gate;
+use crate::paced::Paced;
 use crate::prebind::end_call;
 use crate::queue::{Job, Writer};
 use crate::recheck::{Recheck, Victim};
@@ -40,6 +41,9 @@ use std::time::Duration;
 
 /// Victims of one request that are evicted side by side. After the scheduler's parallelism upstream.
 const SIDE_BY_SIDE: usize = 16;
+
+static NOT_EVICTED: Paced = Paced::new();
+static NOT_ENDED: Paced = Paced::new();
 
 /// Submits evictions and takes them back.
 pub type Evictor = Writer<Eviction>;
@@ -176,7 +180,9 @@ impl Run<'_> {
         }
         left.sort_unstable();
         let Failure { code, message } = first.unwrap_or_else(|| String::new().into());
-        tracing::warn!(preemptor = %request.preemptor.key, node = &*request.node, left = left.len(), message, "victims not evicted");
+        if let Some(left_out) = NOT_EVICTED.line() {
+            tracing::warn!(preemptor = %request.preemptor.key, node = &*request.node, left = left.len(), message, left_out, "victims not evicted");
+        }
         EvictionOutcome::Failed { code, message, left }
     }
 
@@ -189,7 +195,9 @@ impl Run<'_> {
             match link.send_for(&call, self.progress, &pod.key.namespace).await {
                 Ok(answer) => self.kit.own.answered(&pod.uid, &answer, None, false),
                 Err(error) if error.code.is_none() => {
-                    tracing::warn!(pod = %pod.key, error = error.message, "nomination not ended");
+                    if let Some(left_out) = NOT_ENDED.line() {
+                        tracing::warn!(pod = %pod.key, error = error.message, left_out, "nomination not ended");
+                    }
                 }
                 Err(_) => {}
             }

@@ -25,6 +25,7 @@ pub(crate) use nomination::end_call;
 
 use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
+use crate::paced::Paced;
 use crate::queue::{Job, Writer};
 use crate::write::{Counters, Failure, GivenUp, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, Input, VolumesOutcome};
@@ -35,6 +36,8 @@ use write::{Found, Target, Write};
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
 const NOMINATION_TRIES: u32 = 2;
+
+static NOT_NOMINATED: Paced = Paced::new();
 
 /// Submits what is to be written before binds, and takes it back.
 pub type PreBinder = Writer<Work>;
@@ -231,8 +234,10 @@ impl Kit {
                 }
                 Err(error) if error.meaning == Meaning::ReadBack => {}
                 Err(error) => {
-                    if let Some(code) = error.code {
-                        tracing::warn!(pod = %pod.key, code, message = error.message, "nomination not written");
+                    if let Some(code) = error.code
+                        && let Some(left_out) = NOT_NOMINATED.line()
+                    {
+                        tracing::warn!(pod = %pod.key, code, message = error.message, left_out, "nomination not written");
                     }
                     break;
                 }

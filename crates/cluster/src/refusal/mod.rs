@@ -12,6 +12,7 @@
 mod tests;
 
 use crate::lease::Gate;
+use crate::paced::Paced;
 use crate::send::{Answer, Call, plain};
 use crate::write::{
     Counters, Jobs, Known, Limits, Link, Meaning, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError,
@@ -44,6 +45,8 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Bytes of a condition message: the limit of conditions elsewhere in the API.
 const MESSAGE_BYTES: usize = 32_768;
+
+static NOT_WRITTEN: Paced = Paced::new();
 
 /// Queues refusals for writing. Cheap to clone; all clones are one writer. Its tasks end when the last
 /// clone is dropped.
@@ -314,7 +317,9 @@ impl Shared {
         if pause.is_none() {
             self.counters.count(ConditionResult::Failed);
             let WriteError { code, message, .. } = error;
-            tracing::warn!(pod = %refusal.pod.key, code, message, "condition PodScheduled not written");
+            if let Some(left_out) = NOT_WRITTEN.line() {
+                tracing::warn!(pod = %refusal.pod.key, code, message, left_out, "condition PodScheduled not written");
+            }
         }
         pause
     }

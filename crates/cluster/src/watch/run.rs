@@ -5,6 +5,7 @@ use super::list::pages;
 use super::options::{RESUME_ATTEMPTS, call_seconds};
 use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
+use crate::paced::Paced;
 use crate::slim::FieldError;
 use futures::io::AsyncBufRead;
 use kube::Client;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+static SKIPPED: Paced = Paced::new();
 
 /// Watches one kind until `cancel`, giving everything to `sink`. Never gives up: errors are counted in `stats`, logged,
 /// and tried again after a pause. `observer` sees each event before `sink`, which is called between two frames and must not
@@ -271,7 +274,9 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         self.stats.bad_object();
         let BadObject { key, field, message } = &bad;
         let (namespace, name) = (&key.namespace, &key.name);
-        tracing::warn!(resource = W::PLURAL, namespace, name, field, reason = message, "object skipped");
+        if let Some(left_out) = SKIPPED.line() {
+            tracing::warn!(resource = W::PLURAL, namespace, name, field, reason = message, left_out, "object skipped");
+        }
         self.send(WatchEvent::Bad(bad), None);
     }
 

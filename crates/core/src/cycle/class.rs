@@ -201,6 +201,11 @@ impl ClassCache {
         *self = Self::default();
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.classes.is_empty() && self.scratch.is_none()
+    }
+
     fn known(&mut self, slot: usize, cx: PluginContext<'_>) -> &mut Class {
         self.last_used[slot] = self.uses;
         let class = &mut self.classes[slot];

@@ -87,7 +87,9 @@ impl NonRowChecks<'_> {
 
     /// What [`Self::judge_under`] takes, in units of [`Work`].
     pub(crate) fn cost_under(&self, node: NodeId, overlay: &Overlay) -> usize {
-        self.resolved.cost_on(self.cx.ledger.nodes(), node) + self.relations.cost_under(self.resolved, overlay)
+        self.resolved.cost_on(self.cx.ledger.nodes(), node)
+            + self.relations.cost_under(self.cx, self.resolved, node, overlay)
+            + overlay.cost_of_ports(self.resolved.shape.host_ports.len())
     }
 
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.

@@ -51,6 +51,8 @@ pub struct Scheduler {
     start: usize,
     /// Whether the last look was given up, and what it judged is to be found by the next.
     unfinished: bool,
+    /// Whether what is kept between attempts was used since [`Self::take_used`].
+    pub(super) used: bool,
     /// The nodes that fit, each with its total. Kept so that no attempt allocates.
     pub(super) feasible: Vec<(NodeId, i64)>,
     pub(super) scorer: Scorer,
@@ -69,6 +71,7 @@ impl Scheduler {
             labels_version: u64::MAX,
             start: 0,
             unfinished: false,
+            used: false,
             feasible: Vec::new(),
             scorer: Scorer::default(),
             rng: Rng::seeded(seed),
@@ -85,6 +88,24 @@ impl Scheduler {
         self.classes.clear();
         self.tables = Tables::default();
         self.order_version = u64::MAX;
+    }
+
+    /// Whether anything was decided since this was last asked.
+    pub fn take_used(&mut self) -> bool {
+        std::mem::take(&mut self.used)
+    }
+
+    /// Gives back what makes the next decision cheap: it is the same without.
+    pub fn shed(&mut self) {
+        self.classes.clear();
+        self.tables = Tables::default();
+        self.feasible = Vec::new();
+        self.scorer = Scorer::default();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn keeps_classes(&self) -> bool {
+        !self.classes.is_empty()
     }
 
     /// The nodes that the profile places on, in scan order, as of now.
@@ -144,6 +165,7 @@ impl Scheduler {
     /// `pkg/scheduler/schedule_one.go`.
     fn search(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work, about: About<'_>) -> Result<Decision, Stop> {
         let About { nominated, messages } = about;
+        self.used = true;
         let total = self.candidates(ledger).len();
         if total == 0 {
             return Ok(Decision::NoNodes);
@@ -189,6 +211,7 @@ impl Scheduler {
     /// The ledger is locked for writing: where counters are behind by more than one hold's [`Work`], the pod is taken not to fit,
     /// and the next look brings them up to date under a lock that others can share.
     pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
+        self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
         let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut Work::of_one_hold()).ok()?;
@@ -202,6 +225,7 @@ impl Scheduler {
         pod: &Pod,
         work: &mut Work,
     ) -> Result<(NodeScan<'t>, &'t mut Rng), Stop> {
+        self.used = true;
         self.candidates(ledger);
         let cx = PluginContext { profile: &self.profile, ledger };
         let Class { resolved, rows, .. } = self.classes.again(cx, &pod.shape);

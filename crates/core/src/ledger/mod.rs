@@ -63,7 +63,7 @@ pub use nodes::NodeTable;
 pub(crate) use nodes::{add_ports, remove_ports};
 pub use order::NodeId;
 pub use placed::{CountsByNode, PlacedPod};
-pub use pods::PodState;
+pub use pods::{PodState, oldest_first};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};

@@ -149,6 +149,11 @@ impl NodeTable {
         self.scalars.find(name)
     }
 
+    /// Calls `each` with the amount that `requests` name of each scalar resource that some node offers.
+    pub(crate) fn each_scalar(&self, requests: &Requests, each: impl FnMut(ScalarId, i64)) {
+        self.scalars.each_named(requests, each);
+    }
+
     /// Moves when a scalar column is made or given back. Until then a [`ScalarId`] stands for its resource.
     pub fn scalars_version(&self) -> u64 {
         self.scalars.version()

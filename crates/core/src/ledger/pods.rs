@@ -92,6 +92,11 @@ fn has_choice(pod: &Pod) -> bool {
     !terms.any(|term| term.names.iter().any(|(wanted, _)| *wanted))
 }
 
+/// Sorts pods by age, then by name.
+pub fn oldest_first(pods: &mut [Arc<Pod>]) {
+    pods.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));
+}
+
 impl Ledger {
     pub fn pod(&self, uid: &str) -> Option<&PodState> {
         self.pods.states.get(uid)
@@ -107,17 +112,18 @@ impl Ledger {
     /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that
     /// starts or whose cursor is older than the log.
     pub fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
-        let mut pending: Vec<Arc<Pod>> = self
-            .pods
-            .states
-            .values()
-            .filter_map(|state| match state {
-                PodState::Pending(pod) if wanted(pod) => Some(pod.clone()),
-                _ => None,
-            })
-            .collect();
-        pending.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));
+        let mut pending = self.pending_pods_in_any_order(wanted);
+        oldest_first(&mut pending);
         pending
+    }
+
+    /// For who sorts them by [`oldest_first`] once the ledger is unlocked.
+    pub fn pending_pods_in_any_order(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
+        let is_wanted = |state: &PodState| match state {
+            PodState::Pending(pod) if wanted(pod) => Some(pod.clone()),
+            _ => None,
+        };
+        self.pods.states.values().filter_map(is_wanted).collect()
     }
 
     /// The pod may be new, changed, bound by us or by someone else, finished, or another pod of the same name.

@@ -67,18 +67,12 @@ impl ScalarColumns {
     /// twenty thousand, while there are never as many columns.
     pub(super) fn each_used(&mut self, node: NodeId, requests: &Requests, mut change: impl FnMut(&mut i64, i64)) {
         let Self { ids, columns, .. } = self;
-        let mut at = |id: &ScalarId, amount| change(&mut columns[id.0 as usize].used[node.index()], amount);
-        if requests.scalars.len() <= ids.len() {
-            let known = requests.scalars.iter().filter_map(|(name, amount)| Some((ids.get(name)?, *amount)));
-            known.for_each(|(id, amount)| at(id, amount));
-        } else {
-            #[allow(clippy::iter_over_hash_type, reason = "each sum is changed once, in any order")]
-            for (name, id) in &*ids {
-                if let Some(amount) = requests.scalar(name) {
-                    at(id, amount);
-                }
-            }
-        }
+        each_known(ids, requests, |id, amount| change(&mut columns[id.0 as usize].used[node.index()], amount));
+    }
+
+    /// Calls `each` with the amount that `requests` name of each scalar that has a column.
+    pub(super) fn each_named(&self, requests: &Requests, each: impl FnMut(ScalarId, i64)) {
+        each_known(&self.ids, requests, each);
     }
 
     /// Sets in both what the row has of each scalar, where that is more than 0.
@@ -253,6 +247,21 @@ impl ScalarColumns {
             Ok(())
         } else {
             Err(format!("{used} scalar columns are used and {unused} are not; {} names", self.ids.len()))
+        }
+    }
+}
+
+/// Goes through whichever is shorter.
+fn each_known(ids: &FxHashMap<Str, ScalarId>, requests: &Requests, mut each: impl FnMut(ScalarId, i64)) {
+    if requests.scalars.len() <= ids.len() {
+        let known = requests.scalars.iter().filter_map(|(name, amount)| Some((*ids.get(name)?, *amount)));
+        known.for_each(|(id, amount)| each(id, amount));
+    } else {
+        #[allow(clippy::iter_over_hash_type, reason = "each sum is changed once, in any order")]
+        for (name, id) in ids {
+            if let Some(amount) = requests.scalar(name) {
+                each(*id, amount);
+            }
         }
     }
 }

@@ -258,21 +258,27 @@ impl Ledger {
                 self.topologies.want(key);
             }
         }
-        if !self.topologies.due.is_empty() && self.topologies.bytes < TOPOLOGY_BYTES {
-            self.add_due_topologies();
-        }
+        // Columns are not dropped here, so none is made that would go beyond the bound by more than itself.
+        self.add_due_topologies(TOPOLOGY_BYTES);
     }
 
-    /// As many of the columns that are due as one write may make. O(nodes) for each.
-    fn add_due_topologies(&mut self) {
+    /// As many of the columns that are due as one write may make, and as long as all take fewer than `most` bytes. O(nodes) for each.
+    fn add_due_topologies(&mut self, most: usize) {
         let mut columns = (TOPOLOGY_READS_PER_WRITE / self.nodes.rows().max(1)).max(1);
         while columns > 0
+            && self.topologies.bytes < most
             && let Some(key) = self.topologies.due.pop_front()
         {
             self.topologies.is_due.remove(&key);
-            if self.nodes.has_label_key(&key) && !self.topologies.columns.contains_key(&key) {
+            if self.topologies.columns.contains_key(&key) {
+                continue;
+            }
+            if self.nodes.has_label_key(&key) {
                 self.add_topology(&key, self.log.version());
                 columns -= 1;
+            } else {
+                // The last node that had it went, and another one may come.
+                self.topologies.want(&key);
             }
         }
     }
@@ -304,9 +310,7 @@ impl Ledger {
         for key in &due {
             self.topologies.make_due(key);
         }
-        if !self.topologies.due.is_empty() {
-            self.add_due_topologies();
-        }
+        self.add_due_topologies(usize::MAX);
         while self.topologies.bytes > TOPOLOGY_BYTES && self.topologies.drop_oldest() {}
     }
 
@@ -433,6 +437,41 @@ mod tests {
         assert!(ledger.topologies.bytes < TOPOLOGY_BYTES + 2 * TOPOLOGY_BYTES / kept, "one too many at most");
         ledger.apply_node(&with_all(0, "y"));
         assert!(ledger.topologies.bytes <= TOPOLOGY_BYTES);
+        ledger.audit().expect("columns");
+    }
+
+    #[test]
+    fn columns_that_are_due_together_take_a_bounded_number_of_bytes() {
+        let (nodes, keys) = (1_700, 160);
+        let names: Vec<String> = (0..keys).map(|key| format!("k{key}")).collect();
+        let mut ledger = Ledger::new();
+        for i in 0..nodes {
+            let value = i.to_string();
+            let labels = names.iter().map(|key| (&**key, &*value)).collect();
+            ledger.apply_node(&Node { labels, ..node(&format!("n{i}"), 1_000, 1 << 30, 10) });
+        }
+        let constraint = |key: &String| spreading("p", key).shape.spread[0].clone();
+        let mut pod = spreading("p", "k0");
+        std::sync::Arc::make_mut(&mut pod.shape).spread = names.iter().map(constraint).collect();
+        for _ in 0..keys {
+            ledger.apply_pod(pod.clone());
+            let one = TOPOLOGY_BYTES / columns(&ledger).len().max(100);
+            assert!(ledger.topologies.bytes < TOPOLOGY_BYTES + 2 * one, "{}", ledger.topologies.bytes);
+        }
+        let made = columns(&ledger).len();
+        assert!(made > 100 && made < keys, "{made}");
+        ledger.audit().expect("columns");
+    }
+
+    #[test]
+    fn a_key_that_no_node_has_by_its_turn_is_remembered() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&labelled("a", &[("other", "1")]));
+        ledger.topologies.make_due(&"rack".into());
+        ledger.add_due_topologies(TOPOLOGY_BYTES);
+        assert!(columns(&ledger).is_empty());
+        ledger.apply_node(&labelled("b", &[("rack", "1")]));
+        assert_eq!(columns(&ledger), ["rack"]);
         ledger.audit().expect("columns");
     }
 

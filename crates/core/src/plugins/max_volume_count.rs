@@ -2,10 +2,17 @@
 //! so many in-tree disks of a kind. After `pkg/scheduler/algorithm/predicates` of 1.12; `KUBE_MAX_PD_VOLS` is ignored.
 
 use super::context::{Cause, Overlay, Plugin, PluginContext, Verdict};
+use super::volumes::volumes_there;
 use crate::ledger::NodeId;
-use crate::model::{ClaimKey, InTreePlugin, InlineDisk, Labels, Pod, PodKey, PodVolume, PodVolumes, Str, VolumeSource};
+use crate::limits::COMPARISONS_PER_WORK;
+use crate::model::{
+    ClaimKey, InTreePlugin, InlineDisk, Labels, Pod, PodKey, PodVolume, PodVolumes, Str, VolumeSource, steps,
+};
 use crate::profile::{CompiledProfile, LegacyArgs};
 use smallvec::SmallVec;
+
+/// A look-up of a claim and its volume, in comparisons.
+const LOOK_UP: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 struct Kind {
@@ -49,6 +56,14 @@ impl State {
         let kinds = KINDS.into_iter().filter(|kind| cx.profile.filters.has(kind.filter)).map(of_kind);
         let state = Self(kinds.filter(|(_, disks)| !disks.is_empty()).collect());
         (!state.0.is_empty()).then_some(state)
+    }
+
+    /// What [`Self::filter`] takes, in units of [`Work`](super::context::Work): each volume there is looked up, and sorted in, for
+    /// each kind.
+    pub(crate) fn cost_on(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> usize {
+        let there = volumes_there(cx, node, overlay);
+        let of_kind = |new: &[Str]| there * (LOOK_UP + steps(there)) + new.len() * steps(there);
+        self.0.iter().map(|(_, new)| of_kind(new)).sum::<usize>() / COMPARISONS_PER_WORK
     }
 
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {

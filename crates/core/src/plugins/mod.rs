@@ -224,10 +224,19 @@ impl Relations<'_> {
         self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
     }
 
-    /// What [`Self::filter`] takes for pods that are added to a node or taken away, in units of [`Work`].
-    pub(crate) fn cost_under(&self, pod: &ResolvedPod, overlay: &Overlay) -> usize {
+    /// What [`Self::filter`] takes beyond a few look-ups, in units of [`Work`]: volumes of the pod and of others, and pods that are
+    /// added to a node or taken away.
+    pub(crate) fn cost_under(
+        &self,
+        cx: PluginContext<'_>,
+        pod: &ResolvedPod,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> usize {
         self.spread.as_ref().map_or(0, |spread| spread.cost_under(overlay))
             + self.affinity.as_ref().map_or(0, |affinity| affinity.cost_under(&pod.shape, overlay))
+            + self.volumes.as_ref().map_or(0, |volumes| volumes.cost_on(cx, node, overlay))
+            + self.disks.as_ref().map_or(0, |disks| disks.cost_on(cx, node, overlay))
     }
 
     /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.

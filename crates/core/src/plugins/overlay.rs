@@ -1,8 +1,11 @@
 use crate::ledger::{MatchClass, NodeTable, PlacedPod, ScalarId, add_ports, remove_ports};
-use crate::limits::LARGEST_SUM;
-use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests};
+use crate::limits::{COMPARISONS_PER_WORK, LARGEST_SUM};
+use crate::model::{HostPort, Pod, PodKey, PodVolumes, Requests, steps};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// Searches by halves for one port.
+const SEARCHES: usize = 8;
 
 /// A sum over pods: exact in any order, and cut down to what a column can have.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,7 +41,7 @@ pub(crate) struct Overlay {
     pub(crate) memory: Sum,
     /// Bytes of ephemeral storage.
     pub(crate) storage: Sum,
-    /// Each scalar once.
+    /// Each scalar once, sorted.
     pub(crate) scalars: SmallVec<[(ScalarId, Sum); 1]>,
     /// Those of added pods, sorted.
     pub(crate) ports: SmallVec<[HostPort; 1]>,
@@ -84,7 +87,15 @@ impl Overlay {
     }
 
     pub(crate) fn scalar(&self, scalar: ScalarId) -> i64 {
-        self.scalars.iter().find(|(id, _)| *id == scalar).map_or(0, |(_, sum)| sum.get())
+        let at = self.scalars.binary_search_by_key(&scalar, |(id, _)| *id);
+        at.map_or(0, |at| self.scalars[at].1.get())
+    }
+
+    /// What it takes to add a pod or to take one away beside the ports that are here, and to look for so many `wanted` ones among
+    /// them, in units of [`Work`](super::context::Work).
+    pub(crate) fn cost_of_ports(&self, wanted: usize) -> usize {
+        let kept = self.ports.len() + self.freed_ports.len();
+        (kept + SEARCHES * wanted * steps(kept)) / COMPARISONS_PER_WORK
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -163,14 +174,14 @@ impl Overlay {
         self.cpu.add(signed(requests.milli_cpu));
         self.memory.add(signed(requests.memory));
         self.storage.add(signed(requests.ephemeral_storage));
-        for (name, amount) in &requests.scalars {
-            let Some(scalar) = nodes.scalar(name) else { continue };
-            let at = self.scalars.iter().position(|(known, _)| *known == scalar).unwrap_or_else(|| {
-                self.scalars.push((scalar, Sum::ZERO));
-                self.scalars.len() - 1
+        let scalars = &mut self.scalars;
+        nodes.each_scalar(requests, |scalar, amount| {
+            let at = scalars.binary_search_by_key(&scalar, |(id, _)| *id).unwrap_or_else(|at| {
+                scalars.insert(at, (scalar, Sum::ZERO));
+                at
             });
-            self.scalars[at].1.add(signed(*amount));
-        }
+            scalars[at].1.add(signed(amount));
+        });
     }
 }
 
@@ -198,5 +209,28 @@ mod tests {
             overlay.restore(nodes, one);
         }
         assert_eq!((overlay.memory.get(), overlay.cpu.get()), (-7, -1));
+    }
+
+    #[test]
+    fn of_many_scalars_those_that_nodes_offer_are_counted() {
+        let mut ledger = Ledger::new();
+        let mut offering = node("a", 1_000, 1 << 30, 10);
+        for name in ["b.io/x", "a.io/x"] {
+            offering.allocatable.set_scalar(name.into(), 100);
+        }
+        ledger.apply_node(&offering);
+        for (name, invented, amount) in [("few", 0, 3), ("many", 5_000, 4)] {
+            let mut wanted = shape_of(1, 1);
+            (0..invented).for_each(|i| wanted.requests.set_scalar(format!("i.io/{i}").into(), 1));
+            wanted.requests.set_scalar("a.io/x".into(), amount);
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod(name, wanted) });
+        }
+        let nodes = ledger.nodes();
+        let mut overlay = Overlay::NONE;
+        for placed in ledger.pods_on(nodes.find("a").expect("applied")) {
+            overlay.remove(nodes, placed);
+        }
+        let [a, b] = ["a.io/x", "b.io/x"].map(|name| overlay.scalar(nodes.scalar(name).expect("offered")));
+        assert_eq!((a, b, overlay.scalars.len()), (-7, 0, 1));
     }
 }

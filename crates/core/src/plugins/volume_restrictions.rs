@@ -4,7 +4,7 @@
 use super::context::{Cause, Overlay, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
 use super::volumes::mounts::{Mounts, missing_claim};
 use crate::ledger::NodeId;
-use crate::model::{ClaimKey, DiskLock, InlineDisk, PodVolume, PodVolumes, Str};
+use crate::model::{ClaimKey, DiskLock, InlineDisk, PodVolume, PodVolumes, Str, steps};
 use smallvec::SmallVec;
 
 /// What PreFilter found out.
@@ -46,6 +46,11 @@ impl State {
         }
         let in_use = if overlay.is_empty() { self.is_in_use() } else { self.is_in_use_with(overlay) };
         if in_use { Verdict::unschedulable(Cause::ClaimInUse) } else { Verdict::FITS }
+    }
+
+    /// How many comparisons one volume of another pod takes.
+    pub(crate) fn comparisons_with_each(&self) -> usize {
+        steps(self.disks.0.len()) + self.exclusive.len()
     }
 
     fn is_in_use(&self) -> bool {

@@ -43,6 +43,11 @@ impl State {
         Ok((!places.is_empty()).then_some(Self(places)))
     }
 
+    /// How many comparisons [`Self::filter`] takes.
+    pub(crate) fn comparisons(&self) -> usize {
+        self.0.iter().map(|place| 1 + place.values.len()).sum()
+    }
+
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId) -> Verdict {
         let labels = cx.ledger.nodes().labels(node);
         let is_in = |place: &Place| value(labels, place.key).is_some_and(|value| place.values.contains(value));

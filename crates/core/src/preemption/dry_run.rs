@@ -303,6 +303,7 @@ impl<'t> DryRun<'t> {
         // The pods that are put back first are removed last.
         for (place, at) in self.order.iter().enumerate().rev() {
             if judged.get(place) != Some(&false) {
+                self.owed += self.overlays.without.cost_of_ports(0);
                 self.overlays.remove(self.ledger, self.lower[*at].placed);
             }
         }

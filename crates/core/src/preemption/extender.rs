@@ -1,8 +1,8 @@
 //! Extenders that change victims: asked one after another, each about what the one before left.
 //!
 //! After `callExtenders` in `pkg/scheduler/framework/preemption` and `ProcessPreemption` in `pkg/scheduler/extender.go`.
-//! Two departures: no extender can have a pod evicted that the profile protects; and of equal candidates the first is
-//! chosen in the order in which they were found, not in that of a map.
+//! Three departures: no extender can have a pod evicted that the profile protects; a victim that it names again counts once; and of
+//! equal candidates the first is chosen in the order in which they were found, not in that of a map.
 
 use super::rules::{Rules, is_lower};
 use super::{Candidate, Limits, PREFIX};
@@ -11,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::model::{Pod, Str};
 use crate::profile::{CompiledProfile, Extender, OnFailure};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A preemption that waits for extenders. Borrows nothing of the ledger, and keeps only the victims.
@@ -133,8 +134,10 @@ impl ExtenderPreemptState {
     ) -> Result<Choice, Str> {
         let proposed = self.choices.get(at).map_or(&[][..], |choice| &choice.candidate.victims);
         let node = ledger.nodes().find(&named.node);
-        let mut victims = Vec::with_capacity(named.victims.len());
-        for uid in &named.victims {
+        // A uid counts once: named again, it would be evicted, judged and counted against the profile's limits as another pod.
+        let mut seen = BTreeSet::new();
+        let mut victims = Vec::new();
+        for uid in named.victims.iter().filter(|uid| seen.insert(*uid)) {
             let known = proposed.iter().find(|placed| placed.uid == *uid);
             let there = || node.and_then(|node| ledger.pods_on(node).iter().find(|placed| placed.uid == *uid));
             let Some(placed) = known.or_else(there) else {

@@ -138,6 +138,14 @@ fn failures_end_the_preemption_unless_they_are_ignored() {
 }
 
 #[test]
+fn a_victim_that_is_named_again_counts_once() {
+    let extenders = vec![preempting("x", FAIL), preempting("y", FAIL)];
+    let (asked, outcome) = preempt(extenders, vec![reply("a:low,low b:mid,mid"), reply("a:low,low,low")]);
+    assert_eq!(asked[1], "a:low b:mid");
+    assert_eq!(outcome, "a:low");
+}
+
+#[test]
 fn more_victims_may_be_named_than_were_asked_about() {
     let (mut ledger, waits) = cluster();
     ledger.apply_pod(Pod { node_name: Some("b".into()), priority: 7, ..pod("more", shape_of(10, 0)) });

@@ -88,6 +88,11 @@ impl Queue {
         Self { times, ..Self::default() }
     }
 
+    /// Gives back the room of pods that are gone.
+    pub fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     /// Running backoffs keep their end.
     pub fn set_times(&mut self, times: QueueTimes) {
         self.times = times;

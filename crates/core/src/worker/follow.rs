@@ -1,13 +1,14 @@
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::{Hold, Holds};
 use crate::io::{NominatedNode, Refusal};
-use crate::ledger::{Change, Ledger, NodeAspects, PodState};
-use crate::limits::UNKNOWN_FIELDS_NAMED;
+use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
+use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Pod, Str, Time};
 use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Parked, Wake};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Whether a change may decide if dynamic resource allocation is the only way to provide a resource.
@@ -46,48 +47,68 @@ impl Worker {
     /// Brings the queue up to the ledger's version: new pods, changed pods, and wake-ups.
     ///
     /// A cursor that fell off the log looks at every pending pod and takes anything for changed.
-    pub(super) fn follow(&mut self, step: &mut Step<'_, Ledger>) {
-        let ledger = step.ledger;
-        let Some(Ok(changes)) = self.cursor.map(|cursor| ledger.log().since(cursor)) else {
+    pub(super) fn follow(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
+        if self.cursor.is_none() {
             return self.rebuild(step);
-        };
-        self.hints.begin();
-        let mut helps = false;
-        let mut claims = FxHashSet::default();
-        let mut namespaces = FxHashSet::default();
-        let mut device_classes = false;
-        for (version, change) in changes {
-            self.volumes.note(change);
-            self.asking.note_change(change);
-            self.preemptions.note(change);
-            if let Change::Volume(change) = change {
-                claims.extend(change.claim().cloned());
-            }
-            if let Change::Namespace { name } = change {
-                namespaces.insert(name.clone());
-            }
-            device_classes |= moves_claims(change, ledger);
-            let inside = self.is_inside(change, ledger);
-            helps |= self.hints.note(version, change, inside);
-            helps |= self.follow_one(step, change);
         }
-        self.cursor = Some(ledger.version());
+        let (now, ledger) = (step.now, step.ledger);
+        self.hints.begin();
+        let (mut followed, mut until) = (Followed::default(), None);
+        loop {
+            let part = ledger.read(|ledger| {
+                // What comes while the lock is given back is for the next step: this one comes to an end.
+                let until = *until.get_or_insert(ledger.version());
+                let part = self.follow_part(&mut Step { now, ledger, effects: step.effects }, &mut followed, until);
+                if part == Part::Last && followed.helps {
+                    self.wake_helped(ledger, now);
+                }
+                part
+            });
+            match part {
+                Part::More => {}
+                Part::Last => break,
+                Part::Gap => return self.rebuild(step),
+            }
+        }
+        let Followed { claims, namespaces, device_classes, .. } = followed;
         if device_classes {
             self.recheck(step, |pod| !pod.shape.requests.scalars.is_empty());
         }
         if !namespaces.is_empty() && reads_namespace_labels(self.profile()) {
             self.recheck(step, |pod| namespaces.contains(&pod.key.namespace));
         }
-        if helps {
-            self.wake_helped(step);
-        }
         if !claims.is_empty() {
-            self.wake_users(step.now, &claims);
+            self.wake_users(now, &claims);
         }
     }
 
+    /// Takes up the next changes of the log, as many as one hold of the lock may, and at least those up to version `until`.
+    fn follow_part(&mut self, step: &mut Step<'_, Ledger>, followed: &mut Followed, until: u64) -> Part {
+        let ledger = step.ledger;
+        let Some(Ok(changes)) = self.cursor.map(|cursor| ledger.log().since(cursor)) else { return Part::Gap };
+        let mut last = self.cursor.unwrap_or_default();
+        for (version, change) in changes.take(CHANGES_PER_HOLD) {
+            self.volumes.note(change);
+            self.asking.note_change(change);
+            self.preemptions.note(change);
+            if let Change::Volume(change) = change {
+                followed.claims.extend(change.claim().cloned());
+            }
+            if let Change::Namespace { name } = change {
+                followed.namespaces.insert(name.clone());
+            }
+            followed.device_classes |= moves_claims(change, ledger);
+            let inside = self.is_inside(change, ledger);
+            followed.helps |= self.hints.note(version, change, inside);
+            followed.helps |= self.follow_one(step, change);
+            last = version;
+        }
+        self.cursor = Some(last);
+        if last < until { Part::More } else { Part::Last }
+    }
+
     /// Lets pods that a volume plugin refused try again, if they name one of `claims`.
-    fn wake_users(&mut self, now: Time, claims: &FxHashSet<ClaimKey>) {
+    fn wake_users(&mut self, now: Time, claims: &BTreeSet<ClaimKey>) {
         self.queue.wake(now, |entry| {
             let key = &entry.pod().key;
             let volumes = entry.pod().volumes.as_ref().filter(|_| claim_matters_to(entry.rejectors()));
@@ -97,15 +118,21 @@ impl Worker {
     }
 
     /// Looks again at queued pods that are `concerned`: what holds them may have come or gone.
-    fn recheck(&mut self, step: &mut Step<'_, Ledger>, concerned: impl Fn(&Pod) -> bool) {
+    fn recheck(&mut self, step: &mut Step<'_, impl LedgerAccess>, concerned: impl Fn(&Pod) -> bool) {
         let entries = self.queue.entries().map(Entry::pod);
         let mut pods: Vec<Arc<Pod>> = entries.filter(|pod| concerned(pod)).cloned().collect();
         pods.sort_by(|a, b| a.key.cmp(&b.key));
-        for pod in pods {
-            if self.queue.parked(&pod.uid) != self.parked(step.ledger, &pod) {
-                let parked = self.report_parked(step, &pod);
-                self.queue.update(pod, step.now, parked, false);
-            }
+        let (now, ledger) = (step.now, step.ledger);
+        for part in pods.chunks(PARKED_PODS_PER_HOLD) {
+            ledger.read(|ledger| {
+                let step = &mut Step { now, ledger, effects: step.effects };
+                for pod in part {
+                    if self.queue.parked(&pod.uid) != self.parked(ledger, pod) {
+                        let parked = self.report_parked(step, pod);
+                        self.queue.update(pod.clone(), now, parked, false);
+                    }
+                }
+            });
         }
     }
 
@@ -121,9 +148,9 @@ impl Worker {
         }
     }
 
-    fn wake_helped(&mut self, step: &Step<'_, Ledger>) {
-        let mut judge = self.hints.judge(step.ledger);
-        self.queue.wake(step.now, |entry| {
+    fn wake_helped(&mut self, ledger: &Ledger, now: Time) {
+        let mut judge = self.hints.judge(ledger);
+        self.queue.wake(now, |entry| {
             let helped = judge.may_help(entry.rejectors(), entry.refused_at(), &entry.pod().shape);
             if helped { Wake::Requeue } else { Wake::Stay }
         });
@@ -219,9 +246,13 @@ impl Worker {
         }
     }
 
-    fn rebuild(&mut self, step: &mut Step<'_, Ledger>) {
-        let version = step.ledger.version();
-        let served = step.ledger.pending_pods(|pod| self.profile().serves(&pod.scheduler_name));
+    fn rebuild(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
+        let (now, ledger) = (step.now, step.ledger);
+        let (version, mut served) = ledger.read(|ledger| {
+            let serves = |pod: &Pod| self.profile().serves(&pod.scheduler_name);
+            (ledger.version(), ledger.pending_pods_in_any_order(serves))
+        });
+        oldest_first(&mut served);
         let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
         let queued = self.queue.entries().map(|entry| entry.pod().uid.clone());
         let deleted: Vec<Str> = queued.filter(|uid| !uids.contains(uid)).collect();
@@ -229,14 +260,40 @@ impl Worker {
             self.queue.remove(&uid);
         }
         self.preemptions.keep_only(&uids);
-        for pod in &served {
-            self.take_up(step, pod);
-        }
         self.hints.note_gap(version);
         self.volumes.dirty = true;
         self.asking.dirty = true;
         self.preemptions.note_gap();
+        // What happens from here on is in the log.
         self.cursor = Some(version);
-        self.wake_helped(step);
+        let parts = served.len().div_ceil(CHANGES_PER_HOLD);
+        for (at, part) in served.chunks(CHANGES_PER_HOLD).enumerate() {
+            ledger.read(|ledger| {
+                let step = &mut Step { now, ledger, effects: step.effects };
+                part.iter().for_each(|pod| self.take_up(step, pod));
+                if at + 1 == parts {
+                    self.wake_helped(ledger, now);
+                }
+            });
+        }
     }
+}
+
+/// What the changes of one run have in common that is acted on once all of them are taken up.
+#[derive(Debug, Default)]
+struct Followed {
+    /// Whether they may help pods that wait.
+    helps: bool,
+    /// Tenants choose these names: they are compared and not hashed.
+    claims: BTreeSet<ClaimKey>,
+    namespaces: BTreeSet<Str>,
+    device_classes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    More,
+    Last,
+    /// The cursor fell off the log.
+    Gap,
 }

@@ -5,7 +5,8 @@ use crate::cycle::JUDGED;
 use crate::io::VolumesOutcome;
 use crate::ledger::Ledger;
 use crate::limits::{
-    COMPARISONS_PER_WORK, HOLDS_PER_LOOK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
+    CHANGES_PER_HOLD, COMPARISONS_PER_WORK, HOLDS_PER_LOOK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD,
+    WORK_PER_CLAIM, WORK_PER_HOLD,
 };
 use crate::model::{NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape};
 use crate::profile::NamespaceAccess;
@@ -241,16 +242,59 @@ fn claims_that_are_being_bound_are_looked_at_in_parts() {
     assert_eq!(worker.volumes.len(), pods as usize);
 }
 
-#[test]
-fn a_snapshot_asks_about_so_many_parked_pods_under_one_hold() {
-    let pods = 2 * PARKED_PODS_PER_HOLD + 1;
-    let ledger = Counted::with_nodes(1);
+/// A profile that holds the pods of tests.
+fn of_another_namespace() -> CompiledProfile {
     let mut profile = CompiledProfile::default_preset("test");
     profile.namespaces = NamespaceAccess::Restricted {
         names: std::iter::once("other".into()).collect(),
         match_labels: [].into_iter().collect(),
     };
-    let mut worker = worker(profile);
+    profile
+}
+
+#[test]
+fn a_long_log_and_many_pods_are_taken_up_in_parts() {
+    let ledger = Counted::with_nodes(1);
+    let mut first = worker(of_another_namespace());
+    first.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+    ledger.judged.take();
+    let pods = 3 * CHANGES_PER_HOLD;
+    for i in 0..pods {
+        ledger.ledger.borrow_mut().apply_pod(pod(&format!("p{i}"), shape()));
+    }
+    first.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+    assert_eq!(ledger.judged.take().len(), 3, "the changes in parts");
+    let mut second = worker(of_another_namespace());
+    second.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+    assert_eq!(ledger.judged.take().len(), 1 + 3, "what there is, and then the pods in parts");
+    assert_eq!((first.queue.counts().held, second.queue.counts().held), (pods, pods));
+}
+
+#[test]
+fn changes_that_come_while_a_log_is_followed_are_for_the_next_step() {
+    let ledger = Counted::with_nodes(1);
+    let mut worker = worker(of_another_namespace());
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+    ledger.ledger.borrow_mut().apply_pod(pod("p", shape()));
+    let mut made = 0;
+    ledger.meanwhile(move |ledger, _| {
+        for _ in 0..=CHANGES_PER_HOLD {
+            made += 1;
+            ledger.apply_pod(pod(&format!("p{made}"), shape()));
+        }
+    });
+    ledger.judged.take();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+    assert_eq!(ledger.judged.take().len(), 2, "as far as the log went at the first hold");
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+    assert!(worker.queue.counts().held > 2 * CHANGES_PER_HOLD, "and nothing is lost");
+}
+
+#[test]
+fn a_snapshot_asks_about_so_many_parked_pods_under_one_hold() {
+    let pods = 2 * PARKED_PODS_PER_HOLD + 1;
+    let ledger = Counted::with_nodes(1);
+    let mut worker = worker(of_another_namespace());
     for i in 0..pods {
         ledger.ledger.borrow_mut().apply_pod(pod(&format!("p{i}"), shape()));
     }

@@ -27,6 +27,8 @@ mod follow;
 #[cfg(test)]
 mod hold_tests;
 #[cfg(test)]
+mod idle_tests;
+#[cfg(test)]
 mod lock_tests;
 #[cfg(test)]
 mod nomination_tests;
@@ -61,7 +63,7 @@ use crate::io::{
     AttemptId, Effect, Input, NominateRequest, NominatedNode, Paused, Refusal, RefusalReason, RefusalText,
 };
 use crate::ledger::LedgerAccess;
-use crate::limits::{DECISIONS_PER_STEP, UNSCHEDULABLE_SWEEP};
+use crate::limits::{DECISIONS_PER_STEP, IDLE_AFTER, UNSCHEDULABLE_SWEEP};
 use crate::model::{Pod, Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
@@ -135,6 +137,8 @@ pub struct Worker {
     bind_window: usize,
     last_attempt: u64,
     next_sweep: Option<Time>,
+    /// When something was last decided, unless its caches were given back since.
+    decided_at: Option<Time>,
     totals: Totals,
     heaviest: HeaviestLook,
     foreign: Option<ForeignBind>,
@@ -164,6 +168,7 @@ impl Worker {
             bind_window: usize::MAX,
             last_attempt: 0,
             next_sweep: None,
+            decided_at: None,
             totals: Totals::default(),
             heaviest: HeaviestLook::default(),
             foreign: None,
@@ -251,7 +256,7 @@ impl Worker {
         for input in inputs.drain(..) {
             self.take_input(step, input);
         }
-        ledger.read(|ledger| self.follow(&mut Step { now, ledger, effects: step.effects }));
+        self.follow(step);
         self.run_timers(now);
         self.run_volumes(step);
         self.run_asking(step);
@@ -279,7 +284,26 @@ impl Worker {
             }
             self.trying = None;
         }
+        self.rest(now);
         self.next()
+    }
+
+    /// When a worker that has nothing to decide until then is to step, although nothing has happened: it gives its caches back.
+    pub fn rests_at(&self) -> Option<Time> {
+        self.decided_at.map(|at| at + IDLE_AFTER)
+    }
+
+    /// After some time without a decision, gives back what is kept for the next one.
+    fn rest(&mut self, now: Time) {
+        if self.scheduler.take_used() {
+            self.decided_at = Some(now);
+        } else if self.rests_at().is_some_and(|at| at <= now) {
+            self.decided_at = None;
+            self.scheduler.shed();
+            self.queue.shrink();
+            self.binding.shrink_to_fit();
+            self.popped.shrink_to_fit();
+        }
     }
 
     /// Ends the nominations of pods that are not tried: a hold or a pause of the profile may last, and the capacity is for others.

@@ -51,6 +51,8 @@ pub fn sent_form(raw: &[u8]) -> Result<Bytes, serde_json::Error> {
         }
         _ => Ok(true),
     })?;
+    // Whoever keeps it would keep the room of what was cut out as well.
+    out.shrink_to_fit();
     Ok(Bytes::from(out))
 }
 

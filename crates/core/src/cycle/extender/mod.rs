@@ -238,6 +238,7 @@ impl Scheduler {
 
     fn choose_left(&mut self, ledger: &Ledger, state: &ExtenderFilterState) -> Result<Option<Decision>, Stop> {
         let pod = &state.pod;
+        self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.get(cx, &pod.shape);
         let work = &mut Work::unbounded();

@@ -131,15 +131,14 @@ impl DomainCounts {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let column = |column: &KeyCounts| {
-            let read = column.read.as_ref().map_or(0, |read| read.bytes());
-            BYTES_PER_COLUMN + column.counts.capacity() * size_of::<i64>() + read
-        };
-        let columns = self.counts.columns.iter().map(column).sum::<usize>();
+        let columns = self.counts.columns_bytes();
         // One or two shares of a class are in its slot.
         let may_spill = self.counts.columns.len() > 2;
         let spilled: usize = if may_spill { self.matches.values().map(Shares::capacity).sum() } else { 0 };
-        let begun = self.begun.as_ref().map_or(0, |begun| begun.known.heap_bytes());
+        let of_begun = |begun: &Begun| {
+            begun.known.heap_bytes() + begun.counts.columns_bytes() + begun.counts.namespaces.heap_bytes()
+        };
+        let begun = self.begun.as_deref().map_or(0, of_begun);
         columns + spilled * size_of::<Share>() + self.matches.heap_bytes() + self.counts.namespaces.heap_bytes() + begun
     }
 
@@ -368,6 +367,14 @@ impl Counts {
             _ => false,
         };
         Ok(())
+    }
+
+    fn columns_bytes(&self) -> usize {
+        let column = |column: &KeyCounts| {
+            let read = column.read.as_ref().map_or(0, |read| read.bytes());
+            BYTES_PER_COLUMN + column.counts.capacity() * size_of::<i64>() + read
+        };
+        self.columns.iter().map(column).sum()
     }
 
     fn forget_sums(&mut self) {

@@ -22,7 +22,7 @@ pub(super) struct Candidates<'t> {
 }
 
 /// Up to so many volumes are tried one by one on every node.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 
 /// Volumes by a label that their node must have: most are local to a node or a zone, so that on a node only those of its place
 /// are tried. Numbers are positions in the list of fitting volumes.
@@ -92,6 +92,11 @@ impl<'t> Candidates<'t> {
         fitting.sort_by_key(|volume| volume.capacity);
         let places = (fitting.len() > FEW).then(|| Places::of(&fitting));
         Self { claim, repeated, meant, fitting, places }
+    }
+
+    /// How many volumes may be tried on one node.
+    pub(super) fn tried(&self) -> usize {
+        self.meant.len() + self.fitting.len()
     }
 
     /// The volume that the claim gets on a node with `labels`, other than those in `chosen`.

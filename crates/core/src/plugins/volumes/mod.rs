@@ -7,6 +7,7 @@ pub(super) mod mounts;
 use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict};
 use super::{node_volume_limits, volume_binding, volume_restrictions, volume_zone};
 use crate::ledger::{NodeId, VolumePlan};
+use crate::limits::COMPARISONS_PER_WORK;
 use crate::model::{Pod, PodVolume, Str};
 use mounts::Mounts;
 use std::cell::OnceCell;
@@ -28,6 +29,15 @@ pub(crate) struct Attempt<'t> {
 pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
     let attempt = Attempt::prepare(cx, pod).ok().flatten();
     attempt.map(|attempt| attempt.plan(cx, node)).unwrap_or_default()
+}
+
+/// How many volumes the pods on a node have, and those that an overlay adds to it or takes away. A pod that is looked for among
+/// those that are taken away counts as so many more.
+pub(super) fn volumes_there(cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> usize {
+    let removed = overlay.removed.len();
+    let placed = cx.ledger.volumes().placed_on(node).iter().map(|placed| 1 + removed + placed.volumes.0.len());
+    let moved = overlay.mounts_added().chain(overlay.mounts_removed()).map(|(_, volumes)| volumes.0.len());
+    placed.chain(moved).sum()
 }
 
 impl<'t> Attempt<'t> {
@@ -60,6 +70,21 @@ impl<'t> Attempt<'t> {
         restrictions().or_else(limits).or_else(binding).or_else(zones).unwrap_or(Verdict::FITS)
     }
 
+    /// What [`Self::filter`] takes, in units of [`Work`](super::context::Work).
+    pub(crate) fn cost_on(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> usize {
+        let own = self.binding.as_ref().map_or(0, volume_binding::State::comparisons)
+            + self.limits.as_ref().map_or(0, node_volume_limits::State::comparisons)
+            + self.zones.as_ref().map_or(0, volume_zone::State::comparisons);
+        let restricting = self.restrictions.as_ref().map_or(0, volume_restrictions::State::comparisons_with_each);
+        let moving = match &self.limits {
+            Some(limits) if !overlay.is_empty() => limits.comparisons_with_each(),
+            _ => 0,
+        };
+        let with_each = restricting + moving;
+        let others = if with_each == 0 { 0 } else { volumes_there(cx, node, overlay) };
+        (own + with_each * others) / COMPARISONS_PER_WORK
+    }
+
     /// Upstream's text of NodeVolumeLimits for a claim of the pod that does not exist.
     pub(crate) fn missing_claim(&self) -> Option<Str> {
         self.limits.as_ref().and_then(node_volume_limits::State::missing_claim)
@@ -85,5 +110,36 @@ impl<'t> Attempt<'t> {
             self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
             Verdict::unresolvable(Cause::Volumes)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::limits::WORK_PER_HOLD;
+    use crate::model::InlineDisk;
+    use crate::profile::CompiledProfile;
+    use crate::volume_testing::{mounting, node_in, on};
+
+    #[test]
+    fn volumes_of_other_pods_are_counted_as_work() {
+        let disks = |count: usize| -> Vec<PodVolume> {
+            let disk = |i: usize| InlineDisk::Ebs { id: format!("disk-{i}").into() };
+            (0..count).map(|i| PodVolume::Disk { volume: "v".into(), disk: disk(i), counts: Ok(None) }).collect()
+        };
+        let mut ledger = Ledger::new();
+        for name in ["full", "empty"] {
+            ledger.apply_node(&node_in(name, "z"));
+        }
+        for i in 0..50 {
+            ledger.apply_pod(on("full", mounting(&format!("p{i}"), disks(512))));
+        }
+        let profile = CompiledProfile::default_preset("test");
+        let cx = PluginContext { profile: &profile, ledger: &ledger };
+        let pod = mounting("p", disks(512));
+        let attempt = Attempt::prepare(cx, &pod).ok().flatten().expect("it has disks");
+        let cost = |name: &str| attempt.cost_on(cx, ledger.nodes().find(name).expect("applied"), Overlay::none());
+        assert!(cost("empty") < 100 && cost("full") > WORK_PER_HOLD, "{} {}", cost("empty"), cost("full"));
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn colour(colour: &str, key: &str) -> Value {
     })
 }
 
-/// The same on pods in every namespace of the team.
+/// A term about pods of this colour in every namespace of the team.
 pub(crate) fn colour_of_team(colour: &str, key: &str) -> Value {
     json!({
         "labelSelector": {"matchLabels": {"color": colour}}, "topologyKey": key,

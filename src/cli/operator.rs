@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// Longest wait for the last lines of the log: whoever reads them may have stopped.
 const LOGGED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The same for a process that is to end at once.
+/// Longest wait for the last lines of the log where the process ends at once.
 const LOGGED_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Arguments of `berth operator`. Each can be given by an environment variable too.

@@ -31,7 +31,7 @@ const REPORTED_EVERY: Duration = Duration::from_hours(1);
 /// Reported pods that are remembered; beyond, none is reported before the oldest of them are due again.
 const REMEMBERED: usize = 4096;
 
-/// Of these, at most so many of one namespace: one tenant's pods must not crowd out reports on others'.
+/// Remembered reports of one namespace at most: one tenant's pods must not crowd out reports on others'.
 const REMEMBERED_OF_NAMESPACE: usize = 256;
 
 /// Orphaned pods that one look takes in. They are copied under the ledger's read lock, and nobody acts on the sixth decimal of

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) profile: Str,
-    /// Of the profile; 0 if unknown.
+    /// When the profile was created; 0 if unknown.
     pub(super) created_unix_s: i64,
     pub(super) names: Vec<Str>,
     /// The names of the last good spec, where `names` are those of a newer one.
@@ -42,7 +42,7 @@ pub(super) enum Grant {
 }
 
 impl Grant {
-    /// Of a profile that claims nothing.
+    /// The outcome for a profile that claims nothing.
     pub(super) const NOTHING: Self = Self::Names(Vec::new());
 
     pub(super) fn served(&self) -> Vec<Str> {

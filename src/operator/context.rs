@@ -25,7 +25,7 @@ pub(super) struct Context {
     pub(super) writes: Arc<WriteCounters>,
     pub(super) board: Board,
     pub(super) tasks: Tasks,
-    /// Of the task that looks after the profiles.
+    /// The beat of the task that looks after the profiles.
     pub(super) beat: Beat,
 }
 

@@ -49,9 +49,10 @@ fn process(cx: &Context, samples: &mut Samples) {
         }
     }
     results(Metric::Evictions, cx.writers.evictor.counters(), samples);
-    for (metric, pending) in
-        [(Metric::PreBindPods, cx.writers.pre_binder.pending()), (Metric::EvictionRounds, cx.writers.evictor.pending())]
-    {
+    for (metric, pending) in [
+        (Metric::PreBindPods, cx.writers.pre_binder.pending()),
+        (Metric::PendingEvictions, cx.writers.evictor.pending()),
+    ] {
         samples.gauge(metric, &[("state", "queued")], pending.queued as f64);
         samples.gauge(metric, &[("state", "in_flight")], pending.in_flight as f64);
     }
@@ -176,7 +177,7 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
 
 fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
     samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
-    samples.counter(Metric::FailedRounds, &[profile], totals.failed);
+    samples.counter(Metric::PreemptionFailures, &[profile], totals.failed);
     samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);
     let bounds = (0..totals.by_victims.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::MAX]);
     let buckets: Vec<(f64, u64)> = bounds.zip(totals.by_victims).collect();

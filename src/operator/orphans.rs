@@ -105,7 +105,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a Str>) -> Option<&'a S
     let close = |known: &&'a Str| {
         let missing = known.chars().count().abs_diff(length);
         let begins = name.len() >= 3 && known.len() >= 3 && (known.starts_with(name) || name.starts_with(&***known));
-        // So many typos there are at least, and no more if one begins with the other.
+        // At least this many typos, and no more if one begins with the other.
         if missing > allowed || begins {
             return begins.then_some(missing);
         }

@@ -23,18 +23,18 @@ pub(super) enum WorkerFacts {
     Pending,
     /// Pods and nodes are being read.
     Warming(String),
-    /// It has scheduled since this time.
+    /// The worker has scheduled since this time.
     Running(Timestamp),
-    /// It runs with an earlier spec, of this mode, until it takes up the one that it was given.
+    /// The worker runs with an earlier spec, of this mode, until it takes up the one that it was given.
     Swapping {
         started_at: Timestamp,
         mode: Mode,
     },
-    /// It panicked with this message and is started again.
+    /// The worker panicked with this message and is started again.
     Failed(String),
-    /// There was no thread for it; it is tried again.
+    /// There was no thread for the worker; it is tried again.
     NotStarted(String),
-    /// It has been in one step since this time: it hangs.
+    /// The worker has been in one step since this time: it hangs.
     Hung {
         since: Timestamp,
         started_at: Timestamp,
@@ -384,8 +384,8 @@ fn storm_text(storm: &Storm) -> String {
     let taken_by = printable(&storm.taken_by, NAME);
     let others = match pods - 1 {
         0 => String::new(),
-        1 => "; so it went with 1 pod more".to_owned(),
-        more => format!("; so it went with {more} pods more"),
+        1 => "; the same happened to 1 more pod".to_owned(),
+        more => format!("; the same happened to {more} more pods"),
     };
     format!(
         "{victims} pods were evicted for pod {pod} in {preemptions} preemptions, and scheduler {taken_by} took the freed capacity on node {node} each time: \
@@ -436,7 +436,7 @@ mod tests {
             storm.starts_with("6 pods were evicted for pod ns/p in 2 preemptions, and scheduler other took"),
             "{storm}"
         );
-        assert!(storm.ends_with("; so it went with 2 pods more"), "{storm}");
+        assert!(storm.ends_with("; the same happened to 2 more pods"), "{storm}");
         assert_eq!(percentage(Sampling { percentage: 0, min_feasible: 100 }, 50), 100);
         assert_eq!(percentage(Sampling { percentage: 30, min_feasible: 100 }, 0), 30);
     }

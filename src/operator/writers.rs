@@ -48,7 +48,7 @@ impl Recheck for Known {
     fn victim(&self, uid: &str) -> Victim {
         let Some(engine) = self.0.get() else { return Victim::Awaited };
         engine.read(|ledger| match ledger.pod(uid).and_then(PodState::placed) {
-            None => Victim::Gone,
+            None => Victim::Deleted,
             Some(_) if ledger.is_eviction_awaited(uid) => Victim::Awaited,
             Some(_) => Victim::Unwanted,
         })
@@ -333,7 +333,7 @@ mod tests {
         let bind = BindRequest { attempt: AttemptId(1), pod, node: "n".into(), epoch, extender: None };
         assert!(known.is_same_node(&bind));
         assert!(!known.has_ended(&bind), "it is not bound");
-        assert_eq!((known.victim("uid-v"), known.victim("uid-gone")), (Victim::Unwanted, Victim::Gone));
+        assert_eq!((known.victim("uid-v"), known.victim("uid-gone")), (Victim::Unwanted, Victim::Deleted));
         engine.apply(|ledger| {
             ledger.delete_node("n");
             ledger.apply_pod(on("p", Some("n")));

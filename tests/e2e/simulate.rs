@@ -14,7 +14,7 @@ struct Files {
 }
 
 impl Files {
-    /// Two nodes, `a` with more room and a pod on it, `b` full of a lesser one.
+    /// Two nodes, `a` with more capacity and a pod on it, `b` full of a pod of lower priority.
     fn new(name: &str) -> Self {
         let plane = &shared().plane;
         let folder = plane.dir().join(name);

@@ -39,12 +39,11 @@ pub(super) fn judge(plane: &ControlPlane) -> Verdict {
         match pod["spec"]["nodeName"].as_str() {
             // What a kubelet refused takes nothing of its node.
             Some(node) if pod["status"]["phase"] != "Failed" => by_node.entry(node).or_default().push(pod),
-            Some(_) => {}
             None if pod["spec"]["schedulerName"] == LOADED => {
                 verdict.waiting += 1;
                 verdict.why = pod["status"].clone();
             }
-            None => {}
+            _ => {}
         }
     }
     let offers: BTreeMap<&str, &Value> = nodes

@@ -208,13 +208,13 @@ conditions! {
         Timeout => False,
         /// An extender cannot be reached.
         Unreachable => False,
-        /// Its certificate is not accepted, or ours not by it.
+        /// An extender's certificate is not accepted, or it does not accept ours.
         TLSFailure => False,
-        /// It refuses who asks.
+        /// An extender refuses our credentials.
         Unauthorized => False,
-        /// What it answers is not of the protocol.
+        /// An extender's answer does not follow the protocol.
         InvalidResponse => False,
-        /// Its address may not be connected to: an option of the operator decides.
+        /// An extender's address may not be connected to: an option of the operator decides.
         AddressRefused => False,
         /// The pods behind an extender wait for this very profile.
         SelfDependency => False,

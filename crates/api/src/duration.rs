@@ -30,7 +30,7 @@ impl Duration {
         Self(time::Duration::from_millis(milliseconds))
     }
 
-    /// The same span as the standard library's type.
+    /// Converts to the standard library's type.
     pub const fn get(self) -> time::Duration {
         self.0
     }

@@ -25,12 +25,12 @@ pub const EXTENDER_PROFILES_ANNOTATION: &str = "scheduling.berth.dev/extender-pr
         .field_path(".auth")
 )]
 pub struct Extender {
-    /// Its name in status, metrics and events; of one label's form.
+    /// The extender's name in status, metrics and events: a DNS label.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Where it is.
+    /// Where the extender is.
     pub endpoint: ExtenderEndpoint,
-    /// What it is asked.
+    /// Which calls the extender serves.
     pub verbs: ExtenderVerbs,
     /// What a point of its score (0 to 10) counts, times 10, beside the weighted scores of plugins (0 to 100).
     #[serde(default = "one")]
@@ -54,7 +54,7 @@ pub struct Extender {
     /// How its certificate is checked and which one is shown to it. Absent: against the system's authorities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ExtenderTls>,
-    /// What is said to it about who asks.
+    /// The credentials that Berth sends to the extender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ExtenderAuth>,
     /// When its circuit opens, and how often it is probed then.
@@ -299,7 +299,7 @@ pub struct SecretKeyRef {
     pub key: String,
 }
 
-/// What is said to an extender about who asks.
+/// The credentials that Berth sends to an extender.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtenderAuth {

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 /// Whether a plugin takes part.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PluginState {
-    /// It runs.
+    /// The plugin runs.
     #[default]
     Enabled,
-    /// It does not run.
+    /// The plugin does not run.
     Disabled,
 }
 

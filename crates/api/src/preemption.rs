@@ -58,10 +58,10 @@ pub enum PreemptionPolicy {
 /// What a PodDisruptionBudget counts for.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BudgetPolicy {
-    /// It is kept where there is a choice.
+    /// Budgets are kept where there is a choice.
     #[default]
     BestEffort,
-    /// It is never violated.
+    /// Budgets are never violated.
     Strict,
 }
 
@@ -71,9 +71,9 @@ pub enum VictimScope {
     /// Everybody's.
     #[default]
     Any,
-    /// Those that some profile of this operator serves.
+    /// Pods that some profile of this operator serves.
     OwnProfiles,
-    /// Those that this profile serves.
+    /// Pods that this profile serves.
     SameProfile,
 }
 

@@ -22,10 +22,10 @@ pub enum Mode {
 /// Whether settings that can place pods where they cannot run are accepted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AllowUnsafe {
-    /// They are refused.
+    /// Such settings are refused.
     #[default]
     None,
-    /// They are accepted: the user knows what they mean.
+    /// Such settings are accepted: the user knows what they mean.
     Acknowledged,
 }
 

@@ -132,15 +132,15 @@ pub struct WorkerStatus {
 /// What a worker is doing.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkerState {
-    /// It is not started yet.
+    /// The worker is not started yet.
     Pending,
-    /// It waits for the first read of pods and nodes.
+    /// The worker waits for the first read of pods and nodes.
     Warming,
-    /// It schedules.
+    /// The worker schedules.
     Running,
-    /// It keeps its pods queued and schedules none.
+    /// The worker keeps its pods queued and schedules none.
     Paused,
-    /// It ended in error.
+    /// The worker ended in error.
     Failed,
 }
 
@@ -150,7 +150,7 @@ pub enum WorkerState {
 pub struct NodeCounts {
     /// Nodes that `spec.nodes.selector` matches.
     pub matched: i64,
-    /// Those of them that are not marked unschedulable.
+    /// Matched nodes that are not marked unschedulable.
     pub schedulable: i64,
 }
 
@@ -197,10 +197,10 @@ pub struct MisnamedPods {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExtenderStatus {
-    /// Its name.
+    /// The extender's name.
     #[schemars(required, length(max = 63))]
     pub name: String,
-    /// Unknown: it was not asked yet. Healthy: it answers. Degraded: its last call failed, or the circuit of a verb is open.
+    /// Unknown: the extender was not asked yet. Healthy: it answers. Degraded: its last call failed, or the circuit of a verb is open.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<ExtenderState>,
     /// The worst of its verbs. Closed: it is asked. Open: only a probe is let through now and then.
@@ -219,11 +219,11 @@ pub struct ExtenderStatus {
 /// Whether an extender answers.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtenderState {
-    /// It was not asked yet.
+    /// The extender was not asked yet.
     Unknown,
-    /// It answers.
+    /// The extender answers.
     Healthy,
-    /// Its last call failed, or the circuit of a verb is open.
+    /// The extender's last call failed, or the circuit of a verb is open.
     Degraded,
 }
 
@@ -247,7 +247,7 @@ pub struct ExtenderFailure {
     pub verb: String,
     /// What kind of failure, such as Timeout.
     pub reason: String,
-    /// One line about it. Never text of a reply.
+    /// The failure in one line, without any text of the reply.
     pub message: String,
 }
 
@@ -257,7 +257,7 @@ pub struct ExtenderFailure {
 pub struct TopReason {
     /// The plugin that refused the nodes.
     pub plugin: String,
-    /// What it said, as in `Insufficient cpu`.
+    /// The plugin's text, as in `Insufficient cpu`.
     pub reason: String,
     /// Pods concerned.
     pub pods: i64,

@@ -51,3 +51,10 @@ pub mod write;
 
 #[cfg(test)]
 pub(crate) mod scripted;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks even after a panic elsewhere: every critical section here leaves its data whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,13 +1,13 @@
 //! What a writer asks again right before it sends: a request may have waited since it was decided.
 
-use crate::bind::BindRequest;
+use berth_core::io::BindRequest;
 
 /// Whether a pod waits for the eviction of a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
     Awaited,
     /// It is on no node any more.
-    Gone,
+    Deleted,
     /// It is there, and every pod that waited for it was deleted or bound by someone else.
     Unwanted,
 }

@@ -6,6 +6,7 @@
 pub use crate::extender::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, ExtenderReply, NodeVictims};
 
 use crate::cycle::Diagnosis;
+pub use crate::ledger::BindOutcome;
 use crate::ledger::PlacedPod;
 use crate::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
@@ -13,25 +14,6 @@ use std::sync::Arc;
 /// Names one attempt of one worker for good; an answer to an attempt that is over is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttemptId(pub u64);
-
-/// How a bind ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BindOutcome {
-    /// The API server took it, or the pod was found bound to our node.
-    Bound,
-    /// The pod is gone, or another pod has its name: nothing is left to do.
-    PodGone,
-    /// The pod is on another node: the watch tells the rest.
-    BoundElsewhere { node: Str },
-    /// The API server refused this pod (403, 422 …): it is tried again after backoff.
-    Refused {
-        /// The API server's HTTP status; `None` where an extender refused the pod, or the node is gone.
-        code: Option<u16>,
-        message: String,
-    },
-    /// The outcome is not known; the binder repeats the same bind until it is. Sent once, after the first timeout.
-    Unknown,
-}
 
 /// Pods for which no bind is sent at present, since too many binds are of unknown outcome: they are not decided either.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -164,7 +164,7 @@ async fn the_pod_itself_ends_it() {
     for (code, node, want) in [
         (200, "n1", BindOutcome::Bound),
         (200, "n2", BindOutcome::BoundElsewhere { node: "n2".into() }),
-        (404, "", BindOutcome::PodGone),
+        (404, "", BindOutcome::PodDeleted),
     ] {
         let truth = Truth::unbound();
         let found = truth.clone();

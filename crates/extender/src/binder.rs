@@ -46,13 +46,13 @@ const DOUBTFUL: u8 = 3;
 
 /// Whether a bind was sent; it can be taken back until then.
 #[derive(Debug, Default)]
-pub(super) struct BindTicket {
+pub(super) struct SendState {
     state: AtomicU8,
     /// Evidence came another way, or the process ends: no outcome is delivered any more.
     pub(super) end: CancellationToken,
 }
 
-impl BindTicket {
+impl SendState {
     /// Takes the bind back; false if it was sent.
     pub(super) fn revoke(&self) -> bool {
         let was = self.state.compare_exchange(WAITING, REVOKED, Ordering::AcqRel, Ordering::Acquire);
@@ -101,7 +101,7 @@ fn meaning(failure: &Failure) -> Meaning {
 }
 
 /// One bind under way.
-pub(super) struct Binder<'a> {
+pub(super) struct ExtenderBind<'a> {
     pub(super) extender: &'a Extender,
     pub(super) kube: &'a kube::Client,
     pub(super) gate: &'a Gate,
@@ -110,12 +110,12 @@ pub(super) struct Binder<'a> {
     pub(super) bound_within: Duration,
     pub(super) budget: &'a Budget,
     pub(super) request: &'a BindRequest,
-    pub(super) ticket: &'a BindTicket,
+    pub(super) ticket: &'a SendState,
     /// The process ends: its successor settles what is open.
     pub(super) closing: &'a CancellationToken,
 }
 
-impl Binder<'_> {
+impl ExtenderBind<'_> {
     /// Binds the pod; `unknown` is called once, when the outcome is first not known. `None` if the bind was not sent, or is
     /// left to the next process. After a panic, what may have been sent is of unknown outcome like after a call without an
     /// answer.

@@ -59,7 +59,7 @@ impl Contents {
         Self { data: joined(map.binary_data, map.data), users: Users::All }
     }
 
-    /// Of a Secret as an API server has it, or as it is written in a manifest.
+    /// Reads a Secret as an API server has it, or as it is written in a manifest.
     pub fn of_secret(secret: Secret) -> Self {
         let users = Users::of_secret(secret.type_.as_deref(), &secret.metadata);
         Self { data: joined(secret.data, secret.string_data), users }

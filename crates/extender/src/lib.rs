@@ -9,7 +9,7 @@
 //!
 //! [`wire`], [`address`] and [`Breaker`] do no I/O; time is an argument of the breaker.
 //! One profile's extenders cost no other profile anything: connections, slots, tasks and the bound on memory are the
-//! profile's own. Of a reply only names, messages and scores are kept, and only its messages are passed on as text.
+//! profile's own. Only names, messages and scores of a reply are kept, and only its messages are passed on as text.
 
 pub mod address;
 pub mod wire;

@@ -1,6 +1,6 @@
 //! The extenders of one profile: its calls under way and its bound on memory. Nothing here is shared with another profile.
 
-use super::binder::{BindTicket, Binder};
+use super::binder::{ExtenderBind, SendState};
 use super::breaker::Change;
 use super::budget::{Budget, PROFILE_BYTES};
 use super::error::error;
@@ -64,7 +64,7 @@ struct Configured {
 /// Said where an extender's settings cannot be used and earlier ones are: deleting a Secret does not revoke it.
 const LAST_GOOD: &str = "; until then what was read before goes on being used";
 
-type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<BindTicket>>;
+type Tickets = BTreeMap<(WorkerId, AttemptId), Arc<SendState>>;
 
 pub(super) struct ProfileExtenders {
     profile: Str,
@@ -200,12 +200,12 @@ impl ProfileExtenders {
                 return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             }
         };
-        let ticket = Arc::new(BindTicket::default());
+        let ticket = Arc::new(SendState::default());
         self.tickets().insert((worker, attempt), ticket.clone());
         let this = self.clone();
         let task = async move {
             let deliver = |outcome| (this.common.deliver)(worker, Input::BindEnded { attempt, outcome });
-            let binder = Binder {
+            let binder = ExtenderBind {
                 extender: &found,
                 kube: &this.common.net.kube,
                 gate: &this.common.gate,

@@ -36,6 +36,7 @@ impl Default for ObjectStore {
 
 impl ObjectStore {
     /// Whether pending pods are to be kept: some profile has an extender.
+    #[cfg(test)]
     pub fn wants_pods(&self) -> bool {
         self.pods.is_wanted()
     }
@@ -54,6 +55,7 @@ impl ObjectStore {
     }
 
     /// Keeps a pending pod, given as the API server's JSON.
+    #[cfg(test)]
     pub fn put_pod(&self, pod: &Pod, raw: &[u8]) {
         self.pods.put(&pod.uid, Some(&pod.scheduler_name), raw);
     }

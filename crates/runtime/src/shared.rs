@@ -262,7 +262,7 @@ impl SharedLedger {
         });
     }
 
-    /// Takes a lock that a panic left poisoned. Whoever finds it so says so: the process ends whoever panicked.
+    /// Takes a lock that a panic left poisoned. Finding it so ends the process, whoever panicked.
     fn broken<G>(&self, poisoned: PoisonError<G>) -> G {
         self.die(|| "a write of the ledger panicked".to_owned());
         poisoned.into_inner()

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Bound,
-    PodGone,
+    PodDeleted,
     Elsewhere,
     Refused,
     /// Not known at first; it ends a second time as something else.
@@ -18,12 +18,12 @@ pub enum Ended {
 
 impl Ended {
     pub const ALL: [Self; 6] =
-        [Self::Bound, Self::PodGone, Self::Elsewhere, Self::Refused, Self::Unknown, Self::Revoked];
+        [Self::Bound, Self::PodDeleted, Self::Elsewhere, Self::Refused, Self::Unknown, Self::Revoked];
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::Bound => "bound",
-            Self::PodGone => "pod_gone",
+            Self::PodDeleted => "pod_gone",
             Self::Elsewhere => "bound_elsewhere",
             Self::Refused => "refused",
             Self::Unknown => "unknown",
@@ -36,7 +36,7 @@ impl From<&BindOutcome> for Ended {
     fn from(outcome: &BindOutcome) -> Self {
         match outcome {
             BindOutcome::Bound => Self::Bound,
-            BindOutcome::PodGone => Self::PodGone,
+            BindOutcome::PodDeleted => Self::PodDeleted,
             BindOutcome::BoundElsewhere { .. } => Self::Elsewhere,
             BindOutcome::Refused { .. } => Self::Refused,
             BindOutcome::Unknown => Self::Unknown,

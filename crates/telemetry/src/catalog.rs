@@ -94,9 +94,9 @@ metrics! {
         "PodScheduled conditions of pods that were not placed, by result";
     Evictions: Counter, "schedulerprofile_evictions_total",
         "Victims of preemptions, by result: evicted, gone, unwanted, failed";
-    EvictionRounds: Gauge, "schedulerprofile_eviction_rounds",
+    PendingEvictions: Gauge, "schedulerprofile_eviction_rounds",
         "Preemptions whose victims are to be evicted: queued, or in flight";
-    FailedRounds: Counter, "schedulerprofile_preemption_failures_total",
+    PreemptionFailures: Counter, "schedulerprofile_preemption_failures_total",
         "Preemptions of which a victim could not be evicted";
     PreemptionStorms: Counter, "schedulerprofile_preemption_storms_total",
         "Times that evictions for a pod were stopped because another scheduler took the freed capacity";

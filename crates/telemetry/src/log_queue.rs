@@ -35,7 +35,7 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     lines: VecDeque<Box<[u8]>>,
-    /// Of these lines, and of the one that is being written.
+    /// Bytes of these lines and of the one that is being written.
     bytes: usize,
 }
 

@@ -177,7 +177,7 @@ fn write_score_table(out: &mut dyn Write, report: &PodReport, nodes: &[NodeRepor
     view.write_rest(out, rows.len())?;
     match ties {
         _ if is_nominated => {
-            writeln!(out, "{} is promised to the pod (status.nominatedNodeName) and fits: it is taken", first.name)
+            writeln!(out, "{} is nominated for the pod (status.nominatedNodeName) and fits: it is taken", first.name)
         }
         1 => Ok(()),
         ties => writeln!(out, "{ties} nodes share the highest total (=): one of them is drawn by lot"),

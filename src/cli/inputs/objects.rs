@@ -158,7 +158,7 @@ fn check_shape(kind: &Kind, object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A node without allocatable offers its capacity, as the API server would fill it in. One that says nothing of its room
+/// A node without allocatable offers its capacity, as the API server would fill it in. One that says nothing of its capacity
 /// is a mistake in a manifest: it would silently take no pod.
 fn default_allocatable(node: &mut Value) -> Result<(), String> {
     let given = |field: &str| node["status"][field].as_object().filter(|m| !m.is_empty()).cloned();
@@ -178,6 +178,9 @@ fn note_lost_pods(cluster: &Cluster, notes: &mut Vec<String>) {
     let known: BTreeSet<&str> = cluster.nodes.iter().map(|n| &*n.name).collect();
     let lost = cluster.pods.iter().filter(|p| p.node_name.as_deref().is_some_and(|n| !known.contains(n))).count();
     if lost > 0 {
-        notes.push(format!("{} on nodes that are not among the inputs: they take no room", count(lost, "running pod")));
+        notes.push(format!(
+            "{} on nodes that are not among the inputs: they use no capacity",
+            count(lost, "running pod")
+        ));
     }
 }

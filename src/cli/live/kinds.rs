@@ -65,7 +65,10 @@ fn settled<W: Watched>(
             return Ok(Vec::new());
         }
         Err(error @ CallError::Api { code: 403, .. }) => {
-            bail!("{error}: {} of the whole cluster are needed, since all of them take room or have some", W::RESOURCE)
+            bail!(
+                "{error}: {} of the whole cluster are needed, since all of them use capacity or offer some",
+                W::RESOURCE
+            )
         }
         Err(error) => bail!("{}: {error}", W::RESOURCE),
     };

@@ -86,7 +86,7 @@ impl Api {
         Ok(Self { agent, server: server.to_owned(), token: token.to_owned() })
     }
 
-    /// The same server and connections with another token.
+    /// This server and its connections, with another token.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Self {
         Self { token: token.to_owned(), ..self.clone() }

@@ -43,7 +43,7 @@ impl NodeSpec {
         .resource("pods", "110")
     }
 
-    /// The same with this quantity of a resource, in the place of an earlier one.
+    /// This node with this quantity of a resource, in the place of an earlier one.
     #[must_use]
     pub fn resource(mut self, name: &str, quantity: &str) -> Self {
         self.resources.retain(|(known, _)| known != name);
@@ -51,14 +51,14 @@ impl NodeSpec {
         self
     }
 
-    /// The same with one more label.
+    /// This node with one more label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same with one more taint.
+    /// This node with one more taint.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         self.taints.push(json!({"key": key, "value": value, "effect": effect}));

@@ -70,7 +70,7 @@ impl Operator {
         self.page_as(path, None)
     }
 
-    /// The same with a bearer token.
+    /// As [`Self::page`], with a bearer token.
     pub fn page_as(&self, path: &str, token: Option<&str>) -> Result<(u16, String)> {
         if path == "/metrics" {
             std::thread::sleep(METRICS_AGE);

@@ -84,9 +84,9 @@ pub struct SpreadConstraint {
 /// What becomes of a pod whose constraint no node satisfies.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhenUnsatisfiable {
-    /// It stays pending.
+    /// The pod stays pending.
     DoNotSchedule,
-    /// It is placed where it violates the constraint least.
+    /// The pod is placed where it violates the constraint least.
     ScheduleAnyway,
 }
 

@@ -26,7 +26,7 @@ pub async fn read_back(client: &Client, timeout: Duration, request: &BindRequest
 
 fn found(read: PodRead, request: &BindRequest) -> Found {
     let now = match read {
-        PodRead::Gone => return Found::Settled(BindOutcome::PodGone),
+        PodRead::Deleted => return Found::Settled(BindOutcome::PodDeleted),
         PodRead::Unread(_) => return Found::Unread,
         PodRead::There(now) => now,
     };
@@ -34,7 +34,7 @@ fn found(read: PodRead, request: &BindRequest) -> Found {
         Some(node) if node == request.node => Found::Settled(BindOutcome::Bound),
         Some(node) => Found::Settled(BindOutcome::BoundElsewhere { node }),
         // The API server does not bind a pod that is being deleted.
-        None if now.terminating => Found::Settled(BindOutcome::PodGone),
+        None if now.terminating => Found::Settled(BindOutcome::PodDeleted),
         None => Found::Unbound,
     }
 }
@@ -72,9 +72,9 @@ mod tests {
             (there(Some("n1"), false), Found::Settled(BindOutcome::Bound)),
             (there(Some("n1"), true), Found::Settled(BindOutcome::Bound)),
             (there(Some("n2"), false), Found::Settled(elsewhere)),
-            (there(None, true), Found::Settled(BindOutcome::PodGone)),
+            (there(None, true), Found::Settled(BindOutcome::PodDeleted)),
             (there(None, false), Found::Unbound),
-            (PodRead::Gone, Found::Settled(BindOutcome::PodGone)),
+            (PodRead::Deleted, Found::Settled(BindOutcome::PodDeleted)),
             (PodRead::Unread("oops".into()), Found::Unread),
         ];
         for (read, want) in table {

@@ -28,7 +28,7 @@ const PER_FREE_SLOT: usize = 15;
 /// Requests of two namespaces that are turned away within this time mean that it is not the fault of one of them.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// Namespaces remembered because they were paused; beyond that those are forgotten whose pause is over.
+/// Namespaces remembered because they were paused; beyond that, namespaces whose pause is over are forgotten.
 const REMEMBERED: usize = 1_024;
 
 /// One bind on its way.
@@ -159,7 +159,7 @@ impl Schedule {
     ///
     /// O(workers) and the length of one queue.
     pub(super) fn next(&mut self, now: Instant, most: impl Fn(&str) -> usize) -> Result<Item, Option<Instant>> {
-        // Also where nothing waits: the end of a pause is to be told.
+        // Also where nothing waits: the end of a pause must be reported.
         let next_end = self.pauses.values().filter(|until| **until > now).min().copied();
         if self.queued == 0 || self.in_flight >= self.limit() {
             return Err(next_end);

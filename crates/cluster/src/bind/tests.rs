@@ -114,10 +114,10 @@ async fn conflicts_and_missing_objects_are_read_back() {
     let refused = |code| BindOutcome::Refused { code: Some(code), message: "why".into() };
     assert_eq!(refused_with(409, || seen("p1", Some("n1"))).await, (vec![BindOutcome::Bound], 1));
     assert_eq!(refused_with(409, || seen("p1", Some("n2"))).await, (vec![elsewhere], 1));
-    assert_eq!(refused_with(409, || seen("p1-again", None)).await, (vec![BindOutcome::PodGone], 1));
-    assert_eq!(refused_with(409, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodGone], 1));
+    assert_eq!(refused_with(409, || seen("p1-again", None)).await, (vec![BindOutcome::PodDeleted], 1));
+    assert_eq!(refused_with(409, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodDeleted], 1));
     assert_eq!(refused_with(409, || seen("p1", None)).await, (vec![refused(409)], 4));
-    assert_eq!(refused_with(404, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodGone], 1));
+    assert_eq!(refused_with(404, || Reply::status(404, "gone")).await, (vec![BindOutcome::PodDeleted], 1));
     assert_eq!(refused_with(404, || seen("p1", None)).await, (vec![refused(404)], 1));
     for code in [400, 403, 422] {
         assert_eq!(refused_with(code, || seen("p1", None)).await, (vec![refused(code)], 1), "{code}");
@@ -226,7 +226,7 @@ async fn a_timeout_is_settled_by_what_the_pod_shows() {
     let rows = [
         (Some("n1"), "p1", BindOutcome::Bound),
         (Some("n2"), "p1", BindOutcome::BoundElsewhere { node: "n2".into() }),
-        (None, "recreated", BindOutcome::PodGone),
+        (None, "recreated", BindOutcome::PodDeleted),
     ];
     for (node, name, want) in rows {
         let rig = Rig::new(quick(), move |asked| async move {

@@ -31,7 +31,7 @@ mod volume;
 mod workload;
 
 pub use berth_core::ledger::Object;
-pub use few_fields::{SlimDeviceClass, SlimNamespace};
+pub use few_fields::*;
 
 use crate::slim::{FieldError, Pairs, Parts, Slim, SlimMeta, SlimNode, SlimPod, Text};
 use berth_core::model::{Labels, Node, Pod, PodShape, Str, Usage};
@@ -105,7 +105,7 @@ impl Decoder {
         }
     }
 
-    /// Of a bound pod's shape only what other pods must know is filled in: namespace, labels, and pod affinity terms.
+    /// Fills in only what other pods must know of a bound pod's shape: namespace, labels, and pod affinity terms.
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
         decode("pod", slim, |parts| pod::decode(self, slim, parts))
     }

@@ -41,7 +41,7 @@ impl<'s> Amounts<'s> {
             }
             amounts.push((&**name, *amount));
         }
-        // Of a name that stands twice the last counts.
+        // If a name stands twice, the last one counts.
         Ok(Self::sorted(amounts, |_, later| later))
     }
 

@@ -138,7 +138,7 @@ impl Job for Eviction {
 /// How a request ended that was sent until its outcome was known.
 enum Sent {
     Done,
-    Gone,
+    Deleted,
     /// Not sent: no pod waits for the victim to go.
     Unwanted,
 }
@@ -221,7 +221,7 @@ impl Run<'_> {
                 self.announce(victim, false);
                 (victim, Ok(()))
             }
-            Ok(Sent::Gone) => {
+            Ok(Sent::Deleted) => {
                 counters.count(EvictResult::Gone);
                 (victim, Ok(()))
             }
@@ -247,8 +247,8 @@ impl Run<'_> {
             }
             let mark = mark_call(self.request, victim, timeout);
             // A mark of unknown outcome is not read back: a second one does no harm.
-            if let Sent::Gone = self.send(&mark, victim, false).await? {
-                return Ok(Sent::Gone);
+            if let Sent::Deleted = self.send(&mark, victim, false).await? {
+                return Ok(Sent::Deleted);
             }
         }
         if let Some(needless) = self.needless(victim) {
@@ -261,7 +261,7 @@ impl Run<'_> {
     fn needless(&self, victim: &PlacedPod) -> Option<Sent> {
         match self.kit.recheck.victim(&victim.uid) {
             Victim::Awaited => None,
-            Victim::Gone => Some(Sent::Gone),
+            Victim::Deleted => Some(Sent::Deleted),
             Victim::Unwanted => Some(Sent::Unwanted),
         }
     }
@@ -281,7 +281,7 @@ impl Run<'_> {
                 }
             };
             let read = match (error.meaning, error.code) {
-                (_, Some(404)) => PodRead::Gone,
+                (_, Some(404)) => PodRead::Deleted,
                 // A failed precondition (409, 422) can mean that another pod has the name.
                 (Meaning::ReadBack, _) | (_, Some(422)) => link.read_pod(&victim.key, &victim.uid).await,
                 (Meaning::Unknown, _) if deletes => link.read_pod(&victim.key, &victim.uid).await,
@@ -290,8 +290,8 @@ impl Run<'_> {
             };
             match read {
                 // An earlier deletion, whose answer was lost, did this.
-                PodRead::Gone if tries.doubt && deletes => return Ok(Sent::Done),
-                PodRead::Gone => return Ok(Sent::Gone),
+                PodRead::Deleted if tries.doubt && deletes => return Ok(Sent::Done),
+                PodRead::Deleted => return Ok(Sent::Deleted),
                 PodRead::There(now) if now.terminating => return Ok(Sent::Done),
                 PodRead::There(_) | PodRead::Unread(_) => {}
             }

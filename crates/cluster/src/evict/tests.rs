@@ -389,7 +389,7 @@ async fn victims_that_no_pod_waits_for_are_released_and_not_evicted() {
         .victims
         .lock()
         .unwrap()
-        .extend([("uid-a".to_owned(), Victim::Gone), ("uid-b".to_owned(), Victim::Unwanted)]);
+        .extend([("uid-a".to_owned(), Victim::Deleted), ("uid-b".to_owned(), Victim::Unwanted)]);
     open(&gate);
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     let message = "pod ns/b not evicted: no pod waits for that any more".to_owned();

@@ -293,7 +293,7 @@ impl Shared {
                 PodRead::There(now) if now.waits() => {
                     known = Known { version: now.resource_version, nominated: now.nominated, ..known };
                 }
-                PodRead::There(_) | PodRead::Gone => break,
+                PodRead::There(_) | PodRead::Deleted => break,
                 PodRead::Unread(message) => {
                     return self.failed(refusal, &WriteError { meaning: Meaning::Unknown, message, ..error });
                 }

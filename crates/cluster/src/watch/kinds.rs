@@ -292,7 +292,6 @@ kinds! {
     VolumeAttachments: "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" by name
         (SlimVolumeAttachment => volume_attachment)
         -> VolumeAttachment, apply_volume_attachment, delete_volume_attachment, retain_volume_attachments;
-    /// PodDisruptionBudgets: without the right to read them, every victim is as good as another.
     PodDisruptionBudgets: "policy" "v1" "PodDisruptionBudget" "poddisruptionbudgets" by key (SlimBudget => budget)
         -> PodDisruptionBudget, apply_budget, delete_budget, retain_budgets;
     DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" by name (SlimDeviceClass => device_class)

@@ -26,9 +26,4 @@ pub(crate) use pod::{PodRead, pod_path, read_pod, status_uri};
 pub(crate) use pool::{Jobs, Pool, wait_until};
 pub(crate) use turns::{Limits, Slot, Tenant, Turns};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks even after a panic elsewhere: every critical section here leaves its data whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub(crate) use crate::lock;

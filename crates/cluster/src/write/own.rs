@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 /// Pods remembered that are nominated by us, and as many that are not; beyond that the oldest are forgotten. Pods that wait for
-/// volumes or victims are far fewer. Of the others a write counts only until the watch has shown it.
+/// volumes or victims are far fewer. A write to one of the others counts only until the watch has shown it.
 const REMEMBERED: usize = 8_192;
 
 /// A pod's status as far as is known: as it was judged, or as our own writes have left it since.

@@ -17,7 +17,7 @@ pub(crate) fn status_uri(key: &PodKey) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PodRead {
     /// There is none, or another pod has its name.
-    Gone,
+    Deleted,
     There(PodNow),
     /// The reason why it could not be read.
     Unread(String),
@@ -48,7 +48,7 @@ pub(crate) async fn read_pod(client: &Client, timeout: Duration, key: &PodKey, u
 
 fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRead {
     let answer = match result {
-        Ok(answer) if answer.code == 404 => return PodRead::Gone,
+        Ok(answer) if answer.code == 404 => return PodRead::Deleted,
         Ok(answer) if answer.is_success() => answer,
         Ok(answer) => return PodRead::Unread(answer.message()),
         Err(error) => return PodRead::Unread(error.to_string()),
@@ -60,7 +60,7 @@ fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRea
     let text = |at| object.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
     match text("/metadata/uid") {
         None => PodRead::Unread(format!("pod {key}: an object without a uid")),
-        Some(read) if read != &**uid => PodRead::Gone,
+        Some(read) if read != &**uid => PodRead::Deleted,
         Some(_) => PodRead::There(PodNow {
             node: text("/spec/nodeName").map(Str::from),
             terminating: text("/metadata/deletionTimestamp").is_some(),
@@ -91,11 +91,11 @@ mod tests {
         let table = [
             (200, body("uid-p", json!({"nodeName": "n1"}), None), there(Some("n1"), false)),
             (200, body("uid-p", json!({"nodeName": "n1"}), Some(deleted)), there(Some("n1"), true)),
-            (200, body("other", json!({"nodeName": "n1"}), None), PodRead::Gone),
+            (200, body("other", json!({"nodeName": "n1"}), None), PodRead::Deleted),
             (200, body("uid-p", json!({}), Some(deleted)), there(None, true)),
             (200, body("uid-p", json!({}), None), there(None, false)),
             (200, body("uid-p", json!({"nodeName": ""}), None), there(None, false)),
-            (404, json!({"message": "gone"}), PodRead::Gone),
+            (404, json!({"message": "gone"}), PodRead::Deleted),
             (500, json!({"message": "oops"}), PodRead::Unread("oops".into())),
         ];
         for (code, body, want) in table {

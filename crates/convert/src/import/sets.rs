@@ -122,7 +122,7 @@ fn with_defaults(own: Set) -> Result<Vec<Entry>, ImportError> {
         if disabled.iter().any(|d| d == plugin.name || d == "*") {
             continue;
         }
-        // Of a plugin listed twice the last replaces the default; the other stays, and is then refused as a double.
+        // If a plugin is listed twice, the last replaces the default; the other stays and is refused as a double.
         match enabled.iter().rposition(|entry| entry.plugin == plugin) {
             Some(at) => merged.push(enabled.remove(at)),
             None => merged.push(Entry { plugin, weight: plugin.default.unwrap_or_default(), field: String::new() }),

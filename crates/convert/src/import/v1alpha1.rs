@@ -143,7 +143,7 @@ fn from_policy(policy: &Node<'_>, mut draft: Draft, sources: &dyn PolicySources)
             let found = sources.config_map(namespace, name.text()?);
             (name, found)
         }
-        _ => return Err(policy.bad("says not where the Policy is", "give either file or configMap")),
+        _ => return Err(policy.bad("does not say where the Policy is", "give either file or configMap")),
     };
     let found = found.map_err(|problem| {
         let (message, fix) = problem.split_once(": ").unwrap_or((&problem, "add it to the inputs"));

@@ -2,7 +2,7 @@ use crate::ledger::NodeId;
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::model::{Footprint, PodShape};
 use crate::plugins::{
-    Overlay, PluginContext, ResolvedPod, Verdict, Work, filter, fixed_score, node_affinity, taint_toleration,
+    Overlay, PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, node_affinity, taint_toleration,
 };
 use crate::profile::Score;
 use rustc_hash::FxHashMap;
@@ -84,7 +84,7 @@ impl CachedRows {
         work: &mut Work,
     ) -> Option<Verdict> {
         if self.is_stale(cx, node) {
-            work.take(resolved.cost_on(cx.ledger.nodes(), node)).ok()?;
+            work.take(cost_on(resolved, cx.ledger.nodes(), node)).ok()?;
             self.judge(cx, resolved, node);
         }
         Some(self.verdicts[node.index()])

@@ -71,7 +71,7 @@ impl Diagnosis {
         Self { shape, nodes: 0, pre_filter: None, counts: Vec::new() }
     }
 
-    /// Of a pod that PreFilter refused on all `nodes`.
+    /// The diagnosis of a pod that PreFilter refused on all `nodes`.
     pub(super) fn before_filter(shape: &Arc<PodShape>, nodes: u32, message: &str) -> Self {
         Self { shape: shape.clone(), nodes, pre_filter: Some(message.into()), counts: Vec::new() }
     }

@@ -2,8 +2,8 @@ use super::class::CachedRows;
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Overlay, Plugin, PluginContext, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, filter,
-    node_affinity,
+    Overlay, Plugin, PluginContext, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, cost_on,
+    filter, node_affinity,
 };
 use rustc_hash::FxHashMap;
 
@@ -87,7 +87,7 @@ impl NonRowChecks<'_> {
 
     /// What [`Self::judge_under`] takes, in units of [`Work`].
     pub(crate) fn cost_under(&self, node: NodeId, overlay: &Overlay) -> usize {
-        self.resolved.cost_on(self.cx.ledger.nodes(), node)
+        cost_on(self.resolved, self.cx.ledger.nodes(), node)
             + self.relations.cost_under(self.cx, self.resolved, node, overlay)
             + overlay.cost_of_ports(self.resolved.shape.host_ports.len())
     }

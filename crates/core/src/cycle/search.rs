@@ -1,3 +1,6 @@
+//! One attempt without extenders. `extender` and this file know each other: both are `impl Scheduler`, one attempt in two
+//! halves.
+
 use super::choose::{Rng, choose};
 use super::class::{CachedRows, Class, ClassCache};
 use super::diagnosis::{Diagnosis, NoFit, Tally};
@@ -24,14 +27,14 @@ pub enum Decision {
 }
 
 /// What a search knows beside the pod.
-struct About<'a> {
+struct SearchFrom<'a> {
     /// The node that is taken without looking at another if it fits.
     nominated: Option<&'a Str>,
     /// What extenders have reported so far.
     messages: Messages,
 }
 
-impl<'a> About<'a> {
+impl<'a> SearchFrom<'a> {
     fn first(pod: &'a Pod) -> Self {
         Self { nominated: pod.nominated_node.as_ref(), messages: Messages::default() }
     }
@@ -126,19 +129,19 @@ impl Scheduler {
 
     /// Decides for one pod against the ledger as it is. Does not change the ledger.
     pub fn decide(&mut self, ledger: &Ledger, pod: &Arc<Pod>) -> Decision {
-        let decision = self.search(ledger, pod, &mut Work::unbounded(), About::first(pod));
+        let decision = self.search(ledger, pod, &mut Work::unbounded(), SearchFrom::first(pod));
         decision.unwrap_or_else(|stop| Decision::stopped(pod, self.nodes.len(), stop))
     }
 
     /// As [`Self::decide`], within `work`. `None` when `work` ran out: call it again with the ledger as it is then; it
     /// continues where this call ended, and decides as one uninterrupted call would.
     pub fn decide_within(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work) -> Option<Decision> {
-        self.search_within(ledger, pod, work, About::first(pod))
+        self.search_within(ledger, pod, work, SearchFrom::first(pod))
     }
 
     /// Looks at all nodes after extenders refused the nominated one, if `work` is enough for it: see [`Self::decide_within`].
     pub fn look_further(&mut self, ledger: &Ledger, state: &ExtenderFilterState, work: &mut Work) -> Option<Decision> {
-        let about = About { nominated: None, messages: state.own.messages.clone() };
+        let about = SearchFrom { nominated: None, messages: state.own.messages.clone() };
         self.search_within(ledger, &state.pod, work, about)
     }
 
@@ -147,7 +150,7 @@ impl Scheduler {
         ledger: &Ledger,
         pod: &Arc<Pod>,
         work: &mut Work,
-        about: About<'_>,
+        about: SearchFrom<'_>,
     ) -> Option<Decision> {
         let start = self.start;
         match self.search(ledger, pod, work, about) {
@@ -163,8 +166,14 @@ impl Scheduler {
 
     /// PreFilter, the nominated node, all nodes, and then extenders or scores: after `schedulePod` in
     /// `pkg/scheduler/schedule_one.go`.
-    fn search(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work, about: About<'_>) -> Result<Decision, Stop> {
-        let About { nominated, messages } = about;
+    fn search(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        work: &mut Work,
+        about: SearchFrom<'_>,
+    ) -> Result<Decision, Stop> {
+        let SearchFrom { nominated, messages } = about;
         self.used = true;
         let total = self.candidates(ledger).len();
         if total == 0 {

@@ -1,5 +1,4 @@
 use super::{Ledger, NodeId, PlacedPod, PodState, VolumePlan};
-use crate::io::BindOutcome;
 use crate::model::{Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
@@ -35,6 +34,25 @@ pub enum Conflict {
     NodeDeleted,
     /// Another commit or event came first: the pod does not fit any more.
     NoLongerFits,
+}
+
+/// How a bind ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindOutcome {
+    /// The API server took it, or the pod was found bound to our node.
+    Bound,
+    /// The pod is gone, or another pod has its name: nothing is left to do.
+    PodDeleted,
+    /// The pod is on another node: the watch tells the rest.
+    BoundElsewhere { node: Str },
+    /// The API server refused this pod (403, 422 …): it is tried again after backoff.
+    Refused {
+        /// The API server's HTTP status; `None` where an extender refused the pod, or the node is gone.
+        code: Option<u16>,
+        message: String,
+    },
+    /// The outcome is not known; the binder repeats the same bind until it is. Sent once, after the first timeout.
+    Unknown,
 }
 
 impl Ledger {
@@ -139,7 +157,7 @@ impl Ledger {
         match outcome {
             // The watch shows the pod on its node; what is unknown keeps its place.
             BindOutcome::Bound | BindOutcome::Unknown => {}
-            BindOutcome::PodGone => self.delete_pod(uid),
+            BindOutcome::PodDeleted => self.delete_pod(uid),
             BindOutcome::BoundElsewhere { node } => self.count_elsewhere(uid, node),
             BindOutcome::Refused { .. } => self.give_up(uid),
         }

@@ -98,7 +98,7 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
     fn sweep(&mut self) {
         self.round.retain(Hashed::is_used);
         self.values.retain(|Hashed { value, .. }, bytes| {
-            // What has left the round is here alone.
+            // A value that has left the round is held here alone.
             let used = Arc::strong_count(value) > 1;
             if !used {
                 self.bytes -= *bytes;
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!((interner.bytes, interner.round.len()), (bytes, interner.values.len()));
         assert_eq!(interner.values.len(), interner.addresses.len());
         assert!(small.iter().all(|value| Arc::ptr_eq(value, &interner.intern(Arc::new((**value).clone())))));
-        // Nor may as much come again before the next sweep.
+        // The same amount may not come again before the next sweep.
         (0..900).for_each(|i| drop(interner.intern(large(i))));
         assert!(interner.bytes <= 2 * INTERNED_BYTES, "{} bytes", interner.bytes);
     }

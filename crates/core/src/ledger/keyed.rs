@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
 
-/// Hashes with a secret key, for tables whose keys are chosen by whoever may create objects: names, labels, terms, shapes.
+/// Hashes with a secret key, for tables whose keys are chosen by users who create objects: names, labels, terms, shapes.
 ///
 /// Without a key anyone can compute, once and for every installation, thousands of label sets of one hash, each of which is then
 /// compared with all the others under the ledger's lock. Tables whose keys are made by the API server or by us (uids, ids,

@@ -53,7 +53,7 @@ mod volumes;
 mod workloads;
 
 pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange};
-pub use commit::{Committed, Conflict, Proposal};
+pub use commit::{BindOutcome, Committed, Conflict, Proposal};
 pub use device_classes::DeviceClasses;
 pub use evictions::{Evicting, EvictionProposal, PendingPreemption};
 pub use images::ImageId;
@@ -61,8 +61,8 @@ pub use keyed::HashKey;
 pub use match_classes::{MatchClass, MatchClassTable};
 pub use nodes::NodeTable;
 pub(crate) use nodes::{add_ports, remove_ports};
-pub use order::NodeId;
-pub use placed::{CountsByNode, PlacedPod};
+pub use order::{CountsByNode, NodeId};
+pub use placed::PlacedPod;
 pub use pods::{PodState, oldest_first};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};
@@ -198,7 +198,7 @@ impl Ledger {
     /// Gives `change` the next version, stamps `row` with it and logs the change. Versions come from here alone.
     ///
     /// `row` is the node whose columns changed. A change of what only other pods look at (match classes, nominations,
-    /// objects beside the nodes) stamps no row: whoever reads those follows the log or a version of theirs.
+    /// objects beside the nodes) stamps no row: their readers follow the log, or a version of their own.
     fn record(&mut self, row: Option<NodeId>, change: Change) -> u64 {
         let version = self.log.push(change);
         if let Some(node) = row {

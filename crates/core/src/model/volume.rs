@@ -1,4 +1,4 @@
-//! Of the storage objects only what upstream's four volume plugins read. Names and uids are kept where a later write needs them
+//! Only what upstream's four volume plugins read of the storage objects. Names and uids are kept where a later write needs them
 //! as preconditions.
 
 use super::{LabelSelector, Labels, NodeTest, Quantity, Str};
@@ -183,7 +183,7 @@ pub struct CsiNode {
 impl CsiNode {
     /// `None` where there is no limit.
     pub fn limit(&self, driver: &str) -> Option<i32> {
-        // Of a driver named twice the last one counts, as in upstream's map.
+        // If a driver is named twice, the last one counts, as in upstream's map.
         self.drivers.iter().rev().filter(|(name, _)| &**name == driver).find_map(|(_, limit)| *limit)
     }
 }

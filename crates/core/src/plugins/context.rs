@@ -2,14 +2,13 @@
 
 pub(crate) use super::overlay::Overlay;
 pub(crate) use super::resolved_pod::{ResolvedPod, Resource, ScoredResource};
-pub(crate) use super::verdict::{Code, Verdict};
+pub(crate) use super::verdict::{PreFilterRefusal, Stop, Verdict};
 pub(crate) use super::work::{
     BYTES_PER_WORK, ROWS_PER_WORK, SUMMED_PER_WORK, WORK_PER_LABEL_READ, WORK_PER_ZONE_READ, Work, work_of,
 };
 pub(crate) use crate::model::{Cause, Plugin};
 
 use crate::ledger::Ledger;
-use crate::model::Str;
 use crate::profile::CompiledProfile;
 
 /// The highest score of a node by one plugin, before weights.
@@ -20,43 +19,6 @@ pub(crate) const MAX_NODE_SCORE: i64 = 100;
 pub(crate) struct PluginContext<'a> {
     pub(crate) profile: &'a CompiledProfile,
     pub(crate) ledger: &'a Ledger,
-}
-
-/// PreFilter refused the pod before any node was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PreFilterRefusal {
-    pub plugin: Plugin,
-    pub code: Code,
-    /// Upstream's message.
-    pub message: Str,
-}
-
-impl PreFilterRefusal {
-    pub(crate) fn unresolvable(plugin: Plugin, message: impl Into<Str>) -> Self {
-        Self { plugin, code: Code::UnschedulableAndUnresolvable, message: message.into() }
-    }
-}
-
-/// How PreFilter or a filter ends an attempt, or a look at the ledger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// No node can take the pod.
-    Refused(PreFilterRefusal),
-    /// The attempt failed; upstream's text.
-    Failed(Str),
-    /// The look has used up its [`Work`]: it says nothing yet, and is to be made again.
-    Unfinished,
-}
-
-impl Stop {
-    /// The text of an attempt that failed.
-    pub(crate) fn into_text(self) -> Str {
-        match self {
-            Self::Refused(refusal) => refusal.message,
-            Self::Failed(text) => text,
-            Self::Unfinished => "the look at the cluster was not finished".into(),
-        }
-    }
 }
 
 /// Scales a raw score to 0..=100 by the highest raw score among the feasible nodes.

@@ -34,16 +34,16 @@ pub(crate) mod volumes;
 mod work;
 
 pub use crate::model::{Cause, Plugin, PluginSet};
-pub use context::PreFilterRefusal;
-pub(crate) use context::{MAX_NODE_SCORE, PluginContext, Stop, default_normalize, reverse_normalize};
+pub(crate) use context::{MAX_NODE_SCORE, PluginContext, default_normalize, reverse_normalize};
 pub use hints::{WakeEvent, wake_events};
 pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::ResolvedPod;
-pub use verdict::{Code, Verdict};
-pub(crate) use verdict::{VOLUME_TEXTS, lacking_text, volume_text};
+pub use verdict::{Code, PreFilterRefusal, Verdict};
+pub(crate) use verdict::{Stop, VOLUME_TEXTS, lacking_text, volume_text};
 pub use work::Work;
 
 use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumeChange, VolumePlan};
+use crate::limits::COMPARISONS_PER_WORK;
 use crate::model::{Pod, Score, Str, Usage};
 use crate::profile::CompiledProfile;
 
@@ -102,6 +102,13 @@ pub(crate) fn filter(
 fn declares_features(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     let required = &pod.shape.required_features;
     required.is_empty() || required.iter().all(|f| nodes.declared_features[node.index()].binary_search(f).is_ok())
+}
+
+/// What judging the row for the pod takes, in units of [`Work`].
+pub(crate) fn cost_on(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
+    let comparisons =
+        node_ports::comparisons(pod, nodes, node) + taint_toleration::comparisons(&pod.shape.tolerations, nodes, node);
+    pod.cost + comparisons / COMPARISONS_PER_WORK
 }
 
 /// A score that is not normalised, 0 to 100; 0 where the plugin skips the pod.

@@ -122,7 +122,7 @@ mod tests {
         let profile = CompiledProfile::default_preset("test");
         let resolved = ResolvedPod::new(&profile, &ledger, &many("p", 20_000).shape);
         assert!(fits(&resolved, ledger.nodes(), full, Overlay::none()));
-        let [full, empty] = [full, empty].map(|node| resolved.cost_on(ledger.nodes(), node));
+        let [full, empty] = [full, empty].map(|node| crate::plugins::cost_on(&resolved, ledger.nodes(), node));
         assert!(empty < full / 4 && full < WORK_PER_HOLD && full > HOST_PORTS_PER_POD, "{empty} and {full}");
         ledger.delete_pod("v");
         assert!(ledger.nodes().ports.iter().all(SmallVec::is_empty));

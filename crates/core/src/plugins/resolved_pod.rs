@@ -1,8 +1,6 @@
 use super::verdict::Verdict;
 use super::work::work_of;
-use super::{node_ports, taint_toleration};
-use crate::ledger::{ImageId, Ledger, NodeId, NodeTable, ScalarId};
-use crate::limits::COMPARISONS_PER_WORK;
+use crate::ledger::{ImageId, Ledger, NodeTable, ScalarId};
 use crate::model::{NodeSelector, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
 use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
@@ -47,8 +45,8 @@ pub(crate) struct ResolvedPod {
     pub(crate) balances: bool,
     /// Images of the pod that are on some node, with what each adds to the sum of ImageLocality.
     pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
-    /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::context::Work).
-    cost: usize,
+    /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::work::Work).
+    pub(super) cost: usize,
     scalars_version: u64,
     soft_taints: bool,
 }
@@ -73,13 +71,6 @@ impl ResolvedPod {
         let stale = differs || !self.has_columns_of(&fresh);
         *self = fresh;
         stale
-    }
-
-    /// What judging the row takes, in units of [`Work`](super::context::Work).
-    pub(crate) fn cost_on(&self, nodes: &NodeTable, node: NodeId) -> usize {
-        let own = node_ports::comparisons(self, nodes, node)
-            + taint_toleration::comparisons(&self.shape.tolerations, nodes, node);
-        self.cost + own / COMPARISONS_PER_WORK
     }
 
     fn has_columns_of(&self, other: &Self) -> bool {

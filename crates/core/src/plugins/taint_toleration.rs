@@ -135,7 +135,7 @@ mod tests {
         let tolerations = (0..TOLERATIONS_PER_POD).map(drawn).collect();
         let pod = Arc::new(PodShape { tolerations, ..shape() });
         let pod = ResolvedPod::new(&CompiledProfile::default_preset("test"), &ledger, &pod);
-        let cost = |name| pod.cost_on(ledger.nodes(), ledger.nodes().find(name).expect("applied"));
+        let cost = |name| crate::plugins::cost_on(&pod, ledger.nodes(), ledger.nodes().find(name).expect("applied"));
         let [none, few, many] = ["none", "few", "many"].map(cost);
         assert!(none < few && few < many && many < WORK_PER_HOLD, "{none}, {few} and {many}");
         assert!(many > 8_000 / 4, "{many}");

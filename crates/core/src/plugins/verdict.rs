@@ -1,4 +1,4 @@
-use crate::model::{Cause, PodShape, Str};
+use crate::model::{Cause, Plugin, PodShape, Str};
 use std::borrow::Cow;
 
 /// The framework's status code of a refusal, by upstream's names.
@@ -15,6 +15,43 @@ impl Code {
         match self {
             Self::Unschedulable => "Unschedulable",
             Self::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+        }
+    }
+}
+
+/// PreFilter refused the pod before any node was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreFilterRefusal {
+    pub plugin: Plugin,
+    pub code: Code,
+    /// Upstream's message.
+    pub message: Str,
+}
+
+impl PreFilterRefusal {
+    pub(crate) fn unresolvable(plugin: Plugin, message: impl Into<Str>) -> Self {
+        Self { plugin, code: Code::UnschedulableAndUnresolvable, message: message.into() }
+    }
+}
+
+/// How PreFilter or a filter ends an attempt, or a look at the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// No node can take the pod.
+    Refused(PreFilterRefusal),
+    /// The attempt failed; upstream's text.
+    Failed(Str),
+    /// The look has used up its [`Work`](super::work::Work): it says nothing yet, and is to be made again.
+    Unfinished,
+}
+
+impl Stop {
+    /// The text of an attempt that failed.
+    pub(crate) fn into_text(self) -> Str {
+        match self {
+            Self::Refused(refusal) => refusal.message,
+            Self::Failed(text) => text,
+            Self::Unfinished => "the look at the cluster was not finished".into(),
         }
     }
 }

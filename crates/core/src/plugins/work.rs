@@ -1,4 +1,4 @@
-use super::context::Stop;
+use super::verdict::Stop;
 use crate::limits::{COMPARISONS_PER_WORK, WORK_PER_HOLD};
 
 /// Rows whose place is looked up in the time of one unit, where nothing is to be compared.

@@ -34,7 +34,7 @@ struct Begun {
     row: u64,
     /// In the order in which they are put back.
     lower: Vec<Arc<PlacedPod>>,
-    /// Of the first of them: whether they are victims.
+    /// Whether the first of them are victims.
     victims: Vec<bool>,
 }
 

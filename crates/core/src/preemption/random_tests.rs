@@ -139,7 +139,7 @@ impl Draw {
         drawn
     }
 
-    /// The same change to the world and to its living ledger.
+    /// Applies one change to the world and to its living ledger.
     fn change(&mut self, world: &mut World, ledger: &mut Ledger) {
         match self.below(10) {
             0 => {

@@ -1,6 +1,6 @@
 //! `attempt`, `extender` and `preemption` know each other: one `impl Worker`, cut where an attempt can wait.
 
-use super::extender::{About, VictimReplies};
+use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
@@ -139,7 +139,7 @@ impl Worker {
                 self.refuse_failed(step, attempt.ticket.pod().clone(), text);
                 self.queue.failed(attempt.ticket, step.now);
             }
-            Decision::Ask(state) => self.ask(step, attempt, About::Nodes(state)),
+            Decision::Ask(state) => self.ask(step, attempt, AskedAbout::Nodes(state)),
         }
         None
     }
@@ -154,7 +154,7 @@ impl Worker {
     ) -> Option<Attempt> {
         match self.post_filter(step, attempt.ticket.pod(), &refused, &replies) {
             Ok((result, version)) => self.refuse(step, attempt.ticket, Refused { version, ..refused }, result),
-            Err(Unfinished::Ask(state)) => self.ask(step, attempt, About::Victims(state, Box::new(refused))),
+            Err(Unfinished::Ask(state)) => self.ask(step, attempt, AskedAbout::Victims(state, Box::new(refused))),
             Err(Unfinished::Conflict(conflict)) => return self.conflicted(step, attempt, conflict),
         }
         None

@@ -8,6 +8,8 @@
 //!
 //! Questions that are asked together have an [`AttemptId`] of their own, so that a late or repeated answer meets no attempt.
 //! Nothing is assumed for a parked attempt: when its worker ends, there is nothing to undo.
+//!
+//! `attempt`, `extender` and `preemption` know each other: `attempt` says why.
 
 use super::attempt::{Attempt, Refused, look};
 use super::preemption::Unfinished;
@@ -29,14 +31,14 @@ type Answer = Result<ExtenderReply, ExtenderError>;
 #[derive(Debug)]
 struct ParkedAttempt {
     attempt: Attempt,
-    about: About,
+    about: AskedAbout,
     /// The extenders that have not answered yet.
     open: ExtenderSet,
 }
 
 /// What extenders are asked about.
 #[derive(Debug)]
-pub(super) enum About {
+pub(super) enum AskedAbout {
     /// The nodes that fit.
     Nodes(Box<ExtenderFilterState>),
     /// The victims, where none fits.
@@ -191,14 +193,14 @@ impl Worker {
     }
 
     /// Asks what there is to ask and parks the attempt.
-    pub(super) fn ask<L>(&mut self, step: &mut Step<'_, L>, attempt: Attempt, about: About) {
+    pub(super) fn ask<L>(&mut self, step: &mut Step<'_, L>, attempt: Attempt, about: AskedAbout) {
         let id = self.next_attempt();
         let pod = attempt.ticket.pod();
         self.popped.insert(pod.uid.clone());
         let mut open = ExtenderSet::NONE;
         let questions = match &about {
-            About::Nodes(state) => state.questions(),
-            About::Victims(state, _) => vec![state.question()],
+            AskedAbout::Nodes(state) => state.questions(),
+            AskedAbout::Victims(state, _) => vec![state.question()],
         };
         for (at, question) in questions {
             open.insert(at);
@@ -206,43 +208,43 @@ impl Worker {
             let pod = pod.clone();
             step.effects.push(Effect::AskExtender(ExtenderRequest { attempt: id, extender, pod, question }));
         }
-        self.asking.park(id, ParkedAttempt { attempt, about, open });
+        self.parked.park(id, ParkedAttempt { attempt, about, open });
     }
 
-    /// Ends the attempts for which it is over, and goes on with those that were answered.
-    pub(super) fn run_asking(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
-        if std::mem::take(&mut self.asking.requeue_all) {
-            self.requeue_asking(step);
+    /// Ends attempts whose pod is deleted or bound, and goes on with those that were answered.
+    pub(super) fn run_parked(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
+        if std::mem::take(&mut self.parked.requeue_all) {
+            self.requeue_parked(step);
         }
-        if std::mem::take(&mut self.asking.dirty) {
-            self.end_asking_of_deleted_pods(step);
+        if std::mem::take(&mut self.parked.dirty) {
+            self.end_parked_of_deleted_pods(step);
         }
-        for (id, extender, answer) in std::mem::take(&mut self.asking.answers) {
-            self.asking.expedite |= self.asking.asked_before.is_some_and(|last| id <= last);
+        for (id, extender, answer) in std::mem::take(&mut self.parked.answers) {
+            self.parked.expedite |= self.parked.asked_before.is_some_and(|last| id <= last);
             if matches!(&answer, Err(error) if error.kind == ExtenderErrorKind::CircuitOpen) {
-                self.asking.retry_at.get_or_insert(step.now + EXTENDER_LOOK);
+                self.parked.retry_at.get_or_insert(step.now + EXTENDER_LOOK);
             }
             self.answered(step, id, extender, answer);
         }
-        if std::mem::take(&mut self.asking.expedite) {
+        if std::mem::take(&mut self.parked.expedite) {
             self.queue.expedite(usize::MAX);
         }
-        if self.asking.retry_at.is_some_and(|at| at <= step.now) {
-            self.asking.retry_at = None;
+        if self.parked.retry_at.is_some_and(|at| at <= step.now) {
+            self.parked.retry_at = None;
             self.queue.expedite(1);
         }
     }
 
     /// Takes all attempts back as if they had never been made.
-    fn requeue_asking(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
-        while let Some((id, _)) = self.asking.attempts.first_key_value() {
+    fn requeue_parked(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
+        while let Some((id, _)) = self.parked.attempts.first_key_value() {
             let Some(Attempt { ticket, .. }) = self.unpark(*id) else { return };
             self.requeue(step, ticket);
         }
     }
 
-    fn end_asking_of_deleted_pods(&mut self, step: &Step<'_, impl LedgerAccess>) {
-        let attempts = &self.asking.attempts;
+    fn end_parked_of_deleted_pods(&mut self, step: &Step<'_, impl LedgerAccess>) {
+        let attempts = &self.parked.attempts;
         let over: Vec<AttemptId> = step.ledger.read(|ledger| {
             let waits = |parked: &ParkedAttempt| match ledger.pod(&parked.attempt.ticket.pod().uid) {
                 Some(PodState::Pending(pod)) => !pod.deleting,
@@ -258,15 +260,15 @@ impl Worker {
     }
 
     fn unpark(&mut self, id: AttemptId) -> Option<Attempt> {
-        let ParkedAttempt { attempt, .. } = self.asking.take(id)?;
+        let ParkedAttempt { attempt, .. } = self.parked.take(id)?;
         self.popped.remove(&attempt.ticket.pod().uid);
         Some(attempt)
     }
 
     fn answered(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, extender: usize, answer: Answer) {
-        let Some(mut parked) = self.asking.take(id) else { return };
+        let Some(mut parked) = self.parked.take(id) else { return };
         if !parked.open.remove(extender) {
-            return self.asking.park(id, parked);
+            return self.parked.park(id, parked);
         }
         // What changed while the attempt was parked was not taken up, and the answer is about the pod as it was.
         let Some(pod) = self.still_as_judged(step, &parked.attempt.ticket) else {
@@ -276,14 +278,14 @@ impl Worker {
         parked.attempt.ticket.renew(pod);
         let profile = self.profile().clone();
         match parked.about {
-            About::Nodes(mut state) => match state.answer(&profile, extender, answer) {
-                Turn::Wait => self.asking.park(id, ParkedAttempt { about: About::Nodes(state), ..parked }),
+            AskedAbout::Nodes(mut state) => match state.answer(&profile, extender, answer) {
+                Turn::Wait => self.parked.park(id, ParkedAttempt { about: AskedAbout::Nodes(state), ..parked }),
                 turn => {
                     self.popped.remove(&parked.attempt.ticket.pod().uid);
                     self.nodes_answered(step, parked.attempt, state, turn);
                 }
             },
-            About::Victims(state, refused) => {
+            AskedAbout::Victims(state, refused) => {
                 self.popped.remove(&parked.attempt.ticket.pod().uid);
                 self.victims_answered(step, parked.attempt, state, *refused, answer);
             }
@@ -301,7 +303,7 @@ impl Worker {
         let Self { scheduler, heaviest, .. } = self;
         let (decision, version) = match turn {
             Turn::Wait => return,
-            Turn::Ask => return self.ask(step, attempt, About::Nodes(state)),
+            Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
             Turn::Failed(text) => {
                 // Made again after backoff, or when the extender has recovered.
                 self.refuse_failed(step, attempt.ticket.pod().clone(), text);
@@ -337,7 +339,7 @@ impl Worker {
             bounds.limits(ledger, &refused.no_fit, |limits| state.answer(&profile, ledger, limits, answer))
         });
         let replies = match reply {
-            Reply::Ask => return self.ask(step, attempt, About::Victims(state, Box::new(refused))),
+            Reply::Ask => return self.ask(step, attempt, AskedAbout::Victims(state, Box::new(refused))),
             Reply::Done => VictimReplies::Complete(state),
             Reply::Failed(text) => VictimReplies::Failed(text),
         };

@@ -40,7 +40,7 @@ fn a_pod_that_is_held_while_its_extender_is_asked_is_not_placed_and_its_owner_is
     bench.ledger.borrow_mut().apply_namespace(of_team(match_labels));
     bench.pod(pod("p", shape()));
     bench.settle();
-    assert_eq!(bench.asking(), 1);
+    assert_eq!(bench.parked(), 1);
     bench.ledger.borrow_mut().apply_namespace(of_team(Labels::none()));
     bench.answer(Ok(keeps("a b")));
     assert!(bench.placed().is_empty());
@@ -59,7 +59,7 @@ fn an_extender_that_does_not_answer_holds_back_only_pods_that_concern_it() {
         bench.pod(of_team(&format!("red{i:03}"), "red"));
     }
     bench.settle();
-    assert_eq!((bench.asking(), bench.worker.queue.counts().active), (EXTENDER_QUESTIONS, 30));
+    assert_eq!((bench.parked(), bench.worker.queue.counts().active), (EXTENDER_QUESTIONS, 30));
     bench.pod(of_team("blue", "blue"));
     bench.pod(pod("plain", shape()));
     bench.settle();
@@ -68,7 +68,7 @@ fn an_extender_that_does_not_answer_holds_back_only_pods_that_concern_it() {
     // A late pod of high priority is the next when the extender is free, and the others follow in their order.
     bench.pod(Pod { priority: 5, ..of_team("urgent", "red") });
     bench.settle();
-    assert_eq!(bench.asking(), EXTENDER_QUESTIONS + 1);
+    assert_eq!(bench.parked(), EXTENDER_QUESTIONS + 1);
     for _ in 0..3 {
         bench.answer(Ok(keeps("a b")));
     }
@@ -89,12 +89,12 @@ fn pods_that_end_while_they_wait_are_dropped_with_their_answers() {
         bench.pod(pod(name, shape()));
     }
     bench.settle();
-    assert_eq!(bench.asking(), 3);
+    assert_eq!(bench.parked(), 3);
     bench.ledger.borrow_mut().delete_pod("deleted");
     bench.pod(Pod { deleting: true, resource_version: "2".into(), ..pod("deleting", shape()) });
     bench.pod(Pod { node_name: Some("a".into()), ..pod("elsewhere", shape()) });
     bench.settle();
-    assert_eq!(bench.asking(), 0);
+    assert_eq!(bench.parked(), 0);
     while !bench.asked.is_empty() {
         bench.answer(Ok(keeps("a b")));
     }
@@ -110,7 +110,7 @@ fn a_pod_that_changed_while_it_waited_is_decided_anew() {
     bench.settle();
     bench.pod(Pod { resource_version: "2".into(), ..pod("p", shape_of(100, GIB * 2)) });
     bench.settle();
-    assert_eq!(bench.asking(), 1, "it is not queued a second time");
+    assert_eq!(bench.parked(), 1, "it is not queued a second time");
     bench.answer(Ok(keeps("a")));
     assert!(bench.binds.is_empty());
     assert_eq!(bench.one_refusal().1, "0/2 nodes are available: 2 Insufficient memory.");
@@ -130,16 +130,16 @@ fn a_pod_that_changed_while_its_extender_failed_is_decided_anew() {
 
 #[test]
 fn a_swap_requeues_attempts_and_a_pause_keeps_them_queued() {
-    let asking = profile(vec![filter("x", OnFailure::Fail)]);
-    let mut bench = Bench::new(asking.clone(), "a b");
+    let parked = profile(vec![filter("x", OnFailure::Fail)]);
+    let mut bench = Bench::new(parked.clone(), "a b");
     for name in ["p", "q"] {
         bench.pod(pod(name, shape()));
     }
     bench.settle();
     let late = bench.asked.clone();
-    bench.worker.swap(Time::ZERO, Arc::new(CompiledProfile { mode: Mode::Paused, ..asking.clone() }));
+    bench.worker.swap(Time::ZERO, Arc::new(CompiledProfile { mode: Mode::Paused, ..parked.clone() }));
     bench.settle();
-    assert_eq!((bench.asking(), bench.worker.queue.counts().active), (0, 2));
+    assert_eq!((bench.parked(), bench.worker.queue.counts().active), (0, 2));
     bench.asked.clear();
     for asked in &late {
         bench.reply(asked, Ok(keeps("a b")));
@@ -154,11 +154,11 @@ fn a_swap_requeues_attempts_and_a_pause_keeps_them_queued() {
 
 #[test]
 fn a_pod_whose_name_was_given_away_while_it_waited_does_not_come_back() {
-    let asking = profile(vec![filter("x", OnFailure::Fail)]);
-    let mut bench = Bench::new(asking.clone(), "a b");
+    let parked = profile(vec![filter("x", OnFailure::Fail)]);
+    let mut bench = Bench::new(parked.clone(), "a b");
     bench.pod(pod("p", shape()));
     bench.settle();
-    bench.worker.swap(Time::ZERO, Arc::new(CompiledProfile { scheduler_names: strs("other"), ..asking }));
+    bench.worker.swap(Time::ZERO, Arc::new(CompiledProfile { scheduler_names: strs("other"), ..parked }));
     bench.settle();
     assert_eq!(bench.worker.queue.counts(), crate::queue::Counts::default());
     bench.answer(Ok(keeps("a b")));
@@ -181,7 +181,7 @@ fn an_answer_counts_once_and_only_while_it_is_awaited() {
     bench.reply(&asked, Err(broken()));
     bench.reply(&Asked { extender: 7, ..asked.clone() }, Err(broken()));
     bench.settle();
-    assert_eq!(bench.asking(), 1, "y has not answered");
+    assert_eq!(bench.parked(), 1, "y has not answered");
     bench.answer(Ok(scores(&[])));
     assert_eq!(bench.placed(), [("p", "b")]);
     bench.assert_clean();
@@ -196,7 +196,7 @@ fn parked_attempts_are_reported_and_do_not_count_as_binds() {
     }
     bench.settle();
     let snapshot = bench.worker.snapshot(&bench.ledger);
-    assert_eq!((snapshot.asking, snapshot.in_flight, snapshot.counts.active), (2, 0, 0));
+    assert_eq!((snapshot.parked, snapshot.in_flight, snapshot.counts.active), (2, 0, 0));
     assert_eq!(snapshot.oldest_pending_unix_us, Some(7));
     assert!(!bench.worker.is_quiet());
     while !bench.asked.is_empty() {

@@ -93,7 +93,7 @@ impl Story {
         let (attempt, name, node, _) = self.bench.binds.remove(at);
         let state = self.bench.ledger.borrow().pod(&name).cloned();
         let outcome = match state {
-            None => BindOutcome::PodGone,
+            None => BindOutcome::PodDeleted,
             Some(_) if self.one_in(4) => BindOutcome::Refused { code: None, message: "no".into() },
             Some(PodState::Assumed { pod, .. }) => {
                 self.bench.pod(Pod { node_name: Some(node.into()), ..Pod::clone(&pod) });
@@ -196,7 +196,7 @@ impl Story {
         let ledger = self.bench.ledger.borrow();
         let worker = &self.bench.worker;
         let mut held: Vec<Str> = worker.queue.entries().map(|entry| entry.pod().uid.clone()).collect();
-        held.extend(worker.asking.pods().map(|pod| pod.uid.clone()));
+        held.extend(worker.parked.pods().map(|pod| pod.uid.clone()));
         held.sort_unstable();
         let mut pending: Vec<Str> =
             ledger.pending_pods(|_| true).iter().filter(|p| !p.deleting).map(|p| p.uid.clone()).collect();
@@ -242,7 +242,7 @@ fn no_attempt_is_lost_or_leaks_whatever_is_answered_and_when() {
             let context = format!("seed {seed}, moment {moment}");
             story.step(&context);
             story.assert_nobody_is_lost(&context);
-            parked = parked.max(story.bench.asking());
+            parked = parked.max(story.bench.parked());
         }
         // All is answered in the end, and every bind ends.
         let context = format!("seed {seed}, in the end");
@@ -263,8 +263,8 @@ fn no_attempt_is_lost_or_leaks_whatever_is_answered_and_when() {
         }
         story.step(&context);
         story.bench.binds.clear();
-        assert_eq!(story.bench.asking(), 0, "{context}");
-        assert!(story.bench.worker.asking.unanswered.iter().all(|open| *open == 0), "{context}");
+        assert_eq!(story.bench.parked(), 0, "{context}");
+        assert!(story.bench.worker.parked.unanswered.iter().all(|open| *open == 0), "{context}");
         story.bench.ledger.borrow().audit().unwrap_or_else(|wrong| panic!("{context}: {wrong}"));
     }
     assert!(parked > 5 && bound > 5_000, "{parked} parked at once, {bound} bound: the stories are too dull");

@@ -170,8 +170,8 @@ impl Bench {
         self.inputs.push(Input::ExtenderAnswered { attempt, extender, answer });
     }
 
-    pub(super) fn asking(&self) -> usize {
-        self.worker.asking.len()
+    pub(super) fn parked(&self) -> usize {
+        self.worker.parked.len()
     }
 
     /// The questions that are open, as extender, verb and nodes.
@@ -190,8 +190,8 @@ impl Bench {
 
     /// Nothing is parked, and the books are right.
     pub(super) fn assert_clean(&self) {
-        assert_eq!(self.asking(), 0);
-        assert!(self.worker.asking.unanswered.iter().all(|count| *count == 0), "{:?}", self.worker.asking);
+        assert_eq!(self.parked(), 0);
+        assert!(self.worker.parked.unanswered.iter().all(|count| *count == 0), "{:?}", self.worker.parked);
         let parked = self.worker.popped.len();
         assert_eq!(parked, self.worker.binding.len(), "only binds are on the way");
         self.ledger.borrow().audit().expect("the columns equal the sums of the pods");
@@ -555,7 +555,7 @@ fn the_worker_goes_on_with_other_pods_and_decides_by_the_cluster_as_it_is_then()
         bench.pod(pod(name, shape_of(600, 0)));
     }
     bench.settle();
-    assert_eq!(bench.asking(), 2, "both wait");
+    assert_eq!(bench.parked(), 2, "both wait");
     bench.answer(Ok(keeps("a b")));
     let first = bench.binds[0].2.clone();
     bench.answer(Ok(keeps("a b")));

@@ -43,7 +43,7 @@ fn victims_are_asked_about_and_the_nominated_node_is_asked_about_once_they_are_d
     let mut bench = bench(vec![both, changes_victims("y", OnFailure::Fail)]);
     bench.settle();
     assert_eq!(bench.open(), [(0, "preempt", "a:low b:mid c:high")], "no node fits, so none is filtered");
-    assert_eq!((bench.asking(), bench.refusals.len()), (1, 0));
+    assert_eq!((bench.parked(), bench.refusals.len()), (1, 0));
     bench.answer(Ok(victims(&[("c", "high"), ("b", "mid")])));
     assert_eq!(bench.open(), [(1, "preempt", "b:mid c:high")]);
     bench.answer(Ok(victims(&[("c", "high")])));

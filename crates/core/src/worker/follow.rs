@@ -89,7 +89,7 @@ impl Worker {
         let mut last = self.cursor.unwrap_or_default();
         for (version, change) in changes.take(CHANGES_PER_HOLD) {
             self.volumes.note(change);
-            self.asking.note_change(change);
+            self.parked.note_change(change);
             self.preemptions.note(change);
             if let Change::Volume(change) = change {
                 followed.claims.extend(change.claim().cloned());
@@ -262,7 +262,7 @@ impl Worker {
         self.preemptions.keep_only(&uids);
         self.hints.note_gap(version);
         self.volumes.dirty = true;
-        self.asking.dirty = true;
+        self.parked.dirty = true;
         self.preemptions.note_gap();
         // What happens from here on is in the log.
         self.cursor = Some(version);
@@ -270,7 +270,9 @@ impl Worker {
         for (at, part) in served.chunks(CHANGES_PER_HOLD).enumerate() {
             ledger.read(|ledger| {
                 let step = &mut Step { now, ledger, effects: step.effects };
-                part.iter().for_each(|pod| self.take_up(step, pod));
+                for pod in part {
+                    self.take_up(step, pod);
+                }
                 if at + 1 == parts {
                     self.wake_helped(ledger, now);
                 }

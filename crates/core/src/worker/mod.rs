@@ -129,7 +129,7 @@ pub struct Worker {
     popped: FxHashSet<Str>,
     unknown_binds: usize,
     volumes: VolumeWaits,
-    asking: ParkedAttempts,
+    parked: ParkedAttempts,
     preemptions: PendingPreemptions,
     /// Nominated pods that are not tried as things are: their nominations end in this step.
     not_tried: Vec<Arc<Pod>>,
@@ -161,7 +161,7 @@ impl Worker {
             popped: FxHashSet::default(),
             unknown_binds: 0,
             volumes: VolumeWaits::default(),
-            asking: ParkedAttempts::default(),
+            parked: ParkedAttempts::default(),
             preemptions: PendingPreemptions::default(),
             not_tried: Vec::new(),
             unix_us_at_zero: 0,
@@ -237,7 +237,7 @@ impl Worker {
         // The new profile may do without what panicked.
         self.quarantined.clear();
         self.volumes.requeue_all = true;
-        self.asking.requeue_all = true;
+        self.parked.requeue_all = true;
         self.queue.end_deferrals();
         self.cursor = None;
     }
@@ -259,7 +259,7 @@ impl Worker {
         self.follow(step);
         self.run_timers(now);
         self.run_volumes(step);
-        self.run_asking(step);
+        self.run_parked(step);
         self.trying = None;
         self.run_preemptions(step);
         self.end_nominations(step);
@@ -268,7 +268,7 @@ impl Worker {
                 if self.unacknowledged() >= self.bind_window {
                     break;
                 }
-                let full = self.asking.full();
+                let full = self.parked.full();
                 let Some(ticket) = self.queue.pop(full) else {
                     break;
                 };
@@ -326,12 +326,12 @@ impl Worker {
     fn next(&self) -> Next {
         let window_open = self.unacknowledged() < self.bind_window;
         let active = self.profile().mode == Mode::Active;
-        if active && window_open && self.queue.can_pop(self.asking.full()) {
+        if active && window_open && self.queue.can_pop(self.parked.full()) {
             return Next::Now;
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| self.queue.counts().unschedulable > 0);
-        let timers = [backoff, sweep, self.volumes.next_timeout(), self.preemptions.next_retry(), self.asking.retry_at];
+        let timers = [backoff, sweep, self.volumes.next_timeout(), self.preemptions.next_retry(), self.parked.retry_at];
         timers.into_iter().flatten().min().map_or(Next::Idle, Next::At)
     }
 
@@ -342,6 +342,6 @@ impl Worker {
             && counts.backoff == 0
             && self.binding.is_empty()
             && self.volumes.len() == 0
-            && self.asking.len() == 0
+            && self.parked.len() == 0
     }
 }

@@ -32,10 +32,10 @@ impl Worker {
             Input::ExtenderAnswered { attempt, extender, answer } => {
                 // An extender that the profile no longer has was asked by an attempt that is over.
                 if let Some(extender) = self.profile().extenders.iter().position(|e| e.name == extender) {
-                    self.asking.note(attempt, extender, answer);
+                    self.parked.note(attempt, extender, answer);
                 }
             }
-            Input::ExtenderRecovered => self.asking.note_recovery(AttemptId(self.last_attempt)),
+            Input::ExtenderRecovered => self.parked.note_recovery(AttemptId(self.last_attempt)),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(step, attempt, outcome),
         }
     }
@@ -53,7 +53,7 @@ impl Worker {
                 self.totals.scheduled += 1;
                 self.queue.done(ticket);
             }
-            BindOutcome::PodGone | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
+            BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
             BindOutcome::Refused { message, .. } => {
                 self.bind_failed(step, ticket, &format!("binding rejected: {message}"), NominatedNode::Clear);
             }

@@ -9,6 +9,8 @@
 //!
 //! What must not happen: a second preemption before the first one's victims are deleted (the ledger's record and the
 //! eligibility rule see to that), and a race against another scheduler that takes each capacity we free ([`STORM_PREEMPTIONS`]).
+//!
+//! `attempt`, `extender` and `preemption` know each other: `attempt` says why.
 
 use super::attempt::{DeferredPanic, Refused, look};
 use super::extender::VictimReplies;

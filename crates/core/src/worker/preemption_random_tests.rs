@@ -209,7 +209,7 @@ impl Chaos {
         }
         let (worker, attempt, pod, node) = self.bench.binds.remove(0);
         let there = matches!(self.bench.ledger.borrow().pod(&pod.uid), Some(PodState::Assumed { .. }));
-        let outcome = if there { BindOutcome::Bound } else { BindOutcome::PodGone };
+        let outcome = if there { BindOutcome::Bound } else { BindOutcome::PodDeleted };
         if there {
             let seen = Pod { node_name: Some(node), nominated_node: None, ..Pod::clone(&pod) };
             self.bench.seen(|ledger| ledger.apply_pod(seen));

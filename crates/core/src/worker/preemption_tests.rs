@@ -584,7 +584,7 @@ fn a_victim_whose_bind_was_sent_is_deleted_like_any_other() {
     assert_eq!(bench.asked[0].victims, ["p"]);
     // The deletion comes first, and the bind finds no pod.
     let (worker, attempt, ..) = bench.binds.remove(0);
-    bench.tell(worker, Input::BindEnded { attempt, outcome: crate::io::BindOutcome::PodGone });
+    bench.tell(worker, Input::BindEnded { attempt, outcome: crate::io::BindOutcome::PodDeleted });
     bench.settle(0);
     bench.ended(EvictionOutcome::Done);
     bench.later(BACKOFF);

@@ -49,7 +49,7 @@ impl PreemptionTotals {
 /// Pods for which nothing is evicted for a while, because other schedulers took the freed capacity each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storm {
-    /// One of them.
+    /// One such pod.
     pub pod: PodKey,
     /// The node that was freed for it last.
     pub node: Str,
@@ -90,7 +90,7 @@ pub struct WorkerSnapshot {
     /// Decided pods that are not bound yet: their bind is on the way, or their claims are.
     pub in_flight: usize,
     /// Attempts that wait for extenders.
-    pub asking: usize,
+    pub parked: usize,
     /// Those of `in_flight` whose outcome is unknown.
     pub unknown_binds: usize,
     /// When the oldest pod that waits (gated ones aside) was created, in microseconds of Unix time.
@@ -120,11 +120,11 @@ impl Worker {
         });
         let waiting = self.queue.entries().map(Entry::pod).filter(|pod| pod.gates.is_empty());
         let binding = self.binding.values().map(|binding| binding.ticket.pod());
-        let pending = waiting.chain(binding).chain(self.volumes.pods()).chain(self.asking.pods());
+        let pending = waiting.chain(binding).chain(self.volumes.pods()).chain(self.parked.pods());
         WorkerSnapshot {
             counts: self.queue.counts(),
             in_flight: self.binding.len() + self.volumes.len(),
-            asking: self.asking.len(),
+            parked: self.parked.len(),
             unknown_binds: self.unknown_binds,
             oldest_pending_unix_us: pending.map(|pod| pod.created_unix_us).min(),
             top_reasons: self.top_reasons(ledger),

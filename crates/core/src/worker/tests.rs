@@ -487,7 +487,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn outcome(how: u8) -> BindOutcome {
     match how {
-        0 => BindOutcome::PodGone,
+        0 => BindOutcome::PodDeleted,
         1 => BindOutcome::Refused { code: None, message: "no".into() },
         2 => BindOutcome::BoundElsewhere { node: "n0".into() },
         _ => BindOutcome::Bound,
@@ -517,7 +517,7 @@ proptest! {
                     let at = usize::from(at) % bench.binds.len();
                     let exists = bench.ledger.borrow().pod(&bench.binds[at].2.uid).is_some();
                     bench.late = at % 2 == 1;
-                    bench.end(at, if exists { outcome(how) } else { BindOutcome::PodGone });
+                    bench.end(at, if exists { outcome(how) } else { BindOutcome::PodDeleted });
                 },
                 Op::Node(id, cpu) => bench.node(&node(&format!("n{id}"), i64::from(cpu), GIB, 10)),
                 Op::DeleteNode(id) => bench.ledger.borrow_mut().delete_node(&format!("n{id}")),

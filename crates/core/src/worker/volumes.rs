@@ -184,7 +184,7 @@ impl Worker {
         }
     }
 
-    /// Looks at the attempts that may have moved: binds those whose claims are bound, ends those for which it is over.
+    /// Looks at the attempts that may have moved: binds those whose claims are bound, ends those whose pod is deleted or whose time is up.
     pub(super) fn run_volumes(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
         if std::mem::take(&mut self.volumes.requeue_all) {
             let all: Vec<AttemptId> = self.volumes.attempts.keys().copied().collect();
@@ -200,7 +200,7 @@ impl Worker {
             match ending {
                 Ending::Bind => self.volumes_bound(step, id),
                 Ending::Fail(text) => self.volumes_failed(step, id, &text),
-                Ending::PodGone => {
+                Ending::PodDeleted => {
                     if let Some(one) = self.take_preparing(id) {
                         step.ledger.write(|ledger| ledger.forget(&one.ticket.pod().uid));
                         self.queue.done(one.ticket);
@@ -274,7 +274,7 @@ enum Ending {
     Bind,
     Fail(String),
     /// The pod is deleted, terminating, or bound by someone else: nothing is left to do.
-    PodGone,
+    PodDeleted,
 }
 
 /// How the wait ends now; `None` while it goes on.
@@ -282,7 +282,7 @@ fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     match ledger.pod(&one.ticket.pod().uid) {
         Some(PodState::Assumed { pod, .. }) if !pod.deleting => {}
         Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(PREEMPTED.to_owned())),
-        _ => return Some(Ending::PodGone),
+        _ => return Some(Ending::PodDeleted),
     }
     let Stage::Waiting { until, .. } = one.stage else { return None };
     match progress(ledger, &one.writes, &one.node) {

@@ -14,7 +14,7 @@ pub(super) struct Figures {
     pub(super) last_bind: f64,
     /// The contestant's processor time in seconds, user and system, until five seconds after the last bind.
     pub(super) cpu: f64,
-    /// The same in milliseconds per pod.
+    /// The contestant's processor time in milliseconds per pod.
     pub(super) cpu_per_pod: f64,
     /// Milliseconds per pod of kube-apiserver and etcd together, the creation of the pods included in a race only.
     pub(super) server_cpu_per_pod: f64,

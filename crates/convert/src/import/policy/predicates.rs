@@ -134,7 +134,7 @@ fn with_argument(argument: &Node<'_>, out: &mut Draft) -> Result<FilterName, Imp
             out.origins.add("spec.pluginArgs.checkNodeLabelPresence", presence.path());
             Ok(F::CheckNodeLabelPresence)
         }
-        _ => Err(argument.bad("says not what it is", "give either serviceAffinity or labelsPresence")),
+        _ => Err(argument.bad("does not say what it is", "give either serviceAffinity or labelsPresence")),
     }
 }
 

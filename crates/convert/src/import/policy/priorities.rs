@@ -87,7 +87,7 @@ pub(super) fn read(fields: &Fields<'_>, out: &mut Draft) -> Result<(), ImportErr
             }
             _ => {
                 let fix = "give one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments";
-                return Err(argument.bad("says not what it is", fix));
+                return Err(argument.bad("does not say what it is", fix));
             }
         }
     }

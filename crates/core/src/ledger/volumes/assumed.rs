@@ -1,3 +1,5 @@
+//! The files of this folder know each other: `mod.rs` says why.
+
 use super::VolumeTable;
 use crate::ledger::{Ledger, PodState, VolumeChange};
 use crate::model::{

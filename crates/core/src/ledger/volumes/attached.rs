@@ -1,3 +1,5 @@
+//! The files of this folder know each other: `mod.rs` says why.
+
 use super::VolumeTable;
 use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::ledger::{CountsByNode, NodeId};

@@ -1,3 +1,5 @@
+//! The files of this folder know each other: `mod.rs` says why.
+
 use super::assumed::{AssumedClaims, AssumedVolumes};
 use super::attached::{Attached, By};
 use super::uses::Uses;

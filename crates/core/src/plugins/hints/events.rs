@@ -25,11 +25,11 @@ macro_rules! wake_events {
 
 wake_events! {
     /// Deleted, finished or evicted.
-    PodGone: "a pod leaves a node";
-    PodWithPortsGone: "a pod with host ports leaves a node";
+    PodLeaves: "a pod leaves a node";
+    PodWithPortsLeaves: "a pod with host ports leaves a node";
     PodShrunk: "a running pod is resized to less";
     PodPlaced: "a pod is placed or relabelled";
-    NominationEnded: "a node promised to another pod is free again";
+    NominationEnded: "a node nominated for another pod is free again";
     NodeAdded: "a node joins";
     NodeRemoved: "a node goes";
     NodeTaints: "a node loses a taint or is uncordoned";
@@ -43,7 +43,7 @@ wake_events! {
     /// A StorageClass is added, or allows other topologies.
     Class: "a StorageClass appears or changes";
     CsiNode: "a CSINode appears, goes or can attach more";
-    Capacity: "a CSIStorageCapacity tells of more room";
+    Capacity: "a CSIStorageCapacity reports more capacity";
     Detached: "a volume is detached";
 }
 
@@ -54,8 +54,8 @@ impl WakeEvent {
         let of_node = |aspects| vec![Change::Node { node, aspects }];
         let volumes = |changes: &[VolumeChange]| changes.iter().cloned().map(Change::Volume).collect();
         match self {
-            Self::PodGone => vec![Change::Freed { node, usage: Arc::default(), match_class: match_class() }],
-            Self::PodWithPortsGone => {
+            Self::PodLeaves => vec![Change::Freed { node, usage: Arc::default(), match_class: match_class() }],
+            Self::PodWithPortsLeaves => {
                 let port = HostPort { protocol: Protocol::Tcp, port: 1, ip: "0.0.0.0".into() };
                 let usage = Usage { ports: vec![port], ..Usage::default() };
                 vec![Change::Freed { node, usage: Arc::new(usage), match_class: match_class() }]
@@ -108,8 +108,8 @@ pub fn wake_events(rejectors: PluginSet) -> Vec<WakeEvent> {
     let helps = |event: &WakeEvent| match event {
         WakeEvent::Claim => claim_matters_to(rejectors),
         // Listed only where the ports make the difference.
-        WakeEvent::PodWithPortsGone => {
-            is_helped(WakeEvent::PodWithPortsGone, rejectors) && !is_helped(WakeEvent::PodGone, rejectors)
+        WakeEvent::PodWithPortsLeaves => {
+            is_helped(WakeEvent::PodWithPortsLeaves, rejectors) && !is_helped(WakeEvent::PodLeaves, rejectors)
         }
         event => is_helped(*event, rejectors),
     };
@@ -132,18 +132,21 @@ mod tests {
     #[test]
     fn each_plugin_is_woken_by_what_its_hints_say() {
         use WakeEvent::{
-            Namespace, NodeAdded, NodeAllocatable, NodeLabels, NodeRemoved, NodeTaints, NominationEnded, PodGone,
-            PodPlaced, PodShrunk, PodWithPortsGone,
+            Namespace, NodeAdded, NodeAllocatable, NodeLabels, NodeRemoved, NodeTaints, NominationEnded, PodLeaves,
+            PodPlaced, PodShrunk, PodWithPortsLeaves,
         };
         let table: [(Plugin, &[WakeEvent]); 6] = [
             (Plugin::NodeUnschedulable, &[NodeAdded, NodeTaints]),
             (Plugin::TaintToleration, &[NodeAdded, NodeTaints]),
             (Plugin::NodeAffinity, &[NodeAdded, NodeTaints, NodeLabels]),
-            (Plugin::NodePorts, &[PodWithPortsGone, NominationEnded, NodeAdded, NodeTaints]),
-            (Plugin::NodeResourcesFit, &[PodGone, PodShrunk, NominationEnded, NodeAdded, NodeTaints, NodeAllocatable]),
+            (Plugin::NodePorts, &[PodWithPortsLeaves, NominationEnded, NodeAdded, NodeTaints]),
+            (
+                Plugin::NodeResourcesFit,
+                &[PodLeaves, PodShrunk, NominationEnded, NodeAdded, NodeTaints, NodeAllocatable],
+            ),
             (
                 Plugin::InterPodAffinity,
-                &[PodGone, PodPlaced, NominationEnded, NodeAdded, NodeRemoved, NodeTaints, NodeLabels, Namespace],
+                &[PodLeaves, PodPlaced, NominationEnded, NodeAdded, NodeRemoved, NodeTaints, NodeLabels, Namespace],
             ),
         ];
         for (plugin, want) in table {

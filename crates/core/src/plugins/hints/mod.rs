@@ -115,7 +115,7 @@ impl Judge<'_> {
         }
         let (own, mut newest) = (OwnCost::of(shape), [0; COMPARING.len()]);
         for (version, movement) in &self.hints.movements {
-            // So many different pods wait, and so many moved, that some useless attempts cost less than comparing.
+            // So many pods wait and moved that a few useless attempts cost less than comparing.
             if self.work.take(movement.cost(&own)).is_err() {
                 return [u64::MAX; COMPARING.len()];
             }

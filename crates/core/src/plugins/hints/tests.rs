@@ -181,7 +181,7 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     assert!(hints.may_help(asked, 1), "and for an attempt under way every movement counts");
 }
 
-/// Of how many different pods with so many terms, none of which matches, it is found out that they wait in vain.
+/// Counts the different pods with so many terms, none of which matches, that are compared in one scan.
 fn compared(terms: usize) -> usize {
     let (ledger, mut hints) = (one_node(), Hints::default());
     let node = ledger.node_order()[0];

@@ -31,7 +31,7 @@ pub(super) fn make(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     drafts
 }
 
-/// Of each node the first pod whose removal is enough: the least important first, of those the smallest.
+/// For each node, the first pod whose removal is enough: the least important first, and of those the smallest.
 fn removals(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     let views: Vec<&View<'_>> = scene.only(&FREED).collect();
     if views.is_empty() {

@@ -5,8 +5,8 @@ use super::follow::{Follow, Seen};
 use super::identity::Identity;
 use super::{Gate, LEASE_NAME};
 use crate::client::Fault;
+use crate::lock;
 use crate::send::version_number;
-use crate::write::lock;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -595,5 +595,4 @@ fn renew_time_of(lease: &Lease) -> Option<i64> {
 }
 
 #[cfg(test)]
-#[path = "elector_tests.rs"]
 mod tests;

@@ -137,7 +137,7 @@ fn p99(latency: &HistogramSnapshot) -> Option<f64> {
         seen += count;
         seen >= wanted
     });
-    bucket.map(|(bound, _)| *bound).filter(|bound| latency.count > 0 && *bound < f64::MAX)
+    bucket.map(|(bound, _)| *bound).filter(|bound| latency.count > 0 && bound.is_finite())
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: 
     samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
     samples.counter(Metric::PreemptionFailures, &[profile], totals.failed);
     samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);
-    let bounds = (0..totals.by_victims.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::MAX]);
+    let bounds = (0..totals.by_victims.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(totals.by_victims).collect();
     let count = totals.by_victims.iter().sum();
     let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };

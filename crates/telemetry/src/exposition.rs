@@ -154,6 +154,7 @@ mod tests {
             "schedulerprofile_leader 1.0",
             r#"schedulerprofile_bind_duration_seconds_bucket{le="0.002",profile="a"} 0"#,
             r#"schedulerprofile_bind_duration_seconds_bucket{le="0.004",profile="a"} 1"#,
+            r#"schedulerprofile_bind_duration_seconds_bucket{le="+Inf",profile="a"} 1"#,
             r#"schedulerprofile_bind_duration_seconds_count{profile="a"} 1"#,
             "# EOF",
         ] {

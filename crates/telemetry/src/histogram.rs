@@ -41,7 +41,7 @@ impl Histogram {
 
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().chain([&self.above]).map(|b| b.load(Ordering::Relaxed));
-        let buckets: Vec<_> = BOUNDS.into_iter().chain([f64::MAX]).zip(counts).collect();
+        let buckets: Vec<_> = BOUNDS.into_iter().chain([f64::INFINITY]).zip(counts).collect();
         let sum = Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64();
         HistogramSnapshot { sum, count: buckets.iter().map(|(_, n)| n).sum(), buckets }
     }
@@ -61,6 +61,6 @@ mod tests {
         assert_eq!(snapshot.count, 4);
         assert!((snapshot.sum - 60.006).abs() < 1e-9);
         let filled: Vec<_> = snapshot.buckets.iter().filter(|(_, n)| *n > 0).map(|(bound, _)| *bound).collect();
-        assert_eq!(filled, [0.001, 0.002, 0.004, f64::MAX]);
+        assert_eq!(filled, [0.001, 0.002, 0.004, f64::INFINITY]);
     }
 }

@@ -73,6 +73,12 @@ impl NonRowChecks<'_> {
         self.complete(cx, resolved, node, own(), Overlay::none())
     }
 
+    /// Takes from `work` what the pod's volumes need on a row whose own verdict is `own`; what was found is kept.
+    #[inline]
+    pub(super) fn judge_volumes(&self, node: NodeId, own: Verdict, work: &mut Work) -> Result<(), Stop> {
+        if own.fits() || own.cause().is_late() { self.relations.judge_volumes(self.cx, node, work) } else { Ok(()) }
+    }
+
     /// The verdict of one row computed from nothing.
     pub(super) fn judge_fresh(&self, node: NodeId) -> Verdict {
         let nodes = self.cx.ledger.nodes();
@@ -172,8 +178,12 @@ impl NodeScan<'_> {
         let plain = checks.is_empty();
         for node in nodes.iter().filter(|node| checks.is_left(**node)) {
             let Some(own) = rows.verdict_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
-            let verdict = if plain { own } else { checks.judge_in(cx, resolved, *node, || own) };
-            each(*node, verdict);
+            if plain {
+                each(*node, own);
+                continue;
+            }
+            checks.judge_volumes(*node, own, work)?;
+            each(*node, checks.judge_in(cx, resolved, *node, || own));
         }
         Ok(())
     }

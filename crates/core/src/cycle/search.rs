@@ -291,6 +291,7 @@ fn find_feasible(
     for node in candidates[start..].iter().chain(&candidates[..start]) {
         let Some(mut verdict) = rows.verdict_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
         if !plain {
+            checks.judge_volumes(*node, verdict, work)?;
             verdict = checks.judge_in(cx, resolved, *node, || verdict);
         }
         if !verdict.fits() {

@@ -4,10 +4,11 @@ use super::tests::Draw;
 use super::{Decision, Rng, Scheduler};
 use crate::ledger::Ledger;
 use crate::limits::WORK_PER_HOLD;
-use crate::model::{Namespace, SpreadConstraint};
+use crate::model::{InlineDisk, Namespace, PodVolume, SpreadConstraint};
 use crate::plugins::Work;
 use crate::profile::CompiledProfile;
 use crate::testing::{node, pod, shape};
+use crate::volume_testing::{mounting, on};
 use std::sync::Arc;
 
 #[test]
@@ -65,4 +66,41 @@ fn a_commit_does_not_follow_a_long_log_while_the_ledger_is_locked_for_writing() 
     assert!(scheduler.refits(&ledger, &pending, proposal.node).is_none());
     scheduler.decide(&ledger, &pending);
     assert!(scheduler.refits(&ledger, &pending, proposal.node).is_some(), "the look has followed the log");
+}
+
+#[test]
+fn a_look_at_many_disks_ends_between_rows_and_goes_on_where_it_ended() {
+    let disk = |name: String| {
+        let disk = InlineDisk::Ebs { id: name.into() };
+        PodVolume::Disk { volume: "v".into(), disk, counts: Ok(None) }
+    };
+    let (nodes, free) = (10, 7);
+    let mut ledger = Ledger::new();
+    for n in 0..nodes {
+        ledger.apply_node(&node(&format!("n{n}"), 4_000, 1 << 40, 110));
+        for p in 0..20 {
+            let mut disks: Vec<_> = (0..500).map(|d| disk(format!("{n}-{p}-{d}"))).collect();
+            if n != free {
+                disks.push(disk("shared".to_owned()));
+            }
+            ledger.apply_pod(on(&format!("n{n}"), mounting(&format!("{n}-{p}"), disks)));
+        }
+    }
+    let own = (0..500).map(|d| disk(format!("own-{d}"))).chain([disk("shared".to_owned())]).collect();
+    let pending = Arc::new(mounting("p", own));
+    let mut scheduler = Scheduler::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+    let mut looks = 0;
+    let decision = loop {
+        let mut work = Work::of_one_hold();
+        let found = scheduler.decide_within(&ledger, &pending, &mut work);
+        assert!(work.done() < 3 * WORK_PER_HOLD, "{}", work.done());
+        looks += 1;
+        assert!(looks < 100, "no look gets any further");
+        if let Some(found) = found {
+            break found;
+        }
+    };
+    assert!(looks > 2, "{looks}");
+    let Decision::Place(proposal) = decision else { panic!("it fits on one node: {decision:?}") };
+    assert_eq!(Some(proposal.node), ledger.nodes().find(&format!("n{free}")));
 }

@@ -46,6 +46,7 @@ use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumeChange, Volume
 use crate::limits::COMPARISONS_PER_WORK;
 use crate::model::{Pod, Score, Str, Usage};
 use crate::profile::CompiledProfile;
+use std::cell::RefCell;
 
 /// SchedulingGates: upstream's text for a pod that its gates keep from being looked at.
 ///
@@ -132,6 +133,8 @@ pub(crate) struct Tables {
     spread: pod_topology_spread::Tables,
     affinity: inter_pod_affinity::Tables,
     selector_spread: selector_spread::Tables,
+    /// Not a table: part of one look.
+    volumes: RefCell<volumes::kept::Kept>,
 }
 
 /// What PreFilter found out for one pod about volumes, and about pods on other nodes. A plugin that skips the pod is `None`.
@@ -142,6 +145,8 @@ pub(crate) struct Relations<'t> {
     pub(crate) affinity: Option<inter_pod_affinity::Hard<'t>>,
     services: Option<service_affinity::Attempt>,
     disks: Option<max_volume_count::State>,
+    /// For a pod with volumes.
+    kept: Option<&'t RefCell<volumes::kept::Kept>>,
 }
 
 impl Tables {
@@ -153,12 +158,23 @@ impl Tables {
         resolved: &ResolvedPod,
         work: &mut Work,
     ) -> Result<Relations<'t>, Stop> {
+        let volumes = volumes::Attempt::prepare(cx, pod)?;
+        let disks = max_volume_count::State::prepare(cx, pod);
+        let (kept, looks_at_volumes) = (&self.volumes, volumes.is_some() || disks.is_some());
+        if looks_at_volumes {
+            let mut known = kept.borrow_mut();
+            known.begin(cx.ledger, pod, volumes.as_ref().is_some_and(volumes::Attempt::is_in_use));
+            if let (Some(volumes), Some(text)) = (&volumes, &known.failure) {
+                volumes.fail(text.clone());
+            }
+        }
         Ok(Relations {
-            volumes: volumes::Attempt::prepare(cx, pod)?,
+            volumes,
             spread: self.spread.prepare(cx, resolved, work)?,
             affinity: self.affinity.prepare(cx, resolved, work)?,
             services: service_affinity::Attempt::prepare(cx, resolved),
-            disks: max_volume_count::State::prepare(cx, pod),
+            disks,
+            kept: looks_at_volumes.then_some(kept),
         })
     }
 
@@ -206,10 +222,37 @@ impl Relations<'_> {
             && self.disks.is_none()
     }
 
+    /// Judges a row by the pod's volumes where that takes any of `work`, and keeps the verdict: the next look finds it if this one
+    /// is given up.
+    pub(crate) fn judge_volumes(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
+        let Some(kept) = self.kept else { return Ok(()) };
+        let overlay = Overlay::none();
+        let cost = self.volumes.as_ref().map_or(0, |volumes| volumes.cost_on(cx, node, overlay))
+            + self.disks.as_ref().map_or(0, |disks| disks.cost_on(cx, node, overlay));
+        if cost == 0 || kept.borrow().found(cx.ledger, node).is_some() {
+            return Ok(());
+        }
+        work.take(cost)?;
+        let volumes = self.volumes.as_ref().map_or(Verdict::FITS, |volumes| volumes.filter(cx, node, overlay));
+        let disks = self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay));
+        let mut known = kept.borrow_mut();
+        known.keep(cx.ledger, node, volumes::kept::Found { volumes, disks });
+        known.failure = self.failure();
+        Ok(())
+    }
+
+    /// The verdicts of filters of volumes on a row as it is, if they are known.
+    fn found(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Option<volumes::kept::Found> {
+        let kept = self.kept.filter(|_| overlay.is_empty())?;
+        kept.borrow().found(cx.ledger, node)
+    }
+
     /// The first relational filter's refusal of `node` with the pods of `overlay` on it.
     pub(crate) fn filter(&self, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
+        let found = self.found(cx, node, overlay);
         if let Some(volumes) = &self.volumes
-            && let Some(refusal) = volumes.filter(cx, node, overlay).refusal()
+            && let Some(refusal) =
+                found.map_or_else(|| volumes.filter(cx, node, overlay), |found| found.volumes).refusal()
         {
             return refusal;
         }
@@ -228,7 +271,8 @@ impl Relations<'_> {
         {
             return refusal;
         }
-        self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay))
+        let judge = |disks: &max_volume_count::State| disks.filter(cx, node, overlay);
+        self.disks.as_ref().map_or(Verdict::FITS, |disks| found.map_or_else(|| judge(disks), |found| found.disks))
     }
 
     /// What [`Self::filter`] takes beyond a few look-ups, in units of [`Work`]: volumes of the pod and of others, and pods that are

@@ -53,7 +53,7 @@ impl State {
         steps(self.disks.0.len()) + self.exclusive.len()
     }
 
-    fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.exclusive.iter().any(|(_, uses)| *uses > 0)
     }
 

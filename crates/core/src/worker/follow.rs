@@ -82,7 +82,7 @@ impl Worker {
         }
     }
 
-    /// Takes up the next changes of the log, as many as one hold of the lock may, and at least those up to version `until`.
+    /// Takes up the next changes of the log, as many as one hold of the lock may. The last part has those up to version `until`.
     fn follow_part(&mut self, step: &mut Step<'_, Ledger>, followed: &mut Followed, until: u64) -> Part {
         let ledger = step.ledger;
         let Some(Ok(changes)) = self.cursor.map(|cursor| ledger.log().since(cursor)) else { return Part::Gap };

@@ -118,6 +118,7 @@ impl VolumeTable {
             bindings: bindings.collect::<Option<Vec<_>>>()?,
             provisions: provisions.collect::<Option<Vec<_>>>()?,
         };
+        self.version += 1;
         for write in writes.bindings.iter().filter(|write| write.needed) {
             self.assumed_volumes.assume_binding(write, uid);
         }

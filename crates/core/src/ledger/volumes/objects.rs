@@ -47,9 +47,15 @@ pub struct VolumeTable {
     pub(super) attached: Attached,
     pub(super) assumed_volumes: AssumedVolumes,
     pub(super) assumed_claims: AssumedClaims,
+    pub(super) version: u64,
 }
 
 impl VolumeTable {
+    /// Moves whenever something changes here that is not of one node's row alone, as placed pods and what they mount are.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     pub(in crate::ledger) fn new(key: &HashKey) -> Self {
         Self {
             claims: key.map(),
@@ -451,6 +457,7 @@ impl Ledger {
     }
 
     pub(super) fn volumes_changed(&mut self, change: VolumeChange) {
+        self.volumes.version += 1;
         self.record(None, Change::Volume(change));
     }
 }

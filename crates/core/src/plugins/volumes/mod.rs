@@ -2,6 +2,7 @@
 //!
 //! Upstream's order, in PreFilter as in Filter: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone.
 
+pub(super) mod kept;
 pub(super) mod mounts;
 
 use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict};
@@ -97,6 +98,16 @@ impl<'t> Attempt<'t> {
 
     pub(crate) fn plan(&self, cx: PluginContext<'_>, node: NodeId) -> VolumePlan {
         self.binding.as_ref().map(|state| state.plan(cx, node)).unwrap_or_default()
+    }
+
+    /// Whether placed pods use a claim of the pod that only one may use: no node's row tells.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.restrictions.as_ref().is_some_and(volume_restrictions::State::is_in_use)
+    }
+
+    /// Takes over that a filter failed in an earlier part of the same look.
+    pub(crate) fn fail(&self, text: Str) {
+        self.failure.get_or_init(|| text);
     }
 
     /// Upstream's text of the filter that failed, if one did.

@@ -481,7 +481,7 @@ async fn a_question_to_an_extender_that_is_not_set_up_fails_with_the_cause() {
         kind: "Secret",
         name: "tok".to_owned(),
     };
-    rig.clients.configure("prof", &[], vec![Err(missing)]);
+    rig.clients.configure("prof", &["bin".into()], vec![Err(missing)]);
     assert!(rig.fails("p", filter_of(1)).await.1.contains("Secret tok is not in the operator's namespace"));
     assert!(rig.clients.health("prof")[0].unusable.is_some());
 }
@@ -496,7 +496,7 @@ async fn a_secret_that_is_gone_goes_on_being_used_and_one_that_is_withdrawn_does
         kind: "Secret",
         name: "tok".to_owned(),
     };
-    rig.clients.configure("prof", &[], vec![Err(gone)]);
+    rig.clients.configure("prof", &["bin".into()], vec![Err(gone)]);
     rig.ask("p", filter_of(2)).await.unwrap();
     let health = rig.clients.health("prof").remove(0);
     assert!(health.uses_last_good);
@@ -505,7 +505,7 @@ async fn a_secret_that_is_gone_goes_on_being_used_and_one_that_is_withdrawn_does
 
     let why = "Secret tok does not permit profile prof to use it".to_owned();
     let withdrawn = super::SettingsError::NotPermitted { extender: "ext".to_owned(), why: why.clone() };
-    rig.clients.configure("prof", &[], vec![Err(withdrawn)]);
+    rig.clients.configure("prof", &["bin".into()], vec![Err(withdrawn)]);
     let asked = server.asked().len();
     assert!(rig.fails("p", filter_of(2)).await.1.contains(&why));
     assert_eq!(server.asked().len(), asked);

@@ -95,7 +95,12 @@ impl ExtenderClients {
         if state.closed {
             return;
         }
-        let nodes = extenders.iter().flatten().any(|settings| settings.form == NodePayload::Full);
+        // Of an extender whose new settings cannot be used the last good ones stay: it is sent what it was sent.
+        let had_nodes = state.wanted.get(profile).is_some_and(|sent| sent.nodes);
+        let nodes = extenders.iter().any(|extender| match extender {
+            Ok(settings) => settings.form == NodePayload::Full,
+            Err(_) => had_nodes,
+        });
         let schedulers = if extenders.is_empty() { Vec::new() } else { schedulers.to_vec() };
         state.wanted.insert(profile.into(), Sent { schedulers, nodes });
         let configured = self.profile(&mut state, profile);

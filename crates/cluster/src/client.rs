@@ -109,11 +109,27 @@ pub struct Clients {
     pub writes: Client,
     /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on.
     pub rest: Client,
-    /// For the Lease, whose thread builds its client itself. No retries: the elector decides.
-    pub lease: Config,
+    /// For the Lease. No retries: the elector decides.
+    pub lease: LeaseLink,
     pub server: String,
     /// The API server's version, such as `v1.36.3`.
     pub version: String,
+}
+
+/// How the elector reaches the API server.
+#[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "there are few")]
+pub enum LeaseLink {
+    /// It has a thread and an event loop of its own, and makes its client there.
+    OfItsOwn(Config),
+    /// It runs on the caller's event loop, for a test that runs whole processes in one thread.
+    Shared(Client),
+}
+
+impl From<Config> for LeaseLink {
+    fn from(config: Config) -> Self {
+        Self::OfItsOwn(config)
+    }
 }
 
 impl std::fmt::Debug for Clients {
@@ -191,7 +207,7 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
         events: client(false)?,
         writes: client(false)?,
         rest: client(true)?,
-        lease: with_retry(false),
+        lease: with_retry(false).into(),
         server: server.clone(),
         version: String::new(),
     };

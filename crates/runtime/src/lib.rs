@@ -22,7 +22,7 @@ mod stats;
 mod worker_thread;
 
 pub use clock::Clock;
-pub use engine::{EffectSink, Engine, EngineError};
+pub use engine::{EffectSink, Engine, EngineError, Workers};
 pub use handle::{WorkerState, WorkerView};
 pub use stats::{BindStats, Ended};
 pub use worker_thread::panic_message;

@@ -1,7 +1,7 @@
 //! What the engine and its worker threads have in common: the ledger, the workers and what they have in flight, the way out.
 
 use super::clock::Clock;
-use super::engine::EffectSink;
+use super::engine::{EffectSink, Workers};
 use super::handle::WorkerHandle;
 use super::in_flight::{Consequence, InFlight};
 use super::worker_thread::{Undone, panic_message};
@@ -26,6 +26,7 @@ use tokio::task::block_in_place;
 pub(super) struct Shared {
     pub(super) ledger: SharedLedger,
     pub(super) clock: Clock,
+    pub(super) place: Workers,
     pub(super) shares: Shares,
     pub(super) sink: Box<dyn EffectSink>,
     workers: Mutex<BTreeMap<Str, Running>>,
@@ -50,7 +51,7 @@ pub(super) struct Running {
 
 impl Shared {
     /// What a new engine shares. `connect` is given the way in for outcomes of binds, and makes the way out for effects.
-    pub(super) fn connected<O: EffectSink>(connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
+    pub(super) fn connected<O: EffectSink>(place: Workers, connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = shared.clone();
             let deliver: Deliver = Arc::new(move |worker, input| {
@@ -62,6 +63,7 @@ impl Shared {
             Self {
                 ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half)))),
                 clock: Clock::start(),
+                place,
                 shares: Shares::default(),
                 sink: Box::new(connect(deliver)),
                 workers: Mutex::default(),

@@ -192,6 +192,16 @@ impl Inner {
                 self.later(now + lasts, Act::Uncordon(node));
             }
             Step::EditProfile { profile, spec } => self.edit_profile(profile, spec, now),
+            Step::EditProfileAndBack { profile, spec } => {
+                let before = self
+                    .store
+                    .get(Of::Profiles, &key("", &format!("berth-{profile}")))
+                    .map(|p| p.value["spec"].clone());
+                self.edit_profile(profile, spec, now);
+                if let Some(before) = before {
+                    self.set_spec(profile, before, now);
+                }
+            }
             Step::DeleteProfile { profile, lasts } => {
                 self.store.delete(Of::Profiles, &key("", &format!("berth-{profile}")), now);
                 self.later(now + lasts, Act::ProfileBack(profile));
@@ -231,12 +241,16 @@ impl Inner {
     }
 
     pub(crate) fn edit_profile(&mut self, profile: usize, spec: u64, now: Instant) {
+        self.set_spec(profile, profile_spec(spec), now);
+    }
+
+    fn set_spec(&mut self, profile: usize, spec: Value, now: Instant) {
         let Some(there) = self.store.get(Of::Profiles, &key("", &format!("berth-{profile}"))) else { return };
         let mut value = there.value.clone();
-        if value["spec"] == profile_spec(spec) {
+        if value["spec"] == spec {
             return;
         }
-        value["spec"] = profile_spec(spec);
+        value["spec"] = spec;
         value["metadata"]["generation"] = (value["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
         self.store.update(Of::Profiles, value, now);
     }
@@ -255,7 +269,8 @@ impl Inner {
 
     /// Makes and deletes pods until there are as many as wanted.
     fn replicas(&mut self, index: usize, now: Instant) {
-        let workload = &self.workloads[index];
+        // None is left when the world is drained.
+        let Some(workload) = self.workloads.get(index) else { return };
         let of_it = |pod: &&super::facts::PodFact| {
             pod.app == workload.app && pod.gone.is_none() && !pod.ended && pod.terminating.is_none()
         };

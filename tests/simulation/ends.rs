@@ -6,6 +6,10 @@ use super::world::Inner;
 use berth::operator::Inside;
 use berth_core::ledger::Ledger;
 use serde_json::Value;
+use std::time::Duration;
+
+/// After the last move of a pod.
+const SETTLED: Duration = Duration::from_secs(5);
 
 impl Inner {
     fn insides(&self) -> Vec<(usize, Inside)> {
@@ -61,7 +65,8 @@ impl Inner {
                     ));
                 }
                 let open = [view.unacknowledged, snapshot.in_flight, snapshot.unknown_binds];
-                if open != [0; 3] {
+                // What others see of a worker is up to a second old.
+                if open != [0; 3] && self.moved_at.elapsed() > SETTLED {
                     wrong.push(("L2", format!("{profile}: binds {open:?} are under way, and nothing happens")));
                 }
             }
@@ -88,7 +93,7 @@ impl Inner {
             && on.iter().map(|one| one.cpu).sum::<i64>() + nominated + pod.cpu <= life.cpu
             && on.len() < 40
             && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
-            && !on.iter().any(|one| (one.alone || pod.alone) && one.app == pod.app)
+            && !on.iter().any(|one| one.keeps_away(pod))
     }
 
     /// Every internal size is back at its start.

@@ -101,6 +101,12 @@ impl PodFact {
         self.node.is_some() && !self.ended && self.gone.is_none()
     }
 
+    /// Whether required anti-affinity, its own or the other's, keeps the two from sharing a node.
+    pub(crate) fn keeps_away(&self, other: &Self) -> bool {
+        let namespace = |pod: &Self| pod.key.split('/').next().map(str::to_owned);
+        (self.alone || other.alone) && self.app == other.app && namespace(self) == namespace(other)
+    }
+
     pub(crate) fn is_pending(&self) -> bool {
         self.node.is_none() && !self.ended && self.gone.is_none() && self.terminating.is_none()
     }

@@ -10,16 +10,13 @@ use futures::stream;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use kube::Client;
-use kube::client::retry::RetryPolicy;
-use kube::client::{Body, ClientBuilder};
+use kube::client::Body;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tower::retry::RetryLayer;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type AnyBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -162,14 +159,8 @@ impl Link {
         Self { world, operator }
     }
 
-    /// A client as the operator makes them, with kube's retries or without.
-    pub(crate) fn client(&self, retries: bool) -> Client {
-        let builder = ClientBuilder::new(self.clone(), "default");
-        if retries { builder.with_layer(&RetryLayer::new(RetryPolicy::default())).build() } else { builder.build() }
-    }
-
     async fn exchange(self, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
-        let asked = read(request).await?;
+        let (asked, began) = (read(request).await?, Instant::now());
         let drawn = {
             let (mut inner, now) = (self.world.lock(), Instant::now());
             inner.sent(self.operator, &asked);
@@ -177,11 +168,16 @@ impl Link {
         };
         if drawn.fate == Fate::Refused {
             sleep(drawn.before).await;
+            self.world.lock().rules.not_sent(self.operator, &asked);
             return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
         }
         self.pass(drawn.before).await;
         if drawn.fate == Fate::Lost {
-            return self.lost(drawn).await;
+            return self.lost(drawn, &asked).await;
+        }
+        if asked.timeout().is_some_and(|limit| began.elapsed() >= limit) {
+            // The server gave up before it came to that.
+            return self.lost(drawn, &asked).await;
         }
         if asked.is_watch() && drawn.fate == Fate::Answered {
             return Ok(self.watch(&asked));
@@ -193,7 +189,7 @@ impl Link {
             _ => self.world.carry_out(self.operator, &asked),
         };
         if drawn.fate == Fate::AppliedAndLost {
-            return self.lost(drawn).await;
+            return self.lost(drawn, &asked).await;
         }
         self.pass(drawn.after).await;
         self.world.lock().answered(self.operator, &asked, &answer);
@@ -216,12 +212,16 @@ impl Link {
         }
     }
 
-    async fn lost(&self, drawn: Drawn) -> Result<Response<AnyBody>, BoxError> {
+    /// No answer comes. A silent connection breaks when everything heals; that of a watch, which may be silent for long, does not.
+    async fn lost(&self, drawn: Drawn, asked: &Asked) -> Result<Response<AnyBody>, BoxError> {
         if drawn.reset {
             sleep(drawn.after).await;
-            return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
+        } else if asked.is_watch() {
+            std::future::pending().await
+        } else if !self.world.lock().healed {
+            self.world.healed.notified().await;
         }
-        std::future::pending().await
+        Err(io::Error::from(io::ErrorKind::ConnectionReset).into())
     }
 
     fn watch(&self, asked: &Asked) -> Response<AnyBody> {

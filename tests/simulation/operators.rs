@@ -3,7 +3,7 @@
 use super::network::Link;
 use super::world::{Act, Operator, World};
 use berth::operator::{Options, OwnPod, run_inside};
-use berth_cluster::client::{Clients, LeaseLink};
+use berth_cluster::client::Clients;
 use berth_cluster::lease::{Identity, Timing};
 use berth_telemetry::Logs;
 use std::sync::Arc;
@@ -50,16 +50,7 @@ pub(crate) fn begin(world: &Arc<World>, replica: usize) {
         ended: None,
     });
     let link = Link::new(world.clone(), process);
-    let clients = Clients {
-        watch: link.client(true),
-        bind: link.client(false),
-        events: link.client(false),
-        writes: link.client(false),
-        rest: link.client(true),
-        lease: LeaseLink::Shared(link.client(false)),
-        server: "https://10.0.0.1:443".to_owned(),
-        version: "v1.37.0".to_owned(),
-    };
+    let clients = Clients::over(|| link.clone(), "https://10.0.0.1:443", "v1.37.0");
     let (shown, world) = (world.clone(), world.clone());
     tokio::task::spawn_local(async move {
         let show = move |inside| shown.lock().operators[process].inside = Some(inside);
@@ -90,9 +81,13 @@ pub(crate) fn begin(world: &Arc<World>, replica: usize) {
 /// Ends a process as SIGKILL does: what it sent may still be carried out, and nothing follows.
 pub(crate) fn kill(world: &Arc<World>, replica: usize, back_at: Instant) {
     let mut inner = world.lock();
-    let Some(process) = inner.process_of(replica).filter(|process| inner.operators[*process].ended.is_none()) else {
+    let Some(process) = inner.process_of(replica).filter(|process| !inner.operators[*process].stop.is_cancelled())
+    else {
         return;
     };
+    if inner.operators[process].ended.is_some() {
+        return;
+    }
     inner.trace.note(&["kill"], &[process as u64], format_args!("operator {process} is killed"));
     inner.operators[process].connected = false;
     inner.operators[process].stop.cancel();
@@ -102,9 +97,13 @@ pub(crate) fn kill(world: &Arc<World>, replica: usize, back_at: Instant) {
 /// Ends a process as SIGTERM does.
 pub(crate) fn stop(world: &Arc<World>, replica: usize, back_at: Instant) {
     let mut inner = world.lock();
-    let Some(process) = inner.process_of(replica).filter(|process| inner.operators[*process].ended.is_none()) else {
+    let Some(process) = inner.process_of(replica).filter(|process| !inner.operators[*process].stop.is_cancelled())
+    else {
         return;
     };
+    if inner.operators[process].ended.is_some() {
+        return;
+    }
     inner.trace.note(&["stop"], &[process as u64], format_args!("operator {process} is stopped"));
     inner.operators[process].stop.cancel();
     inner.later(back_at, Act::Begin(replica));

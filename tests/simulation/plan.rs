@@ -62,6 +62,11 @@ pub(crate) enum Step {
         profile: usize,
         spec: u64,
     },
+    /// Another spec, and at once the one before it again.
+    EditProfileAndBack {
+        profile: usize,
+        spec: u64,
+    },
     /// A profile is deleted and made anew.
     DeleteProfile {
         profile: usize,
@@ -189,6 +194,9 @@ impl Plan {
                 profile: random.index(profiles),
                 spec: random.below(4),
             });
+        }
+        for _ in 0..random.pick(&[0, 0, 1, 3]) {
+            self.at_random(random, |random| Step::EditProfileAndBack { profile: random.index(profiles), spec: 2 });
         }
         for _ in 0..random.pick(&[0, 0, 1]) {
             self.at_random(random, |random| Step::DeleteProfile {

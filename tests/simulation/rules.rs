@@ -34,9 +34,12 @@ impl Seen {
         self.steps.iter().rev().find(|(at, _)| *at < now).map_or(self.long, |(_, version)| *version)
     }
 
+    fn newest(&self) -> u64 {
+        self.steps.back().map_or(self.long, |(_, version)| *version)
+    }
+
     fn long_before(&mut self, now: Instant) -> u64 {
-        while let Some((at, version)) = self.steps.front().copied().filter(|(at, _)| *at + KNOWN_AFTER < now) {
-            let _ = at;
+        while let Some((_, version)) = self.steps.front().copied().filter(|(at, _)| *at + KNOWN_AFTER < now) {
             self.long = version;
             self.steps.pop_front();
         }
@@ -50,6 +53,9 @@ struct Sent {
     pods: u64,
     pods_long: u64,
     nodes: u64,
+    /// What was shown at this very moment included.
+    pods_now: u64,
+    nodes_now: u64,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +67,8 @@ struct OfOperator {
     /// What was bound by it, as it was told.
     told_bound: BTreeSet<String>,
     told_deleted: BTreeSet<String>,
+    /// Binds without an answer: the node, and until when one may still be carried out.
+    doubtful: BTreeMap<String, (String, Instant)>,
 }
 
 #[derive(Debug, Default)]
@@ -118,8 +126,13 @@ impl Rules {
             return;
         }
         let seen = self.operator(operator);
-        let sent =
-            Sent { pods: seen.pods.before(now), pods_long: seen.pods.long_before(now), nodes: seen.nodes.before(now) };
+        let sent = Sent {
+            pods: seen.pods.before(now),
+            pods_long: seen.pods.long_before(now),
+            nodes: seen.nodes.before(now),
+            pods_now: seen.pods.newest(),
+            nodes_now: seen.nodes.newest(),
+        };
         let Some(place) = Place::of(&asked.path) else { return };
         if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims) {
             return;
@@ -128,12 +141,12 @@ impl Rules {
         if self.leader != Some(operator) {
             self.breaks("S7", &format!("{what} while it does not hold the Lease"));
         }
-        if sent.pods < self.operator(operator).inherited {
+        if sent.pods_now < self.operator(operator).inherited {
             self.breaks("barrier", &format!("{what} before it has seen what the leader before it wrote"));
         }
         self.is_preconditioned(&what, &place, asked);
         match (asked.method.as_str(), place.subresource.as_str()) {
-            ("POST", "binding") => self.bind_sent(operator, &what, asked, facts, sent),
+            ("POST", "binding") => self.bind_sent(operator, &what, asked, facts, (sent, now)),
             ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, sent),
             _ => {}
         }
@@ -157,11 +170,16 @@ impl Rules {
         }
     }
 
-    fn bind_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, sent: Sent) {
+    fn bind_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, (sent, now): (Sent, Instant)) {
         let body = asked.json();
         let (uid, node) = (text(&body, "/metadata/uid"), text(&body, "/target/name"));
         if self.operator(operator).told_bound.contains(uid) {
             self.breaks("S3", &format!("{what}: it was told that the pod is bound"));
+        }
+        let may_land = asked.timeout().unwrap_or_default();
+        let doubt = self.operator(operator).doubtful.insert(uid.to_owned(), (node.to_owned(), now + may_land));
+        if let Some((other, _)) = doubt.filter(|(other, until)| other != node && *until > now) {
+            self.breaks("S3", &format!("{what}: a bind to {other} may still be carried out"));
         }
         let Some(pod) = facts.pods.get(uid) else { return };
         if pod.gated {
@@ -170,7 +188,7 @@ impl Rules {
         if !pod.scheduler.starts_with("berth-") {
             self.breaks("S4", &format!("{what}: the pod is of {}", pod.scheduler));
         }
-        let Some(life) = facts.life_at(node, sent.nodes) else {
+        let Some(life) = facts.life_at(node, sent.nodes).or_else(|| facts.life_at(node, sent.nodes_now)) else {
             self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
             return;
         };
@@ -194,8 +212,7 @@ impl Rules {
         if pod.port.is_some() && known.iter().any(|one| one.port == pod.port) {
             self.breaks("S2", &format!("{what}: host port {:?} is taken on {node}", pod.port));
         }
-        let apart = |one: &&PodFact| (one.alone || pod.alone) && one.app == pod.app;
-        if let Some(other) = known.iter().find(|one| apart(one)) {
+        if let Some(other) = known.iter().find(|one| one.keeps_away(pod)) {
             self.breaks("S2", &format!("{what}: {} is on {node} and keeps it away", other.key));
         }
     }
@@ -221,16 +238,26 @@ impl Rules {
         }
     }
 
+    /// A request has left the operator and reached nobody, which it was told.
+    pub(crate) fn not_sent(&mut self, operator: usize, asked: &Asked) {
+        self.operator(operator).doubtful.remove(text(&asked.json(), "/metadata/uid"));
+    }
+
     /// An operator was told how its request ended.
     pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer) {
+        let Some(place) = Place::of(&asked.path).filter(|place| place.of == Of::Pods && asked.method != "GET") else {
+            return;
+        };
+        let body = asked.json();
+        if answer.is_definite() && place.subresource == "binding" {
+            self.operator(operator).doubtful.remove(text(&body, "/metadata/uid"));
+        }
         if !answer.is_success() {
             return;
         }
-        let Some(place) = Place::of(&asked.path).filter(|place| place.of == Of::Pods) else { return };
-        let body = asked.json();
         match (asked.method.as_str(), place.subresource.as_str()) {
             ("POST", "binding") => {
-                drop(self.operator(operator).told_bound.insert(text(&body, "/metadata/uid").to_owned()))
+                self.operator(operator).told_bound.insert(text(&body, "/metadata/uid").to_owned());
             }
             ("DELETE", _) => {
                 self.operator(operator).told_deleted.insert(text(&body, "/preconditions/uid").to_owned());
@@ -245,6 +272,10 @@ impl Rules {
             return;
         };
         let body = asked.json();
+        if place.of == Of::Pods && self.leader.is_some_and(|leader| leader != operator) {
+            let what = format!("operator {operator}: {} {} is carried out", asked.method, asked.path);
+            self.breaks("S7", &format!("{what} after another took the Lease"));
+        }
         match (place.of, place.subresource.as_str()) {
             (Of::Pods, "status") => {
                 let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
@@ -254,7 +285,9 @@ impl Rules {
                     self.breaks("late status", &format!("operator {operator}: {} of a bound pod", asked.path));
                 }
             }
-            (Of::Pods, _) => drop(self.last_write.insert(operator, version)),
+            (Of::Pods, _) => {
+                self.last_write.insert(operator, version);
+            }
             (Of::Profiles, "status") => self.status_written(operator, &body),
             _ => {}
         }

@@ -50,6 +50,7 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
     }
     if world.lock().rules.broken.is_empty() {
         world.act(By::Cluster, |inner| inner.mend(Instant::now()));
+        world.healed.notify_waiters();
         sleep_until(began + BUSY + HEALED).await;
         world.lock().audit();
         world.lock().is_well();

@@ -94,6 +94,8 @@ pub(crate) struct Inner {
     /// Pods by uid that end by themselves, and after how long.
     pub(crate) runs: BTreeMap<String, Duration>,
     pub(crate) healed: bool,
+    /// When a pod last moved.
+    pub(crate) moved_at: Instant,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     settled: u64,
@@ -105,6 +107,7 @@ pub(crate) struct World {
     pub(crate) changed: Vec<Notify>,
     /// There is more to do, or it is to be done sooner.
     pub(crate) hurry: Notify,
+    pub(crate) healed: Notify,
 }
 
 impl std::fmt::Debug for World {
@@ -127,6 +130,7 @@ impl World {
             workloads: Vec::new(),
             runs: BTreeMap::new(),
             healed: false,
+            moved_at: began,
             agenda: BinaryHeap::new(),
             order: 0,
             settled: 0,
@@ -139,6 +143,7 @@ impl World {
             inner: Mutex::new(inner),
             changed: KINDS.iter().map(|_| Notify::new()).collect(),
             hurry: Notify::new(),
+            healed: Notify::new(),
         })
     }
 
@@ -259,6 +264,7 @@ impl Inner {
         if news == News::None {
             return;
         }
+        self.moved_at = now;
         let pod = &self.facts.pods[uid];
         self.trace.note(
             &[&pod.key, pod.node.as_deref().unwrap_or_default()],

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// A request as far as the model reads it.
@@ -26,6 +27,11 @@ impl Asked {
 
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// After how long the server gives up, where the request says so.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.query("timeout")?.strip_suffix("ms")?.parse().ok().map(Duration::from_millis)
     }
 
     pub(crate) fn is_watch(&self) -> bool {
@@ -56,6 +62,11 @@ impl Answer {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": reason, "code": code});
         Self::json(code, &status)
+    }
+
+    /// Whether it says what became of the request.
+    pub(crate) fn is_definite(&self) -> bool {
+        self.code < 500
     }
 
     pub(crate) fn is_success(&self) -> bool {
@@ -155,10 +166,23 @@ fn definition() -> Bytes {
     static TEXT: std::sync::OnceLock<Bytes> = std::sync::OnceLock::new();
     TEXT.get_or_init(|| {
         let mut crd = berth_api::crd_json().unwrap();
+        without_descriptions(&mut crd);
         crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
         crd.to_string().into()
     })
     .clone()
+}
+
+/// Nobody reads them here, and they are most of the definition.
+fn without_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, value| name != "description" || !value.is_string());
+            members.values_mut().for_each(without_descriptions);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+        _ => {}
+    }
 }
 
 fn list(store: &Store, place: &Place, asked: &Asked) -> Answer {

@@ -148,7 +148,9 @@ impl Watch {
         if !out.is_empty() {
             return Looked::Bytes(out.into());
         }
-        let next = [waits, self.luck.cut, self.bookmark, self.last_bookmark].into_iter().flatten().min();
+        // A bookmark waits for what is on its way.
+        let bookmarks = [self.bookmark, self.last_bookmark].into_iter().flatten().min().filter(|_| waits.is_none());
+        let next = [waits, self.luck.cut, bookmarks].into_iter().flatten().min();
         Looked::Nothing(next.map_or(self.ends, |next| next.min(self.ends)))
     }
 

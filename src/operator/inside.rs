@@ -71,5 +71,5 @@ pub async fn run_inside(
     stop: CancellationToken,
     show: impl FnOnce(Inside) + Send + 'static,
 ) -> Result<(), OperatorError> {
-    run_in(Place::Test(Box::new(show)), options, clients, stop).await
+    Box::pin(run_in(Place::Test(Box::new(show)), options, clients, stop)).await
 }

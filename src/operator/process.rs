@@ -80,7 +80,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
         clients = connect(options.kubeconfig.as_deref()) => clients?,
         () = stop.cancelled() => return Ok(()),
     };
-    run_in(Place::Process, options, clients, stop).await
+    Box::pin(run_in(Place::Process, options, clients, stop)).await
 }
 
 /// What a running operator is part of.

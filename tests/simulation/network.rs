@@ -217,7 +217,7 @@ impl Link {
         if drawn.reset {
             sleep(drawn.after).await;
         } else if asked.is_watch() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         } else if !self.world.lock().healed {
             self.world.healed.notified().await;
         }
@@ -280,15 +280,12 @@ fn decoded(text: &str) -> String {
     while let Some((first, after)) = rest.split_first() {
         let hex = (*first == b'%').then(|| after.get(..2)).flatten();
         let byte = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match byte {
-            Some(byte) => {
-                out.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                out.push(if *first == b'+' { b' ' } else { *first });
-                rest = after;
-            }
+        if let Some(byte) = byte {
+            out.push(byte);
+            rest = &after[2..];
+        } else {
+            out.push(if *first == b'+' { b' ' } else { *first });
+            rest = after;
         }
     }
     String::from_utf8_lossy(&out).into_owned()

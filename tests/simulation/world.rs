@@ -275,7 +275,6 @@ impl Inner {
         let owner = self.workloads.iter().position(|workload| workload.app == app);
         let random = &mut self.random;
         match news {
-            News::None => {}
             News::Bound => {
                 let at = now + random.millis(100, 2_000);
                 self.later(at, Act::Start(uid.to_owned()));
@@ -289,7 +288,7 @@ impl Inner {
                 let at = now + random.millis(1_000, 10_000);
                 self.later(at, Act::Collect(uid.to_owned()));
             }
-            News::Gone => {}
+            News::Gone | News::None => {}
         }
         if let Some(owner) = owner.filter(|_| news != News::Bound || !is_bound) {
             let at = now + self.random.millis(50, 1_500);

@@ -95,8 +95,7 @@ pub unsafe extern "C" fn getrandom(bytes: *mut c_void, length: usize, _flags: c_
     // SAFETY: the caller keeps the promise of the C library's function.
     let bytes = unsafe { std::slice::from_raw_parts_mut(bytes.cast::<u8>(), length) };
     let Some(seed) = SEED.get() else {
-        return rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty())
-            .map_or(-1, |read| read.cast_signed());
+        return rustix::rand::getrandom(bytes, rustix::rand::GetRandomFlags::empty()).map_or(-1, usize::cast_signed);
     };
     let mut state = seed;
     for part in bytes.chunks_mut(8) {

@@ -203,7 +203,7 @@ fn list(store: &Store, place: &Place, asked: &Asked) -> Answer {
     let wanted = |at: &str, one: &Object| {
         at.starts_with(&prefix)
             && after.as_deref().is_none_or(|after| at > after)
-            && !(only_alive && !one.is_alive())
+            && (!only_alive || one.is_alive())
             && has_label(one, asked.query("labelSelector"))
     };
     let all: Vec<(&String, &Arc<Object>)> =

@@ -6,13 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which members of the workspace each may use, tests aside. Cargo holds the arrows; this holds the picture.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("core", &[]),
     ("api", &[]),
     ("counting", &[]),
     ("telemetry", &[]),
     ("testing", &[]),
     ("profile", &["api", "core"]),
+    ("replay", &[]),
     ("convert", &["api", "core", "profile"]),
     ("cluster", &["core"]),
     ("extender", &["api", "core", "cluster", "telemetry"]),

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::observed_spec::ObservedSpec;
 use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
 use super::printable::{NAME, printable};
+use super::tasks::aside;
 use berth_api::{DEFAULT_SCHEDULER_NAME, conditions::Ready};
 use berth_cluster::events::{Event, EventType, ObjectRef};
 use berth_core::ledger::oldest_first;
@@ -38,10 +39,10 @@ const REMEMBERED_OF_NAMESPACE: usize = 256;
 /// their number.
 const LOOKED_AT: usize = 20_000;
 
-/// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more. Looks for the pods on a thread of
-/// its own: there may be hundreds of thousands, and the reconciler has other profiles to serve.
+/// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more. Looks for the pods aside: there may
+/// be hundreds of thousands, and the reconciler has other profiles to serve.
 pub(super) fn profile_deleted(cx: Context, deleted: ObservedSpec, names: Vec<Str>) {
-    drop(tokio::task::spawn_blocking(move || tell_pods_left(&cx, &deleted, &names)));
+    tokio::spawn(aside(move || tell_pods_left(&cx, &deleted, &names)));
 }
 
 fn tell_pods_left(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
@@ -122,7 +123,7 @@ pub(super) async fn orphans(cx: Context, stop: CancellationToken) {
         }
         // Comparisons of names take long enough to keep other tasks of an async thread waiting.
         let of_look = cx.clone();
-        let found = match tokio::task::spawn_blocking(move || look(&of_look)).await {
+        let found = match aside(move || look(&of_look)).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::error!(%error, "pods that nobody serves not looked over");

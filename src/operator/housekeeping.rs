@@ -10,7 +10,7 @@ use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -26,9 +26,9 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
 /// The fields that the installed definition lacks.
 pub(super) async fn lacking(client: &Client) -> Result<Vec<String>, ServedCrdError> {
-    // Our own definition is a constant; a test of the api crate makes sure that it can be written as JSON.
-    let own = crd_json().unwrap_or(Value::Null);
-    served_crd(client, |served| missing_fields(served, &own)).await
+    // Our own definition is a constant that takes long to make; a test of the api crate makes sure that it can be written as JSON.
+    static OWN: LazyLock<Value> = LazyLock::new(|| crd_json().unwrap_or(Value::Null));
+    served_crd(client, |served| missing_fields(served, &OWN)).await
 }
 
 /// Checks until `stop`; a notification of `evidence` makes the next check early.

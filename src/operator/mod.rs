@@ -20,6 +20,7 @@ mod extender_status;
 mod extenders;
 mod foreign_scheduler;
 mod housekeeping;
+mod inside;
 mod metrics;
 mod observed_spec;
 mod options;
@@ -44,6 +45,7 @@ mod tasks;
 mod watches;
 mod writers;
 
+pub use inside::{Inside, run_inside};
 pub use options::{OperatorError, Options, OwnPod};
 pub use orphans::{Orphans, advice, find as orphans};
 pub use process::run;

@@ -2,6 +2,7 @@
 
 use super::context::{Board, Context};
 use super::denials::Denials;
+use super::inside::Inside;
 use super::options::{OperatorError, Options};
 use super::reconciler::Reconciler;
 use super::refs::References;
@@ -20,7 +21,7 @@ use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers};
 use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
 use berth_extender::{follow_api_servers, read_api_servers};
-use berth_runtime::{Engine, WorkerView, panic_message};
+use berth_runtime::{Engine, WorkerView, Workers, panic_message};
 use berth_telemetry::{Addresses, Check, Endpoints, Health, serve};
 use futures::FutureExt;
 use std::collections::BTreeMap;
@@ -53,6 +54,24 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
         clients = connect(options.kubeconfig.as_deref()) => clients?,
         () = stop.cancelled() => return Ok(()),
     };
+    Box::pin(run_in(Place::Process, options, clients, stop)).await
+}
+
+/// What a running operator is part of.
+pub(super) enum Place {
+    /// A process of its own: its workers and its elector have threads, and it serves pages.
+    Process,
+    /// A test that runs several in one thread; it is given what it looks at.
+    Test(Box<dyn FnOnce(Inside) + Send>),
+}
+
+/// Runs the operator with these clients.
+pub(super) async fn run_in(
+    place: Place,
+    options: Options,
+    clients: Clients,
+    stop: CancellationToken,
+) -> Result<(), OperatorError> {
     tracing::info!(server = clients.server, version = clients.version, "connected");
     let lacks = housekeeping::lacking(&clients.rest).await?;
     if !lacks.is_empty() {
@@ -73,12 +92,22 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
     let _ends_with_us = following.clone().drop_guard();
     tokio::spawn(follow_api_servers(api_servers, clients.writes.clone(), clients.server.clone(), following));
     let (notify, notices) = mpsc::unbounded_channel();
-    let cx = assemble(&options, clients, denials, &gate, &evidence, policy, notify);
+    let workers = match place {
+        Place::Process => Workers::OnThreads,
+        Place::Test(_) => Workers::OnTasks,
+    };
+    let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, notify);
     cx.board.lock().crd_lacks = lacks;
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
-    let server = serve_pages(&options, &cx, &health)?;
+    let server = match place {
+        Place::Process => Some(serve_pages(&options, &cx, &health)?),
+        Place::Test(show) => {
+            show(Inside::new(&cx));
+            None
+        }
+    };
     let of_lease = LeaseOptions {
         namespace: options.lease_namespace.clone(),
         identity: options.identity.clone(),
@@ -96,7 +125,9 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
-    server.abort();
+    if let Some(server) = server {
+        server.abort();
+    }
     tracing::info!("ended");
     result
 }
@@ -153,8 +184,10 @@ fn deliver_once_set(engine: Arc<OnceLock<Deliver>>) -> Deliver {
 }
 
 /// Puts the parts together. Nothing is sent before the gate opens.
+#[allow(clippy::too_many_arguments, reason = "the parts of the process meet here once")]
 pub(super) fn assemble(
     options: &Options,
+    workers: Workers,
     clients: Clients,
     denials: Denials,
     gate: &Gate,
@@ -180,7 +213,7 @@ pub(super) fn assemble(
         notify: Arc::new(move |notice| drop(notify.send(notice))),
     });
     let writers = Writers::new(options, &clients, gate, &recheck, extender_clients, deliver);
-    let engine = Engine::new(|deliver| {
+    let engine = Engine::with(workers, |deliver| {
         // Set once, right here.
         let _ = to_engine.set(deliver);
         writers.clone()

@@ -16,6 +16,7 @@ use berth_core::model::{Pod, Str};
 use berth_core::testing::pending_pod;
 use berth_extender::Notice;
 use berth_extender::address::AddressPolicy;
+use berth_runtime::Workers;
 use berth_telemetry::Logs;
 use berth_testing::{Reply, Scripted, until};
 use kube::core::DeserializeGuard;
@@ -58,7 +59,7 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
         events: client(),
         writes: client(),
         rest: client(),
-        lease: server.config(),
+        lease: server.config().into(),
         server: String::new(),
         version: String::new(),
     };
@@ -68,7 +69,7 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
     let policy = AddressPolicy::new(&[], &[]).unwrap();
     let (notify, notices) = mpsc::unbounded_channel();
     let evidence = Arc::new(Notify::new());
-    (assemble(options, clients, Denials::default(), &gate, &evidence, policy, notify), notices)
+    (assemble(options, Workers::OnThreads, clients, Denials::default(), &gate, &evidence, policy, notify), notices)
 }
 
 /// A reconciler that has taken over, and the server that it works on. Kept revisions outlive the reconciler.

@@ -1,17 +1,31 @@
 //! The connection to the API server: where it is, who we are, and separate connection pools for what must not wait for
 //! each other.
 
-use http::{HeaderName, HeaderValue};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response};
+use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tower::retry::RetryLayer;
+use tower::timeout::TimeoutLayer;
+use tower::util::BoxService;
+use tower::{BoxError, Service};
 
 /// How the API server names us in its audit log, and the field manager of what we write: its part before the slash.
 pub const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
 /// Longest wait for a TCP and TLS handshake: a dead address must fail well within the Lease's renew deadline.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Longest wait for an answer to begin, kube's retries included, where the caller sets no limit: kube sets none, and a server or a proxy
+/// that takes a request and never answers would be waited for without end. Longer than an API server takes for any of these calls.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Longest silence within an answer on the same connections, as on a watch: the API server sends a bookmark every minute.
+const SILENCE: Duration = Duration::from_secs(150);
 
 /// Longest wait for the first answer of an API server: one that is starting up may be slow.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,13 +121,53 @@ pub struct Clients {
     pub events: Client,
     /// Pod status. No retries: a late write must not be repeated blindly.
     pub writes: Client,
-    /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on.
+    /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on, and an answer must begin in time.
     pub rest: Client,
-    /// For the Lease, whose thread builds its client itself. No retries: the elector decides.
-    pub lease: Config,
+    /// For the Lease. No retries: the elector decides.
+    pub lease: LeaseLink,
     pub server: String,
     /// The API server's version, such as `v1.36.3`.
     pub version: String,
+}
+
+/// How the elector reaches the API server.
+#[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "there are few")]
+pub enum LeaseLink {
+    /// It has a thread and an event loop of its own, and makes its client there.
+    OfItsOwn(Config),
+    /// It runs on the caller's event loop, for a test that runs whole processes in one thread.
+    Shared(Client),
+}
+
+impl From<Config> for LeaseLink {
+    fn from(config: Config) -> Self {
+        Self::OfItsOwn(config)
+    }
+}
+
+impl Clients {
+    /// Clients of what `service` makes, for a test that has no connections: all that lies above them is the same.
+    pub fn over<S, B>(service: impl Fn() -> S, server: &str, version: &str) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let plain = || ClientBuilder::new(service(), "default");
+        let retries = || plain().with_layer(&RetryLayer::new(RetryPolicy::default()));
+        Self {
+            watch: retries().build(),
+            bind: plain().build(),
+            events: plain().build(),
+            writes: plain().build(),
+            rest: in_time(retries()),
+            lease: LeaseLink::Shared(plain().build()),
+            server: server.to_owned(),
+            version: version.to_owned(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Clients {
@@ -172,8 +226,27 @@ fn prepare(config: &mut Config) -> String {
 }
 
 fn build(config: Config, server: &str) -> Result<Client, ConnectError> {
-    Client::try_from(config)
+    builder(config, server).map(ClientBuilder::build)
+}
+
+/// What kube makes of a configuration.
+type Stack = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+fn builder(config: Config, server: &str) -> Result<ClientBuilder<Stack>, ConnectError> {
+    ClientBuilder::try_from(config)
         .map_err(|source| ConnectError::Client { server: server.to_owned(), source: Box::new(source) })
+}
+
+/// The client of a stack in which an answer must begin within [`ANSWER_TIMEOUT`].
+fn in_time<S, B>(stack: ClientBuilder<S>) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError> + Send + Sync,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    stack.with_layer(&TimeoutLayer::new(ANSWER_TIMEOUT)).build()
 }
 
 /// Builds the clients for a configuration that is there already, and asks the API server for its version.
@@ -185,13 +258,15 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
         config
     };
     let client = |retry: bool| build(with_retry(retry), &server);
+    let mut of_rest = with_retry(true);
+    of_rest.read_timeout = Some(SILENCE);
     let mut clients = Clients {
         watch: client(true)?,
         bind: client(false)?,
         events: client(false)?,
         writes: client(false)?,
-        rest: client(true)?,
-        lease: with_retry(false),
+        rest: in_time(builder(of_rest, &server)?),
+        lease: with_retry(false).into(),
         server: server.clone(),
         version: String::new(),
     };
@@ -253,6 +328,15 @@ mod tests {
             let error = connect_with(server.config()).await.unwrap_err();
             assert!(error.to_string().contains(word), "{error}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_never_begins_is_not_waited_for_without_end() {
+        let link = || tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, BoxError>>());
+        let clients = Clients::over(link, "https://10.0.0.1", "v1.37.0");
+        let began = tokio::time::Instant::now();
+        assert!(clients.rest.apiserver_version().await.is_err());
+        assert_eq!(began.elapsed(), ANSWER_TIMEOUT);
     }
 
     #[tokio::test]

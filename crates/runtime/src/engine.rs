@@ -1,6 +1,6 @@
 use super::clock::Clock;
 use super::handle::{WorkerHandle, WorkerView};
-use super::mailbox::Order;
+use super::mailbox::{Order, Workers};
 use super::shared::{Running, Shared};
 use super::sink::EffectSink;
 use super::worker_thread;
@@ -9,6 +9,7 @@ use berth_core::ledger::{Ledger, LedgerAccess};
 use berth_core::model::Str;
 use berth_core::profile::CompiledProfile;
 use berth_telemetry::HistogramSnapshot;
+use futures::executor::block_on;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,12 @@ impl Engine {
     /// An engine with an empty ledger and no workers. `connect` is given the way in for outcomes of binds, and makes the
     /// way out for effects.
     pub fn new<O: EffectSink>(connect: impl FnOnce(Deliver) -> O) -> Self {
-        Self(Shared::connected(connect))
+        Self::with(Workers::OnThreads, connect)
+    }
+
+    /// As [`Self::new`], with workers that live there.
+    pub fn with<O: EffectSink>(place: Workers, connect: impl FnOnce(Deliver) -> O) -> Self {
+        Self(Shared::connected(place, connect))
     }
 
     pub fn clock(&self) -> Clock {
@@ -82,20 +88,39 @@ impl Engine {
             return Ok(());
         }
         let name = profile.name.clone();
-        let handle = Arc::new(WorkerHandle::new(profile.clone(), self.0.clock.now()));
+        let handle = Arc::new(WorkerHandle::new(profile.clone(), self.0.clock.now(), self.0.place));
         let (end, ended) = oneshot::channel::<()>();
-        let (shared, own) = (self.0.clone(), handle.clone());
-        let thread = std::thread::Builder::new().name(format!("berth-{name}")).spawn(move || {
-            // Dropped when the thread ends, in whatever way.
-            let _end = end;
-            worker_thread::live(&shared, &own);
-        });
-        thread.map_err(|source| EngineError { profile: name.clone(), source })?;
+        let life = {
+            let (shared, own) = (self.0.clone(), handle.clone());
+            move || async move {
+                // Dropped when the worker ends, in whatever way.
+                let _end = end;
+                worker_thread::live(&shared, &own).await;
+            }
+        };
+        self.begin(&name, life)?;
         self.0.watch_over(&handle);
         workers.insert(name, Running { handle, ended, ordered: profile });
         drop(workers);
         self.0.tell_served(&right);
         Ok(())
+    }
+
+    fn begin<F>(&self, name: &Str, life: impl FnOnce() -> F + Send + 'static) -> Result<(), EngineError>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        match self.0.place {
+            Workers::OnThreads => {
+                let thread = std::thread::Builder::new().name(format!("berth-{name}"));
+                let started = thread.spawn(move || block_on(life()));
+                started.map(drop).map_err(|source| EngineError { profile: name.clone(), source })
+            }
+            Workers::OnTasks => {
+                tokio::task::spawn_local(life());
+                Ok(())
+            }
+        }
     }
 
     /// Stops the profile's worker: unsent binds go back, sent ones end by evidence, nominations of pods that nobody serves any

@@ -1,4 +1,4 @@
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Workers};
 use super::pulse::Pulse;
 use super::quarantine::Quarantine;
 use super::stats::BindStats;
@@ -57,7 +57,7 @@ pub(super) struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    pub(super) fn new(profile: Arc<CompiledProfile>, started_at: Time) -> Self {
+    pub(super) fn new(profile: Arc<CompiledProfile>, started_at: Time, place: Workers) -> Self {
         let name = profile.name.clone();
         let binds = Arc::<BindStats>::default();
         let view = WorkerView {
@@ -71,7 +71,7 @@ impl WorkerHandle {
             quarantined: 0,
             busy_since: None,
         };
-        let (mailbox, pulse, quarantine) = (Arc::default(), Pulse::default(), Mutex::default());
+        let (mailbox, pulse, quarantine) = (Arc::new(Mailbox::new(place)), Pulse::default(), Mutex::default());
         Self { name, mailbox, binds, pulse, quarantine, view: Mutex::new(view) }
     }
 

@@ -167,7 +167,9 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mailbox::Workers;
     use berth_core::testing;
+    use futures::executor::block_on;
 
     fn open(in_flight: &InFlight, attempt: u64, uid: &str) {
         let pod = Arc::new(testing::pod(uid, testing::shape()));
@@ -175,7 +177,7 @@ mod tests {
     }
 
     fn in_flight() -> (InFlight, Arc<Mailbox>) {
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(Mailbox::new(Workers::OnThreads));
         (InFlight::new(WorkerId(1), "a".into(), mailbox.clone(), Arc::default()), mailbox)
     }
 
@@ -218,9 +220,9 @@ mod tests {
     fn a_worker_that_has_ended_is_told_nothing() {
         let (in_flight, mailbox) = in_flight();
         in_flight.tell(ended(1, BindOutcome::Bound));
-        assert_eq!(mailbox.take(None).inputs.len(), 1);
+        assert_eq!(block_on(mailbox.take(None)).inputs.len(), 1);
         in_flight.leave();
         in_flight.tell(ended(2, BindOutcome::Bound));
-        assert!(mailbox.take(Some(Instant::now())).inputs.is_empty(), "its successor must not read it");
+        assert!(block_on(mailbox.take(Some(Instant::now()))).inputs.is_empty(), "its successor must not read it");
     }
 }

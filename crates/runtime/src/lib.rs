@@ -25,6 +25,7 @@ mod worker_thread;
 pub use clock::Clock;
 pub use engine::{Engine, EngineError};
 pub use handle::{WorkerState, WorkerView};
+pub use mailbox::Workers;
 pub use quarantine::panic_message;
 pub use sink::EffectSink;
 pub use stats::{BindStats, Ended};

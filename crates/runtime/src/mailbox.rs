@@ -4,6 +4,16 @@ use berth_core::io::Input;
 use berth_core::profile::CompiledProfile;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tokio::sync::Notify;
+
+/// Where the workers of an engine live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// Each on a thread of its own.
+    OnThreads,
+    /// On the caller's `LocalSet`, for a test that runs whole processes in one thread, so that it can repeat what they did.
+    OnTasks,
+}
 
 /// What a worker's thread is to do besides working.
 #[derive(Debug, Clone)]
@@ -27,14 +37,29 @@ struct State {
     woken: bool,
 }
 
+/// What wakes a worker that waits.
+#[derive(Debug)]
+enum Bell {
+    Thread(Condvar),
+    Task(Notify),
+}
+
 /// One worker's mailbox. Many wakes before the worker looks are one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Mailbox {
     state: Mutex<State>,
-    posted: Condvar,
+    bell: Bell,
 }
 
 impl Mailbox {
+    pub(super) fn new(place: Workers) -> Self {
+        let bell = match place {
+            Workers::OnThreads => Bell::Thread(Condvar::new()),
+            Workers::OnTasks => Bell::Task(Notify::new()),
+        };
+        Self { state: Mutex::default(), bell }
+    }
+
     /// Tells the worker an outcome.
     pub(super) fn post(&self, input: Input) {
         self.change(|state| state.mail.inputs.push(input));
@@ -54,19 +79,42 @@ impl Mailbox {
         });
     }
 
-    /// Waits until something is there, or until `until` (for ever without), and takes it all.
-    pub(super) fn take(&self, until: Option<Instant>) -> Mail {
-        let state = self.lock();
-        let is_empty = |state: &mut State| !state.woken;
-        let mut state = match until {
-            None => self.posted.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
-            Some(until) => {
-                let left = until.saturating_duration_since(Instant::now());
-                self.posted.wait_timeout_while(state, left, is_empty).unwrap_or_else(PoisonError::into_inner).0
+    /// Waits until something is there, or until `until` (for ever without), and takes it all. A thread blocks meanwhile: its
+    /// worker is all that it runs.
+    pub(super) async fn take(&self, until: Option<Instant>) -> Mail {
+        let mut state = match &self.bell {
+            Bell::Thread(posted) => self.block(posted, until),
+            Bell::Task(posted) => {
+                self.wait(posted, until).await;
+                self.lock()
             }
         };
         state.woken = false;
         std::mem::take(&mut state.mail)
+    }
+
+    fn block(&self, posted: &Condvar, until: Option<Instant>) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        let is_empty = |state: &mut State| !state.woken;
+        match until {
+            None => posted.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                posted.wait_timeout_while(state, left, is_empty).unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    async fn wait(&self, posted: &Notify, until: Option<Instant>) {
+        // A worker with much to do must not keep the thread from those that it waits for.
+        tokio::task::yield_now().await;
+        while !self.lock().woken {
+            match until {
+                None => posted.notified().await,
+                Some(until) if tokio::time::timeout_at(until.into(), posted.notified()).await.is_err() => return,
+                Some(_) => {}
+            }
+        }
     }
 
     fn change(&self, f: impl FnOnce(&mut State)) {
@@ -74,7 +122,10 @@ impl Mailbox {
         f(&mut state);
         if !std::mem::replace(&mut state.woken, true) {
             drop(state);
-            self.posted.notify_one();
+            match &self.bell {
+                Bell::Thread(posted) => posted.notify_one(),
+                Bell::Task(posted) => posted.notify_one(),
+            }
         }
     }
 
@@ -87,33 +138,47 @@ impl Mailbox {
 mod tests {
     use super::*;
     use berth_core::io::AttemptId;
+    use futures::executor::block_on;
     use std::time::Duration;
 
     #[test]
     fn everything_posted_is_taken_once() {
-        let mailbox = Mailbox::default();
+        let mailbox = Mailbox::new(Workers::OnThreads);
         mailbox.post(Input::BindRevoked { attempt: AttemptId(1) });
         mailbox.post(Input::BindRevoked { attempt: AttemptId(2) });
         mailbox.wake();
-        assert_eq!(mailbox.take(None).inputs.len(), 2);
-        let mail = mailbox.take(Some(Instant::now()));
+        assert_eq!(block_on(mailbox.take(None)).inputs.len(), 2);
+        let mail = block_on(mailbox.take(Some(Instant::now())));
         assert!(mail.inputs.is_empty() && mail.order.is_none());
     }
 
     #[test]
     fn a_stop_is_never_replaced() {
-        let mailbox = Mailbox::default();
+        let mailbox = Mailbox::new(Workers::OnThreads);
         mailbox.order(Order::Stop);
         mailbox.order(Order::Swap(Arc::new(CompiledProfile::default_preset("a"))));
-        assert!(matches!(mailbox.take(None).order, Some(Order::Stop)));
+        assert!(matches!(block_on(mailbox.take(None)).order, Some(Order::Stop)));
     }
 
     #[test]
     fn a_wake_ends_a_wait() {
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(Mailbox::new(Workers::OnThreads));
         let waker = mailbox.clone();
         let thread = std::thread::spawn(move || waker.wake());
-        mailbox.take(Some(Instant::now() + Duration::from_mins(1)));
+        block_on(mailbox.take(Some(Instant::now() + Duration::from_mins(1))));
         thread.join().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_waits_as_a_thread_does() {
+        let mailbox = Arc::new(Mailbox::new(Workers::OnTasks));
+        let began = tokio::time::Instant::now();
+        let until = began + Duration::from_secs(5);
+        assert!(mailbox.take(Some(until.into_std())).await.inputs.is_empty());
+        assert_eq!(began.elapsed(), Duration::from_secs(5), "nothing came");
+        let poster = mailbox.clone();
+        let posts = async move { poster.post(Input::BindRevoked { attempt: AttemptId(1) }) };
+        let (mail, ()) = tokio::join!(mailbox.take(None), posts);
+        assert_eq!(mail.inputs.len(), 1);
     }
 }

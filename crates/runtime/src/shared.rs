@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::handle::WorkerHandle;
 use super::in_flight::{Consequence, InFlight, Undone};
+use super::mailbox::Workers;
 use super::quarantine::panic_message;
 use super::sink::EffectSink;
 use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
@@ -26,6 +27,7 @@ use tokio::task::block_in_place;
 pub(super) struct Shared {
     pub(super) ledger: SharedLedger,
     pub(super) clock: Clock,
+    pub(super) place: Workers,
     pub(super) shares: Shares,
     pub(super) sink: Box<dyn EffectSink>,
     workers: Mutex<BTreeMap<Str, Running>>,
@@ -50,7 +52,7 @@ pub(super) struct Running {
 
 impl Shared {
     /// What a new engine shares. `connect` is given the way in for outcomes of binds, and makes the way out for effects.
-    pub(super) fn connected<O: EffectSink>(connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
+    pub(super) fn connected<O: EffectSink>(place: Workers, connect: impl FnOnce(Deliver) -> O) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = shared.clone();
             let deliver: Deliver = Arc::new(move |worker, input| {
@@ -62,6 +64,7 @@ impl Shared {
             Self {
                 ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half)))),
                 clock: Clock::start(),
+                place,
                 shares: Shares::default(),
                 sink: Box::new(connect(deliver)),
                 workers: Mutex::default(),

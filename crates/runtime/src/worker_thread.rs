@@ -9,8 +9,9 @@ use berth_core::io::{AttemptId, Effect, Input, Paused};
 use berth_core::ledger::LedgerAccess;
 use berth_core::model::Pod;
 use berth_core::worker::{Next, Worker};
+use futures::FutureExt;
 use std::hash::BuildHasher;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,8 +28,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const HEALTHY_AFTER: Duration = Duration::from_mins(10);
 
 /// A worker's life. A panic outside of the worker's own steps has no remedy here, and the process ends.
-pub(super) fn live(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| supervise(shared, handle))) {
+pub(super) async fn live(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
+    if let Err(panic) = AssertUnwindSafe(supervise(shared, handle)).catch_unwind().await {
         let message = panic_message(&*panic);
         shared.ledger.die(|| format!("the worker of profile {} panicked while it was closed: {message}", handle.name));
     }
@@ -36,14 +37,14 @@ pub(super) fn live(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
 }
 
 /// Runs a worker until it is stopped, and again after each panic.
-fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
+async fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
     let mut pause = FIRST_PAUSE;
     loop {
         handle.pulse.begin(shared.clock.now());
         let in_flight = shared.begin(handle);
         let began = Instant::now();
         let mut thread = WorkerThread::new(shared.clone(), handle.clone(), in_flight.clone());
-        let ended = catch_unwind(AssertUnwindSafe(|| thread.run()));
+        let ended = AssertUnwindSafe(thread.run()).catch_unwind().await;
         let (abandoned, suspect) = (thread.undispatched(), thread.suspect());
         drop(thread);
         shared.end(&in_flight, &abandoned);
@@ -64,7 +65,7 @@ fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
         let again_at = shared.clock.now() + pause;
         handle.set_state(WorkerState::Failed { message, again_at });
         handle.pulse.end();
-        if wait_or_stop(handle, shared.clock.instant(again_at)) {
+        if wait_or_stop(handle, shared.clock.instant(again_at)).await {
             handle.set_state(WorkerState::Stopped);
             return;
         }
@@ -86,9 +87,9 @@ fn suspect_pod(shared: &Shared, handle: &WorkerHandle, pod: &Pod) -> Suspicion {
 }
 
 /// Waits until `until`, or for an order: says whether it was to stop. A new profile is tried at once.
-fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
+async fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
     while Instant::now() < until {
-        match handle.mailbox.take(Some(until)).order {
+        match handle.mailbox.take(Some(until)).await.order {
             Some(Order::Stop) => return true,
             Some(Order::Swap(profile)) => {
                 handle.set_profile(profile);
@@ -179,11 +180,11 @@ impl WorkerThread {
         undone
     }
 
-    fn run(&mut self) {
+    async fn run(&mut self) {
         let mut until = Some(Instant::now());
         loop {
             self.handle.pulse.end();
-            let Mail { inputs, order } = self.handle.mailbox.take(until);
+            let Mail { inputs, order } = self.handle.mailbox.take(until).await;
             self.handle.pulse.begin(self.shared.clock.now());
             self.inputs.extend(inputs);
             match order {

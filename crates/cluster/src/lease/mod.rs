@@ -10,7 +10,8 @@ mod follow;
 mod identity;
 
 pub use decide::{Decision, Holder, Observed, Record, Timing, TimingError, decide};
-pub use elector::{LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
+pub use elector::{LeaseHandle, LeaseOptions, LeaseState, elect};
+pub use follow::is_taken;
 pub use identity::Identity;
 
 use std::sync::Arc;

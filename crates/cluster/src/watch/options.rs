@@ -46,6 +46,9 @@ pub struct WatchOptions {
     pub page_size: u32,
     /// Silence after which a watch counts as dead. The API server sends bookmarks about every minute.
     pub silence: Duration,
+    /// Silence after which a watch that goes on counts as not opened: the API server answers at once, whether there is something to
+    /// send or not. One lost answer must not leave us blind for as long as a silent watch may take to be noticed.
+    pub open_silence: Duration,
     /// Silence after which a streaming list counts as not supported.
     pub initial_silence: Duration,
     /// Silence after which a LIST counts as dead; the API server itself gives up after a minute.
@@ -64,6 +67,7 @@ impl Default for WatchOptions {
             initial: InitialRead::SingleList,
             page_size: 10_000,
             silence: Duration::from_secs(150),
+            open_silence: Duration::from_secs(20),
             initial_silence: Duration::from_secs(10),
             list_silence: Duration::from_mins(1),
             first_pause: Duration::from_millis(500),

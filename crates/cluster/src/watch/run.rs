@@ -208,7 +208,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
         let seconds = if self.stats.reached() < self.wanted { HURRIED_CALL_SECONDS } else { call_seconds() };
         let call = watch_request::<W>(version, false, seconds);
-        let answer = call.open(self.client.clone(), self.options.silence).await?;
+        let answer = call.open(self.client.clone(), self.options.open_silence).await?;
         self.frames(answer).await
     }
 

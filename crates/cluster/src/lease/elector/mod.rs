@@ -4,7 +4,7 @@ use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
 use super::{Gate, LEASE_NAME};
-use crate::client::Fault;
+use crate::client::{Fault, LeaseLink};
 use crate::lock;
 use crate::send::version_number;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -128,22 +128,6 @@ impl LeaseHandle {
     }
 }
 
-/// Whether somebody else than `own` holds the Lease within `limit`.
-pub async fn is_taken(client: Client, namespace: &str, own: &Identity, limit: Duration) -> bool {
-    let (api, end) = (Api::<Lease>::namespaced(client, namespace), Instant::now() + limit);
-    loop {
-        let lease = tokio::time::timeout_at(end, api.get_opt(LEASE_NAME)).await;
-        let holder = lease.ok().and_then(Result::ok).flatten().and_then(|lease| lease.spec?.holder_identity);
-        if holder.is_some_and(|holder| !holder.is_empty() && holder != own.to_string()) {
-            return true;
-        }
-        if Instant::now() >= end {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
 /// Starts the election. The gate is open only while we lead. The caller waits for [`LeaseState::Leading`] and calls
 /// [`Gate::admit`] after reading pods and nodes.
 ///
@@ -152,21 +136,31 @@ pub async fn is_taken(client: Client, namespace: &str, own: &Identity, limit: Du
 /// The elector has a thread, an event loop and connections of its own: neither a long computation nor a lock that blocks
 /// the threads of the caller's runtime, nor a connection that others use, may delay a renewal. So the Lease does not tell
 /// whether the rest of the process works; `/livez` does, which is answered by the caller's runtime.
-pub fn elect(config: Config, options: LeaseOptions, gate: Gate) -> LeaseHandle {
+pub fn elect(link: impl Into<LeaseLink>, options: LeaseOptions, gate: Gate) -> LeaseHandle {
     let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
     let stop = CancellationToken::new();
     let (running, ended) = oneshot::channel();
     let (own, stopped, handover) = (sender.clone(), stop.clone(), Handover::default());
     let shared = handover.clone();
-    let work = move || {
-        let _running = running;
-        if let Err(reason) = run_alone(config, options, gate, own.clone(), shared, stopped) {
-            own.send_replace(LeaseState::Lost { reason });
+    match link.into() {
+        LeaseLink::OfItsOwn(config) => {
+            let work = move || {
+                let _running = running;
+                if let Err(reason) = run_alone(config, options, gate, own.clone(), shared, stopped) {
+                    own.send_replace(LeaseState::Lost { reason });
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("lease".to_owned()).spawn(work) {
+                let reason = format!("no thread for the lease: {error}; raise the process's limit of threads");
+                sender.send_replace(LeaseState::Lost { reason });
+            }
         }
-    };
-    if let Err(error) = std::thread::Builder::new().name("lease".to_owned()).spawn(work) {
-        let reason = format!("no thread for the lease: {error}; raise the process's limit of threads");
-        sender.send_replace(LeaseState::Lost { reason });
+        LeaseLink::Shared(client) => {
+            tokio::spawn(async move {
+                let _running = running;
+                Elector::new(client, options, gate, own, shared).run(stopped).await;
+            });
+        }
     }
     LeaseHandle { state, stop: stop.drop_guard(), ended, handover }
 }

@@ -1,0 +1,75 @@
+//! The operator as a part of a test: several in one thread, on an event loop that the test drives, with an API server that it plays. What
+//! runs is what runs in a process of its own.
+
+use super::context::Context;
+use super::options::{OperatorError, Options};
+use super::process::{Place, run_in};
+use berth_cluster::client::Clients;
+use berth_core::ledger::Ledger;
+use berth_core::queue::Counts;
+use berth_runtime::Engine;
+use tokio_util::sync::CancellationToken;
+
+/// What a test looks at inside a running operator.
+#[derive(Clone)]
+pub struct Inside(Context);
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Inside").finish()
+    }
+}
+
+impl Inside {
+    pub(super) fn new(cx: &Context) -> Self {
+        Self(cx.clone())
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// Whether writes that need leadership may be sent at this moment.
+    pub fn is_gate_open(&self) -> bool {
+        self.0.gate.is_open()
+    }
+
+    /// How much the operator holds of each thing that comes and goes with pods: all is 0 once there are none.
+    pub fn sizes(&self) -> Vec<(&'static str, usize)> {
+        let mut sizes = self.0.engine.read(|ledger: &Ledger| {
+            vec![
+                ("evictions", ledger.evicting().len()),
+                ("nominated nodes", ledger.nominations().nodes().count()),
+                ("pods ahead of the watch", usize::from(ledger.is_ahead_of_watch())),
+                ("pods on nodes", ledger.node_order().into_iter().map(|node| ledger.pods_on(node).len()).sum()),
+                ("pending pods", ledger.pending_pods(|_| true).len()),
+            ]
+        });
+        for view in self.0.engine.workers().values() {
+            sizes.push(("unacknowledged binds", view.unacknowledged));
+            if let Some(snapshot) = &view.snapshot {
+                sizes.extend([
+                    ("queued pods", {
+                        let Counts { active, backoff, unschedulable, gated, held } = snapshot.counts;
+                        active + backoff + unschedulable + gated + held
+                    }),
+                    ("decided pods", snapshot.in_flight),
+                    ("asked extenders", snapshot.parked),
+                    ("binds of unknown outcome", snapshot.unknown_binds),
+                ]);
+            }
+        }
+        sizes
+    }
+}
+
+/// Runs the operator until `stop`, or until it cannot go on, as tasks of the caller's event loop. `show` is given what the test looks
+/// at before anything is read.
+pub async fn run_inside(
+    options: Options,
+    clients: Clients,
+    stop: CancellationToken,
+    show: impl FnOnce(Inside) + Send + 'static,
+) -> Result<(), OperatorError> {
+    Box::pin(run_in(Place::Test(Box::new(show)), options, clients, stop)).await
+}

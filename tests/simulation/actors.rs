@@ -1,0 +1,397 @@
+//! Everybody but the operators: users, controllers, kubelets, a second scheduler, and whoever breaks things.
+
+use super::facts::By;
+use super::model::kinds::Of;
+use super::model::store::{key, stamp};
+use super::operators;
+use super::plan::{PodPlan, Step};
+use super::world::{Act, Inner, World};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::time::{Instant, sleep_until};
+
+const NAMESPACES: [&str; 2] = ["red", "blue"];
+
+/// What a controller keeps.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub(crate) app: String,
+    pod: PodPlan,
+    replicas: usize,
+    made: u64,
+}
+
+/// Does what is due, until the world ends.
+pub(crate) async fn run(world: Arc<World>) {
+    loop {
+        let now = Instant::now();
+        let next = world.lock().next_act(now);
+        match next {
+            Ok(act) => perform(&world, act, now),
+            Err(until) => {
+                let hurried = world.hurry.notified();
+                match until {
+                    Some(until) => {
+                        tokio::select! {
+                            biased;
+                            () = hurried => {}
+                            () = sleep_until(until) => {}
+                        }
+                    }
+                    None => hurried.await,
+                }
+            }
+        }
+    }
+}
+
+fn perform(world: &Arc<World>, act: Act, now: Instant) {
+    match act {
+        Act::Step(step) => perform_step(world, step, now),
+        Act::Begin(replica) => operators::begin(world, replica),
+        Act::NoFaults => world.lock().network.mix = super::network::Mix::default(),
+        act => world.act(By::Cluster, |inner| inner.perform(act, now)),
+    }
+}
+
+fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
+    match step {
+        Step::Faults { mix, lasts } => {
+            let mut inner = world.lock();
+            inner.network.mix = mix;
+            inner.later(now + lasts, Act::NoFaults);
+        }
+        Step::Outage { lasts } => world.lock().network.down = Some(now + lasts),
+        Step::WebhookHangs { lasts } => world.lock().network.webhook_hangs = Some(now + lasts),
+        Step::Silence { operator, lasts } => {
+            let mut inner = world.lock();
+            if let Some(process) = inner.process_of(operator) {
+                inner.network.silence(process, now + lasts);
+            }
+        }
+        Step::Compact => {
+            for of in [Of::Pods, Of::Nodes, Of::Profiles] {
+                world.lock().store.compact(of);
+            }
+        }
+        Step::Kill { operator, back_after } => operators::kill(world, operator, now + back_after),
+        Step::Stop { operator, back_after } => operators::stop(world, operator, now + back_after),
+        Step::ForeignBind { pod, node } => world.act(By::ForeignScheduler, |inner| inner.foreign_bind(pod, node, now)),
+        step => world.act(By::Cluster, |inner| inner.perform_step(step, now)),
+    }
+}
+
+/// A pod as its creator writes it.
+fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
+        "spec": {
+            "schedulerName": format!("berth-{}", plan.profile),
+            "priority": plan.priority,
+            "terminationGracePeriodSeconds": plan.grace,
+            "containers": [{"name": "c", "image": "registry.example/c:1", "resources": {"requests": {"cpu": format!("{}m", plan.cpu)}}}],
+        },
+        "status": {"phase": "Pending"},
+    });
+    let spec = &mut pod["spec"];
+    if let Some(port) = plan.port {
+        spec["containers"][0]["ports"] = json!([{"containerPort": port, "hostPort": port, "protocol": "TCP"}]);
+    }
+    if plan.alone {
+        let term = json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"});
+        spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    }
+    if let Some(pool) = plan.pool {
+        spec["nodeSelector"] = json!({"pool": pool});
+    }
+    if plan.gated.is_some() {
+        spec["schedulingGates"] = json!([{"name": "example.com/drawn"}]);
+    }
+    pod
+}
+
+fn node(name: &str, pool: &str, cpu: u64) -> Value {
+    let amounts = json!({"cpu": cpu.div_euclid(1_000).to_string(), "memory": "64Gi", "pods": "40"});
+    json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": pool}},
+        "spec": {},
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+/// Specs between which edits of a profile change.
+fn profile_spec(choice: u64) -> Value {
+    match choice {
+        1 => json!({"preset": "BinPack"}),
+        2 => json!({"mode": "Paused"}),
+        3 => json!({"preset": "Default", "preemption": {"policy": "Never"}}),
+        _ => json!({}),
+    }
+}
+
+impl Inner {
+    /// The cluster at its beginning.
+    pub(crate) fn set_up(&mut self, now: Instant) {
+        for name in NAMESPACES.into_iter().chain(["kube-system", "default"]) {
+            self.store.create(
+                Of::Namespaces,
+                json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}}),
+                now,
+            );
+        }
+        let kubernetes = json!({"metadata": {"name": "kubernetes", "namespace": "default"},
+            "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
+        self.store.create(Of::Services, kubernetes, now);
+        for (index, plan) in self.plan.nodes.clone().into_iter().enumerate() {
+            self.store.create(Of::Nodes, node(&format!("n{index}"), plan.pool, plan.cpu), now);
+        }
+        for profile in 0..self.plan.profiles {
+            self.make_profile(profile, 0, now);
+        }
+    }
+
+    fn make_profile(&mut self, profile: usize, spec: u64, now: Instant) {
+        let name = format!("berth-{profile}");
+        if self.store.get(Of::Profiles, &key("", &name)).is_none() {
+            self.store.create(Of::Profiles, json!({"metadata": {"name": name}, "spec": profile_spec(spec)}), now);
+        }
+    }
+
+    fn perform_step(&mut self, step: Step, now: Instant) {
+        match step {
+            Step::Workload { pod, replicas } => {
+                let app = format!("w{}", self.workloads.len());
+                self.workloads.push(Workload { app, pod, replicas: replicas as usize, made: 0 });
+                self.later(now, Act::Replicas(self.workloads.len() - 1));
+            }
+            Step::Pod(plan) => {
+                let name = format!("p{}", self.facts.pods.len());
+                let app = format!("bare{}", self.random.below(4));
+                self.make_pod(&plan, &name, &app, now);
+            }
+            Step::DeletePod(which) => {
+                let there: Vec<String> = self.store.of(Of::Pods).objects.keys().cloned().collect();
+                if !there.is_empty() {
+                    self.delete_pod(&there[(which % there.len() as u64) as usize], now);
+                }
+            }
+            Step::DeleteNode { node, back_after, cpu } => {
+                let name = format!("n{node}");
+                if self.store.delete(Of::Nodes, &key("", &name), now).is_some() {
+                    for uid in self.facts.on.get(&name).cloned().unwrap_or_default() {
+                        let at = now + self.random.millis(500, 20_000);
+                        self.later(at, Act::Collect(uid));
+                    }
+                    if let Some(after) = back_after {
+                        self.later(now + after, Act::NodeBack { node, cpu });
+                    }
+                }
+            }
+            Step::Cordon { node, lasts } => {
+                self.set_cordoned(node, true, now);
+                self.later(now + lasts, Act::Uncordon(node));
+            }
+            Step::EditProfile { profile, spec } => self.edit_profile(profile, spec, now),
+            Step::EditProfileAndBack { profile, spec } => {
+                let before = self
+                    .store
+                    .get(Of::Profiles, &key("", &format!("berth-{profile}")))
+                    .map(|p| p.value["spec"].clone());
+                self.edit_profile(profile, spec, now);
+                if let Some(before) = before {
+                    self.set_spec(profile, before, now);
+                }
+            }
+            Step::DeleteProfile { profile, lasts } => {
+                self.store.delete(Of::Profiles, &key("", &format!("berth-{profile}")), now);
+                self.later(now + lasts, Act::ProfileBack(profile));
+            }
+            _ => {}
+        }
+    }
+
+    fn perform(&mut self, act: Act, now: Instant) {
+        match act {
+            Act::Start(uid) => self.start_pod(&uid, now),
+            Act::Succeed(uid) => self.end_pod(&uid, "Succeeded", "", now),
+            Act::Remove(uid) | Act::Collect(uid) => self.remove_pod(&uid, now),
+            Act::Replicas(workload) => self.replicas(workload, now),
+            Act::Ungate(uid) => self.change_pod(&uid, now, |pod| {
+                pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
+            }),
+            Act::NodeBack { node, cpu } => self.node_back(node, cpu, now),
+            Act::Uncordon(node) => self.set_cordoned(node, false, now),
+            Act::ProfileBack(profile) => self.make_profile(profile, 0, now),
+            Act::Step(_) | Act::NoFaults | Act::Begin(_) => {}
+        }
+    }
+
+    fn node_back(&mut self, index: usize, cpu: u64, now: Instant) {
+        let (name, pool) = (format!("n{index}"), self.plan.nodes[index].pool);
+        if self.store.get(Of::Nodes, &key("", &name)).is_none() {
+            self.store.create(Of::Nodes, node(&name, pool, cpu), now);
+        }
+    }
+
+    fn set_cordoned(&mut self, node: usize, cordoned: bool, now: Instant) {
+        let Some(there) = self.store.get(Of::Nodes, &key("", &format!("n{node}"))) else { return };
+        let mut value = there.value.clone();
+        value["spec"]["unschedulable"] = cordoned.into();
+        self.store.update(Of::Nodes, value, now);
+    }
+
+    pub(crate) fn edit_profile(&mut self, profile: usize, spec: u64, now: Instant) {
+        self.set_spec(profile, profile_spec(spec), now);
+    }
+
+    fn set_spec(&mut self, profile: usize, spec: Value, now: Instant) {
+        let Some(there) = self.store.get(Of::Profiles, &key("", &format!("berth-{profile}"))) else { return };
+        let mut value = there.value.clone();
+        if value["spec"] == spec {
+            return;
+        }
+        value["spec"] = spec;
+        value["metadata"]["generation"] = (value["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
+        self.store.update(Of::Profiles, value, now);
+    }
+
+    fn make_pod(&mut self, plan: &PodPlan, name: &str, app: &str, now: Instant) {
+        let namespace = NAMESPACES[self.random.index(NAMESPACES.len())];
+        let made = self.store.create(Of::Pods, pod(plan, namespace, name, app), now);
+        let uid = made.uid().to_owned();
+        if let Some(after) = plan.gated {
+            self.later(now + after, Act::Ungate(uid.clone()));
+        }
+        if let Some(runs) = plan.runs {
+            self.runs.insert(uid, runs);
+        }
+    }
+
+    /// Makes and deletes pods until there are as many as wanted.
+    fn replicas(&mut self, index: usize, now: Instant) {
+        // None is left when the world is drained.
+        let Some(workload) = self.workloads.get(index) else { return };
+        let of_it = |pod: &&super::facts::PodFact| {
+            pod.app == workload.app && pod.gone.is_none() && !pod.ended && pod.terminating.is_none()
+        };
+        let there = self.facts.pods.values().filter(of_it).count();
+        for _ in there..workload.replicas {
+            let workload = &mut self.workloads[index];
+            workload.made += 1;
+            let (name, app, plan) =
+                (format!("{}-{}", workload.app, workload.made), workload.app.clone(), workload.pod.clone());
+            self.make_pod(&plan, &name, &app, now);
+        }
+    }
+
+    fn change_pod(&mut self, uid: &str, now: Instant, change: impl FnOnce(&mut Value)) {
+        let Some(there) = self.there(uid) else { return };
+        let mut value = there;
+        change(&mut value);
+        self.store.update(Of::Pods, value, now);
+    }
+
+    /// The pod as it is, if it is there.
+    fn there(&self, uid: &str) -> Option<Value> {
+        let pod = self.facts.pods.get(uid)?;
+        let there = self.store.get(Of::Pods, &pod.key)?;
+        (there.uid() == uid).then(|| there.value.clone())
+    }
+
+    /// The kubelet admits a pod if it fits beside those that were bound before it.
+    fn start_pod(&mut self, uid: &str, now: Instant) {
+        let Some(pod) = self.facts.pods.get(uid).filter(|pod| pod.takes_room() && pod.terminating.is_none()) else {
+            return;
+        };
+        let Some(node) = pod.node.clone() else { return };
+        let Some(life) = self.facts.nodes().find(|life| life.name == node) else { return };
+        let before = |one: &&super::facts::PodFact| one.bound.map(|(_, at)| at) < pod.bound.map(|(_, at)| at);
+        let earlier: Vec<_> = self.facts.pods_on(&node).filter(before).collect();
+        let used: i64 = earlier.iter().map(|one| one.cpu).sum();
+        let reason = if used + pod.cpu > life.cpu {
+            "OutOfcpu"
+        } else if pod.port.is_some() && earlier.iter().any(|one| one.port == pod.port) {
+            "NodePorts"
+        } else {
+            ""
+        };
+        if !reason.is_empty() {
+            return self.end_pod(uid, "Failed", reason, now);
+        }
+        if let Some(runs) = self.runs.remove(uid) {
+            self.later(now + runs, Act::Succeed(uid.to_owned()));
+        }
+        self.change_pod(uid, now, |pod| {
+            pod["status"]["phase"] = "Running".into();
+            pod["status"]["startTime"] = stamp().into();
+        });
+    }
+
+    fn end_pod(&mut self, uid: &str, phase: &str, reason: &str, now: Instant) {
+        self.change_pod(uid, now, |pod| {
+            pod["status"]["phase"] = phase.into();
+            if !reason.is_empty() {
+                pod["status"]["reason"] = reason.into();
+            }
+        });
+    }
+
+    fn remove_pod(&mut self, uid: &str, now: Instant) {
+        if self.there(uid).is_some() {
+            let key = self.facts.pods[uid].key.clone();
+            self.store.delete(Of::Pods, &key, now);
+        }
+    }
+
+    /// As a user deletes it.
+    pub(crate) fn delete_pod(&mut self, key: &str, now: Instant) {
+        let Some(there) = self.store.get(Of::Pods, key) else { return };
+        if there.text("/spec/nodeName").is_empty() {
+            self.store.delete(Of::Pods, key, now);
+        } else if there.text("/metadata/deletionTimestamp").is_empty() {
+            let mut value = there.value.clone();
+            value["metadata"]["deletionTimestamp"] = stamp().into();
+            value["metadata"]["deletionGracePeriodSeconds"] = value["spec"]["terminationGracePeriodSeconds"].clone();
+            self.store.update(Of::Pods, value, now);
+        }
+    }
+
+    /// Another scheduler binds one of the pods that wait, whoever's it is.
+    fn foreign_bind(&mut self, which: u64, node: usize, now: Instant) {
+        let name = format!("n{node}");
+        let waiting: Vec<String> =
+            self.facts.pending.iter().filter(|uid| !self.facts.pods[*uid].gated).cloned().collect();
+        if waiting.is_empty() || self.store.get(Of::Nodes, &key("", &name)).is_none() {
+            return;
+        }
+        let uid = &waiting[(which % waiting.len() as u64) as usize];
+        self.change_pod(uid, now, |pod| pod["spec"]["nodeName"] = name.into());
+    }
+
+    /// The controllers stop, and everything is deleted.
+    pub(crate) fn drain(&mut self, now: Instant) {
+        self.workloads.clear();
+        let all: Vec<String> = self.store.of(Of::Pods).objects.keys().cloned().collect();
+        for key in all {
+            self.delete_pod(&key, now);
+        }
+    }
+
+    /// The newest process of a replica.
+    pub(crate) fn process_of(&self, replica: usize) -> Option<usize> {
+        self.operators.iter().rposition(|operator| operator.replica == replica)
+    }
+
+    /// Whatever is broken is mended: profiles are there and serve, nodes are not cordoned.
+    pub(crate) fn mend(&mut self, now: Instant) {
+        self.network.heal();
+        self.healed = true;
+        for profile in 0..self.plan.profiles {
+            self.make_profile(profile, 0, now);
+            self.edit_profile(profile, 0, now);
+        }
+        for node in 0..self.plan.nodes.len() {
+            self.set_cordoned(node, false, now);
+        }
+    }
+}

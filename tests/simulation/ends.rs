@@ -1,0 +1,111 @@
+//! What must be so in the end: L1 to L5 after everything has healed, nothing left after everything was deleted, and S8 now and then.
+
+use super::facts::{NodeLife, PodFact};
+use super::model::kinds::Of;
+use super::world::Inner;
+use berth::operator::Inside;
+use berth_core::ledger::Ledger;
+use serde_json::Value;
+use std::time::Duration;
+
+/// After the last move of a pod.
+const SETTLED: Duration = Duration::from_secs(5);
+
+impl Inner {
+    fn insides(&self) -> Vec<(usize, Inside)> {
+        let running = self.operators.iter().enumerate().filter(|(_, operator)| operator.connected);
+        running.filter_map(|(process, operator)| Some((process, operator.inside.clone()?))).collect()
+    }
+
+    /// S8: the sums that every ledger keeps are those of its pods.
+    pub(crate) fn audit(&mut self) {
+        for (process, inside) in self.insides() {
+            if let Err(why) = inside.engine().read(Ledger::audit) {
+                self.rules.breaks("S8", &format!("operator {process}: {why}"));
+            }
+        }
+    }
+
+    /// L1 to L5. All faults are over for long enough.
+    pub(crate) fn is_well(&mut self) {
+        let mut wrong = Vec::new();
+        for uid in &self.facts.pending {
+            let pod = &self.facts.pods[uid];
+            if pod.gated {
+                continue;
+            }
+            if let Some(node) = self.facts.nodes().find(|life| self.fits(pod, life)) {
+                wrong.push(("L1", format!("pod {} waits, and {} has room for it", pod.key, node.name)));
+            }
+            if pod.nominated.as_ref().is_some_and(|node| !self.facts.nodes().any(|life| life.name == *node)) {
+                wrong.push(("L5", format!("pod {} is nominated to {:?}, which is gone", pod.key, pod.nominated)));
+            }
+        }
+        for profile in self.store.of(Of::Profiles).objects.values() {
+            let conditions = profile.value.pointer("/status/conditions").and_then(Value::as_array);
+            let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
+            let observed = profile.value.pointer("/status/observedGeneration");
+            if ready.is_none_or(|ready| ready["status"] != "True")
+                || observed != Some(&profile.value["metadata"]["generation"])
+            {
+                wrong.push(("L4", format!("profile {}: {ready:?}, {observed:?}", profile.text("/metadata/name"))));
+            }
+        }
+        let Some(leader) = self.rules.leader else {
+            self.rules.breaks("L4", "nobody leads");
+            return;
+        };
+        if let Some(inside) = self.operators[leader].inside.clone() {
+            for (profile, view) in inside.engine().workers() {
+                let Some(snapshot) = &view.snapshot else { continue };
+                if snapshot.rescued_by_sweep > 0 {
+                    wrong.push((
+                        "L3",
+                        format!("{profile}: {} pods were placed by the sweep", snapshot.rescued_by_sweep),
+                    ));
+                }
+                let open = [view.unacknowledged, snapshot.in_flight, snapshot.unknown_binds];
+                // What others see of a worker is up to a second old.
+                if open != [0; 3] && self.moved_at.elapsed() > SETTLED {
+                    wrong.push(("L2", format!("{profile}: binds {open:?} are under way, and nothing happens")));
+                }
+            }
+        }
+        for (rule, what) in wrong {
+            self.rules.breaks(rule, &what);
+        }
+    }
+
+    /// Whether a pod could be placed there, as the cluster is.
+    fn fits(&self, pod: &PodFact, life: &NodeLife) -> bool {
+        let on: Vec<&PodFact> = self.facts.pods_on(&life.name).collect();
+        let nominated: i64 = self
+            .facts
+            .pending
+            .iter()
+            .map(|uid| &self.facts.pods[uid])
+            .filter(|other| other.uid != pod.uid && other.nominated.as_ref() == Some(&life.name))
+            .filter(|other| other.priority >= pod.priority)
+            .map(|other| other.cpu)
+            .sum();
+        !life.cordoned
+            && pod.pool.as_ref().is_none_or(|pool| *pool == life.pool)
+            && on.iter().map(|one| one.cpu).sum::<i64>() + nominated + pod.cpu <= life.cpu
+            && on.len() < 40
+            && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
+            && !on.iter().any(|one| one.keeps_away(pod))
+    }
+
+    /// Every internal size is back at its start.
+    pub(crate) fn is_empty(&mut self) {
+        if let Some(pod) = self.store.of(Of::Pods).objects.keys().next() {
+            let what = format!("the world itself is wrong: pod {pod} is still there");
+            self.rules.breaks("drain", &what);
+        }
+        for (process, inside) in self.insides() {
+            for (what, size) in inside.sizes().into_iter().filter(|(_, size)| *size > 0) {
+                self.rules.breaks("drain", &format!("operator {process} still holds {size} {what}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What is so in the cluster, read off the model's changes: which pod runs where, since which version, and which nodes there were.
+
+use super::model::store::{Change, Verb};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who made a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Operator(usize),
+    /// Users, kubelets, controllers.
+    Cluster,
+    ForeignScheduler,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct PodFact {
+    pub(crate) uid: String,
+    pub(crate) key: String,
+    pub(crate) cpu: i64,
+    pub(crate) port: Option<u64>,
+    /// The value of label `app`.
+    pub(crate) app: String,
+    /// Whether no two pods of its `app` may share a node.
+    pub(crate) alone: bool,
+    pub(crate) pool: Option<String>,
+    pub(crate) priority: i64,
+    pub(crate) scheduler: String,
+    pub(crate) gated: bool,
+    pub(crate) node: Option<String>,
+    /// Who bound it, and the version at which that was.
+    pub(crate) bound: Option<(By, u64)>,
+    pub(crate) nominated: Option<String>,
+    pub(crate) terminating: Option<u64>,
+    /// Succeeded or failed.
+    pub(crate) ended: bool,
+    pub(crate) gone: Option<u64>,
+}
+
+/// One life of a node: its name may be used again.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeLife {
+    pub(crate) name: String,
+    pub(crate) cpu: i64,
+    pub(crate) pool: String,
+    pub(crate) cordoned: bool,
+    pub(crate) from: u64,
+    pub(crate) to: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) pods: BTreeMap<String, PodFact>,
+    /// Pods that have a node and have not ended, by it.
+    pub(crate) on: BTreeMap<String, BTreeSet<String>>,
+    /// Pods without a node.
+    pub(crate) pending: BTreeSet<String>,
+    pub(crate) lives: Vec<NodeLife>,
+}
+
+fn text<'a>(value: &'a Value, at: &str) -> &'a str {
+    value.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn named(value: &Value, at: &str) -> Option<String> {
+    Some(text(value, at)).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Thousandths of a CPU.
+pub(crate) fn millis(quantity: &str) -> i64 {
+    match quantity.strip_suffix('m') {
+        Some(millis) => millis.parse().unwrap_or_default(),
+        None => quantity.parse::<i64>().unwrap_or_default() * 1_000,
+    }
+}
+
+impl PodFact {
+    fn new(uid: &str, value: &Value) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            key: format!("{}/{}", text(value, "/metadata/namespace"), text(value, "/metadata/name")),
+            cpu: millis(text(value, "/spec/containers/0/resources/requests/cpu")),
+            port: value.pointer("/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
+            app: text(value, "/metadata/labels/app").to_owned(),
+            alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
+            pool: named(value, "/spec/nodeSelector/pool"),
+            priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
+            scheduler: text(value, "/spec/schedulerName").to_owned(),
+            gated: false,
+            node: None,
+            bound: None,
+            nominated: None,
+            terminating: None,
+            ended: false,
+            gone: None,
+        }
+    }
+
+    /// Whether it takes room on its node.
+    pub(crate) fn takes_room(&self) -> bool {
+        self.node.is_some() && !self.ended && self.gone.is_none()
+    }
+
+    /// Whether required anti-affinity, its own or the other's, keeps the two from sharing a node.
+    pub(crate) fn keeps_away(&self, other: &Self) -> bool {
+        let namespace = |pod: &Self| pod.key.split('/').next().map(str::to_owned);
+        (self.alone || other.alone) && self.app == other.app && namespace(self) == namespace(other)
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.node.is_none() && !self.ended && self.gone.is_none() && self.terminating.is_none()
+    }
+}
+
+/// What a change of a pod meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    None,
+    Bound,
+    Terminating,
+    Ended,
+    Gone,
+}
+
+impl Facts {
+    /// Takes in a change of a pod.
+    pub(crate) fn pod(&mut self, change: &Change, by: By) -> (String, News) {
+        let (value, version) = (&change.object.value, change.version);
+        let uid = change.object.uid().to_owned();
+        let pod = self.pods.entry(uid.clone()).or_insert_with(|| PodFact::new(&uid, value));
+        let mut news = News::None;
+        pod.gated = value.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
+        pod.nominated = named(value, "/status/nominatedNodeName");
+        if pod.node.is_none()
+            && let Some(node) = named(value, "/spec/nodeName")
+        {
+            self.on.entry(node.clone()).or_default().insert(uid.clone());
+            pod.node = Some(node);
+            pod.bound = Some((by, version));
+            news = News::Bound;
+        }
+        if pod.terminating.is_none() && !text(value, "/metadata/deletionTimestamp").is_empty() {
+            pod.terminating = Some(version);
+            news = News::Terminating;
+        }
+        if !pod.ended && !change.object.is_alive() {
+            pod.ended = true;
+            news = News::Ended;
+        }
+        if change.verb == Verb::Deleted {
+            pod.gone = Some(version);
+            news = News::Gone;
+        }
+        if !pod.takes_room()
+            && let Some(on) = pod.node.as_ref().and_then(|node| self.on.get_mut(node))
+        {
+            on.remove(&uid);
+        }
+        if pod.is_pending() {
+            self.pending.insert(uid.clone());
+        } else {
+            self.pending.remove(&uid);
+        }
+        (uid, news)
+    }
+
+    pub(crate) fn node(&mut self, change: &Change) {
+        let (value, version) = (&change.object.value, change.version);
+        let name = text(value, "/metadata/name").to_owned();
+        let cordoned = value.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default();
+        match change.verb {
+            Verb::Added => self.lives.push(NodeLife {
+                name,
+                cpu: millis(text(value, "/status/allocatable/cpu")),
+                pool: text(value, "/metadata/labels/pool").to_owned(),
+                cordoned,
+                from: version,
+                to: None,
+            }),
+            Verb::Modified => self.living(&name).cordoned = cordoned,
+            Verb::Deleted => self.living(&name).to = Some(version),
+        }
+    }
+
+    fn living(&mut self, name: &str) -> &mut NodeLife {
+        self.lives.iter_mut().rev().find(|life| life.name == name).unwrap()
+    }
+
+    /// The life of a node that somebody knows who has seen everything up to `version`.
+    pub(crate) fn life_at(&self, name: &str, version: u64) -> Option<&NodeLife> {
+        let known = self.lives.iter().rev().find(|life| life.name == name && life.from <= version)?;
+        known.to.is_none_or(|to| to > version).then_some(known)
+    }
+
+    /// The living nodes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeLife> {
+        self.lives.iter().filter(|life| life.to.is_none())
+    }
+
+    /// The pods that take room on a node.
+    pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &PodFact> {
+        self.on.get(node).into_iter().flatten().filter_map(|uid| self.pods.get(uid))
+    }
+}

@@ -1,0 +1,33 @@
+//! Worlds from seeds: real operators in one thread with a model API server, users, kubelets, controllers and faults, under a clock and a
+//! random source that the test drives. A seed gives the same world each time.
+//!
+//! Each world has a process of its own: what a process counts once (thread ids, the seeds of tokio's event loops) would make the second
+//! world in it another one.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+mod actors;
+mod ends;
+mod facts;
+mod model;
+mod network;
+mod operators;
+mod plan;
+mod random;
+mod rules;
+mod run;
+mod runner;
+mod trace;
+mod world;
+
+/// One world in this process, as [`runner`] asks for it.
+#[test]
+#[ignore = "a process of its own for each world"]
+fn one_world() {
+    runner::in_this_process();
+}
+
+#[test]
+fn no_world_breaks_a_rule() {
+    runner::many();
+}

@@ -1,0 +1,381 @@
+//! What the model API server answers: one request, one answer, with the checks and the status codes of the real one.
+
+use super::kinds::Of;
+use super::patch;
+use super::store::{Object, Store, key, stamp};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A request as far as the model reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) content_type: String,
+    pub(crate) body: Bytes,
+}
+
+impl Asked {
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// After how long the server gives up, where the request says so.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.query("timeout")?.strip_suffix("ms")?.parse().ok().map(Duration::from_millis)
+    }
+
+    pub(crate) fn is_watch(&self) -> bool {
+        self.method == "GET" && matches!(self.query("watch"), Some("true" | "1"))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Bytes,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) content_type: &'static str,
+    /// Of a list that is complete: the version that it shows.
+    pub(crate) shows: Option<u64>,
+}
+
+impl Answer {
+    pub(crate) fn ok(code: u16, body: impl Into<Bytes>) -> Self {
+        Self { code, body: body.into(), retry_after: None, content_type: "application/json", shows: None }
+    }
+
+    pub(crate) fn json(code: u16, body: &Value) -> Self {
+        Self::ok(code, body.to_string())
+    }
+
+    pub(crate) fn status(code: u16, reason: &str, message: &str) -> Self {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": code});
+        Self::json(code, &status)
+    }
+
+    /// Whether it says what became of the request.
+    pub(crate) fn is_definite(&self) -> bool {
+        self.code < 500
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        self.code < 300
+    }
+}
+
+/// Where a path points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) of: Of,
+    /// Empty for a cluster-scoped object, and for a collection over all namespaces.
+    pub(crate) namespace: String,
+    /// Empty for a collection.
+    pub(crate) name: String,
+    pub(crate) subresource: String,
+}
+
+impl Place {
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        let mut parts = path.trim_start_matches('/').split('/');
+        let group = if parts.next()? == "api" { "" } else { parts.next()? };
+        let _version = parts.next()?;
+        let mut rest: Vec<&str> = parts.collect();
+        let mut namespace = "";
+        if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+            namespace = rest[1];
+            rest.drain(..2);
+        }
+        let of = Of::find(group, rest.first()?)?;
+        let part = |at: usize| rest.get(at).copied().unwrap_or_default().to_owned();
+        Some(Self { of, namespace: namespace.to_owned(), name: part(1), subresource: part(2) })
+    }
+
+    pub(crate) fn key(&self) -> String {
+        key(&self.namespace, &self.name)
+    }
+}
+
+fn object(code: u16, object: &Object) -> Answer {
+    Answer::ok(code, object.json.clone())
+}
+
+pub(crate) fn not_found(place: &Place) -> Answer {
+    Answer::status(404, "NotFound", &format!("{} \"{}\" not found", place.of.kind().resource(), place.name))
+}
+
+fn conflict(place: &Place, why: &str) -> Answer {
+    let message = format!("Operation cannot be fulfilled on {} \"{}\": {why}", place.of.kind().resource(), place.name);
+    Answer::status(409, "Conflict", &message)
+}
+
+const CHANGED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Answers everything but watches.
+pub(crate) fn answer(store: &mut Store, asked: &Asked, now: Instant) -> Answer {
+    if let Some(answer) = fixed(asked) {
+        return answer;
+    }
+    let Some(place) = Place::of(&asked.path) else {
+        return Answer { content_type: "text/plain", ..Answer::ok(404, "404 page not found\n") };
+    };
+    match (asked.method.as_str(), place.name.is_empty(), place.subresource.as_str()) {
+        ("GET", true, _) => list(store, &place, asked),
+        ("GET", false, _) => {
+            store.get(place.of, &place.key()).map_or_else(|| not_found(&place), |one| object(200, one))
+        }
+        ("POST", true, _) => create(store, &place, asked.json(), now),
+        ("POST", false, "binding") => bind(store, &place, &asked.json(), now),
+        ("PUT", false, _) => replace(store, &place, asked.json(), now),
+        ("PATCH", false, _) => change(store, &place, asked, now),
+        ("DELETE", false, "") => delete(store, &place, &asked.json(), now),
+        _ => Answer::status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    }
+}
+
+/// What has no objects behind it.
+fn fixed(asked: &Asked) -> Option<Answer> {
+    match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/version") => Some(Answer::json(
+            200,
+            &json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}),
+        )),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews") => {
+            let mut review = asked.json();
+            review["status"] = json!({"allowed": true});
+            Some(Answer::json(201, &review))
+        }
+        ("GET", path) if path.starts_with("/apis/apiextensions.k8s.io/") => Some(Answer::ok(200, definition())),
+        _ => None,
+    }
+}
+
+/// The installed definition: the present one, in force.
+fn definition() -> Bytes {
+    static TEXT: std::sync::OnceLock<Bytes> = std::sync::OnceLock::new();
+    TEXT.get_or_init(|| {
+        let mut crd = berth_api::crd_json().unwrap();
+        without_descriptions(&mut crd);
+        crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
+        crd.to_string().into()
+    })
+    .clone()
+}
+
+/// Nobody reads them here, and they are most of the definition.
+fn without_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, value| name != "description" || !value.is_string());
+            members.values_mut().for_each(without_descriptions);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+        _ => {}
+    }
+}
+
+fn list(store: &Store, place: &Place, asked: &Asked) -> Answer {
+    let (table, kind) = (store.of(place.of), place.of.kind());
+    let only_alive = asked.query("fieldSelector").is_some_and(|fields| fields.contains("status.phase!="));
+    let limit = asked.query("limit").and_then(|limit| limit.parse().ok()).filter(|limit| *limit > 0);
+    let (mut version, mut after) = (store.version(), None);
+    if let Some((at, last)) = asked.query("continue").and_then(|token| token.split_once('~')) {
+        version = at.parse().unwrap_or_default();
+        after = Some(last.to_owned());
+        if version < table.newest {
+            // The snapshot of the first page is gone.
+            let message = "The provided continue parameter is too old to display a consistent list result.";
+            return Answer::status(410, "Expired", message);
+        }
+    }
+    let prefix = if place.namespace.is_empty() { String::new() } else { format!("{}/", place.namespace) };
+    let wanted = |at: &str, one: &Object| {
+        at.starts_with(&prefix)
+            && after.as_deref().is_none_or(|after| at > after)
+            && (!only_alive || one.is_alive())
+            && has_label(one, asked.query("labelSelector"))
+    };
+    let all: Vec<(&String, &Arc<Object>)> =
+        table.objects.iter().filter(|(at, one)| wanted(at.as_str(), one.as_ref())).collect();
+    let page = limit.unwrap_or(usize::MAX).min(all.len());
+    let mut out = format!(
+        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{version}""#,
+        kind.name,
+        kind.api_version()
+    );
+    if page < all.len() {
+        let _ = write!(out, r#","continue":"{version}~{}""#, all[page - 1].0);
+        if asked.query("fieldSelector").is_none() && asked.query("labelSelector").is_none() {
+            let _ = write!(out, r#","remainingItemCount":{}"#, all.len() - page);
+        }
+    }
+    out.push_str(r#"},"items":["#);
+    let mut out = out.into_bytes();
+    for (index, (_, one)) in all[..page].iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&one.json);
+    }
+    out.extend_from_slice(b"]}");
+    Answer { shows: (page == all.len()).then_some(version), ..Answer::ok(200, out) }
+}
+
+/// Selectors of one key, with a value or without.
+fn has_label(one: &Object, selector: Option<&str>) -> bool {
+    let Some(selector) = selector.filter(|selector| !selector.is_empty()) else { return true };
+    let (name, value) = selector.split_once('=').map_or((selector, None), |(name, value)| (name, Some(value)));
+    let label = one.value["metadata"]["labels"].get(name).and_then(Value::as_str);
+    label.is_some_and(|label| value.is_none_or(|value| value == label))
+}
+
+fn create(store: &mut Store, place: &Place, mut value: Value, now: Instant) -> Answer {
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let place = Place { name, ..place.clone() };
+    if place.name.is_empty() {
+        return Answer::status(422, "Invalid", "metadata.name: Required value: name or generateName is required");
+    }
+    if store.get(place.of, &place.key()).is_some() {
+        let message = format!("{} \"{}\" already exists", place.of.kind().resource(), place.name);
+        return Answer::status(409, "AlreadyExists", &message);
+    }
+    if place.of.kind().namespaced {
+        value["metadata"]["namespace"] = place.namespace.clone().into();
+    }
+    if place.of == Of::Events {
+        // Nothing reads them; they are counted by their requests.
+        return Answer::json(201, &value);
+    }
+    object(201, &store.create(place.of, value, now))
+}
+
+/// The reason why what is there is not what the writer had in mind.
+fn stale(there: &Object, metadata: &Value) -> Option<String> {
+    let named = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
+    if let Some(uid) = named("uid").filter(|uid| *uid != there.uid()) {
+        return Some(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", there.uid()));
+    }
+    named("resourceVersion").filter(|version| *version != there.version.to_string()).map(|_| CHANGED.to_owned())
+}
+
+/// Writes a new state of an object; a subresource takes nothing but the status, and all else nothing of it.
+fn write(store: &mut Store, place: &Place, there: &Object, mut value: Value, now: Instant) -> Answer {
+    let before = &there.value;
+    if place.subresource == "status" {
+        let status = value["status"].take();
+        value = before.clone();
+        value["status"] = status;
+    } else if place.of == Of::Profiles {
+        value["status"] = before["status"].clone();
+        if value["spec"] != before["spec"] {
+            value["metadata"]["generation"] = json!(before["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
+        }
+    }
+    for fixed in ["uid", "creationTimestamp", "name", "namespace"] {
+        if let Some(kept) = before["metadata"].get(fixed) {
+            value["metadata"][fixed] = kept.clone();
+        }
+    }
+    value["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+    if value == *before {
+        return object(200, there);
+    }
+    object(200, &store.update(place.of, value, now))
+}
+
+fn replace(store: &mut Store, place: &Place, value: Value, now: Instant) -> Answer {
+    let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
+    match stale(&there, &value["metadata"]) {
+        Some(why) => conflict(place, &why),
+        None => write(store, place, &there, value, now),
+    }
+}
+
+fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answer {
+    if place.of == Of::Events {
+        return Answer::ok(200, asked.body.clone());
+    }
+    let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
+    let (patch, mut value) = (asked.json(), there.value.clone());
+    let kind = asked.content_type.as_str();
+    if kind != "application/json-patch+json"
+        && let Some(why) = stale(&there, &patch["metadata"])
+    {
+        return conflict(place, &why);
+    }
+    match kind {
+        "application/strategic-merge-patch+json" => patch::strategic(&mut value, &patch),
+        "application/merge-patch+json" => patch::merge(&mut value, &patch),
+        // One manager owns the whole status.
+        "application/apply-patch+yaml" => value["status"] = patch["status"].clone(),
+        "application/json-patch+json" => {
+            if let Err(why) = patch::json(&mut value, &patch) {
+                let message = format!("the server rejected our request due to an error in our request: {why}");
+                return Answer::status(422, "Invalid", &message);
+            }
+        }
+        _ => return Answer::status(415, "UnsupportedMediaType", "the body of the request was in an unknown format"),
+    }
+    write(store, place, &there, value, now)
+}
+
+/// After `BindingREST` and `assignPod` in `pkg/registry/core/pod/storage/storage.go`.
+fn bind(store: &mut Store, place: &Place, binding: &Value, now: Instant) -> Answer {
+    let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
+    let named = |at: &str| binding.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    if !named("/metadata/uid").is_empty() && named("/metadata/uid") != there.uid() {
+        let why = stale(&there, &binding["metadata"]).unwrap_or_default();
+        return conflict(place, &why);
+    }
+    let refused = |why: &str| {
+        let message = format!("Operation cannot be fulfilled on pods/binding \"{}\": {why}", place.name);
+        Answer::status(409, "Conflict", &message)
+    };
+    let node = there.text("/spec/nodeName");
+    if !there.text("/metadata/deletionTimestamp").is_empty() {
+        return refused(&format!("pod {} is being deleted, cannot be assigned to a host", place.name));
+    }
+    if !node.is_empty() {
+        return refused(&format!("pod {} is already assigned to node \"{node}\"", place.name));
+    }
+    if there.value["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        return refused(&format!("pod {} has non-empty .spec.schedulingGates", place.name));
+    }
+    let mut value = there.value.clone();
+    value["spec"]["nodeName"] = named("/target/name").into();
+    let scheduled = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp()});
+    patch::strategic(&mut value, &json!({"status": {"conditions": [scheduled]}}));
+    store.update(Of::Pods, value, now);
+    Answer::json(201, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}))
+}
+
+fn delete(store: &mut Store, place: &Place, options: &Value, now: Instant) -> Answer {
+    let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
+    if let Some(why) = stale(&there, &options["preconditions"]) {
+        return conflict(place, &why);
+    }
+    let grace = options["gracePeriodSeconds"].as_i64();
+    if place.of != Of::Pods || grace == Some(0) || there.text("/spec/nodeName").is_empty() {
+        store.delete(place.of, &place.key(), now);
+        return object(200, &there);
+    }
+    if !there.text("/metadata/deletionTimestamp").is_empty() {
+        return object(200, &there);
+    }
+    let mut value = there.value.clone();
+    value["metadata"]["deletionTimestamp"] = stamp().into();
+    let own = there.value["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    value["metadata"]["deletionGracePeriodSeconds"] = grace.unwrap_or(own).into();
+    object(200, &store.update(Of::Pods, value, now))
+}

@@ -1,0 +1,264 @@
+//! What one seed draws: the cluster, who is in it, and everything that happens, as a list of steps of which any may be left out.
+
+use super::network::Mix;
+use super::random::Random;
+use std::time::Duration;
+
+/// Users and faults are at work for so long; then everything heals.
+pub(crate) const BUSY: Duration = Duration::from_secs(220);
+
+/// After that everything that can be placed must be.
+pub(crate) const HEALED: Duration = Duration::from_secs(60);
+
+/// Then all pods go, and all that was held for them.
+pub(crate) const DRAINED: Duration = Duration::from_secs(40);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodePlan {
+    pub(crate) cpu: u64,
+    pub(crate) pool: &'static str,
+}
+
+/// What a pod asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PodPlan {
+    pub(crate) profile: usize,
+    /// Thousandths of a CPU.
+    pub(crate) cpu: u64,
+    pub(crate) priority: u64,
+    pub(crate) port: Option<u64>,
+    /// No two of its kind on one node.
+    pub(crate) alone: bool,
+    pub(crate) pool: Option<&'static str>,
+    /// It ends by itself after so long.
+    pub(crate) runs: Option<Duration>,
+    /// Its scheduling gate is taken away after so long.
+    pub(crate) gated: Option<Duration>,
+    /// Seconds that it takes to end when it is deleted.
+    pub(crate) grace: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A controller that keeps so many pods.
+    Workload {
+        pod: PodPlan,
+        replicas: u64,
+    },
+    Pod(PodPlan),
+    /// The pod at this place among those that there are.
+    DeletePod(u64),
+    DeleteNode {
+        node: usize,
+        back_after: Option<Duration>,
+        cpu: u64,
+    },
+    Cordon {
+        node: usize,
+        lasts: Duration,
+    },
+    /// Another mode or preset.
+    EditProfile {
+        profile: usize,
+        spec: u64,
+    },
+    /// Another spec, and at once the one before it again.
+    EditProfileAndBack {
+        profile: usize,
+        spec: u64,
+    },
+    /// A profile is deleted and made anew.
+    DeleteProfile {
+        profile: usize,
+        lasts: Duration,
+    },
+    Faults {
+        mix: Mix,
+        lasts: Duration,
+    },
+    /// Nobody reaches the API server.
+    Outage {
+        lasts: Duration,
+    },
+    /// One operator's connections are silent.
+    Silence {
+        operator: usize,
+        lasts: Duration,
+    },
+    WebhookHangs {
+        lasts: Duration,
+    },
+    Compact,
+    Kill {
+        operator: usize,
+        back_after: Duration,
+    },
+    /// As on SIGTERM.
+    Stop {
+        operator: usize,
+        back_after: Duration,
+    },
+    /// Another scheduler binds a pod to a node, of a name that is ours or of its own.
+    ForeignBind {
+        pod: u64,
+        node: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) operators: usize,
+    pub(crate) nodes: Vec<NodePlan>,
+    pub(crate) profiles: usize,
+    pub(crate) steps: Vec<(Duration, Step)>,
+}
+
+const POOLS: [&str; 2] = ["a", "b"];
+
+impl Plan {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed).fork(1);
+        let operators = random.pick(&[1, 2, 2, 2, 3]);
+        let nodes = (0..random.between(3, 8))
+            .map(|_| NodePlan { cpu: random.between(2, 6) * 1_000, pool: random.pick(&POOLS) })
+            .collect::<Vec<_>>();
+        let profiles = random.between(1, 3) as usize;
+        let mut plan = Self { seed, operators, nodes, profiles, steps: Vec::new() };
+        plan.draw_pods(&mut random);
+        plan.draw_disturbances(&mut random);
+        plan.draw_faults(&mut random);
+        plan.steps.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    fn pod(&self, random: &mut Random) -> PodPlan {
+        let priority = random.pick(&[0, 0, 0, 10, 100]);
+        PodPlan {
+            profile: random.index(self.profiles),
+            cpu: random.pick(&[100, 200, 500, 500, 1_000, 1_500]),
+            priority,
+            port: random.in_thousand(80).then(|| random.between(8_000, 8_001)),
+            alone: random.in_thousand(100),
+            pool: random.in_thousand(150).then(|| random.pick(&POOLS)),
+            runs: random.in_thousand(300).then(|| random.millis(3_000, 60_000)),
+            gated: random.in_thousand(40).then(|| random.millis(500, 20_000)),
+            grace: random.pick(&[1, 2, 5, 10]),
+        }
+    }
+
+    fn draw_pods(&mut self, random: &mut Random) {
+        for _ in 0..random.between(2, 5) {
+            let mut pod = self.pod(random);
+            pod.runs = None;
+            let step = Step::Workload { pod, replicas: random.between(1, 6) };
+            self.steps.push((random.millis(0, 10_000), step));
+        }
+        for _ in 0..random.between(15, 60) {
+            let pod = self.pod(random);
+            self.steps.push((random.millis(0, BUSY.as_millis() as u64), Step::Pod(pod)));
+        }
+        for _ in 0..random.between(5, 25) {
+            self.at_random(random, |random| Step::DeletePod(random.next()));
+        }
+        let foreign = random.pick(&[0, 0, 0, 6]);
+        for _ in 0..foreign {
+            let nodes = self.nodes.len();
+            self.at_random(random, |random| Step::ForeignBind { pod: random.next(), node: random.index(nodes) });
+        }
+    }
+
+    fn at_random(&mut self, random: &mut Random, step: impl FnOnce(&mut Random) -> Step) {
+        let at = random.millis(5_000, BUSY.as_millis() as u64 - 10_000);
+        let step = step(random);
+        self.steps.push((at, step));
+    }
+
+    fn draw_disturbances(&mut self, random: &mut Random) {
+        let (nodes, profiles, operators) = (self.nodes.len(), self.profiles, self.operators);
+        for _ in 0..random.between(0, 6) {
+            self.at_random(random, |random| Step::DeleteNode {
+                node: random.index(nodes),
+                back_after: random.in_thousand(850).then(|| random.millis(0, 15_000)),
+                cpu: random.between(1, 6) * 1_000,
+            });
+        }
+        for _ in 0..random.between(0, 2) {
+            self.at_random(random, |random| Step::Cordon {
+                node: random.index(nodes),
+                lasts: random.millis(1_000, 40_000),
+            });
+        }
+        for _ in 0..random.between(0, 4) {
+            self.at_random(random, |random| Step::EditProfile {
+                profile: random.index(profiles),
+                spec: random.below(4),
+            });
+        }
+        for _ in 0..random.pick(&[0, 0, 1, 3]) {
+            self.at_random(random, |random| Step::EditProfileAndBack { profile: random.index(profiles), spec: 2 });
+        }
+        for _ in 0..random.pick(&[0, 0, 1]) {
+            self.at_random(random, |random| Step::DeleteProfile {
+                profile: random.index(profiles),
+                lasts: random.millis(500, 20_000),
+            });
+        }
+        for _ in 0..random.between(0, 3) {
+            self.at_random(random, |random| {
+                let (operator, back_after) = (random.index(operators), random.millis(500, 8_000));
+                if random.in_thousand(500) {
+                    Step::Kill { operator, back_after }
+                } else {
+                    Step::Stop { operator, back_after }
+                }
+            });
+        }
+    }
+
+    /// Each seed has a mix of its own, in which most faults do not occur at all: what is rare beside much else is common in some.
+    fn draw_faults(&mut self, random: &mut Random) {
+        let operators = self.operators;
+        for _ in 0..random.between(1, 4) {
+            let mut chance = |most: u64| if random.in_thousand(300) { random.between(5, most) } else { 0 };
+            let mix = Mix {
+                refused: chance(100),
+                throttled: chance(300),
+                errors: chance(200),
+                lost: chance(100),
+                applied_and_lost: chance(200),
+                slow: chance(200),
+                denied: chance(300),
+                cut: chance(900),
+                lag: chance(4_000),
+            };
+            self.at_random(random, |random| Step::Faults { mix, lasts: random.millis(5_000, 80_000) });
+        }
+        for _ in 0..random.pick(&[0, 0, 1, 2]) {
+            self.at_random(random, |random| Step::Outage { lasts: random.millis(500, 25_000) });
+        }
+        for _ in 0..random.pick(&[0, 0, 1, 2]) {
+            self.at_random(random, |random| Step::Silence {
+                operator: random.index(operators),
+                lasts: random.millis(1_000, 40_000),
+            });
+        }
+        for _ in 0..random.pick(&[0, 0, 0, 1]) {
+            self.at_random(random, |random| Step::WebhookHangs { lasts: random.millis(2_000, 30_000) });
+        }
+        for _ in 0..random.between(0, 2) {
+            self.at_random(random, |_| Step::Compact);
+        }
+    }
+
+    /// The same without these steps.
+    pub(crate) fn without(&self, left_out: &[usize]) -> Self {
+        let mut plan = self.clone();
+        let mut index = 0;
+        plan.steps.retain(|_| {
+            index += 1;
+            !left_out.contains(&(index - 1))
+        });
+        plan
+    }
+}

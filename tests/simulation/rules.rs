@@ -1,0 +1,306 @@
+//! What must never happen, checked at each request: S1 to S7, evictions for nobody, statuses that go backwards, and two gates at
+//! once. (S8 is the ledger's own audit, in `ends.rs`; S9 shows as a pod on a node that its profile does not have.)
+//!
+//! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
+//! itself. What is on its way to it does not count against it.
+
+use super::facts::{By, Facts, PodFact};
+use super::model::api::{Answer, Asked, Place};
+use super::model::kinds::Of;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What others bound counts from so long after it was shown: a decision may have been made before, and waited to be sent.
+const KNOWN_AFTER: Duration = Duration::from_secs(40);
+
+/// What one operator has seen of a kind.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Versions, and when they were shown.
+    steps: VecDeque<(Instant, u64)>,
+    /// The newest version that was shown long ago.
+    long: u64,
+}
+
+impl Seen {
+    fn show(&mut self, version: u64, now: Instant) {
+        self.steps.push_back((now, version));
+    }
+
+    /// The newest version that was shown before `now`.
+    fn before(&self, now: Instant) -> u64 {
+        self.steps.iter().rev().find(|(at, _)| *at < now).map_or(self.long, |(_, version)| *version)
+    }
+
+    fn newest(&self) -> u64 {
+        self.steps.back().map_or(self.long, |(_, version)| *version)
+    }
+
+    fn long_before(&mut self, now: Instant) -> u64 {
+        while let Some((_, version)) = self.steps.front().copied().filter(|(at, _)| *at + KNOWN_AFTER < now) {
+            self.long = version;
+            self.steps.pop_front();
+        }
+        self.long
+    }
+}
+
+/// What an operator knew when it sent a request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    pods: u64,
+    pods_long: u64,
+    nodes: u64,
+    /// What was shown at this very moment included.
+    pods_now: u64,
+    nodes_now: u64,
+}
+
+#[derive(Debug, Default)]
+struct OfOperator {
+    pods: Seen,
+    nodes: Seen,
+    /// The last bind or eviction of another operator before this one took the Lease.
+    inherited: u64,
+    /// What was bound by it, as it was told.
+    told_bound: BTreeSet<String>,
+    told_deleted: BTreeSet<String>,
+    /// Binds without an answer: the node, and until when one may still be carried out.
+    doubtful: BTreeMap<String, (String, Instant)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    operators: BTreeMap<usize, OfOperator>,
+    /// The operator that holds the Lease.
+    pub(crate) leader: Option<usize>,
+    /// The newest write of each operator that changed a pod.
+    last_write: BTreeMap<usize, u64>,
+    /// The newest generation that a status of a profile (by its uid) has observed.
+    observed: BTreeMap<String, i64>,
+    pub(crate) broken: Vec<String>,
+}
+
+fn text<'a>(value: &'a Value, at: &str) -> &'a str {
+    value.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Rules {
+    fn operator(&mut self, operator: usize) -> &mut OfOperator {
+        self.operators.entry(operator).or_default()
+    }
+
+    pub(crate) fn breaks(&mut self, rule: &str, what: &str) {
+        if self.broken.len() < 20 {
+            self.broken.push(format!("{rule}: {what}"));
+        }
+    }
+
+    /// A watch or a list has shown an operator a kind up to this version.
+    pub(crate) fn saw(&mut self, operator: usize, of: Of, version: u64, now: Instant) {
+        let seen = self.operator(operator);
+        match of {
+            Of::Pods => seen.pods.show(version, now),
+            Of::Nodes => seen.nodes.show(version, now),
+            _ => {}
+        }
+    }
+
+    /// The Lease changed hands.
+    pub(crate) fn leads(&mut self, operator: Option<usize>) {
+        if self.leader == operator {
+            return;
+        }
+        self.leader = operator;
+        if let Some(operator) = operator {
+            let others = self.last_write.iter().filter(|(other, _)| **other != operator).map(|(_, version)| *version);
+            self.operator(operator).inherited = others.max().unwrap_or_default();
+        }
+    }
+
+    /// An operator sends a request.
+    pub(crate) fn sent(&mut self, operator: usize, asked: &Asked, facts: &Facts, now: Instant) {
+        if asked.method == "GET" {
+            return;
+        }
+        let seen = self.operator(operator);
+        let sent = Sent {
+            pods: seen.pods.before(now),
+            pods_long: seen.pods.long_before(now),
+            nodes: seen.nodes.before(now),
+            pods_now: seen.pods.newest(),
+            nodes_now: seen.nodes.newest(),
+        };
+        let Some(place) = Place::of(&asked.path) else { return };
+        if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims) {
+            return;
+        }
+        let what = format!("operator {operator}: {} {}", asked.method, asked.path);
+        if self.leader != Some(operator) {
+            self.breaks("S7", &format!("{what} while it does not hold the Lease"));
+        }
+        if sent.pods_now < self.operator(operator).inherited {
+            self.breaks("barrier", &format!("{what} before it has seen what the leader before it wrote"));
+        }
+        self.is_preconditioned(&what, &place, asked);
+        match (asked.method.as_str(), place.subresource.as_str()) {
+            ("POST", "binding") => self.bind_sent(operator, &what, asked, facts, (sent, now)),
+            ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, sent),
+            _ => {}
+        }
+    }
+
+    /// S6: a write says which object it is meant for.
+    fn is_preconditioned(&mut self, what: &str, place: &Place, asked: &Asked) {
+        let body = asked.json();
+        let uid = match asked.method.as_str() {
+            "DELETE" => text(&body, "/preconditions/uid"),
+            "PATCH" if body.is_array() => text(&body, "/0/value"),
+            _ => text(&body, "/metadata/uid"),
+        };
+        if uid.is_empty() {
+            self.breaks("S6", &format!("{what} names no uid"));
+        }
+        let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
+        let refuses = conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "PodScheduled"));
+        if place.subresource == "status" && refuses && text(&body, "/metadata/resourceVersion").is_empty() {
+            self.breaks("S6", &format!("{what} writes PodScheduled without a resourceVersion"));
+        }
+    }
+
+    fn bind_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, (sent, now): (Sent, Instant)) {
+        let body = asked.json();
+        let (uid, node) = (text(&body, "/metadata/uid"), text(&body, "/target/name"));
+        if self.operator(operator).told_bound.contains(uid) {
+            self.breaks("S3", &format!("{what}: it was told that the pod is bound"));
+        }
+        let may_land = asked.timeout().unwrap_or_default();
+        let doubt = self.operator(operator).doubtful.insert(uid.to_owned(), (node.to_owned(), now + may_land));
+        if let Some((other, _)) = doubt.filter(|(other, until)| other != node && *until > now) {
+            self.breaks("S3", &format!("{what}: a bind to {other} may still be carried out"));
+        }
+        let Some(pod) = facts.pods.get(uid) else { return };
+        if pod.gated {
+            self.breaks("S4", &format!("{what}: the pod has scheduling gates"));
+        }
+        if !pod.scheduler.starts_with("berth-") {
+            self.breaks("S4", &format!("{what}: the pod is of {}", pod.scheduler));
+        }
+        let Some(life) = facts.life_at(node, sent.nodes).or_else(|| facts.life_at(node, sent.nodes_now)) else {
+            self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
+            return;
+        };
+        if pod.pool.as_ref().is_some_and(|pool| *pool != life.pool) {
+            self.breaks("S2", &format!("{what}: node {node} is not of the pod's pool"));
+        }
+        let cpu = life.cpu;
+        let known: Vec<&PodFact> = facts
+            .pods_on(node)
+            .filter(|one| one.uid != uid)
+            .filter(|one| match one.bound {
+                Some((By::Operator(by), _)) if by == operator => true,
+                Some((_, version)) => version <= sent.pods_long,
+                None => false,
+            })
+            .collect();
+        let used: i64 = known.iter().map(|one| one.cpu).sum();
+        if used + pod.cpu > cpu {
+            self.breaks("S1", &format!("{what}: node {node} has {cpu}m, {used}m are taken and it wants {}m", pod.cpu));
+        }
+        if pod.port.is_some() && known.iter().any(|one| one.port == pod.port) {
+            self.breaks("S2", &format!("{what}: host port {:?} is taken on {node}", pod.port));
+        }
+        if let Some(other) = known.iter().find(|one| one.keeps_away(pod)) {
+            self.breaks("S2", &format!("{what}: {} is on {node} and keeps it away", other.key));
+        }
+    }
+
+    /// S5, and no pod is evicted twice or for nobody.
+    fn eviction_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, sent: Sent) {
+        let body = asked.json();
+        let uid = text(&body, "/preconditions/uid");
+        if self.operator(operator).told_deleted.contains(uid) {
+            self.breaks("S5", &format!("{what}: it was told that the pod is deleted"));
+        }
+        let Some(victim) = facts.pods.get(uid) else { return };
+        if victim.terminating.is_some_and(|version| version <= sent.pods_long) {
+            self.breaks("S5", &format!("{what}: it knows that the pod is terminating"));
+        }
+        // Who waits as far as the operator knows.
+        let waits = |pod: &&PodFact| {
+            let known_gone = [pod.gone, pod.terminating, pod.bound.map(|(_, version)| version)];
+            known_gone.into_iter().flatten().all(|version| version > sent.pods)
+        };
+        if !facts.pods.values().filter(waits).any(|pod| pod.priority > victim.priority) {
+            self.breaks("S5", &format!("{what}: no pod waits that may evict it"));
+        }
+    }
+
+    /// A request has left the operator and reached nobody, which it was told.
+    pub(crate) fn not_sent(&mut self, operator: usize, asked: &Asked) {
+        self.operator(operator).doubtful.remove(text(&asked.json(), "/metadata/uid"));
+    }
+
+    /// An operator was told how its request ended.
+    pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer) {
+        let Some(place) = Place::of(&asked.path).filter(|place| place.of == Of::Pods && asked.method != "GET") else {
+            return;
+        };
+        let body = asked.json();
+        if answer.is_definite() && place.subresource == "binding" {
+            self.operator(operator).doubtful.remove(text(&body, "/metadata/uid"));
+        }
+        if !answer.is_success() {
+            return;
+        }
+        match (asked.method.as_str(), place.subresource.as_str()) {
+            ("POST", "binding") => {
+                self.operator(operator).told_bound.insert(text(&body, "/metadata/uid").to_owned());
+            }
+            ("DELETE", _) => {
+                self.operator(operator).told_deleted.insert(text(&body, "/preconditions/uid").to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// A write of an operator was carried out, `version` being the newest now.
+    pub(crate) fn carried_out(&mut self, operator: usize, asked: &Asked, answer: &Answer, facts: &Facts, version: u64) {
+        let Some(place) = Place::of(&asked.path).filter(|_| asked.method != "GET" && answer.is_success()) else {
+            return;
+        };
+        let body = asked.json();
+        if place.of == Of::Pods && self.leader.is_some_and(|leader| leader != operator) {
+            let what = format!("operator {operator}: {} {} is carried out", asked.method, asked.path);
+            self.breaks("S7", &format!("{what} after another took the Lease"));
+        }
+        match (place.of, place.subresource.as_str()) {
+            (Of::Pods, "status") => {
+                let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
+                let refused = conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "PodScheduled"));
+                let uid = text(&body, "/metadata/uid");
+                if refused && facts.pods.get(uid).is_some_and(|pod| pod.node.is_some()) {
+                    self.breaks("late status", &format!("operator {operator}: {} of a bound pod", asked.path));
+                }
+            }
+            (Of::Pods, _) => {
+                self.last_write.insert(operator, version);
+            }
+            (Of::Profiles, "status") => self.status_written(operator, &body),
+            _ => {}
+        }
+    }
+
+    fn status_written(&mut self, operator: usize, body: &Value) {
+        let uid = text(body, "/metadata/uid").to_owned();
+        let observed = body.pointer("/status/observedGeneration").and_then(Value::as_i64).unwrap_or_default();
+        let before = self.observed.get(&uid).copied().unwrap_or_default();
+        if observed < before {
+            let what = format!("operator {operator}: generation {observed} after {before}");
+            self.breaks("older status", &what);
+        }
+        self.observed.insert(uid, observed.max(before));
+    }
+}

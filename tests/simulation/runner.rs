@@ -1,0 +1,203 @@
+//! Many worlds, each in a process of its own, on all cores; and how a seed that breaks a rule is told.
+
+use super::plan::Plan;
+use super::run::run;
+use std::fmt::Write;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Worlds in `make test`, unless `BERTH_WORLDS` says how many.
+const WORLDS: u64 = 1_000;
+
+/// Of `make test`: after so long no further world is begun.
+const TIME: Duration = Duration::from_mins(3);
+
+/// The first of the seeds that are tried where none is given.
+const FIRST: u64 = 0x00be_4700;
+
+/// Runs of one seed to find the shortest trace.
+const SHRINKS: usize = 60;
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn number(text: &str) -> u64 {
+    let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+    parsed.unwrap_or_else(|_| panic!("{text:?} is no number"))
+}
+
+/// Runs the world that the environment names, and prints what became of it.
+pub(crate) fn in_this_process() {
+    let Some(seed) = variable("BERTH_WORLD_SEED") else { return };
+    let left_out: Vec<usize> = variable("BERTH_WORLD_WITHOUT")
+        .map_or_else(Vec::new, |list| list.split(',').map(|one| number(one) as usize).collect());
+    let (keep, began) = (variable("BERTH_WORLD_TRACE").is_some(), Instant::now());
+    let plan = Plan::draw(number(&seed)).without(&left_out);
+    let steps = plan.steps.len();
+    let world = std::thread::Builder::new().stack_size(16 << 20).spawn(move || run(plan, keep)).unwrap();
+    let Ok(outcome) = world.join() else {
+        println!("\nBROKEN panic: the world's thread panicked");
+        return;
+    };
+    for line in &outcome.trace {
+        println!("TRACE {line}");
+    }
+    for rule in &outcome.broken {
+        println!("BROKEN {rule}");
+    }
+    println!(
+        "WORLD hash={:016x} events={} steps={steps} ms={}",
+        outcome.hash,
+        outcome.steps,
+        began.elapsed().as_millis()
+    );
+}
+
+/// What a process has printed of its world.
+#[derive(Debug, Clone)]
+struct Told {
+    hash: String,
+    broken: Vec<String>,
+    steps: usize,
+    events: u64,
+    trace: Vec<String>,
+}
+
+fn in_own_process(seed: u64, left_out: &[usize], trace: bool) -> Told {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "one_world", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env("BERTH_WORLD_SEED", format!("{seed:#x}")).env_remove("RUST_BACKTRACE");
+    let list: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+    command.env("BERTH_WORLD_WITHOUT", list.join(","));
+    command.env("BERTH_WORLD_TRACE", if trace { "1" } else { "" });
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let after = |prefix: &str| text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect();
+    let mut told = Told { hash: String::new(), broken: after("BROKEN "), steps: 0, events: 0, trace: after("TRACE ") };
+    match text.lines().find_map(|line| line.strip_prefix("WORLD ")) {
+        Some(line) => {
+            for (name, value) in line.split(' ').filter_map(|part| part.split_once('=')) {
+                match name {
+                    "hash" => value.clone_into(&mut told.hash),
+                    "steps" => told.steps = number(value) as usize,
+                    "events" => told.events = number(value),
+                    _ => {}
+                }
+            }
+        }
+        None if told.broken.is_empty() => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            told.broken.push(format!("panic: the process ended with {}:\n{text}\n{errors}", output.status));
+        }
+        None => {}
+    }
+    told
+}
+
+/// Leaves out steps of a plan as long as a rule is broken without them: halves, quarters, and so on.
+fn shrink(seed: u64, told: &Told) -> (Vec<usize>, Told) {
+    let rule = |told: &Told| told.broken.first().map(|broken| broken.split(':').next().unwrap_or_default().to_owned());
+    let wanted = rule(told);
+    let (mut out, mut best, mut tries) = (Vec::new(), told.clone(), 0);
+    let mut part = told.steps.div_ceil(2);
+    while part > 0 {
+        let mut begin = 0;
+        while begin < told.steps {
+            let more: Vec<usize> = (begin..(begin + part).min(told.steps)).filter(|step| !out.contains(step)).collect();
+            begin += part;
+            if more.is_empty() {
+                continue;
+            }
+            if tries >= SHRINKS {
+                return (out, best);
+            }
+            tries += 1;
+            let without: Vec<usize> = out.iter().copied().chain(more).collect();
+            let shorter = in_own_process(seed, &without, false);
+            if rule(&shorter) == wanted {
+                (out, best) = (without, shorter);
+            }
+        }
+        part /= 2;
+    }
+    (out, best)
+}
+
+/// What somebody needs who is to mend it; only the rules where `BERTH_WORLD_BRIEF` is set.
+fn report(seed: u64, told: &Told) -> String {
+    if variable("BERTH_WORLD_BRIEF").is_some() {
+        return format!("seed {seed:#x} breaks a rule: {}", told.broken.join("; "));
+    }
+    let (out, _) = shrink(seed, told);
+    let shortest = in_own_process(seed, &out, true);
+    let mut text = format!("seed {seed:#x} breaks a rule:\n");
+    for broken in &told.broken {
+        let _ = writeln!(text, "  {broken}");
+    }
+    let _ = writeln!(text, "again: BERTH_WORLD_SEED={seed:#x} cargo test --workspace --test simulation");
+    let plan = Plan::draw(seed).without(&out);
+    let _ = writeln!(text, "with {} of its {} steps it breaks {:?}:", plan.steps.len(), told.steps, shortest.broken);
+    for (at, step) in &plan.steps {
+        let _ = writeln!(text, "  {:>9.3} {step:?}", at.as_secs_f64());
+    }
+    let _ = writeln!(text, "what happened last, of {} lines (BERTH_WORLD_TRACE=1 shows all):", shortest.trace.len());
+    let whole = variable("BERTH_WORLD_TRACE").is_some();
+    let skip = if whole { 0 } else { shortest.trace.len().saturating_sub(60) };
+    for line in &shortest.trace[skip..] {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+/// Whether a seed is run a second time, to compare the two.
+fn is_repeated(index: u64) -> bool {
+    variable("BERTH_WORLD_TWICE").is_some() || index.is_multiple_of(10)
+}
+
+/// Runs as many worlds as the environment asks for, or the one that it names.
+pub(crate) fn many() {
+    let one = variable("BERTH_WORLD_SEED").map(|seed| number(&seed));
+    let (first, count) = match one {
+        Some(seed) => (seed, 1),
+        None => (
+            variable("BERTH_WORLD_FIRST").map_or(FIRST, |first| number(&first)),
+            variable("BERTH_WORLDS").map_or(WORLDS, |count| number(&count)),
+        ),
+    };
+    let unlimited = variable("BERTH_WORLDS").is_some();
+    let (began, next, events, done) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let failed: Mutex<Option<(u64, Told)>> = Mutex::default();
+    let work = || loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let late = !unlimited && began.elapsed() > TIME;
+        if index >= count || late || failed.lock().unwrap().is_some() {
+            return;
+        }
+        let seed = first.wrapping_add(index);
+        let mut told = in_own_process(seed, &[], false);
+        if told.broken.is_empty() && (one.is_some() || is_repeated(index)) {
+            let again = in_own_process(seed, &[], false);
+            if again.hash != told.hash {
+                told.broken.push(format!("replay: the second run differs, {} and {}", told.hash, again.hash));
+            }
+        }
+        events.fetch_add(told.events, Ordering::Relaxed);
+        done.fetch_add(1, Ordering::Relaxed);
+        if !told.broken.is_empty() {
+            failed.lock().unwrap().get_or_insert((seed, told));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let (done, seconds) = (done.into_inner(), began.elapsed().as_secs_f64());
+    println!("{done} worlds of 320 s in {seconds:.1} s, {} events", events.into_inner());
+    if let Some((seed, told)) = failed.into_inner().unwrap() {
+        panic!("after {done} worlds: {}", report(seed, &told));
+    }
+}

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test soak mutants hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -24,6 +24,13 @@ test: prerequisites ## run all tests, those on a real control plane included
 conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed; SEED=… repeats a run
 	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
 	  cargo test --workspace --locked --test conformance -- --nocapture every_answer_is_upstreams
+
+soak: prerequisites ## N worlds (20000) from seeds, each run twice, on all cores; FIRST=… is the first seed, SEED=… the only one
+	@BERTH_WORLDS=$(or $(N),20000) BERTH_WORLD_FIRST=$(or $(FIRST),random) BERTH_WORLD_SEED=$(SEED) BERTH_WORLD_TWICE=1 \
+	  cargo test --workspace --locked --test simulation -- --nocapture no_world_breaks_a_rule
+
+mutants: prerequisites ## prove that the worlds catch each known bug of tests/mutants; ONLY="name …" picks, N=… worlds at most
+	@N=$(or $(N),300) hack/mutants.sh $(ONLY)
 
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
 	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --workspace --locked --test hostile -- --nocapture

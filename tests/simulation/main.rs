@@ -10,6 +10,7 @@ mod actors;
 mod ends;
 mod facts;
 mod model;
+mod mutants;
 mod network;
 mod operators;
 mod plan;
@@ -18,6 +19,7 @@ mod rules;
 mod run;
 mod runner;
 mod trace;
+mod watching;
 mod world;
 
 /// One world in this process, as [`runner`] asks for it.

@@ -1,8 +1,8 @@
 //! The way between an operator and the model API server, and all that goes wrong on it.
 
 use super::model::api::{Answer, Asked, Place};
-use super::model::watch::{Luck, Watch};
 use super::random::Random;
+use super::watching::{Luck, Watch};
 use super::world::World;
 use bytes::Bytes;
 use futures::future::BoxFuture;

@@ -225,6 +225,10 @@ impl Rules {
             self.breaks("S5", &format!("{what}: it was told that the pod is deleted"));
         }
         let Some(victim) = facts.pods.get(uid) else { return };
+        if victim.gone.is_some() {
+            // Whatever was meant, nobody is evicted.
+            return;
+        }
         if victim.terminating.is_some_and(|version| version <= sent.pods_long) {
             self.breaks("S5", &format!("{what}: it knows that the pod is terminating"));
         }

@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use super::run::run;
 use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,11 @@ const FIRST: u64 = 0x00be_4700;
 
 /// Runs of one seed to find the shortest trace.
 const SHRINKS: usize = 60;
+
+/// A seed, or one that was never tried.
+fn first_seed(text: &str) -> u64 {
+    if text == "random" { RandomState::new().hash_one(std::process::id()) } else { number(text) }
+}
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -163,7 +169,7 @@ pub(crate) fn many() {
     let (first, count) = match one {
         Some(seed) => (seed, 1),
         None => (
-            variable("BERTH_WORLD_FIRST").map_or(FIRST, |first| number(&first)),
+            variable("BERTH_WORLD_FIRST").map_or(FIRST, |first| first_seed(&first)),
             variable("BERTH_WORLDS").map_or(WORLDS, |count| number(&count)),
         ),
     };

@@ -123,6 +123,11 @@ impl Api {
         self.send(method, path, body.map(|body| ("application/json", body)))
     }
 
+    /// As [`Self::request`], with a body of any media type.
+    pub fn request_as(&self, method: &str, path: &str, body: Option<(&str, &Value)>) -> Result<Answer> {
+        self.send(method, path, body)
+    }
+
     /// GET whose body is handed out as it arrives: long lists and watches. `accept` is the media type asked for.
     /// An error unless the status is 2xx.
     pub fn stream(&self, path: &str, accept: &str) -> Result<impl Read + use<>> {

@@ -108,13 +108,7 @@ pub(super) async fn run_in(
             None
         }
     };
-    let of_lease = LeaseOptions {
-        namespace: options.lease_namespace.clone(),
-        identity: options.identity.clone(),
-        installation: options.installation.clone(),
-        timing: options.lease_timing,
-    };
-    let lease = elect(cx.clients.lease.clone(), of_lease, gate.clone());
+    let lease = elect(cx.clients.lease.clone(), lease_options(&options), gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
     let is_free = release_lease(lease, cx.writers.may_land()).await;
     let result = match result {
@@ -130,6 +124,15 @@ pub(super) async fn run_in(
     }
     tracing::info!("ended");
     result
+}
+
+fn lease_options(options: &Options) -> LeaseOptions {
+    LeaseOptions {
+        namespace: options.lease_namespace.clone(),
+        identity: options.identity.clone(),
+        installation: options.installation.clone(),
+        timing: options.lease_timing,
+    }
 }
 
 /// Serves probes and metrics until the task that is returned is aborted.

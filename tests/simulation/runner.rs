@@ -48,6 +48,8 @@ pub(crate) fn in_this_process() {
         println!("\nBROKEN panic: the world's thread panicked");
         return;
     };
+    // The test's name stands on this line already.
+    println!();
     for line in &outcome.trace {
         println!("TRACE {line}");
     }

@@ -8,6 +8,7 @@ use super::plan::{PodPlan, Step};
 use super::world::{Act, Inner, World};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 const NAMESPACES: [&str; 2] = ["red", "blue"];
@@ -49,6 +50,7 @@ fn perform(world: &Arc<World>, act: Act, now: Instant) {
     match act {
         Act::Step(step) => perform_step(world, step, now),
         Act::Begin(replica) => operators::begin(world, replica),
+        Act::ForeignBind(uid) => world.act(By::ForeignScheduler, |inner| inner.foreign_bind_of(&uid, now)),
         Act::NoFaults => world.lock().network.mix = super::network::Mix::default(),
         act => world.act(By::Cluster, |inner| inner.perform(act, now)),
     }
@@ -69,6 +71,17 @@ fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
                 inner.network.silence(process, now + lasts);
             }
         }
+        Step::Foreign { lasts } => world.lock().foreign_until = Some(now + lasts),
+        Step::Restart => {
+            let mut inner = world.lock();
+            inner.network.started = Some(now);
+            for of in Of::ALL {
+                inner.store.compact(*of);
+            }
+            drop(inner);
+            world.changed.iter().for_each(tokio::sync::Notify::notify_waiters);
+        }
+        Step::HandOver { pods, lag } => hand_over(world, &pods, lag, now),
         Step::Compact => {
             for of in [Of::Pods, Of::Nodes, Of::Profiles] {
                 world.lock().store.compact(of);
@@ -79,6 +92,23 @@ fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
         Step::ForeignBind { pod, node } => world.act(By::ForeignScheduler, |inner| inner.foreign_bind(pod, node, now)),
         step => world.act(By::Cluster, |inner| inner.perform_step(step, now)),
     }
+}
+
+/// The leader is told to end at its worst moment.
+fn hand_over(world: &Arc<World>, pods: &[PodPlan], lag: Duration, now: Instant) {
+    world.act(By::Cluster, |inner| {
+        inner.network.lags = Some((now + Duration::from_secs(5), lag));
+        inner.network.binds_slow = Some(now + Duration::from_secs(5));
+        for plan in pods {
+            let name = format!("h{}", inner.store.version());
+            inner.make_pod(plan, &name, "handed", now);
+        }
+        if let Some(leader) = inner.rules.leader {
+            let (operator, back_after) = (inner.operators[leader].replica, inner.random.millis(500, 8_000));
+            let at = now + inner.random.millis(20, 300);
+            inner.later(at, Act::Step(Step::Stop { operator, back_after }));
+        }
+    });
 }
 
 /// A pod as its creator writes it.
@@ -165,7 +195,7 @@ impl Inner {
                 self.later(now, Act::Replicas(self.workloads.len() - 1));
             }
             Step::Pod(plan) => {
-                let name = format!("p{}", self.facts.pods.len());
+                let name = format!("p{}", self.store.version());
                 let app = format!("bare{}", self.random.below(4));
                 self.make_pod(&plan, &name, &app, now);
             }
@@ -204,7 +234,10 @@ impl Inner {
             }
             Step::DeleteProfile { profile, lasts } => {
                 self.store.delete(Of::Profiles, &key("", &format!("berth-{profile}")), now);
-                self.later(now + lasts, Act::ProfileBack(profile));
+                match lasts {
+                    Some(lasts) => self.later(now + lasts, Act::ProfileBack(profile)),
+                    None => self.gone_profiles.push(profile),
+                }
             }
             _ => {}
         }
@@ -222,7 +255,13 @@ impl Inner {
             Act::NodeBack { node, cpu } => self.node_back(node, cpu, now),
             Act::Uncordon(node) => self.set_cordoned(node, false, now),
             Act::ProfileBack(profile) => self.make_profile(profile, 0, now),
-            Act::Step(_) | Act::NoFaults | Act::Begin(_) => {}
+            Act::DeleteHighest => {
+                let waiting = self.facts.pending.iter().map(|uid| &self.facts.pods[uid]);
+                if let Some(key) = waiting.max_by_key(|pod| pod.priority).map(|pod| pod.key.clone()) {
+                    self.delete_pod(&key, now);
+                }
+            }
+            Act::Step(_) | Act::NoFaults | Act::Begin(_) | Act::ForeignBind(_) => {}
         }
     }
 
@@ -261,6 +300,10 @@ impl Inner {
         let uid = made.uid().to_owned();
         if let Some(after) = plan.gated {
             self.later(now + after, Act::Ungate(uid.clone()));
+        }
+        if self.foreign_until.is_some_and(|until| until > now) && self.random.in_thousand(400) {
+            let at = now + self.random.millis(1, 25);
+            self.later(at, Act::ForeignBind(uid.clone()));
         }
         if let Some(runs) = plan.runs {
             self.runs.insert(uid, runs);
@@ -368,6 +411,16 @@ impl Inner {
         self.change_pod(uid, now, |pod| pod["spec"]["nodeName"] = name.into());
     }
 
+    /// Binds this pod somewhere, if it still waits.
+    fn foreign_bind_of(&mut self, uid: &str, now: Instant) {
+        let nodes: Vec<String> = self.facts.nodes().map(|life| life.name.clone()).collect();
+        if !self.facts.pending.contains(uid) || self.facts.pods[uid].gated || nodes.is_empty() {
+            return;
+        }
+        let node = nodes[self.random.index(nodes.len())].clone();
+        self.change_pod(uid, now, |pod| pod["spec"]["nodeName"] = node.into());
+    }
+
     /// The controllers stop, and everything is deleted.
     pub(crate) fn drain(&mut self, now: Instant) {
         self.workloads.clear();
@@ -386,9 +439,18 @@ impl Inner {
     pub(crate) fn mend(&mut self, now: Instant) {
         self.network.heal();
         self.healed = true;
+        self.foreign_until = None;
         for profile in 0..self.plan.profiles {
-            self.make_profile(profile, 0, now);
+            if self.gone_profiles.contains(&profile) {
+                continue;
+            }
+            self.make_profile(profile, 3, now);
+            // Whoever does not see the profiles any more shows it.
+            self.edit_profile(profile, 1, now);
             self.edit_profile(profile, 0, now);
+            let late = PodPlan { profile, cpu: 100, ..PodPlan::default() };
+            let name = format!("late{}", self.store.version());
+            self.make_pod(&late, &name, "late", now);
         }
         for node in 0..self.plan.nodes.len() {
             self.set_cordoned(node, false, now);

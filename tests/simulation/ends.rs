@@ -2,6 +2,7 @@
 
 use super::facts::{NodeLife, PodFact};
 use super::model::kinds::Of;
+use super::model::store::key;
 use super::world::Inner;
 use berth::operator::Inside;
 use berth_core::ledger::Ledger;
@@ -31,7 +32,7 @@ impl Inner {
         let mut wrong = Vec::new();
         for uid in &self.facts.pending {
             let pod = &self.facts.pods[uid];
-            if pod.gated {
+            if pod.gated || !self.is_served(pod) {
                 continue;
             }
             if let Some(node) = self.facts.nodes().find(|life| self.fits(pod, life)) {
@@ -76,6 +77,10 @@ impl Inner {
         }
     }
 
+    fn is_served(&self, pod: &PodFact) -> bool {
+        self.store.get(Of::Profiles, &key("", &pod.scheduler)).is_some()
+    }
+
     /// Whether a pod could be placed there, as the cluster is.
     fn fits(&self, pod: &PodFact, life: &NodeLife) -> bool {
         let on: Vec<&PodFact> = self.facts.pods_on(&life.name).collect();
@@ -85,6 +90,7 @@ impl Inner {
             .iter()
             .map(|uid| &self.facts.pods[uid])
             .filter(|other| other.uid != pod.uid && other.nominated.as_ref() == Some(&life.name))
+            .filter(|other| self.is_served(other))
             .filter(|other| other.priority >= pod.priority)
             .map(|other| other.cpu)
             .sum();

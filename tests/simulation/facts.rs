@@ -34,6 +34,8 @@ pub(crate) struct PodFact {
     pub(crate) terminating: Option<u64>,
     /// Succeeded or failed.
     pub(crate) ended: bool,
+    /// Whether it has the condition DisruptionTarget.
+    marked: bool,
     pub(crate) gone: Option<u64>,
 }
 
@@ -92,6 +94,7 @@ impl PodFact {
             nominated: None,
             terminating: None,
             ended: false,
+            marked: false,
             gone: None,
         }
     }
@@ -120,6 +123,8 @@ pub(crate) enum News {
     Terminating,
     Ended,
     Gone,
+    /// It is to be evicted.
+    Marked,
 }
 
 impl Facts {
@@ -138,6 +143,11 @@ impl Facts {
             pod.node = Some(node);
             pod.bound = Some((by, version));
             news = News::Bound;
+        }
+        let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
+        if !pod.marked && conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "DisruptionTarget")) {
+            pod.marked = true;
+            news = News::Marked;
         }
         if pod.terminating.is_none() && !text(value, "/metadata/deletionTimestamp").is_empty() {
             pod.terminating = Some(version);

@@ -1,6 +1,7 @@
 //! The way between an operator and the model API server, and all that goes wrong on it.
 
 use super::model::api::{Answer, Asked, Place};
+use super::model::kinds::Of;
 use super::random::Random;
 use super::watching::{Luck, Watch};
 use super::world::World;
@@ -76,11 +77,26 @@ pub(crate) struct Network {
     pub(crate) down: Option<Instant>,
     /// Until when a webhook that is asked about writes of pods hangs.
     pub(crate) webhook_hangs: Option<Instant>,
+    /// Until when what happens to pods and nodes reaches watches later, and by how much.
+    pub(crate) lags: Option<(Instant, Duration)>,
+    /// Until when binds are slow.
+    pub(crate) binds_slow: Option<Instant>,
+    /// When the API server was started: watches do not outlive it.
+    pub(crate) started: Option<Instant>,
 }
 
 impl Network {
     pub(crate) fn new(random: Random) -> Self {
-        Self { random, mix: Mix::default(), silent: BTreeMap::new(), down: None, webhook_hangs: None }
+        Self {
+            random,
+            mix: Mix::default(),
+            silent: BTreeMap::new(),
+            down: None,
+            webhook_hangs: None,
+            lags: None,
+            binds_slow: None,
+            started: None,
+        }
     }
 
     pub(crate) fn silence(&mut self, operator: usize, until: Instant) {
@@ -113,6 +129,10 @@ impl Network {
         if writes_pod && self.webhook_hangs.is_some_and(|until| until > now) {
             return Drawn { fate: Fate::Lost, reset: false, ..drawn };
         }
+        if asked.path.ends_with("/binding") && self.binds_slow.is_some_and(|until| until > now) {
+            drawn.before = random.millis(500, 5_000);
+            return drawn;
+        }
         if random.in_thousand(mix.slow) {
             drawn.before = random.millis(200, 6_000);
         }
@@ -135,6 +155,12 @@ impl Network {
             drawn.fate = Fate::Denied;
         }
         drawn
+    }
+
+    /// How much later than usual a change of this kind arrives that happened at `at`.
+    pub(crate) fn lag(&self, of: Of, at: Instant) -> Duration {
+        let lags = self.lags.filter(|(until, _)| matches!(of, Of::Pods | Of::Nodes) && at < *until);
+        lags.map_or(Duration::ZERO, |(_, lag)| lag)
     }
 
     fn luck(&mut self, now: Instant) -> Luck {

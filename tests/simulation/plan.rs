@@ -20,7 +20,7 @@ pub(crate) struct NodePlan {
 }
 
 /// What a pod asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PodPlan {
     pub(crate) profile: usize,
     /// Thousandths of a CPU.
@@ -67,10 +67,10 @@ pub(crate) enum Step {
         profile: usize,
         spec: u64,
     },
-    /// A profile is deleted and made anew.
+    /// A profile is deleted, for so long or for good.
     DeleteProfile {
         profile: usize,
-        lasts: Duration,
+        lasts: Option<Duration>,
     },
     Faults {
         mix: Mix,
@@ -89,6 +89,13 @@ pub(crate) enum Step {
         lasts: Duration,
     },
     Compact,
+    /// The API server is started anew: every watch is cut, and none goes on from before.
+    Restart,
+    /// The leader is told to end while pods come, binds are slow and what it wrote reaches the others late.
+    HandOver {
+        pods: Vec<PodPlan>,
+        lag: Duration,
+    },
     Kill {
         operator: usize,
         back_after: Duration,
@@ -98,10 +105,14 @@ pub(crate) enum Step {
         operator: usize,
         back_after: Duration,
     },
-    /// Another scheduler binds a pod to a node, of a name that is ours or of its own.
+    /// Another scheduler binds a pod that waits.
     ForeignBind {
         pod: u64,
         node: usize,
+    },
+    /// Another scheduler binds many of the pods that come, as fast as we do.
+    Foreign {
+        lasts: Duration,
     },
 }
 
@@ -166,6 +177,9 @@ impl Plan {
             let nodes = self.nodes.len();
             self.at_random(random, |random| Step::ForeignBind { pod: random.next(), node: random.index(nodes) });
         }
+        for _ in 0..random.pick(&[0, 0, 0, 1]) {
+            self.at_random(random, |random| Step::Foreign { lasts: random.millis(10_000, 100_000) });
+        }
     }
 
     fn at_random(&mut self, random: &mut Random, step: impl FnOnce(&mut Random) -> Step) {
@@ -176,10 +190,13 @@ impl Plan {
 
     fn draw_disturbances(&mut self, random: &mut Random) {
         let (nodes, profiles, operators) = (self.nodes.len(), self.profiles, self.operators);
-        for _ in 0..random.between(0, 6) {
+        for _ in 0..random.between(0, 8) {
             self.at_random(random, |random| Step::DeleteNode {
                 node: random.index(nodes),
-                back_after: random.in_thousand(850).then(|| random.millis(0, 15_000)),
+                back_after: random.in_thousand(900).then(|| {
+                    let most = random.pick(&[5, 1_000, 15_000]);
+                    random.millis(0, most)
+                }),
                 cpu: random.between(1, 6) * 1_000,
             });
         }
@@ -195,13 +212,13 @@ impl Plan {
                 spec: random.below(4),
             });
         }
-        for _ in 0..random.pick(&[0, 0, 1, 3]) {
+        for _ in 0..random.pick(&[0, 0, 3, 8]) {
             self.at_random(random, |random| Step::EditProfileAndBack { profile: random.index(profiles), spec: 2 });
         }
         for _ in 0..random.pick(&[0, 0, 1]) {
             self.at_random(random, |random| Step::DeleteProfile {
                 profile: random.index(profiles),
-                lasts: random.millis(500, 20_000),
+                lasts: random.in_thousand(800).then(|| random.millis(500, 20_000)),
             });
         }
         for _ in 0..random.between(0, 3) {
@@ -248,6 +265,13 @@ impl Plan {
         }
         for _ in 0..random.between(0, 2) {
             self.at_random(random, |_| Step::Compact);
+        }
+        for _ in 0..random.pick(&[0, 0, 1, 2]) {
+            self.at_random(random, |_| Step::Restart);
+        }
+        for _ in 0..random.pick(&[0, 0, 1, 2]) {
+            let pods = (0..4).map(|_| self.pod(random)).collect();
+            self.at_random(random, |random| Step::HandOver { pods, lag: random.millis(50, 4_000) });
         }
     }
 

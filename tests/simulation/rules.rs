@@ -69,6 +69,8 @@ struct OfOperator {
     told_deleted: BTreeSet<String>,
     /// Binds without an answer: the node, and until when one may still be carried out.
     doubtful: BTreeMap<String, (String, Instant)>,
+    /// The node that each bind was sent to last, by the pod's uid.
+    tried: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default)]
@@ -188,12 +190,18 @@ impl Rules {
         if !pod.scheduler.starts_with("berth-") {
             self.breaks("S4", &format!("{what}: the pod is of {}", pod.scheduler));
         }
-        let Some(life) = facts.life_at(node, sent.nodes).or_else(|| facts.life_at(node, sent.nodes_now)) else {
+        // What was shown at this very moment may count already, or not yet.
+        let lives = [sent.nodes, sent.nodes_now].map(|version| facts.life_at(node, version));
+        let Some(life) = lives.into_iter().flatten().max_by_key(|life| life.cpu) else {
             self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
             return;
         };
         if pod.pool.as_ref().is_some_and(|pool| *pool != life.pool) {
             self.breaks("S2", &format!("{what}: node {node} is not of the pod's pool"));
+        }
+        if self.operator(operator).tried.insert(uid.to_owned(), node.to_owned()).as_deref() == Some(node) {
+            // It goes on with what it has decided before: only the node is looked at again.
+            return;
         }
         let cpu = life.cpu;
         let known: Vec<&PodFact> = facts
@@ -207,7 +215,9 @@ impl Rules {
             .collect();
         let used: i64 = known.iter().map(|one| one.cpu).sum();
         if used + pod.cpu > cpu {
-            self.breaks("S1", &format!("{what}: node {node} has {cpu}m, {used}m are taken and it wants {}m", pod.cpu));
+            let by: Vec<&str> = known.iter().map(|one| one.key.as_str()).collect();
+            let wants = pod.cpu;
+            self.breaks("S1", &format!("{what}: node {node} has {cpu}m, {by:?} take {used}m, and it wants {wants}m"));
         }
         if pod.port.is_some() && known.iter().any(|one| one.port == pod.port) {
             self.breaks("S2", &format!("{what}: host port {:?} is taken on {node}", pod.port));

@@ -1,6 +1,7 @@
 //! A watch on its way to an operator: when its lines arrive, when its bookmarks and its end come, and what an unlucky one meets.
 
 use super::model::api::{Asked, Place};
+use super::model::store::Change;
 use super::model::watch::Cursor;
 use super::world::World;
 use bytes::Bytes;
@@ -34,6 +35,7 @@ pub(crate) struct Watch {
     operator: usize,
     cursor: Cursor,
     luck: Luck,
+    opened: Instant,
     ends: Instant,
     bookmark: Option<Instant>,
     last_bookmark: Option<Instant>,
@@ -61,6 +63,7 @@ impl Watch {
             world,
             operator,
             luck,
+            opened: now,
             ends,
             over: false,
         }
@@ -98,11 +101,13 @@ impl Watch {
             let half = Bytes::from_static(b"{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"");
             return if std::mem::take(&mut self.luck.torn) { Looked::Bytes(half) } else { Looked::Cut };
         }
-        if self.ends <= now {
+        if self.ends <= now || inner.network.started.is_some_and(|started| started > self.opened) {
             return Looked::End;
         }
         let (before, lag) = (self.cursor.version, self.luck.lag);
-        let mut taken = self.cursor.take(&inner.store, now, |change| change.at + lag);
+        let of = self.cursor.place.of;
+        let arrives = |change: &Change| change.at + lag + inner.network.lag(of, change.at);
+        let mut taken = self.cursor.take(&inner.store, now, arrives);
         if taken.waits.is_none() && !taken.over && self.is_bookmark_due(now) {
             self.cursor.bookmark(&inner.store, &mut taken.lines);
         }

@@ -35,6 +35,10 @@ pub(crate) enum Act {
     /// A controller looks after its pods.
     Replicas(usize),
     Ungate(String),
+    /// The pod that waits with the highest priority is deleted.
+    DeleteHighest,
+    /// Another scheduler binds this pod.
+    ForeignBind(String),
     NodeBack {
         node: usize,
         cpu: u64,
@@ -94,6 +98,10 @@ pub(crate) struct Inner {
     /// Pods by uid that end by themselves, and after how long.
     pub(crate) runs: BTreeMap<String, Duration>,
     pub(crate) healed: bool,
+    /// Until when another scheduler takes pods that come.
+    pub(crate) foreign_until: Option<Instant>,
+    /// Profiles that were deleted for good.
+    pub(crate) gone_profiles: Vec<usize>,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
     agenda: BinaryHeap<Reverse<Due>>,
@@ -130,6 +138,8 @@ impl World {
             workloads: Vec::new(),
             runs: BTreeMap::new(),
             healed: false,
+            foreign_until: None,
+            gone_profiles: Vec::new(),
             moved_at: began,
             agenda: BinaryHeap::new(),
             order: 0,
@@ -186,7 +196,7 @@ impl World {
         let since = inner.settled;
         inner.settled = inner.store.version();
         for of in [Of::Pods, Of::Nodes, Of::Leases, Of::Profiles, Of::Revisions] {
-            let Inner { store, facts, .. } = &mut *inner;
+            let Inner { store, facts, trace, .. } = &mut *inner;
             let table = store.of(of);
             if table.newest <= since {
                 continue;
@@ -196,7 +206,13 @@ impl World {
             for change in table.log.range(begin..) {
                 match of {
                     Of::Pods => news.push(facts.pod(change, by)),
-                    Of::Nodes => facts.node(change),
+                    Of::Nodes => {
+                        let name = change.object.text("/metadata/name");
+                        let cpu = change.object.text("/status/allocatable/cpu");
+                        let verb = change.verb;
+                        trace.note(&[name, cpu], &[verb as u64], format_args!("node {name} {verb:?} cpu {cpu}"));
+                        facts.node(change);
+                    }
                     _ => {}
                 }
             }
@@ -229,8 +245,15 @@ impl Inner {
 
     /// An operator sends a request. Nobody sees what a killed one sends.
     pub(crate) fn sent(&mut self, operator: usize, asked: &Asked) {
-        let Self { rules, facts, operators, .. } = self;
+        let Self { rules, facts, operators, trace, .. } = self;
         if operators[operator].connected {
+            if asked.method != "GET" {
+                trace.note(
+                    &["sent", &asked.path],
+                    &[operator as u64],
+                    format_args!("operator {operator} sends {} {}", asked.method, asked.path),
+                );
+            }
             rules.sent(operator, asked, facts, Instant::now());
         }
     }
@@ -288,9 +311,13 @@ impl Inner {
                 let at = now + random.millis(1_000, 10_000);
                 self.later(at, Act::Collect(uid.to_owned()));
             }
-            News::Gone | News::None => {}
+            News::Marked if !self.healed && random.in_thousand(200) => {
+                let at = now + random.millis(1, 20);
+                self.later(at, Act::DeleteHighest);
+            }
+            News::Gone | News::None | News::Marked => {}
         }
-        if let Some(owner) = owner.filter(|_| news != News::Bound || !is_bound) {
+        if let Some(owner) = owner.filter(|_| !matches!(news, News::Bound | News::Marked) || !is_bound) {
             let at = now + self.random.millis(50, 1_500);
             self.later(at, Act::Replicas(owner));
         }

@@ -24,7 +24,7 @@ macro_rules! kinds {
         }),+];
 
         impl Of {
-            const ALL: &[Self] = &[$(Self::$index),+];
+            pub(crate) const ALL: &[Self] = &[$(Self::$index),+];
         }
     };
 }

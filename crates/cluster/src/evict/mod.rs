@@ -266,15 +266,30 @@ impl Run<'_> {
         }
     }
 
+    /// What became of a victim that is needless by now. `doubt`: an earlier deletion may have been carried out.
+    async fn needless_now(&self, victim: &PlacedPod, doubt: bool) -> Sent {
+        match self.needless(victim) {
+            Some(Sent::Gone) if doubt => Sent::Done,
+            Some(Sent::Gone) => Sent::Gone,
+            _ if doubt => match self.kit.link.read_pod(&victim.key, &victim.uid).await {
+                PodRead::Gone => Sent::Done,
+                PodRead::There(now) if now.terminating => Sent::Done,
+                PodRead::There(_) | PodRead::Unread(_) => Sent::Unwanted,
+            },
+            _ => Sent::Unwanted,
+        }
+    }
+
     /// Sends a request until its outcome is known, or it was sent often enough. `deletes`: a victim that is terminating is
     /// what was wanted.
     async fn send(&self, call: &Call, victim: &PlacedPod, deletes: bool) -> Result<Sent, Failure> {
         let link = &self.kit.link;
         let mut tries = link.tries(self.kit.patience, self.progress, &victim.key.namespace);
         loop {
-            let error = match tries.next(call).await {
+            let error = match tries.next_if(call, || self.needless(victim).is_none()).await {
                 Ok(Ok(_)) => return Ok(Sent::Done),
                 Ok(Err(error)) => error,
+                Err(GivenUp::Unwanted) => return Ok(self.needless_now(victim, tries.doubt && deletes).await),
                 Err(GivenUp::NotLeading) => return Err("this process leads no more".to_owned().into()),
                 Err(GivenUp::TriedOften { tries, last }) => {
                     return Err(format!("not known in {tries} tries: {last}").into());

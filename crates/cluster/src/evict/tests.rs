@@ -428,3 +428,26 @@ async fn a_shutdown_counts_evictions_that_are_cut_off() {
     let left = bench.evictor.shutdown(Duration::from_millis(20)).await;
     assert_eq!((left.unsent.len(), left.unsettled, left.may_land), (0, 1, 1));
 }
+
+#[tokio::test]
+async fn a_deletion_is_not_sent_again_once_nobody_waits() {
+    let cluster: Arc<std::sync::Mutex<Option<Arc<Cluster>>>> = Arc::default();
+    let of_server = cluster.clone();
+    let bench = Bench::start(move |asked| {
+        let of_server = of_server.clone();
+        async move {
+            if asked.method != "DELETE" {
+                return Reply::json(200, json!({}));
+            }
+            // The pod that waited is bound elsewhere while the API server asks for patience.
+            let cluster = of_server.lock().unwrap().clone().unwrap();
+            cluster.victims.lock().unwrap().insert("uid-v".to_owned(), Victim::Unwanted);
+            Reply::status(429, "later")
+        }
+    })
+    .await;
+    *cluster.lock().unwrap() = Some(bench.cluster.clone());
+    let outcome = bench.evict(&["v"]).await;
+    assert!(matches!(&outcome, EvictionOutcome::Failed { left, .. } if **left == ["uid-v".into()]), "{outcome:?}");
+    assert_eq!(bench.asked(), ["PATCH v/status", "DELETE v"]);
+}

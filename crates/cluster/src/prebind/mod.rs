@@ -195,7 +195,9 @@ impl Kit {
             let error = match tries.next(&call).await {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) => error,
-                Err(GivenUp::NotLeading) => return failed("not written: this process leads no more".to_owned().into()),
+                Err(GivenUp::NotLeading | GivenUp::Unwanted) => {
+                    return failed("not written: this process leads no more".to_owned().into());
+                }
                 Err(GivenUp::TriedOften { tries, last }) => {
                     return failed(format!("not written in {tries} tries: {last}").into());
                 }

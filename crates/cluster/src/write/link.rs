@@ -88,7 +88,12 @@ pub(crate) struct Tries<'a> {
 /// Why a request is not sent again.
 pub(crate) enum GivenUp {
     NotLeading,
-    TriedOften { tries: u32, last: String },
+    /// Nobody wants it any more.
+    Unwanted,
+    TriedOften {
+        tries: u32,
+        last: String,
+    },
 }
 
 /// Why a write failed for good.
@@ -115,6 +120,15 @@ impl Tries<'_> {
     ///
     /// A doubtful [`Meaning::Later`] comes back as [`Meaning::Unknown`]: who repeats a write has to look in either case.
     pub(crate) async fn next(&mut self, call: &Call) -> Result<Result<Answer, WriteError>, GivenUp> {
+        self.next_if(call, || true).await
+    }
+
+    /// As [`Self::next`], if it `is_wanted` right before a request is sent again: much may happen in a pause.
+    pub(crate) async fn next_if(
+        &mut self,
+        call: &Call,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Result<Answer, WriteError>, GivenUp> {
         let Patience { tries, longest, .. } = self.patience;
         if self.made >= tries.max(1) {
             return Err(GivenUp::TriedOften { tries, last: std::mem::take(&mut self.last) });
@@ -122,6 +136,9 @@ impl Tries<'_> {
         if self.made > 0 {
             tokio::time::sleep(self.wait).await;
             self.patience.pause = (self.patience.pause * 2).min(longest);
+            if !is_wanted() {
+                return Err(GivenUp::Unwanted);
+            }
         }
         if !self.link.gate.is_open() {
             return Err(GivenUp::NotLeading);

@@ -253,6 +253,9 @@ fn create(store: &mut Store, place: &Place, mut value: Value, now: Instant) -> A
     if place.of.kind().namespaced {
         value["metadata"]["namespace"] = place.namespace.clone().into();
     }
+    if place.of == Of::Pods && value["status"]["phase"].is_null() {
+        value["status"]["phase"] = "Pending".into();
+    }
     if place.of == Of::Events {
         // Nothing reads them; they are counted by their requests.
         return Answer::json(201, &value);

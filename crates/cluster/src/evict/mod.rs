@@ -269,10 +269,10 @@ impl Run<'_> {
     /// What became of a victim that is needless by now. `doubt`: an earlier deletion may have been carried out.
     async fn needless_now(&self, victim: &PlacedPod, doubt: bool) -> Sent {
         match self.needless(victim) {
-            Some(Sent::Gone) if doubt => Sent::Done,
-            Some(Sent::Gone) => Sent::Gone,
+            Some(Sent::Deleted) if doubt => Sent::Done,
+            Some(Sent::Deleted) => Sent::Deleted,
             _ if doubt => match self.kit.link.read_pod(&victim.key, &victim.uid).await {
-                PodRead::Gone => Sent::Done,
+                PodRead::Deleted => Sent::Done,
                 PodRead::There(now) if now.terminating => Sent::Done,
                 PodRead::There(_) | PodRead::Unread(_) => Sent::Unwanted,
             },

@@ -77,6 +77,12 @@ pub(crate) const ALL: &[(&str, Hold)] = &[
     }),
     ("a patch of no known kind", |t| { pod(t, "a"); let path = t.path("pods/a/status"); t.patch(&path, "other", json!({})); }),
     ("a nomination of a bound pod", |t| { pod(t, "a"); bind(t, "a", "n", ""); nominate(t, "a", json!({}), json!("n")); }),
+    ("a bind of a nominated pod", |t| { pod(t, "a"); nominate(t, "a", json!({}), json!("n")); bind(t, "a", "n", ""); get_pod(t, "a"); }),
+    ("a bind of a pod nominated elsewhere", |t| { pod(t, "a"); nominate(t, "a", json!({}), json!("m")); bind(t, "a", "n", ""); get_pod(t, "a"); }),
+    ("the end of a nomination of a bound pod", |t| { pod(t, "a"); nominate(t, "a", json!({}), json!("n")); bind(t, "a", "n", ""); nominate(t, "a", json!({}), Value::Null); }),
+    ("a bind with an old version", |t| { pod(t, "a"); let v = t.version("a"); mark(t, "a", json!({})); bind_at(t, "a", &v); get_pod(t, "a"); }),
+    ("a watch from a version that is too old", |t| { pod(t, "a"); let p = t.path("pods"); t.watch(&p, "1", 1); }),
+    ("a condition of a pod that terminates", |t| { pod(t, "a"); bind(t, "a", "n", ""); remove(t, "a", json!({})); mark(t, "a", json!({})); }),
     // Deletes.
     ("the deletion of a pod without a node", |t| { pod(t, "a"); remove(t, "a", json!({})); get_pod(t, "a"); }),
     ("the deletion of a bound pod", |t| { pod(t, "a"); bind(t, "a", "n", ""); remove(t, "a", json!({})); get_pod(t, "a"); }),
@@ -245,6 +251,13 @@ fn bind(t: &mut Talk<'_>, name: &str, node: &str, uid: &str) {
         metadata["uid"] = json!(uid);
     }
     let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
+    t.post(&path, json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}));
+}
+
+fn bind_at(t: &mut Talk<'_>, name: &str, version: &str) {
+    let path = t.path(&format!("pods/{name}/binding"));
+    let metadata = json!({"name": name, "namespace": t.namespace, "resourceVersion": version});
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": "n"});
     t.post(&path, json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}));
 }
 

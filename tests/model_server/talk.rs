@@ -204,8 +204,9 @@ impl<'a> Talk<'a> {
         let meta = &answer["metadata"];
         let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
         let conditions = answer["status"]["conditions"].as_array().into_iter().flatten();
-        let conditions: Vec<Value> =
-            conditions.map(|one| json!([one["type"], one["status"], one["reason"], one["message"]])).collect();
+        let conditions: BTreeMap<&str, Value> = conditions
+            .filter_map(|one| Some((one["type"].as_str()?, json!([one["status"], one["reason"], one["message"]]))))
+            .collect();
         json!({
             "name": meta["name"],
             "uid": self.name("uid", &text("uid")),

@@ -14,6 +14,7 @@ pub(crate) enum By {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct PodFact {
     pub(crate) uid: String,
     pub(crate) key: String,

@@ -127,6 +127,9 @@ pub(crate) fn answer(store: &mut Store, asked: &Asked, now: Instant) -> Answer {
         return answer;
     }
     let Some(place) = Place::of(&asked.path) else {
+        if asked.path.starts_with("/api/v1/") {
+            return Answer::status(404, "NotFound", "the server could not find the requested resource");
+        }
         return Answer { content_type: "text/plain", ..Answer::ok(404, "404 page not found\n") };
     };
     match (asked.method.as_str(), place.name.is_empty(), place.subresource.as_str()) {
@@ -253,14 +256,25 @@ fn create(store: &mut Store, place: &Place, mut value: Value, now: Instant) -> A
     if place.of.kind().namespaced {
         value["metadata"]["namespace"] = place.namespace.clone().into();
     }
-    if place.of == Of::Pods && value["status"]["phase"].is_null() {
-        value["status"]["phase"] = "Pending".into();
-    }
     if place.of == Of::Events {
         // Nothing reads them; they are counted by their requests.
         return Answer::json(201, &value);
     }
+    if place.of == Of::Pods {
+        value["status"] = pending(&value);
+    }
     object(201, &store.create(place.of, value, now))
+}
+
+/// The status that a pod begins with.
+fn pending(pod: &Value) -> Value {
+    let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+    if gates.is_none_or(Vec::is_empty) {
+        return json!({"phase": "Pending"});
+    }
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates"});
+    json!({"phase": "Pending", "conditions": [condition]})
 }
 
 /// The reason why what is there is not what the writer had in mind.
@@ -298,7 +312,11 @@ fn write(store: &mut Store, place: &Place, there: &Object, mut value: Value, now
 }
 
 fn replace(store: &mut Store, place: &Place, value: Value, now: Instant) -> Answer {
-    let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
+    let Some(there) = store.get(place.of, &place.key()).cloned() else {
+        let knows_one = value["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
+        // A Lease could be created by this, but not one that is said to be there.
+        return if place.of == Of::Leases && knows_one { conflict(place, CHANGED) } else { not_found(place) };
+    };
     match stale(&there, &value["metadata"]) {
         Some(why) => conflict(place, &why),
         None => write(store, place, &there, value, now),
@@ -312,10 +330,15 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
     let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
     let (patch, mut value) = (asked.json(), there.value.clone());
     let kind = asked.content_type.as_str();
-    if kind != "application/json-patch+json"
-        && let Some(why) = stale(&there, &patch["metadata"])
-    {
-        return conflict(place, &why);
+    if kind != "application/json-patch+json" {
+        let metadata = &patch["metadata"];
+        if metadata["uid"].as_str().is_some_and(|uid| !uid.is_empty() && uid != there.uid()) {
+            // The patched object has another uid, which is a field that cannot change.
+            return Answer::status(422, "Invalid", "metadata.uid: Invalid value: field is immutable");
+        }
+        if let Some(why) = stale(&there, metadata) {
+            return conflict(place, &why);
+        }
     }
     match kind {
         "application/strategic-merge-patch+json" => patch::strategic(&mut value, &patch),
@@ -330,6 +353,14 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
         }
         _ => return Answer::status(415, "UnsupportedMediaType", "the body of the request was in an unknown format"),
     }
+    let nominated = |of: &Value| of.pointer("/status/nominatedNodeName").filter(|node| !node.is_null()).cloned();
+    if place.of == Of::Pods
+        && !there.text("/spec/nodeName").is_empty()
+        && nominated(&value).is_some_and(|now| nominated(&there.value).as_ref() != Some(&now))
+    {
+        let message = "status.nominatedNodeName: Forbidden: may not be set for a pod that is bound";
+        return Answer::status(422, "Invalid", message);
+    }
     write(store, place, &there, value, now)
 }
 
@@ -337,8 +368,7 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
 fn bind(store: &mut Store, place: &Place, binding: &Value, now: Instant) -> Answer {
     let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
     let named = |at: &str| binding.pointer(at).and_then(Value::as_str).unwrap_or_default();
-    if !named("/metadata/uid").is_empty() && named("/metadata/uid") != there.uid() {
-        let why = stale(&there, &binding["metadata"]).unwrap_or_default();
+    if let Some(why) = stale(&there, &binding["metadata"]) {
         return conflict(place, &why);
     }
     let refused = |why: &str| {
@@ -357,6 +387,9 @@ fn bind(store: &mut Store, place: &Place, binding: &Value, now: Instant) -> Answ
     }
     let mut value = there.value.clone();
     value["spec"]["nodeName"] = named("/target/name").into();
+    if let Some(status) = value["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
     let scheduled = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp()});
     patch::strategic(&mut value, &json!({"status": {"conditions": [scheduled]}}));
     store.update(Of::Pods, value, now);
@@ -369,9 +402,20 @@ fn delete(store: &mut Store, place: &Place, options: &Value, now: Instant) -> An
         return conflict(place, &why);
     }
     let grace = options["gracePeriodSeconds"].as_i64();
-    if place.of != Of::Pods || grace == Some(0) || there.text("/spec/nodeName").is_empty() {
+    if place.of != Of::Pods {
         store.delete(place.of, &place.key(), now);
-        return object(200, &there);
+        return Answer::json(200, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}));
+    }
+    if grace == Some(0) || there.text("/spec/nodeName").is_empty() || !there.is_alive() {
+        let mut value = there.value.clone();
+        if value["metadata"]["deletionTimestamp"].is_null() {
+            value["metadata"]["deletionTimestamp"] = stamp().into();
+        }
+        value["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        // It is marked before it goes, and watches show both.
+        store.update(place.of, value, now);
+        let last = store.delete(place.of, &place.key(), now);
+        return last.map_or_else(|| not_found(place), |last| object(200, &last));
     }
     if !there.text("/metadata/deletionTimestamp").is_empty() {
         return object(200, &there);

@@ -50,6 +50,8 @@ pub(crate) struct Change {
     pub(crate) object: Arc<Object>,
     /// Whether the field selector of living pods took the object before.
     pub(crate) was_alive: bool,
+    /// The object as that selector saw it last, if it takes it no more.
+    pub(crate) last_alive: Option<Bytes>,
 }
 
 #[derive(Debug, Default)]
@@ -133,7 +135,7 @@ impl Store {
         let json = serde_json::to_vec(&value).unwrap().into();
         let object = Arc::new(Object { value, json, version });
         let before = self.tables[of as usize].objects.insert(at, object.clone());
-        self.log(of, verb, object.clone(), before.is_some_and(|before| before.is_alive()), now);
+        self.log(of, verb, object.clone(), before.as_deref(), now);
         object
     }
 
@@ -145,14 +147,20 @@ impl Store {
         value["metadata"]["resourceVersion"] = version.to_string().into();
         let json = serde_json::to_vec(&value).unwrap().into();
         let object = Arc::new(Object { value, json, version });
-        self.log(of, Verb::Deleted, object.clone(), before.is_alive(), now);
+        self.log(of, Verb::Deleted, object.clone(), Some(&before), now);
         Some(object)
     }
 
-    fn log(&mut self, of: Of, verb: Verb, object: Arc<Object>, was_alive: bool, now: Instant) {
+    fn log(&mut self, of: Of, verb: Verb, object: Arc<Object>, before: Option<&Object>, now: Instant) {
+        let was_alive = before.is_some_and(Object::is_alive);
+        let last_alive = before.filter(|_| was_alive && !object.is_alive()).map(|before| {
+            let mut last = before.value.clone();
+            last["metadata"]["resourceVersion"] = object.version.to_string().into();
+            serde_json::to_vec(&last).unwrap().into()
+        });
         let table = &mut self.tables[of as usize];
         table.newest = object.version;
-        table.log.push_back(Change { version: object.version, at: now, verb, object, was_alive });
+        table.log.push_back(Change { version: object.version, at: now, verb, object, was_alive, last_alive });
         if table.log.len() > WINDOW {
             table.forgotten = table.log.pop_front().map_or(0, |change| change.version);
         }

@@ -96,7 +96,8 @@ impl Cursor {
             Verb::Deleted => br#"{"type":"DELETED","object":"#,
         };
         out.extend_from_slice(head);
-        out.extend_from_slice(&object.json);
+        let last = change.last_alive.as_ref().filter(|_| self.only_alive);
+        out.extend_from_slice(last.unwrap_or(&object.json));
         out.extend_from_slice(b"}\n");
     }
 }

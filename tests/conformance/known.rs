@@ -39,7 +39,9 @@ fn unknown_value(_: &Drawn, difference: &Difference) -> bool {
 fn unparsable(_: &Drawn, difference: &Difference) -> bool {
     let upstream = difference.text.lines().next().unwrap_or_default();
     let parse = ["Invalid value: ", "is not a valid label selector operator"];
-    let held = difference.class.starts_with("text of a failure") || difference.class.contains("Berth held");
+    let held = difference.class.starts_with("text of a failure")
+        || difference.class.contains("Berth held")
+        || difference.class.starts_with("preemption: another text: ");
     held && parse.iter().any(|text| upstream.contains(text))
 }
 

@@ -60,7 +60,7 @@ pub enum ConnectError {
         source: Box<kube::Error>,
     },
     #[error(
-        "API server {server} cannot be reached: {reason}; check `clusters[].cluster.server` and that the server is up"
+        "API server {server} cannot be reached: {reason}; check `clusters[].cluster.server`, the certificate authority, and that the server is up"
     )]
     Unreachable { server: String, reason: String },
     #[error("API server {server}: {fault}")]
@@ -190,16 +190,37 @@ pub async fn configure_for(kubeconfig: Option<&Path>, context: Option<&str>) -> 
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let named = kubeconfig.map(Path::to_path_buf).or_else(named_by_environment);
     let Some(path) = named else {
-        return match context {
-            None => Config::infer().await.map_err(|e| ConnectError::NoConfig(Box::new(e))),
+        let mut config = match context {
+            None => Config::infer().await.map_err(|e| ConnectError::NoConfig(Box::new(e)))?,
             Some(name) => Config::from_kubeconfig(&options)
                 .await
-                .map_err(|source| ConnectError::Context { name: name.to_owned(), source }),
+                .map_err(|source| ConnectError::Context { name: name.to_owned(), source })?,
         };
+        // Inside a cluster kube has named the pod's file itself.
+        if config.root_cert_file.is_none() {
+            config.root_cert_file = Kubeconfig::read().ok().and_then(|file| authority_file(&file, context));
+        }
+        return Ok(config);
     };
     let at = |source| ConnectError::Kubeconfig { path: path.clone(), source };
     let file = Kubeconfig::read_from(&path).map_err(at)?;
-    Config::from_custom_kubeconfig(file, &options).await.map_err(at)
+    let authority = authority_file(&file, context);
+    let mut config = Config::from_custom_kubeconfig(file, &options).await.map_err(at)?;
+    config.root_cert_file = authority;
+    Ok(config)
+}
+
+/// The file with the certificate authorities of a context, if its kubeconfig names one: kube reads it again once a minute, as it does a
+/// pod's own, so that an authority can be replaced while we run. Left to itself, kube reads a file that a kubeconfig names once.
+fn authority_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+    let wanted = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|one| one.name == wanted)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|one| one.name == context.cluster)?.cluster.as_ref()?;
+    // What stands in the kubeconfig itself goes before a file.
+    if cluster.certificate_authority_data.is_some() {
+        return None;
+    }
+    cluster.certificate_authority.as_ref().map(PathBuf::from)
 }
 
 /// A single path in `KUBECONFIG`; a list of paths is left to kube, which merges them.
@@ -309,6 +330,54 @@ mod tests {
         assert!(matches!(error, ConnectError::Kubeconfig { .. }), "{error:?}");
         assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
         assert!(error.to_string().contains("--kubeconfig"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_authorities_is_followed_and_certificates_in_the_kubeconfig_are_not() {
+        let kubeconfig = Kubeconfig::from_yaml(
+            "
+            current-context: file
+            contexts:
+            - {name: file, context: {cluster: file, user: nobody}}
+            - {name: held, context: {cluster: held, user: nobody}}
+            - {name: public, context: {cluster: public, user: nobody}}
+            - {name: broken, context: {cluster: nowhere, user: nobody}}
+            clusters:
+            - {name: file, cluster: {server: 'https://10.0.0.1', certificate-authority: /pki/ca.crt}}
+            - {name: held, cluster: {server: 'https://10.0.0.1', certificate-authority: /pki/ca.crt, certificate-authority-data: QQ==}}
+            - {name: public, cluster: {server: 'https://10.0.0.1'}}
+            ",
+        )
+        .unwrap();
+        let file = Some(PathBuf::from("/pki/ca.crt"));
+        for (context, expected) in [
+            (None, &file),
+            (Some("file"), &file),
+            (Some("held"), &None),
+            (Some("public"), &None),
+            (Some("broken"), &None),
+            (Some("nobody"), &None),
+        ] {
+            assert_eq!(authority_file(&kubeconfig, context), *expected, "{context:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_named_kubeconfig_hands_its_file_of_authorities_on() {
+        let directory = std::env::temp_dir().join(format!("berth-authority-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (authority, kubeconfig) = (directory.join("ca.crt"), directory.join("kubeconfig"));
+        std::fs::write(&authority, "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n").unwrap();
+        // As kubectl writes it: the file is named relative to the kubeconfig.
+        let text = json!({
+            "current-context": "one",
+            "contexts": [{"name": "one", "context": {"cluster": "one", "user": "nobody"}}],
+            "clusters": [{"name": "one", "cluster": {"server": "https://10.0.0.1", "certificate-authority": "ca.crt"}}],
+        });
+        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        let config = configure_for(Some(&kubeconfig), None).await;
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(config.unwrap().root_cert_file, Some(authority));
     }
 
     #[tokio::test]

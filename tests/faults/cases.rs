@@ -1,6 +1,5 @@
 //! What is broken, one after the other. Each returns once all is whole again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,15 +7,19 @@ use berth_lab::{Api, Patch, for_each};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::Case;
 use crate::cluster::HOME;
 use crate::kubelets::Kubelets;
 use crate::load::LOADED;
 use crate::objects::{PROFILES, pod, pod_path, profile};
-use crate::stage::{Stage, node};
+use crate::stage::{Setting, Stage, node};
+use crate::{Case, authority, noise, quota};
 
-/// The role of the operator's rights in all namespaces, as the chart names it.
-const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berth";
+/// The operator's roles, as the chart names them: in all namespaces, for the Lease, and for what outlives a restart.
+const ROLES: [&str; 3] = [
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles/berth",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/berth-lease",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/berth-system/roles/berth-state",
+];
 
 pub(super) const CASES: &[Case] = &[
     Case {
@@ -138,7 +141,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "foreign",
-        what: "kube-scheduler binds onto the same nodes; kubelets refuse what does not fit",
+        what: "kube-scheduler binds onto the same nodes",
         full: 1,
         short: 0,
         fault: beside_kube_scheduler,
@@ -149,12 +152,14 @@ pub(super) const CASES: &[Case] = &[
         full: 1,
         short: 0,
         fault: |stage| {
-            let role = stage.plane.api.get(ROLE).unwrap();
-            for (rule, verb) in verbs_of(&role) {
-                set_rules(stage, &without(&role, rule, verb));
-                stage.pass(Duration::from_secs(2));
+            for path in ROLES {
+                let role = stage.plane.api.get(path).unwrap();
+                for (rule, verb) in verbs_of(&role) {
+                    set_rules(stage, path, &without(&role, rule, verb));
+                    stage.pass(Duration::from_secs(2));
+                }
+                set_rules(stage, path, &role);
             }
-            set_rules(stage, &role);
         },
     },
     Case {
@@ -177,39 +182,39 @@ pub(super) const CASES: &[Case] = &[
         },
     },
     Case {
+        id: "authority",
+        what: "the API server's authority is replaced, and 12 s later the file that operators trust",
+        full: 1,
+        short: 0,
+        fault: authority::replace,
+    },
+    Case {
         id: "clock",
         what: "the operators' wall clock is stepped by +5, -10 and +5 minutes",
         full: 1,
         short: 0,
         fault: |stage| {
-            stage.fake_clock(true);
+            stage.set_clock("+0");
+            stage.restart_as(Setting::OwnClock);
             for offset in ["+300", "-300", "+0"] {
                 stage.set_clock(offset);
                 stage.pass(Duration::from_secs(20));
             }
-            stage.fake_clock(false);
         },
+    },
+    Case {
+        id: "quota",
+        what: "etcd's quota is reached for 20 s, then room is made and the alarm disarmed",
+        full: 1,
+        short: 0,
+        fault: quota::reach,
     },
     Case {
         id: "noise",
         what: "another account floods the API server with lists",
         full: 1,
         short: 1,
-        fault: |stage| {
-            let api = stage.plane.api.with_token(&noisy_account(stage));
-            let done = AtomicBool::new(false);
-            thread::scope(|scope| {
-                for _ in 0..16 {
-                    scope.spawn(|| {
-                        while !done.load(Ordering::Relaxed) {
-                            drop(api.request("GET", "/api/v1/pods", None));
-                        }
-                    });
-                }
-                stage.pass(stage.scale.span);
-                done.store(true, Ordering::Relaxed);
-            });
-        },
+        fault: noise::flood,
     },
 ];
 
@@ -230,7 +235,7 @@ fn each(stage: &mut Stage, count: usize, pace: Duration, step: impl Fn(&Api, usi
     });
 }
 
-fn signal(pid: u32, name: &str) {
+pub(super) fn signal(pid: u32, name: &str) {
     let sent = std::process::Command::new("sh").args(["-c", "kill -s \"$1\" \"$0\"", &pid.to_string(), name]).status();
     assert!(sent.unwrap().success());
 }
@@ -253,25 +258,8 @@ fn without(role: &Value, rule: usize, verb: usize) -> Value {
     less
 }
 
-fn set_rules(stage: &Stage, role: &Value) {
-    stage.plane.api.patch(ROLE, Patch::Merge, &json!({"rules": role["rules"]})).unwrap();
-}
-
-/// A token of an account that may read pods, and nothing else.
-fn noisy_account(stage: &Stage) -> String {
-    let api = &stage.plane.api;
-    let account =
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "noisy", "namespace": LOADED}});
-    api.post(&format!("/api/v1/namespaces/{LOADED}/serviceaccounts"), &account).unwrap();
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "noisy"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"kind": "ServiceAccount", "name": "noisy", "namespace": LOADED}],
-    });
-    api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).unwrap();
-    stage.plane.token_for(LOADED, "noisy").unwrap()
+fn set_rules(stage: &Stage, path: &str, role: &Value) {
+    stage.plane.api.patch(path, Patch::Merge, &json!({"rules": role["rules"]})).unwrap();
 }
 
 /// Its pods come at half the rate of ours, in the same namespace.
@@ -292,5 +280,5 @@ fn beside_kube_scheduler(stage: &mut Stage) {
     // Those that upstream has not placed yet are not ours to place.
     stage.pass(Duration::from_secs(10));
     drop(upstream);
-    println!("faults: foreign: kubelets refused {} pods", kubelets.stop());
+    stage.remark(format!("kubelets refused {} pods", kubelets.stop()));
 }

@@ -1,13 +1,15 @@
 //! The cluster in which things break: two operators behind a proxy, pods that keep coming, and what is measured.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::mem;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use berth_lab::{ControlPlane, NodeSpec, Operator, OperatorOptions};
 use serde_json::json;
 
+use crate::authority;
 use crate::checker::{Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
 use crate::history::Audit;
@@ -19,8 +21,19 @@ use crate::{LATER, Scale};
 /// How soon a kubelet restarts a container that ended.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
+/// How operators reach the API server, and whose clock they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// Through the proxy.
+    Proxied,
+    /// Through the proxy, and with a wall clock that [`Stage::set_clock`] sets.
+    OwnClock,
+    /// Over TLS, as pods do: whom they trust stands in [`authority::file`].
+    Direct,
+}
+
 /// What came of one fault.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Figures {
     /// From healing to the first bind.
     pub(super) first_bind: Duration,
@@ -35,6 +48,10 @@ pub(super) struct Figures {
     /// The largest resident set of any operator since the start.
     pub(super) peak_mib: u64,
     pub(super) restarts: usize,
+    /// Whether all operators became ready again.
+    pub(super) is_ready: bool,
+    /// What else is to be said of the fault; may be empty.
+    pub(super) remark: String,
 }
 
 /// One replica, and what a kubelet does about it.
@@ -50,8 +67,8 @@ pub(super) struct Stage {
     peak_kib: u64,
     load: Load,
     pub(super) proxy: Proxy,
-    /// Whether the operators run under libfaketime.
-    has_fake_clock: bool,
+    setting: Setting,
+    remark: String,
     audit: Audit,
     pub(super) scale: Scale,
     pub(super) plane: ControlPlane,
@@ -60,12 +77,15 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn start(scale: Scale, seed: u64) -> Self {
         let audit = Audit::new("faults");
-        let plane = own_plane(audit.flags());
+        let mut flags = audit.flags();
+        // Thousands of pods go after each fault.
+        flags.push("--delete-collection-workers=16".to_owned());
+        let plane = own_plane(flags);
         namespace(&plane, LOADED);
         plane.create_nodes(scale.nodes, node).unwrap();
         let proxy = Proxy::start(&plane.server, &plane.authority, seed);
         let replicas = ["berth-a", "berth-b"].map(|name| Replica {
-            operator: operator(&plane, &proxy, name, None),
+            operator: operator(&plane, &proxy, name, Setting::Proxied),
             name: name.to_owned(),
             ended: None,
         });
@@ -77,7 +97,8 @@ impl Stage {
             peak_kib: 0,
             load,
             proxy,
-            has_fake_clock: false,
+            setting: Setting::Proxied,
+            remark: String::new(),
             audit,
             scale,
             plane,
@@ -103,6 +124,7 @@ impl Stage {
             self.pass(Duration::from_millis(500));
             verdict = judge(&self.plane);
         }
+        let is_ready = self.become_ready();
         let binds = self.audit.binds().split_off(binds_before);
         let done = |from: i64| binds.iter().filter(move |bind| bind.code == 201 && bind.received_us > from);
         let since_healed = |at: i64| Duration::from_micros(u64::try_from(at - healed.1).unwrap_or(0));
@@ -119,8 +141,13 @@ impl Stage {
             verdict,
             peak_mib: self.peak_kib / 1024,
             restarts: self.restarts - restarts_before,
+            is_ready,
+            remark: mem::take(&mut self.remark),
         };
         self.clear();
+        if self.setting != Setting::Proxied {
+            self.restart_as(Setting::Proxied);
+        }
         figures
     }
 
@@ -138,7 +165,6 @@ impl Stage {
     }
 
     fn tend(&mut self) {
-        let clock = self.has_fake_clock.then(|| self.clock_file());
         for replica in &mut self.replicas {
             self.peak_kib = self.peak_kib.max(replica.operator.process.rss_kib().unwrap_or(0));
             if replica.operator.process.ended().unwrap().is_none() {
@@ -147,7 +173,7 @@ impl Stage {
             // Its token comes from the API server: while that is away, so is the replica.
             let is_due = replica.ended.get_or_insert_with(Instant::now).elapsed() >= RESTART_AFTER;
             if is_due && self.plane.api.get("/readyz").is_ok() {
-                replica.operator = operator(&self.plane, &self.proxy, &replica.name, clock.as_deref());
+                replica.operator = operator(&self.plane, &self.proxy, &replica.name, self.setting);
                 replica.ended = None;
                 self.restarts += 1;
             }
@@ -162,23 +188,24 @@ impl Stage {
         }
     }
 
-    /// Restarts all operators with a wall clock that [`Self::set_clock`] sets, or with that of the machine.
-    pub(super) fn fake_clock(&mut self, fake: bool) {
-        self.set_clock("+0");
-        self.has_fake_clock = fake;
+    /// Restarts all operators. The stage gives them back to the proxy after the fault.
+    pub(super) fn restart_as(&mut self, setting: Setting) {
+        self.setting = setting;
         for replica in &mut self.replicas {
             replica.operator.process.kill().unwrap();
         }
+        assert!(self.become_ready(), "not ready: {}", self.logs());
         self.leader();
+    }
+
+    /// Says something about the fault beside its figures.
+    pub(super) fn remark(&mut self, text: String) {
+        self.remark = text;
     }
 
     /// Steps the operators' wall clock: so many seconds from the machine's. libfaketime reads it once in ten seconds.
     pub(super) fn set_clock(&self, offset: &str) {
-        fs::write(self.clock_file(), offset).unwrap();
-    }
-
-    fn clock_file(&self) -> PathBuf {
-        self.plane.dir().join("clock")
+        fs::write(clock_file(&self.plane), offset).unwrap();
     }
 
     /// The process that leads; waits for one.
@@ -195,6 +222,19 @@ impl Stage {
             assert!(Instant::now() < end, "nobody leads: {}", self.logs());
             self.pass(Duration::from_millis(100));
         }
+    }
+
+    /// Waits until every operator says that it is ready; whether they all do.
+    fn become_ready(&mut self) -> bool {
+        let end = Instant::now() + LATER;
+        let is_ready = |replica: &Replica| replica.operator.page("/readyz").is_ok_and(|(status, _)| status == 200);
+        while !self.replicas.iter().all(is_ready) {
+            if Instant::now() > end {
+                return false;
+            }
+            self.pass(Duration::from_millis(100));
+        }
+        true
     }
 
     pub(super) fn logs(&self) -> String {
@@ -223,24 +263,35 @@ pub(super) fn node(i: usize) -> NodeSpec {
     NodeSpec::new(&format!("n{i}"), &format!("zone-{}", i % 3), "16", "64Gi")
 }
 
-/// Starts a replica. With `clock`, its wall clock is off by what that file says; its monotonic clock is the machine's.
-fn operator(plane: &ControlPlane, proxy: &Proxy, name: &str, clock: Option<&Path>) -> Operator {
+fn operator(plane: &ControlPlane, proxy: &Proxy, name: &str, setting: Setting) -> Operator {
     let mut options = OperatorOptions::new(binary());
     name.clone_into(&mut options.pod_name);
-    options.server = Some(proxy.url.clone());
-    if let Some(clock) = clock {
-        let library =
-            fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
-        let library =
-            library.into_iter().find(|path| path.exists()).expect("libfaketime: install the package of this name");
-        let env = [
-            ("LD_PRELOAD", library.display().to_string()),
-            ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-            ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ];
-        options.env = env.map(|(name, value)| (name.to_owned(), value)).into();
+    match setting {
+        Setting::Proxied => options.server = Some(proxy.url.clone()),
+        Setting::OwnClock => {
+            options.server = Some(proxy.url.clone());
+            options.env = own_clock(plane);
+        }
+        Setting::Direct => options.authority = Some(authority::file(plane)),
     }
     plane.start_operator(&options).unwrap()
+}
+
+/// What makes the wall clock of a process be off by what the file says. Its monotonic clock stays the machine's.
+fn own_clock(plane: &ControlPlane) -> Vec<(String, String)> {
+    let mut libraries =
+        fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    let library = libraries.find(|path| path.exists()).expect("libfaketime: install the package of this name");
+    let env = [
+        ("LD_PRELOAD", library.display().to_string()),
+        ("FAKETIME_TIMESTAMP_FILE", clock_file(plane).display().to_string()),
+        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ];
+    env.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+fn clock_file(plane: &ControlPlane) -> PathBuf {
+    plane.dir().join("clock")
 }
 
 /// Microseconds of Unix time.

@@ -92,6 +92,11 @@ impl Api {
         Self { token: token.to_owned(), ..self.clone() }
     }
 
+    /// The same connections, to another server that listens on loopback without TLS.
+    pub(crate) fn at(&self, server: &str) -> Self {
+        Self { server: server.to_owned(), ..self.clone() }
+    }
+
     /// GET; an error unless the status is 2xx.
     pub fn get(&self, path: &str) -> Result<Value> {
         self.demand("GET", path, None)

@@ -8,10 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::Api;
+use crate::authority;
+use crate::etcd::ETCD_QUOTA;
 use crate::process::{Managed, Watchdog};
 use crate::upstream::Upstream;
 use crate::wait::StopFlag;
@@ -61,6 +64,7 @@ pub struct ControlPlane {
     apiserver: Mutex<Managed>,
     etcd: Managed,
     ports: Ports,
+    durability: Durability,
     apiserver_args: Vec<String>,
     pub(crate) upstream: Upstream,
     pub(crate) stop: StopFlag,
@@ -106,7 +110,7 @@ impl ControlPlane {
         let remover = Watchdog::removing(dir)?;
         let ports = free_ports()?;
         let token = write_credentials(dir)?;
-        let mut etcd = start_etcd(upstream, dir, &ports, options.durability)?;
+        let mut etcd = start_etcd(upstream, dir, &ports, options.durability, ETCD_QUOTA)?;
         let mut apiserver = start_apiserver(upstream, dir, &ports, &options.apiserver_args)?;
 
         let server = format!("https://127.0.0.1:{}", ports.secure);
@@ -132,11 +136,13 @@ impl ControlPlane {
         ready.map_err(|error| apiserver.explain(&error.context(format!("last answer: {last}"))))?;
 
         let kubeconfig = dir.join("admin.kubeconfig");
-        write_kubeconfig(&kubeconfig, &server, &authority, &json!({"token": token}))?;
+        let cluster = json!({"server": server, "certificate-authority": authority});
+        write_kubeconfig(&kubeconfig, &cluster, &json!({"token": token}))?;
         Ok(Self {
             apiserver: Mutex::new(apiserver),
             etcd,
             ports,
+            durability: options.durability,
             apiserver_args: options.apiserver_args.clone(),
             upstream: upstream.clone(),
             stop: options.stop.clone(),
@@ -173,6 +179,22 @@ impl ControlPlane {
         &self.etcd
     }
 
+    /// Starts etcd again, on its data and with another quota in bytes. Waits until kube-apiserver is ready.
+    pub fn restart_etcd(&mut self, quota: u64) -> Result<()> {
+        self.etcd.signal(Signal::TERM)?;
+        self.etcd.wait(READY_LIMIT)?;
+        self.etcd = start_etcd(&self.upstream, self.directory.path(), &self.ports, self.durability, quota)?;
+        self.stop.wait_for("kube-apiserver to be ready on another etcd", READY_LIMIT, || {
+            fail_if_ended(&mut self.etcd)?;
+            Ok(is_ready(&self.api).is_ok().then_some(()))
+        })
+    }
+
+    /// `http://127.0.0.1:PORT` of etcd, which also speaks JSON there.
+    pub(crate) fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.client)
+    }
+
     /// Waits as [`crate::wait_for`], and gives up when the options' stop flag is raised.
     pub fn wait_for<T>(&self, what: &str, limit: Duration, condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         self.stop.wait_for(what, limit, condition)
@@ -199,16 +221,17 @@ impl ControlPlane {
     /// Writes `NAME.kubeconfig` in [`Self::dir`] for the bearer of `token`.
     pub fn kubeconfig_for_token(&self, name: &str, token: &str) -> Result<PathBuf> {
         let path = self.dir().join(format!("{name}.kubeconfig"));
-        write_kubeconfig(&path, &self.server, &self.authority, &json!({"token": token}))?;
+        let cluster = json!({"server": self.server, "certificate-authority": self.authority});
+        write_kubeconfig(&path, &cluster, &json!({"token": token}))?;
         Ok(path)
     }
 
-    /// Writes `NAME.kubeconfig` and `NAME.token` in [`Self::dir`] for a pod: it speaks to `server` with the token that the
-    /// file holds, which may change.
-    pub(crate) fn kubeconfig_of_pod(&self, name: &str, token: &str, server: &str) -> Result<PathBuf> {
+    /// Writes `NAME.kubeconfig` and `NAME.token` in [`Self::dir`] for a pod: it speaks to a `cluster`, as kubeconfigs describe
+    /// one, with the token that the file holds, which may change.
+    pub(crate) fn kubeconfig_of_pod(&self, name: &str, token: &str, cluster: &Value) -> Result<PathBuf> {
         let file = self.write_token(name, token)?;
         let path = self.dir().join(format!("{name}.kubeconfig"));
-        write_kubeconfig(&path, server, &self.authority, &json!({"tokenFile": file}))?;
+        write_kubeconfig(&path, cluster, &json!({"tokenFile": file}))?;
         Ok(path)
     }
 
@@ -236,7 +259,7 @@ impl ControlPlane {
     }
 }
 
-fn start_etcd(upstream: &Upstream, dir: &Path, ports: &Ports, durability: Durability) -> Result<Managed> {
+fn start_etcd(upstream: &Upstream, dir: &Path, ports: &Ports, durability: Durability, quota: u64) -> Result<Managed> {
     let client = format!("http://127.0.0.1:{}", ports.client);
     let peer = format!("http://127.0.0.1:{}", ports.peer);
     let mut command = Command::new(upstream.binary("etcd"));
@@ -244,8 +267,7 @@ fn start_etcd(upstream: &Upstream, dir: &Path, ports: &Ports, durability: Durabi
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
     command.args(["--initial-cluster", &format!("default={peer}"), "--log-level", "warn"]);
-    // The default quota of 2 GB is reached by 150,000 pods.
-    command.args(["--quota-backend-bytes", "8589934592"]);
+    command.args(["--quota-backend-bytes", &quota.to_string()]);
     if durability == Durability::Volatile {
         command.arg("--unsafe-no-fsync");
     }
@@ -267,33 +289,37 @@ fn start_apiserver(upstream: &Upstream, dir: &Path, ports: &Ports, further: &[St
     // Without kube-controller-manager no namespace gets its default account, and this plugin would refuse every pod.
     command.args(["--disable-admission-plugins", "ServiceAccount"]);
     command.args(["--endpoint-reconciler-type", "none"]);
+    command.args(authority::flag(dir));
     command.args(further);
     Managed::spawn("kube-apiserver", command, dir.join("kube-apiserver.log"))
 }
 
 /// Makes the key that signs ServiceAccount tokens and the administrator's token, and returns the latter.
 fn write_credentials(dir: &Path) -> Result<String> {
-    let key = openssl(&["genrsa", "2048"])?;
+    let key = openssl(dir, "genrsa 2048")?;
     fs::write(dir.join("sa.key"), key)?;
-    let token = openssl(&["rand", "-hex", "16"])?.trim().to_owned();
+    let token = openssl(dir, "rand -hex 16")?.trim().to_owned();
     fs::write(dir.join("tokens.csv"), format!("{token},admin,admin,system:masters\n"))?;
     Ok(token)
 }
 
-fn openssl(args: &[&str]) -> Result<String> {
-    let output = Command::new("openssl").args(args).output().context("running openssl: is it installed?")?;
+/// Runs openssl in `dir`. Arguments are separated by spaces.
+pub(crate) fn openssl(dir: &Path, args: &str) -> Result<String> {
+    let mut command = Command::new("openssl");
+    command.args(args.split(' ')).current_dir(dir);
+    let output = command.output().context("running openssl: is it installed?")?;
     if !output.status.success() {
-        bail!("openssl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+        bail!("openssl {args}: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn write_kubeconfig(path: &Path, server: &str, authority: &Path, user: &Value) -> Result<()> {
+fn write_kubeconfig(path: &Path, cluster: &Value, user: &Value) -> Result<()> {
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "lab",
-        "clusters": [{"name": "lab", "cluster": {"server": server, "certificate-authority": authority}}],
+        "clusters": [{"name": "lab", "cluster": cluster}],
         "users": [{"name": "lab", "user": user}],
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
     });

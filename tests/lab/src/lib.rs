@@ -4,6 +4,8 @@
 //! upstream        the binaries, built from pinned Go modules when they are missing
 //! process         one child with its log, its figures and its watchdog; ends when dropped
 //! control_plane   etcd + kube-apiserver + credentials, ready to use
+//! authority       certificate authorities of the API server that a test replaces
+//! etcd            etcd's housekeeping: what is done when its quota is reached
 //! kubectl · api   the two ways in: what a user types, and raw JSON fast enough for 10,000 pods
 //! nodes           machines that exist only as objects
 //! operator        the berth binary, run as the chart's Deployment says
@@ -20,9 +22,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
+mod authority;
 pub mod bench;
 mod control_plane;
 pub mod demo;
+mod etcd;
 mod extender;
 mod kubectl;
 mod nodes;
@@ -36,6 +40,7 @@ mod wait;
 
 pub use api::{Answer, Api, Patch};
 pub use control_plane::{ControlPlane, Durability, Options};
+pub use etcd::ETCD_QUOTA;
 pub use extender::{Extender, ExtenderOptions};
 pub use kubectl::Outcome;
 pub use nodes::NodeSpec;

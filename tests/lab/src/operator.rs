@@ -8,8 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::authority::SERVER_NAME;
 use crate::control_plane::ControlPlane;
 use crate::process::Managed;
 
@@ -37,6 +38,9 @@ pub struct OperatorOptions {
     pub args: Vec<String>,
     /// Where it finds the API server, if not at its own address: a proxy in between.
     pub server: Option<String>,
+    /// A PEM file of the authorities that it trusts, as a pod has: [`ControlPlane::new_authority`] makes one. It then speaks
+    /// to the API server itself, over TLS.
+    pub authority: Option<PathBuf>,
     /// Variables beside those of the Deployment.
     pub env: Vec<(String, String)>,
 }
@@ -50,6 +54,7 @@ impl OperatorOptions {
             pod_name: "berth-lab".to_owned(),
             args: Vec::new(),
             server: None,
+            authority: None,
             env: Vec::new(),
         }
     }
@@ -107,8 +112,14 @@ impl ControlPlane {
         let (args, http) = arguments(container, &environment, &options.args)?;
 
         let token = self.token_for(namespace, account)?;
-        let server = options.server.as_deref().unwrap_or(&self.server);
-        let kubeconfig = self.kubeconfig_of_pod(&options.pod_name, &token, server)?;
+        let cluster = match &options.authority {
+            Some(file) => json!({"server": self.server, "certificate-authority": file, "tls-server-name": SERVER_NAME}),
+            None => {
+                let server = options.server.as_deref().unwrap_or(&self.server);
+                json!({"server": server, "certificate-authority": self.authority})
+            }
+        };
+        let kubeconfig = self.kubeconfig_of_pod(&options.pod_name, &token, &cluster)?;
         let mut command = Command::new(&options.binary);
         command.args(args).env_clear().envs(environment).env("KUBECONFIG", kubeconfig);
         command.envs(options.env.iter().cloned());
@@ -205,7 +216,6 @@ fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_deployment_is_read_as_a_kubelet_reads_it() {

@@ -222,7 +222,7 @@ async fn stop(bench: &Bench, name: &str) {
 }
 
 #[tokio::test]
-async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes() {
+async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes_5939() {
     let bench = Bench::new();
     bench.pods("a", 0..18);
     bench.run("a");

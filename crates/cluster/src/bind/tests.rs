@@ -109,7 +109,7 @@ async fn refused_with(code: u16, pod: impl Fn() -> Reply + Send + Sync + Clone +
 }
 
 #[tokio::test]
-async fn conflicts_and_missing_objects_are_read_back() {
+async fn conflicts_and_missing_objects_are_read_back_49314() {
     let elsewhere = BindOutcome::BoundElsewhere { node: "n2".into() };
     let refused = |code| BindOutcome::Refused { code: Some(code), message: "why".into() };
     assert_eq!(refused_with(409, || seen("p1", Some("n1"))).await, (vec![BindOutcome::Bound], 1));
@@ -201,7 +201,7 @@ async fn a_throttled_bind_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
+async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind_140177() {
     for code in [500, 503, 504] {
         let rig = Rig::new(quick(), move |asked| async move {
             match (asked.number, is_bind(&asked)) {
@@ -222,7 +222,7 @@ async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_settled_by_what_the_pod_shows() {
+async fn a_timeout_is_settled_by_what_the_pod_shows_38503() {
     let rows = [
         (Some("n1"), "p1", BindOutcome::Bound),
         (Some("n2"), "p1", BindOutcome::BoundElsewhere { node: "n2".into() }),
@@ -435,7 +435,7 @@ fn node_gone() -> BindOutcome {
 }
 
 #[tokio::test]
-async fn a_queued_bind_whose_node_is_deleted_is_refused_and_not_sent() {
+async fn a_queued_bind_whose_node_is_deleted_is_refused_and_not_sent_94437() {
     let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
     rig.gate.shut();
     rig.submit(W1, 1, "ns");

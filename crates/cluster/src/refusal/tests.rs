@@ -83,7 +83,7 @@ async fn changed(metadata: Value, spec: Value) -> Scripted {
 }
 
 #[tokio::test]
-async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version() {
+async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version_140061() {
     let nominated = |on: &str| NominatedNode::Set(on.into());
     let table = [
         (NominatedNode::Keep, None, None),
@@ -108,7 +108,7 @@ async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version() {
 }
 
 #[tokio::test]
-async fn a_pod_that_waits_no_more_is_left_alone() {
+async fn a_pod_that_waits_no_more_is_left_alone_139417() {
     for (metadata, spec) in [
         (json!({"uid": "uid-a"}), json!({"nodeName": "n7"})),
         (json!({"uid": "uid-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({})),

@@ -289,7 +289,7 @@ async fn a_read_that_breaks_off_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one() {
+async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one_86626() {
     let mut half = line("MODIFIED", object("a", 9));
     half.truncate(40);
     let mut bench = start::<Pods>(
@@ -404,7 +404,7 @@ async fn a_kind_is_read_anew_when_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_silent_watch_is_opened_again() {
+async fn a_silent_watch_is_opened_again_102790() {
     let options = WatchOptions { silence: Duration::from_millis(300), ..quick() };
     let mut bench =
         start::<Nodes>(options, vec![Answer::Hang(vec![initial_end(3)]), Answer::Hang(vec![added("a", 4)])]).await;

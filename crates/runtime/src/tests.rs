@@ -73,10 +73,10 @@ impl EffectSink for Hand {
         let (mine, others): (Vec<_>, Vec<_>) = written.drain(..).partition(|(w, _)| *w == worker);
         *written = others;
         let mut evicting = self.evicting.lock().unwrap();
-        let (rounds, others): (Vec<_>, Vec<_>) = evicting.drain(..).partition(|(w, _)| *w == worker);
+        let (evictions, others): (Vec<_>, Vec<_>) = evicting.drain(..).partition(|(w, _)| *w == worker);
         *evicting = others;
         let before: Vec<AttemptId> = mine.into_iter().map(|(_, request)| request.attempt).collect();
-        let before = before.into_iter().chain(rounds.into_iter().map(|(_, request)| request.attempt));
+        let before = before.into_iter().chain(evictions.into_iter().map(|(_, request)| request.attempt));
         let mut queued = self.queued.lock().unwrap();
         let (taken, kept): (Vec<_>, Vec<_>) = queued.drain(..).partition(|(w, _)| *w == worker);
         *queued = kept;

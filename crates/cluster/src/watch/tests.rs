@@ -304,6 +304,16 @@ async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one_866
     assert!(bench.asked()[1].ends_with("resourceVersion=4"), "{:?}", bench.asked());
 }
 
+/// 63356: a deletion with the version of its object's last change made the watch begin there again.
+#[tokio::test]
+async fn an_event_of_an_older_version_does_not_turn_the_watch_back_63356() {
+    let first = Answer::Send(vec![initial_end(3), added("a", 9), line("DELETED", object("b", 4))]);
+    let mut bench = start::<Pods>(quick(), vec![first, Answer::Hang(vec![added("c", 10)])]).await;
+    assert_eq!(bench.next(5).await, ["begin", "synced", "apply a", "delete n/b u-b", "apply c"]);
+    assert!(bench.asked()[1].ends_with("resourceVersion=9"), "{:?}", bench.asked());
+    assert_eq!(bench.stats.reached(), 10);
+}
+
 #[tokio::test]
 async fn a_version_too_old_means_reading_everything_again() {
     for gone in [

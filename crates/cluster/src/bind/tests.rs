@@ -124,6 +124,21 @@ async fn conflicts_and_missing_objects_are_read_back_49314() {
     }
 }
 
+/// 29098: a pod was lost if it could not be read after its bind had failed.
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_after_its_bind_failed_is_read_again_29098() {
+    let rig = Rig::new(quick(), |asked| async move {
+        match (asked.number, is_bind(&asked)) {
+            (_, true) => Reply::status(409, "why"),
+            (n, false) if n < 4 => Reply::status(500, "not now"),
+            _ => seen("p1", Some("n1")),
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
+}
+
 #[tokio::test]
 async fn a_throttled_bind_goes_again_after_the_pause() {
     let rig = Rig::new(quick(), |asked| async move {

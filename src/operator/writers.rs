@@ -364,7 +364,7 @@ mod tests {
 
     /// Whoever creates pods that fit nowhere decides how many attempts fail.
     #[tokio::test]
-    async fn pods_that_are_not_placed_fill_no_log() {
+    async fn pods_that_are_not_placed_fill_no_log_86302() {
         let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
         let (cx, _notices) = context(&server, &options());
         let lines = Arc::new(Lines::default());

@@ -19,7 +19,7 @@ const SCORES: [&str; 7] = [
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
 ];
-/// Plugins that may be left out without a node being promised twice.
+/// Plugins that may be left out without capacity being given away twice.
 const FILTERS: [&str; 9] = [
     "TaintToleration",
     "NodeAffinity",

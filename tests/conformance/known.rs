@@ -58,7 +58,7 @@ fn namespace_selector(drawn: &Drawn, difference: &Difference) -> bool {
     found
 }
 
-/// A node promised to a gated pod, or to one of another scheduler.
+/// A node to which a gated pod is nominated, or one of another scheduler.
 fn forgotten_nomination(drawn: &Drawn, difference: &Difference) -> bool {
     let profiles = drawn.config.as_ref().and_then(|config| config["profiles"].as_array());
     let served = |pod: &Value| match (profiles, pod["spec"]["schedulerName"].as_str()) {
@@ -69,13 +69,13 @@ fn forgotten_nomination(drawn: &Drawn, difference: &Difference) -> bool {
     let gated = |pod: &Value| pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     let pending = drawn.objects.iter().filter(|o| o["kind"] == "Pod" && o["spec"]["nodeName"].is_null());
     let forgotten = pending.filter(|pod| gated(pod) || !served(pod));
-    let promised: Vec<&str> = forgotten.map(|pod| text(&pod["status"]["nominatedNodeName"])).collect();
-    let somewhere = promised.iter().any(|name| !name.is_empty());
+    let nominated: Vec<&str> = forgotten.map(|pod| text(&pod["status"]["nominatedNodeName"])).collect();
+    let somewhere = nominated.iter().any(|name| !name.is_empty());
     if is_preemption(difference) && somewhere {
         return true;
     }
     let mut nodes = nodes_of(difference).peekable();
-    nodes.peek().is_some() && nodes.all(|node| promised.contains(&node))
+    nodes.peek().is_some() && nodes.all(|node| nominated.contains(&node))
 }
 
 /// A plugin that is disabled and enabled at once moves to the end of upstream's list.

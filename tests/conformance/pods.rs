@@ -106,8 +106,8 @@ fn waiting(
     if draw.percent(8) {
         spec.insert("preemptionPolicy".into(), json!(draw.pick(&["Never", "PreemptLowerPriority"])));
     }
-    let promised = if world.crowd.is_some() { 15 } else { 2 };
-    if world.percent(draw, Theme::Nominated, 45, promised) {
+    let nominated = if world.crowd.is_some() { 15 } else { 2 };
+    if world.percent(draw, Theme::Nominated, 45, nominated) {
         let on = if world.nodes.is_empty() || draw.percent(5) {
             "gone".to_owned()
         } else {

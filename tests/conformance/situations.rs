@@ -294,7 +294,7 @@ fn choices() -> Vec<Situation> {
 /// What nominations change.
 fn nominations() -> Vec<Situation> {
     let to_a = json!({"status": {"nominatedNodeName": "a"}});
-    let promised = |priority: i64| pod("promised", priority, "2", to_a.clone());
+    let nominated = |priority: i64| pod("nominated", priority, "2", to_a.clone());
     let full = |priority: i64, status: &str, reason: &str| {
         let ending = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30},
             "status": {"conditions": [{"type": "DisruptionTarget", "status": status, "reason": reason}]}});
@@ -311,13 +311,9 @@ fn nominations() -> Vec<Situation> {
         ("the condition is not true", full(1, "False", ours), again),
         ("who is on the way out matters more", full(200, "True", ours), "b: m -> b by only one"),
         ("the nominated node is gone", changed(cluster("b m:1:3 | 1"), "waits", &to_a), "b: m -> b by only one"),
-        ("promised to a pod that matters more", with(cluster("a l:1:1 | 2"), [promised(200)]), low),
-        (
-            "promised to a pod that matters as much",
-            with(cluster("a l:1:2 | 1"), [promised(100)]),
-            "a: l -> a by only one",
-        ),
-        ("promised to a pod that matters less", with(cluster("a l:1:2 | 1"), [promised(50)]), "nothing: 1 feasible"),
+        ("a nominated pod of higher priority", with(cluster("a l:1:1 | 2"), [nominated(200)]), low),
+        ("a nominated pod of equal priority", with(cluster("a l:1:2 | 1"), [nominated(100)]), "a: l -> a by only one"),
+        ("a nominated pod of lower priority", with(cluster("a l:1:2 | 1"), [nominated(50)]), "nothing: 1 feasible"),
     ]
 }
 

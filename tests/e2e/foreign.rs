@@ -10,8 +10,8 @@ use crate::world::World;
 /// A second scheduler for one name overbooks nodes.
 #[test]
 fn a_pod_bound_by_someone_else_is_told_with_its_node_and_by_whom() {
-    let world = World::with("rivalled", &json!({}), 1);
-    world.node("theirs", "16", |node| node.label("world", "rivalled-annex"));
+    let world = World::with("foreign", &json!({}), 1);
+    world.node("theirs", "16", |node| node.label("world", "foreign-annex"));
     assert_eq!(world.reason("SchedulingHealthy", "Idle").0, "True");
     let mut attempt = 0;
     // Within one lease duration of taking over, a bind may still be a predecessor's and is not told: then the next one is.
@@ -23,15 +23,15 @@ fn a_pod_bound_by_someone_else_is_told_with_its_node_and_by_whom() {
         // What a scheduler leaves on a pod that it looked at before.
         let said = json!({"status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "theirs"}]}});
-        let status = format!("{}/status?fieldManager=other-scheduler", pod_path("rivalled", &name));
+        let status = format!("{}/status?fieldManager=other-scheduler", pod_path("foreign", &name));
         world.plane.api.patch(&status, Patch::Strategic, &said)?;
-        let answer = bind(&world.plane.api, "rivalled", &name, "rivalled-theirs");
+        let answer = bind(&world.plane.api, "foreign", &name, "foreign-theirs");
         assert!(answer.is_success(), "{answer:?}");
         let told = world.plane.wait_for("the condition", std::time::Duration::from_secs(8), || Ok(noticed(&world)));
         Ok(told.ok())
     });
     let message = message.unwrap();
-    assert!(message.contains("rivalled/taken-") && message.contains("node rivalled-theirs"), "{message}");
+    assert!(message.contains("foreign/taken-") && message.contains("node foreign-theirs"), "{message}");
     // The writer's name is looked up after the sighting; its message follows with the counters.
     let named = world.plane.wait_for("the other one's name", LATER, || {
         Ok(noticed(&world).filter(|message| message.contains("by other-scheduler")))
@@ -41,7 +41,7 @@ fn a_pod_bound_by_someone_else_is_told_with_its_node_and_by_whom() {
     let (_, page) = world.operator.page("/metrics").unwrap();
     let foreign = page.lines().find(|line| {
         line.starts_with("schedulerprofile_bind_conflicts_total")
-            && line.contains("profile=\"rivalled\"")
+            && line.contains("profile=\"foreign\"")
             && line.contains("kind=\"foreign\"")
     });
     assert!(foreign.is_some_and(|line| !line.ends_with(" 0")), "{foreign:?}");
@@ -58,7 +58,7 @@ fn noticed(world: &World) -> Option<String> {
 
 /// A pod that was born with a node never waited for anyone: nobody took it.
 #[test]
-fn a_pod_born_with_a_node_is_nobodys_rival() {
+fn a_pod_born_with_a_node_was_bound_by_no_foreign_scheduler() {
     let world = World::with("born", &json!({}), 1);
     world.pod("static", "100m", |pod| pod["spec"]["nodeName"] = json!("born-0"));
     world.pod("after", "100m", |_| {});

@@ -103,7 +103,7 @@ fn lower_pods_go_and_say_why_and_the_higher_one_comes() {
     assert_eq!(world.get("high")["spec"]["nodeName"], Value::Null);
     world.delete(&going[1]);
     assert_eq!(world.bound("high"), "0");
-    assert_eq!(world.going(), Vec::<String>::new(), "one round was enough");
+    assert_eq!(world.going(), Vec::<String>::new(), "one preemption was enough");
     let measured = || {
         let (_, page) = world.operator.page("/metrics")?;
         let is = |line: &str| page.lines().any(|l| l == line);
@@ -144,12 +144,12 @@ fn budgets_are_kept_where_there_is_a_choice_and_always_where_the_profile_says_so
 
 #[test]
 fn two_profiles_that_want_the_same_room_evict_once() {
-    let world = World::with("rivals", &json!({}), 1);
-    world.profile("rivals-more", &json!({}));
-    wait_reason(world.plane, "rivals-more", "Ready", "Serving");
+    let world = World::with("preemptors", &json!({}), 1);
+    world.profile("preemptors-more", &json!({}));
+    wait_reason(world.plane, "preemptors-more", "Ready", "Serving");
     world.fill("0", 30, &json!({}));
     world.ranked("one", "3", 1000, 0, |_| {});
-    world.ranked("two", "3", 1000, 0, |pod| pod["spec"]["schedulerName"] = json!("rivals-more"));
+    world.ranked("two", "3", 1000, 0, |pod| pod["spec"]["schedulerName"] = json!("preemptors-more"));
     let going = world.wait_going(3);
     world.unschedulable("one");
     world.unschedulable("two");
@@ -179,7 +179,7 @@ fn a_pod_that_its_kubelet_runs_is_no_victim_and_a_foreign_nominee_keeps_its_room
     assert!(message.contains("preemption: 0/1 nodes are available: 1 No preemption victims found"), "{message}");
     world.delete("mirror");
     assert_eq!(world.bound("high"), "0");
-    // Another scheduler has promised the rest to a pod of its own.
+    // Another scheduler has nominated a pod of its own to the node.
     world.ranked("theirs", "2", 1000, 0, |pod| pod["spec"]["schedulerName"] = json!("kube-scheduler-elsewhere"));
     let nominated = json!({"status": {"nominatedNodeName": on}});
     world.plane.api.patch(&format!("{}/status", pod_path("static", "theirs")), Patch::Merge, &nominated).unwrap();
@@ -192,19 +192,20 @@ fn a_pod_that_its_kubelet_runs_is_no_victim_and_a_foreign_nominee_keeps_its_room
 
 /// The class of 130429: a foreign scheduler puts the same workload back each time.
 #[test]
-fn a_foreign_scheduler_that_refills_what_was_freed_ends_it_after_two_rounds() {
+fn a_foreign_scheduler_that_refills_what_was_freed_ends_it_after_two_preemptions_130429() {
     let world = World::with("storm", &json!({}), 1);
     world.fill("0", 30, &json!({}));
     world.ranked("high", "4", 1000, 0, |_| {});
-    for round in 0..2 {
+    for preemption in 0..2 {
         let victims = world.wait_going(4);
         for (i, victim) in victims.iter().enumerate() {
             // Theirs are there before the victim is gone, as a scheduler that does not count terminating pods puts them.
             let class = class(world.plane, 10);
-            let mut theirs = pod("storm", &format!("theirs-{round}-{i}"), "kube-scheduler-elsewhere", "1");
+            let mut theirs = pod("storm", &format!("theirs-{preemption}-{i}"), "kube-scheduler-elsewhere", "1");
             theirs["spec"]["priorityClassName"] = json!(class);
             world.plane.api.post(&pod_path("storm", ""), &theirs).unwrap();
-            let bound = objects::bind(&world.plane.api, "storm", &format!("theirs-{round}-{i}"), &world.node_name("0"));
+            let bound =
+                objects::bind(&world.plane.api, "storm", &format!("theirs-{preemption}-{i}"), &world.node_name("0"));
             assert!(bound.is_success(), "{bound:?}");
             world.delete(victim);
         }
@@ -232,7 +233,7 @@ const VICTIMS: usize = 40;
 
 /// What an operator began and did not end, the next one finds in the cluster; and what it may not do, it says.
 #[test]
-fn an_operator_that_is_killed_in_the_middle_of_a_round_and_one_that_may_not_delete() {
+fn an_operator_that_is_killed_in_the_middle_of_a_preemption_and_one_that_may_not_delete() {
     let plane = own_plane(Vec::new());
     namespace(&plane, HERE);
     plane.create_nodes(2, |i| NodeSpec::new(&format!("n{i}"), "zone-a", "4", "32Gi")).unwrap();

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BACKLOG: usize = 1_500;
 
 #[test]
-fn two_replicas_hand_over_and_take_over_and_never_work_at_once() {
+fn two_replicas_hand_over_and_take_over_and_never_work_at_once_136782() {
     let audit = Audit::new("replicas");
     let plane = own_plane(audit.flags());
     let load = Load::new(HERE, &plane, &audit);

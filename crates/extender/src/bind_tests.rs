@@ -123,7 +123,7 @@ async fn what_was_not_sent_or_not_taken_is_refused_and_may_go_elsewhere() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_is_not_known_is_read_back_and_the_same_is_sent_again() {
+async fn an_outcome_that_is_not_known_is_read_back_and_the_same_is_sent_again_96579() {
     for fault in [
         Act::Hang,
         Act::Reset,

@@ -73,10 +73,10 @@ impl EffectSink for Hand {
         let (mine, others): (Vec<_>, Vec<_>) = written.drain(..).partition(|(w, _)| *w == worker);
         *written = others;
         let mut evicting = self.evicting.lock().unwrap();
-        let (rounds, others): (Vec<_>, Vec<_>) = evicting.drain(..).partition(|(w, _)| *w == worker);
+        let (evictions, others): (Vec<_>, Vec<_>) = evicting.drain(..).partition(|(w, _)| *w == worker);
         *evicting = others;
         let before: Vec<AttemptId> = mine.into_iter().map(|(_, request)| request.attempt).collect();
-        let before = before.into_iter().chain(rounds.into_iter().map(|(_, request)| request.attempt));
+        let before = before.into_iter().chain(evictions.into_iter().map(|(_, request)| request.attempt));
         let mut queued = self.queued.lock().unwrap();
         let (taken, kept): (Vec<_>, Vec<_>) = queued.drain(..).partition(|(w, _)| *w == worker);
         *queued = kept;
@@ -222,7 +222,7 @@ async fn stop(bench: &Bench, name: &str) {
 }
 
 #[tokio::test]
-async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes() {
+async fn binds_stop_at_twice_the_share_and_go_on_with_outcomes_5939() {
     let bench = Bench::new();
     bench.pods("a", 0..18);
     bench.run("a");

@@ -109,7 +109,7 @@ async fn refused_with(code: u16, pod: impl Fn() -> Reply + Send + Sync + Clone +
 }
 
 #[tokio::test]
-async fn conflicts_and_missing_objects_are_read_back() {
+async fn conflicts_and_missing_objects_are_read_back_49314() {
     let elsewhere = BindOutcome::BoundElsewhere { node: "n2".into() };
     let refused = |code| BindOutcome::Refused { code: Some(code), message: "why".into() };
     assert_eq!(refused_with(409, || seen("p1", Some("n1"))).await, (vec![BindOutcome::Bound], 1));
@@ -122,6 +122,21 @@ async fn conflicts_and_missing_objects_are_read_back() {
     for code in [400, 403, 422] {
         assert_eq!(refused_with(code, || seen("p1", None)).await, (vec![refused(code)], 1), "{code}");
     }
+}
+
+/// 29098: a pod was lost if it could not be read after its bind had failed.
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_after_its_bind_failed_is_read_again_29098() {
+    let rig = Rig::new(quick(), |asked| async move {
+        match (asked.number, is_bind(&asked)) {
+            (_, true) => Reply::status(409, "why"),
+            (n, false) if n < 4 => Reply::status(500, "not now"),
+            _ => seen("p1", Some("n1")),
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
 }
 
 #[tokio::test]
@@ -201,7 +216,7 @@ async fn a_throttled_bind_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
+async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind_140177() {
     for code in [500, 503, 504] {
         let rig = Rig::new(quick(), move |asked| async move {
             match (asked.number, is_bind(&asked)) {
@@ -222,7 +237,7 @@ async fn a_server_error_is_unknown_once_and_then_settled_by_the_same_bind() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_settled_by_what_the_pod_shows() {
+async fn a_timeout_is_settled_by_what_the_pod_shows_38503() {
     let rows = [
         (Some("n1"), "p1", BindOutcome::Bound),
         (Some("n2"), "p1", BindOutcome::BoundElsewhere { node: "n2".into() }),
@@ -435,7 +450,7 @@ fn node_gone() -> BindOutcome {
 }
 
 #[tokio::test]
-async fn a_queued_bind_whose_node_is_deleted_is_refused_and_not_sent() {
+async fn a_queued_bind_whose_node_is_deleted_is_refused_and_not_sent_94437() {
     let rig = Rig::new(quick(), |_| async { Reply::status(201, "") }).await;
     rig.gate.shut();
     rig.submit(W1, 1, "ns");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_series_is_refreshed_and_the_cache_is_bounded() {
+    async fn a_long_series_is_refreshed_and_the_cache_is_bounded_118059() {
         let (mut cache, start) = (SeriesCache::default(), Instant::now());
         for minute in 0..35 {
             cache.observe(1, "ns", "p.1", start + Duration::from_mins(minute), 9);

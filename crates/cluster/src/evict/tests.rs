@@ -269,10 +269,10 @@ async fn lower_priority_nominations_end_first_and_their_failure_stops_nothing() 
         }
     })
     .await;
-    let lesser: Vec<_> =
+    let lower_priority: Vec<_> =
         ["low", "lower"].map(|name| Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", name) })).into();
-    let of = lesser.clone();
-    bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { lower_priority: lesser, ..request(1, &["v"]) });
+    let of = lower_priority.clone();
+    bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { lower_priority, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["PATCH low/status", "PATCH lower/status", "PATCH v/status", "DELETE v"]);
     assert_eq!(

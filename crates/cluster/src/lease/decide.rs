@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn expiry_counts_from_the_last_change_seen_not_from_times_in_the_record() {
+    async fn expiry_counts_from_the_last_change_seen_not_from_times_in_the_record_125761() {
         let (start, timing) = (Instant::now(), Timing::default());
         let seen =
             Observed::first(Some(record("other", "1")), start).next(Some(record("other", "2")), start + secs(14));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_installation_is_one_that_renews_for_longer_than_a_lease_duration() {
+    async fn another_installation_is_one_that_renews_for_longer_than_a_lease_duration_60469() {
         let start = Instant::now();
         let mut seen = Observed::first(Some(record("other", "0")), start);
         for s in 1..=15 {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::scripted::{Asked, Reply, Scripted, open_gate, pod, refused_pod, until};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn plain(text: &str) -> RefusalText {
     RefusalText::Plain(text.into())
@@ -70,6 +70,30 @@ async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
     assert_eq!(asked[4].body["status"]["conditions"][0]["message"], "third");
 }
 
+/// 135900: a burst of status patches took the API server from the binds, which have connections of their own here.
+#[tokio::test]
+async fn a_burst_of_refusals_takes_few_requests_at_once_135900() {
+    let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, peak) = (busy.clone(), most.clone());
+    let server = Scripted::start(move |_| {
+        let (busy, most) = (counted.clone(), peak.clone());
+        async move {
+            most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            until("all writers busy", || most.load(Ordering::SeqCst) >= WRITERS).await;
+            busy.fetch_sub(1, Ordering::SeqCst);
+            Reply::json(200, json!({}))
+        }
+    })
+    .await;
+    let writer = writer_to(&server);
+    for n in 0..200 {
+        let pod = pod(&format!("ns-{n}"), &format!("p{n}"));
+        write(&writer, Arc::new(pod), NO, plain("no"), NominatedNode::Clear);
+    }
+    until("written", || writer.counters().of(ConditionResult::Written) == 200).await;
+    assert_eq!((most.load(Ordering::SeqCst), busy.load(Ordering::SeqCst)), (WRITERS, 0));
+}
+
 /// A server that has one pod of this `spec`, at version 9 and nominated to n9, and refuses what is written at any other version.
 async fn changed(metadata: Value, spec: Value) -> Scripted {
     let mut object = json!({"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": "n9"}});
@@ -83,7 +107,7 @@ async fn changed(metadata: Value, spec: Value) -> Scripted {
 }
 
 #[tokio::test]
-async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version() {
+async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version_140061() {
     let nominated = |on: &str| NominatedNode::Set(on.into());
     let table = [
         (NominatedNode::Keep, None, None),
@@ -108,7 +132,7 @@ async fn a_pod_that_somebody_else_changed_is_written_at_its_new_version() {
 }
 
 #[tokio::test]
-async fn a_pod_that_waits_no_more_is_left_alone() {
+async fn a_pod_that_waits_no_more_is_left_alone_139417() {
     for (metadata, spec) in [
         (json!({"uid": "uid-a"}), json!({"nodeName": "n7"})),
         (json!({"uid": "uid-a", "deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({})),

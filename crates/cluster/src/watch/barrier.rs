@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_began_before_leadership_is_not_enough_and_a_later_one_is() {
+    async fn a_read_that_began_before_leadership_is_not_enough_and_a_later_one_is_137308() {
         let (stats, orders) = (WatchStats::default(), Orders::default());
         let server = server(0).await;
         let (began, mut given) = (Instant::now(), orders.subscribe());

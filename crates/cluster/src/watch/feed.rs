@@ -54,9 +54,10 @@ impl<K: Tracked> Feed<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::kinds::Namespaces;
+    use crate::watch::kinds::{Namespaces, Nodes, Pods};
     use crate::watch::{BadObject, ObjectKey};
-    use berth_core::model::{Labels, Namespace};
+    use berth_core::model::{Labels, Namespace, Pod};
+    use berth_core::testing::{node, pod, shape_of};
 
     fn namespace(name: &str) -> WatchEvent<Namespace> {
         WatchEvent::Item(Namespace { name: name.into(), labels: Labels::none() })
@@ -80,6 +81,38 @@ mod tests {
         assert_eq!(known(&ledger, ["a", "b", "c"]), [true; 3], "nothing is dropped before the end");
         feed.apply(WatchEvent::Synced, &mut ledger);
         assert_eq!(known(&ledger, ["a", "b", "c"]), [true, false, true]);
+    }
+
+    /// 31977, 51313, 55587 and 85726: deletions that were missed while the API server was away left ghosts on their nodes.
+    #[test]
+    fn a_pod_whose_deletion_was_missed_takes_nothing_after_a_whole_read_31977() {
+        let (mut feed, mut ledger) = (Feed::<Pods>::default(), Ledger::new());
+        ledger.apply_node(&node("a", 1_000, 1 << 30, 10));
+        let running = |name: &str| Pod { node_name: Some("a".into()), ..pod(name, shape_of(100, 0)) };
+        for names in [vec!["p", "ghost"], vec!["p"]] {
+            feed.apply(WatchEvent::Begin, &mut ledger);
+            for name in names {
+                feed.apply(WatchEvent::Item(running(name)), &mut ledger);
+            }
+            feed.apply(WatchEvent::Synced, &mut ledger);
+        }
+        let on_a: Vec<&str> = ledger.pods_on(ledger.nodes().find("a").unwrap()).iter().map(|one| &*one.uid).collect();
+        assert_eq!(on_a, ["p"]);
+        ledger.audit().expect("the sums are those of the pods");
+    }
+
+    /// 56261 and 94437: pods were bound to a node that was gone until the scheduler was started anew.
+    #[test]
+    fn a_node_whose_deletion_was_missed_goes_with_a_whole_read_56261() {
+        let (mut feed, mut ledger) = (Feed::<Nodes>::default(), Ledger::new());
+        for names in [vec!["a", "gone"], vec!["a"]] {
+            feed.apply(WatchEvent::Begin, &mut ledger);
+            for name in names {
+                feed.apply(WatchEvent::Item(node(name, 1_000, 1 << 30, 10)), &mut ledger);
+            }
+            feed.apply(WatchEvent::Synced, &mut ledger);
+        }
+        assert_eq!(["a", "gone"].map(|name| ledger.nodes().find(name).is_some()), [true, false]);
     }
 
     #[test]

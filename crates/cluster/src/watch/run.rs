@@ -6,6 +6,7 @@ use super::options::{RESUME_ATTEMPTS, call_seconds};
 use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::paced::Paced;
+use crate::send::version_number;
 use crate::slim::FieldError;
 use futures::io::AsyncBufRead;
 use kube::Client;
@@ -250,8 +251,12 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     }
 
     /// Notes the version up to which the sink has everything, from which on the watch goes on. During a whole read there is none: an interrupted one begins anew.
+    ///
+    /// An event that carries an older version, such as a deletion with that of the object's last change, does not turn it back: what
+    /// came since would be shown again, as it was.
     fn advance(&mut self, to: &str) {
-        if let Some(version) = self.version.as_mut().filter(|_| !to.is_empty()) {
+        let is_newer = |version: &&mut String| !to.is_empty() && version_number(to) >= version_number(version);
+        if let Some(version) = self.version.as_mut().filter(is_newer) {
             to.clone_into(version);
             self.stats.reach(to);
         }

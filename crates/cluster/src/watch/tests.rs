@@ -289,7 +289,7 @@ async fn a_read_that_breaks_off_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one() {
+async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one_86626() {
     let mut half = line("MODIFIED", object("a", 9));
     half.truncate(40);
     let mut bench = start::<Pods>(
@@ -302,6 +302,16 @@ async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one() {
     .await;
     assert_eq!(bench.next(4).await, ["begin", "synced", "apply a", "apply a"]);
     assert!(bench.asked()[1].ends_with("resourceVersion=4"), "{:?}", bench.asked());
+}
+
+/// 63356: a deletion with the version of its object's last change made the watch begin there again.
+#[tokio::test]
+async fn an_event_of_an_older_version_does_not_turn_the_watch_back_63356() {
+    let first = Answer::Send(vec![initial_end(3), added("a", 9), line("DELETED", object("b", 4))]);
+    let mut bench = start::<Pods>(quick(), vec![first, Answer::Hang(vec![added("c", 10)])]).await;
+    assert_eq!(bench.next(5).await, ["begin", "synced", "apply a", "delete n/b u-b", "apply c"]);
+    assert!(bench.asked()[1].ends_with("resourceVersion=9"), "{:?}", bench.asked());
+    assert_eq!(bench.stats.reached(), 10);
 }
 
 #[tokio::test]
@@ -404,7 +414,7 @@ async fn a_kind_is_read_anew_when_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_silent_watch_is_opened_again() {
+async fn a_silent_watch_is_opened_again_102790() {
     let options = WatchOptions { silence: Duration::from_millis(300), ..quick() };
     let mut bench =
         start::<Nodes>(options, vec![Answer::Hang(vec![initial_end(3)]), Answer::Hang(vec![added("a", 4)])]).await;

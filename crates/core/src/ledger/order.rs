@@ -161,6 +161,26 @@ mod tests {
         assert_eq!(order(&ledger), ["n", "o", "m"]);
     }
 
+    /// 71063 and 86919: nodes in the order that the table did not have, and nodes of the table that were never looked at.
+    #[test]
+    fn the_order_has_each_node_of_the_table_once_whatever_comes_and_goes_71063() {
+        let (mut rng, mut ledger) = (crate::cycle::Rng::seeded(1), Ledger::new());
+        for step in 0..2_000 {
+            let name = format!("n{}", rng.below(8));
+            if rng.below(3) == 0 {
+                ledger.delete_node(&name);
+            } else {
+                let zone = ["", "a", "b"][rng.below(3) as usize];
+                let labels = [("topology.kubernetes.io/zone", zone)].into_iter().collect();
+                let uid = format!("{name}-{}", rng.below(2)).into();
+                ledger.apply_node(&Node { labels, uid, ..node(&name, 1, 0, 10) });
+            }
+            let mut order = ledger.node_order();
+            order.sort_unstable();
+            assert_eq!(order, ledger.nodes().present_nodes().collect::<Vec<_>>(), "step {step}");
+        }
+    }
+
     #[test]
     fn a_beta_label_overrides_only_its_stable_one_and_no_label_is_a_zone_too() {
         let both = [

@@ -249,7 +249,7 @@ fn pods_nominated_to_the_node_keep_their_place() {
 }
 
 #[test]
-fn the_search_ends_with_enough_candidates() {
+fn the_search_ends_with_enough_candidates_108308() {
     let names = ["a", "b", "c", "d"];
     let pods: Vec<Pod> =
         names.iter().zip(["x", "l", "m", "n"]).map(|(node, name)| on(node, name, 5, 2000, 1)).collect();

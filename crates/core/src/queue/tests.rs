@@ -42,7 +42,7 @@ fn pods_are_popped_by_priority_then_age() {
 }
 
 #[test]
-fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure() {
+fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure_71486() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("failed", 0), at(0), None);
     let ticket = queue.pop(ExtenderSet::NONE).expect("active");
@@ -95,7 +95,7 @@ fn the_sweep_moves_and_counts_pods_that_no_event_woke() {
 }
 
 #[test]
-fn gated_and_held_pods_stay_parked_until_their_cause_ends() {
+fn gated_and_held_pods_stay_parked_until_their_cause_ends_124384() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("gated", 0), at(0), Some(Parked::Gated));
     queue.add(named("held", 0), at(0), Some(Parked::Held));
@@ -159,7 +159,7 @@ fn a_withheld_pod_keeps_its_place_and_nothing_is_popped_while_all_is_paused() {
 proptest! {
     /// A pod is in exactly one part, whatever happens in whatever order.
     #[test]
-    fn every_pod_is_in_exactly_one_place(ops in proptest::collection::vec(op(), 1..200)) {
+    fn every_pod_is_in_exactly_one_place_118226(ops in proptest::collection::vec(op(), 1..200)) {
         let mut queue = Queue::new(QueueTimes::default());
         let mut known = std::collections::BTreeSet::new();
         let mut now = 0;

@@ -274,7 +274,7 @@ fn leave(bench: &mut Bench, case: &Case, how: Leaves) {
 
 /// 139162 and 54501: whatever refused it, a preemptor is tried as soon as a victim is deleted.
 #[test]
-fn a_pod_that_waits_for_a_victim_wakes_however_the_victim_leaves() {
+fn a_pod_that_waits_for_a_victim_wakes_however_the_victim_leaves_139162() {
     for how in [Leaves::Deleted, Leaves::Slowly, Leaves::Finishes, Leaves::Unseen, Leaves::Replaced] {
         for case in cases() {
             let mut bench = bench_of(&case);
@@ -306,7 +306,7 @@ fn a_volume_that_outlives_its_pod_on_the_node_is_waited_for() {
 
 /// 66549: some of the victims are deleted and others take their time. One attempt for each deletion, none between.
 #[test]
-fn each_deleted_victim_is_one_attempt_until_the_capacity_is_enough() {
+fn each_deleted_victim_is_one_attempt_until_the_capacity_is_enough_66549() {
     let mut bench = Bench::new(&["a"]);
     for name in ["v0", "v1", "v2"] {
         bench.pod(on("a", cpu(name, 300)));
@@ -326,7 +326,7 @@ fn each_deleted_victim_is_one_attempt_until_the_capacity_is_enough() {
 
 /// 54501 and 55933: the capacity that a victim frees is kept for the nominated pod.
 #[test]
-fn freed_capacity_is_kept_for_the_nominated_pod() {
+fn freed_capacity_is_kept_for_the_nominated_pod_54501() {
     for (priority, taken) in [(0, "-"), (9, "-"), (10, "-"), (11, "a")] {
         let mut bench = Bench::new(&["a"]);
         bench.pod(on("a", cpu("v", 800)));
@@ -371,7 +371,7 @@ fn ends() -> Vec<End> {
 /// 85677, 91750, 102339 and 106780: when a nomination ends in any way, the pods that it kept out are woken and nothing of
 /// it is left.
 #[test]
-fn a_nomination_that_ends_in_any_way_lets_the_others_in() {
+fn a_nomination_that_ends_in_any_way_lets_the_others_in_102339() {
     for scheduler in ["test", "foreign"] {
         for (how, end) in ends() {
             let mut bench = Bench::new(&["a", "b"]);
@@ -452,7 +452,7 @@ fn a_pod_whose_nominated_node_is_not_found_again_is_tried_at_once() {
 /// 95752: the kubelet of the nominated node is dead, so that its pods never end. The taint for that makes the pod
 /// look elsewhere.
 #[test]
-fn a_pod_whose_nominated_node_dies_is_tried_at_once() {
+fn a_pod_whose_nominated_node_dies_is_tried_at_once_95752() {
     let mut bench = nominated_to_a_full_node();
     bench.pod(Pod { deleting: true, preempted: true, ..on("a", cpu("v-a", 800)) });
     bench.settle(0);

@@ -51,7 +51,7 @@ fn a_pod_that_is_held_while_its_extender_is_asked_is_not_placed_and_its_owner_is
 }
 
 #[test]
-fn an_extender_that_does_not_answer_holds_back_only_pods_that_concern_it() {
+fn an_extender_that_does_not_answer_holds_back_only_pods_that_concern_it_60616() {
     let mut bench = Bench::new(teams(), "");
     bench.node(&node("a", 1_000_000, GIB << 10, 1_000));
     bench.node(&node("b", 1_000_000, GIB << 10, 1_000));

@@ -233,7 +233,7 @@ fn drawn_profile(rng: &mut Rng) -> CompiledProfile {
 }
 
 #[test]
-fn no_attempt_is_lost_or_leaks_whatever_is_answered_and_when() {
+fn no_attempt_is_lost_or_leaks_whatever_is_answered_and_when_120622() {
     let (mut parked, mut bound) = (0, 0);
     for seed in 0..600 {
         let mut story = Story::new(seed);

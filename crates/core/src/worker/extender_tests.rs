@@ -451,7 +451,7 @@ fn where_own_filters_leave_no_node_no_extender_is_asked() {
 }
 
 #[test]
-fn a_pod_refused_by_an_extender_is_tried_again_after_backoff_and_not_before() {
+fn a_pod_refused_by_an_extender_is_tried_again_after_backoff_and_not_before_122019() {
     let mut bench = Bench::new(profile(vec![filter("x", OnFailure::Fail)]), "a b");
     bench.pod(pod("p", shape()));
     for (asked_at, quiet_until) in [(0, 1_900), (2_000, 4_900), (5_000, 9_900), (10_000, 18_900)] {

@@ -79,7 +79,7 @@ fn a_failed_answer_ends_the_preemption_and_an_ignored_one_does_not() {
 }
 
 #[test]
-fn an_answer_that_leaves_no_victim_is_reported() {
+fn an_answer_that_leaves_no_victim_is_reported_101548() {
     let mut bench = bench(vec![changes_victims("x", OnFailure::Fail)]);
     bench.settle();
     bench.answer(Ok(victims(&[])));

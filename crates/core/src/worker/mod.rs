@@ -48,6 +48,8 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod upstream_tests;
+#[cfg(test)]
 mod volume_tests;
 #[cfg(test)]
 mod volume_wake_tests;

@@ -104,7 +104,7 @@ impl Bench {
     }
 
     /// The first of the writes ends.
-    fn wrote(&mut self, outcome: VolumesOutcome) {
+    pub(super) fn wrote(&mut self, outcome: VolumesOutcome) {
         let (worker, attempt, ..) = self.writes.remove(0);
         self.inputs[worker].push(Input::VolumesWritten { attempt, outcome });
         self.settle(worker);
@@ -161,7 +161,7 @@ fn provisioned(name: &str, node: &str, volume: &str) -> PersistentVolumeClaim {
 }
 
 /// The volume as it is once it has been written for the claim.
-fn claimed(volume: PersistentVolume, by: &str) -> PersistentVolume {
+pub(super) fn claimed(volume: PersistentVolume, by: &str) -> PersistentVolume {
     newer(volume, |volume| {
         volume.resource_version = "2".into();
         volume.claim = Some(reference(by));

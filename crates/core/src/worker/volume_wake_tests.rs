@@ -54,7 +54,7 @@ fn a_changed_driver_wakes_pods_with_claims() {
 }
 
 #[test]
-fn a_wake_up_for_each_change_that_may_help() {
+fn a_wake_up_for_each_change_that_may_help_93552() {
     type Setup = fn(&mut Ledger);
     // What refuses the pod `p` with claim `c`, and what lifts that.
     let cases: [(&str, Setup, Setup); 6] = [

@@ -145,7 +145,7 @@ fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut
 
 /// 400 sequences of 50 events, without a sweep that would make good for what a hint missed.
 #[test]
-fn a_pod_that_waits_when_all_is_quiet_fits_nowhere() {
+fn a_pod_that_waits_when_all_is_quiet_fits_nowhere_141354() {
     let mut refused = 0;
     for seed in 0..400 {
         let mut draw = Draw(Rng::seeded(seed));
@@ -174,7 +174,7 @@ fn a_pod_that_waits_when_all_is_quiet_fits_nowhere() {
 
 /// A pod nominated to node a is placed on b by someone else: the capacity that it kept from others is free.
 #[test]
-fn a_nomination_that_a_commit_elsewhere_ends_wakes_other_pods() {
+fn a_nomination_that_a_commit_elsewhere_ends_wakes_other_pods_106780() {
     let ledger = RefCell::new(Ledger::new());
     for name in ["a", "b"] {
         let mut object = node(name, 1000, 0, 20);

@@ -179,7 +179,7 @@ async fn a_restarted_container_waits_for_the_requests_of_the_one_before_it_and_n
 }
 
 #[tokio::test]
-async fn the_gate_is_shut_before_the_loss_is_told() {
+async fn the_gate_is_shut_before_the_loss_is_told_81306() {
     let ((server, _), gate) = (rig().await, Gate::new());
     gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
     gate.admit();

@@ -156,6 +156,16 @@ fn one_constraint() {
     }
 }
 
+/// 137431: pods that terminate keep those that replace them from their zone, if they are counted.
+#[test]
+fn terminating_pods_do_not_count_137431() {
+    for (deleting, want) in [(false, "S."), (true, "..")] {
+        let mut ledger = cluster("a1 x2");
+        place(&mut ledger, "aa", |p| p.deleting = deleting);
+        assert_eq!(verdicts(&ledger, web(vec![hard(ZONE, 1)])), want, "{deleting}");
+    }
+}
+
 #[test]
 fn selectors_of_nothing_and_of_everything() {
     let mut ledger = cluster("a1 x2");

@@ -37,7 +37,7 @@ pub const CHANGES_PER_HOLD: usize = 2_048;
 pub const COMPARISONS_PER_WORK: usize = 16;
 
 /// A look at a claim that is being bound, in rows judged for a plain pod: the claim and its volume are looked up, and the volume's
-/// affinity is compared with a node.
+/// affinity is compared with a node. As much is what begins the search for the volumes that a claim may get.
 pub const WORK_PER_CLAIM: usize = 4;
 
 /// Scalar resources that one pod may name: the bits of a verdict.

@@ -9,7 +9,7 @@ use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, Str};
-use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, volumes};
+use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work};
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,8 +185,10 @@ impl Scheduler {
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
 
         if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
-            let ask = ExtenderFilterState::about_nominated(cx, pod, total, node);
-            return Ok(ask.map_or_else(|| Placing::after(checks).on(cx, pod, node), Decision::Ask));
+            return Ok(match ExtenderFilterState::about_nominated(cx, pod, total, node) {
+                Some(ask) => Decision::Ask(ask),
+                None => Placing::after(checks).on(cx, &self.tables, pod, node),
+            });
         }
 
         let candidates = checks.named.as_deref().unwrap_or(&self.nodes);
@@ -211,7 +213,7 @@ impl Scheduler {
         }
         let placing = Placing::after(checks);
         self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
-        Ok(placing.on(cx, pod, choose(&self.feasible, &mut self.rng)))
+        Ok(placing.on(cx, &self.tables, pod, choose(&self.feasible, &mut self.rng)))
     }
 
     /// For commit's re-check: if the pod still fits the node, by the whole filter chain of that row with counters brought up
@@ -317,8 +319,8 @@ impl Placing {
         Self { looked_around: checks.looks_around(), claims_wait: checks.have_waiting_claims() }
     }
 
-    pub(super) fn on(self, cx: PluginContext<'_>, pod: &Arc<Pod>, node: NodeId) -> Decision {
-        let volumes = if self.claims_wait { volumes::plan(cx, pod, node) } else { VolumePlan::default() };
+    pub(super) fn on(self, cx: PluginContext<'_>, tables: &Tables, pod: &Arc<Pod>, node: NodeId) -> Decision {
+        let volumes = if self.claims_wait { tables.volume_plan(cx, pod, node) } else { VolumePlan::default() };
         let epoch = cx.ledger.nodes().epoch[node.index()];
         let seen = cx.ledger.version();
         Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen, looked_around: self.looked_around, volumes })

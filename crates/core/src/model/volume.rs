@@ -145,6 +145,11 @@ pub struct PersistentVolume {
 }
 
 impl PersistentVolume {
+    /// Where it stands among those of its class: claims get the smallest that fits, and of these the first by name.
+    pub fn place(&self) -> (Quantity, Str) {
+        (self.capacity, self.name.clone())
+    }
+
     /// What the volume counts as against a node's attach limit.
     pub const fn attachable(&self) -> Option<&Attachable> {
         match &self.source {

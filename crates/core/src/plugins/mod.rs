@@ -158,16 +158,17 @@ impl Tables {
         resolved: &ResolvedPod,
         work: &mut Work,
     ) -> Result<Relations<'t>, Stop> {
-        let volumes = volumes::Attempt::prepare(cx, pod)?;
-        let disks = max_volume_count::State::prepare(cx, pod);
-        let (kept, looks_at_volumes) = (&self.volumes, volumes.is_some() || disks.is_some());
-        if looks_at_volumes {
-            let mut known = kept.borrow_mut();
-            known.begin(cx.ledger, pod, volumes.as_ref().is_some_and(volumes::Attempt::is_in_use));
-            if let (Some(volumes), Some(text)) = (&volumes, &known.failure) {
-                volumes.fail(text.clone());
-            }
+        let kept = &self.volumes;
+        let mut known = kept.borrow_mut();
+        known.begin(cx.ledger, pod);
+        let volumes = volumes::Attempt::prepare(cx, pod, &mut known.sought, work)?;
+        known.see_use(volumes.as_ref().is_some_and(volumes::Attempt::is_in_use));
+        if let (Some(volumes), Some(text)) = (&volumes, &known.failure) {
+            volumes.fail(text.clone());
         }
+        drop(known);
+        let disks = max_volume_count::State::prepare(cx, pod);
+        let looks_at_volumes = volumes.is_some() || disks.is_some();
         Ok(Relations {
             volumes,
             spread: self.spread.prepare(cx, resolved, work)?,
@@ -209,6 +210,11 @@ impl Tables {
             }
             _ => Ok(runs),
         }
+    }
+
+    /// What is to be bound and provisioned for the claims of `pod` on `node`, which the look that ends here has found to fit.
+    pub(crate) fn volume_plan(&self, cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
+        volumes::plan(cx, pod, node, &mut self.volumes.borrow_mut().sought)
     }
 }
 

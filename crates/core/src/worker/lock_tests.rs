@@ -11,7 +11,7 @@ use crate::limits::{
 use crate::model::{NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape};
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape, shape_of};
-use crate::volume_testing::{claim, using, waiting_class};
+use crate::volume_testing::{claim, using, volume, waiting_class};
 use std::cell::RefCell;
 
 /// What happens before each hold of the lock; it is told whether the hold is for writing.
@@ -249,6 +249,32 @@ fn claims_that_are_being_bound_are_looked_at_in_parts() {
     assert!(parts > 2);
     assert_eq!(ledger.judged.take().len(), 1 + parts, "the log, and the claims in parts");
     assert_eq!(worker.volumes.len(), pods as usize);
+}
+
+/// Each claim is compared with each volume that it may get.
+#[test]
+fn volumes_that_claims_may_get_are_sought_in_parts() {
+    let (claims, volumes) = (100, 400);
+    let ledger = Counted::with_nodes(1);
+    {
+        let mut ledger = ledger.ledger.borrow_mut();
+        ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
+        (0..volumes).for_each(|v| ledger.apply_volume(volume(&format!("v{v}"), "local", 1)));
+        let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
+        names.iter().for_each(|name| ledger.apply_claim(claim(name, "local", 1)));
+        ledger.apply_pod(using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    let mut effects = Vec::new();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    let bound = effects.iter().find_map(|effect| match effect {
+        Effect::BindVolumes(request) => Some(request.writes.bindings.len()),
+        _ => None,
+    });
+    assert_eq!(bound, Some(claims));
+    let parts = (claims * (WORK_PER_CLAIM + volumes)).div_ceil(WORK_PER_HOLD);
+    let look = worker.heaviest_look();
+    assert!(parts > 2 && look.holds >= parts && look.work < 2 * WORK_PER_HOLD, "{parts} parts: {look:?}");
 }
 
 /// A profile that holds the pods of tests.

@@ -269,7 +269,7 @@ impl Scheduler {
         } else {
             choose(&self.feasible, &mut self.rng)
         };
-        Ok(Some(placing.on(cx, pod, node)))
+        Ok(Some(placing.on(cx, &self.tables, pod, node)))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::ledger::{Change, Ledger, NodeId, PodState, VolumeChange, parts, remove_from_group};
 use crate::model::{
     Attachable, BindingMode, ClaimKey, CsiDriver, CsiNode, CsiStorageCapacity, InTreePlugin, PersistentVolume,
-    PersistentVolumeClaim, StorageClass, Str, VolumeAttachment, VolumeSource,
+    PersistentVolumeClaim, Quantity, StorageClass, Str, VolumeAttachment, VolumeSource,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -28,8 +28,8 @@ struct Attachment {
 #[derive(Debug, Default)]
 pub struct VolumeTable {
     volumes: FxHashMap<Str, Arc<PersistentVolume>>,
-    /// By class and name.
-    by_class: FxHashMap<Str, BTreeMap<Str, Arc<PersistentVolume>>>,
+    /// By class, there smallest first, and then by name.
+    by_class: FxHashMap<Str, BTreeMap<(Quantity, Str), Arc<PersistentVolume>>>,
     claims: KeyedMap<ClaimKey, Arc<PersistentVolumeClaim>>,
     /// By the volume that the claims name.
     claims_of: Index<ClaimKey>,
@@ -73,9 +73,10 @@ impl VolumeTable {
         self.volumes.get(name)
     }
 
-    /// The PersistentVolumes of `class` in the order of their names.
-    pub fn of_class(&self, class: &str) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-        self.by_class.get(class).into_iter().flat_map(BTreeMap::values)
+    /// The PersistentVolumes of `class` from a capacity and a name on: smallest first, and then by name.
+    pub fn of_class_from(&self, class: &str, from: &(Quantity, Str)) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        let volumes = self.by_class.get(class).into_iter();
+        volumes.flat_map(move |volumes| volumes.range::<(Quantity, Str), _>(from..).map(|(_, volume)| volume))
     }
 
     pub fn claim(&self, key: &ClaimKey) -> Option<&Arc<PersistentVolumeClaim>> {
@@ -138,10 +139,11 @@ impl VolumeTable {
 
     fn set_volume(&mut self, volume: Arc<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
         let before = self.volumes.insert(volume.name.clone(), volume.clone());
-        if let Some(before) = before.as_ref().filter(|before| before.class != volume.class) {
-            remove_from_group(&mut self.by_class, &before.class, &before.name);
+        let moves = |before: &PersistentVolume| before.class != volume.class || before.capacity != volume.capacity;
+        if let Some(before) = before.as_ref().filter(|before| moves(before)) {
+            remove_from_group(&mut self.by_class, &before.class, &before.place());
         }
-        self.by_class.entry(volume.class.clone()).or_default().insert(volume.name.clone(), volume.clone());
+        self.by_class.entry(volume.class.clone()).or_default().insert(volume.place(), volume.clone());
         if before.as_ref().is_none_or(|before| before.source != volume.source) {
             self.recount_volume(&volume.name);
         }
@@ -150,7 +152,7 @@ impl VolumeTable {
 
     fn drop_volume(&mut self, name: &str) -> bool {
         let Some(volume) = self.volumes.remove(name) else { return false };
-        remove_from_group(&mut self.by_class, &volume.class, &volume.name);
+        remove_from_group(&mut self.by_class, &volume.class, &volume.place());
         self.assumed_volumes.end(&volume.name);
         self.recount_volume(name);
         true

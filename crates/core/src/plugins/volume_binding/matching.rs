@@ -2,23 +2,39 @@
 //! `component-helpers/storage/volume/pv_helpers.go`.
 
 use crate::ledger::{VolumePlan, VolumeTable, is_meant_for};
+use crate::limits::WORK_PER_CLAIM;
 use crate::model::{
     ClaimSelector, Labels, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim, Quantity, Str,
 };
+use crate::plugins::context::{Stop, Work, work_of};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 
-/// A claim and the volumes that it may get on some node: all that does not depend on the node is checked once.
+/// A claim that waits, and the volumes that it may get on some node.
 #[derive(Debug)]
 pub(super) struct Candidates<'t> {
     claim: &'t PersistentVolumeClaim,
     /// Whether another volume of the pod names the claim, and stands before this one.
     repeated: bool,
+    volumes: Arc<Volumes>,
+}
+
+impl Candidates<'_> {
+    /// How many volumes may be tried on one node.
+    pub(super) fn tried(&self) -> usize {
+        self.volumes.meant.len() + self.volumes.fitting.len()
+    }
+}
+
+/// The volumes that a claim may get on some node: all that does not depend on the node is checked once.
+#[derive(Debug, Default)]
+struct Volumes {
     /// Volumes whose claimRef names this claim, by name: if there are any, only the first that is free counts.
-    meant: Vec<&'t PersistentVolume>,
+    meant: Vec<Arc<PersistentVolume>>,
     /// Smallest first, then by name.
-    fitting: Vec<&'t PersistentVolume>,
+    fitting: Vec<Arc<PersistentVolume>>,
     /// `fitting` by place, where there are many.
-    places: Option<Places<'t>>,
+    places: Option<Places>,
 }
 
 /// Up to so many volumes are tried one by one on every node.
@@ -27,29 +43,25 @@ pub(super) const FEW: usize = 16;
 /// Volumes by a label that their node must have: most are local to a node or a zone, so that on a node only those of its place
 /// are tried. Numbers are positions in the list of fitting volumes.
 #[derive(Debug, Default)]
-struct Places<'t> {
-    by_label: Vec<(&'t str, FxHashMap<&'t str, Vec<usize>>)>,
+struct Places {
+    by_label: Vec<(Str, FxHashMap<Str, Vec<usize>>)>,
     anywhere: Vec<usize>,
 }
 
-impl<'t> Places<'t> {
-    fn of(fitting: &[&'t PersistentVolume]) -> Self {
-        let mut places = Self::default();
-        for (at, volume) in fitting.iter().enumerate() {
-            match pin(volume) {
-                Some(test) => test.values.iter().for_each(|value| places.put(&test.key, value, at)),
-                None => places.anywhere.push(at),
-            }
+impl Places {
+    fn add(&mut self, at: usize, volume: &PersistentVolume) {
+        match pin(volume) {
+            Some(test) => test.values.iter().for_each(|value| self.put(&test.key, value, at)),
+            None => self.anywhere.push(at),
         }
-        places
     }
 
-    fn put(&mut self, key: &'t str, value: &'t str, at: usize) {
-        let known = self.by_label.iter().position(|(label, _)| *label == key).unwrap_or_else(|| {
-            self.by_label.push((key, FxHashMap::default()));
+    fn put(&mut self, key: &Str, value: &Str, at: usize) {
+        let known = self.by_label.iter().position(|(label, _)| label == key).unwrap_or_else(|| {
+            self.by_label.push((key.clone(), FxHashMap::default()));
             self.by_label.len() - 1
         });
-        let list = self.by_label[known].1.entry(value).or_default();
+        let list = self.by_label[known].1.entry(value.clone()).or_default();
         // A label may list a value twice.
         if list.last() != Some(&at) {
             list.push(at);
@@ -71,49 +83,106 @@ fn pin(volume: &PersistentVolume) -> Option<&NodeTest> {
     }
 }
 
-impl<'t> Candidates<'t> {
-    pub(super) fn of(volumes: &'t VolumeTable, claim: &'t PersistentVolumeClaim, repeated: bool) -> Self {
-        let requested = claim.request.unwrap_or(Quantity::ZERO);
-        let (mut meant, mut fitting) = (Vec::new(), Vec::new());
-        for volume in volumes.of_class(&claim.class).map(|volume| &**volume) {
-            let reference = volumes.claim_of(volume);
-            let is_meant = reference.is_some_and(|reference| is_meant_for(reference, claim));
-            let is_taken = reference.is_some() && !is_meant;
-            let differs = volume.volume_mode != claim.volume_mode || volume.attributes_class != claim.attributes_class;
-            if is_taken || differs || volume.deleting || volume.capacity < requested {
-                continue;
-            }
-            if is_meant {
-                meant.push(volume);
-            } else if volume.available && selects(claim, volume) && offers_modes(volume, claim) {
-                fitting.push(volume);
-            }
+/// What the waiting claims of one pod may get, as far as looks have come: one that is out of work leaves it to the next. Good for
+/// the claims and volumes of one version.
+#[derive(Debug, Default)]
+pub(crate) struct Sought {
+    /// Of the claims that all volumes were looked at for, in the order in which claims are matched.
+    done: Vec<Arc<Volumes>>,
+    /// Of the next claim, and where to go on.
+    begun: Option<(Volumes, (Quantity, Str))>,
+}
+
+impl Sought {
+    /// The volumes for each of the claims, of which it is said whether they were there before.
+    pub(super) fn candidates<'t>(
+        &mut self,
+        table: &VolumeTable,
+        waiting: &[(&'t PersistentVolumeClaim, bool)],
+        work: &mut Work,
+    ) -> Result<Vec<Candidates<'t>>, Stop> {
+        for (claim, _) in waiting.iter().skip(self.done.len()) {
+            self.seek(table, claim, work)?;
         }
-        fitting.sort_by_key(|volume| volume.capacity);
-        let places = (fitting.len() > FEW).then(|| Places::of(&fitting));
-        Self { claim, repeated, meant, fitting, places }
+        let found = waiting.iter().zip(&self.done);
+        Ok(found
+            .map(|(&(claim, repeated), volumes)| Candidates { claim, repeated, volumes: volumes.clone() })
+            .collect())
     }
 
-    /// How many volumes may be tried on one node.
-    pub(super) fn tried(&self) -> usize {
-        self.meant.len() + self.fitting.len()
+    fn seek(&mut self, table: &VolumeTable, claim: &PersistentVolumeClaim, work: &mut Work) -> Result<(), Stop> {
+        let (mut found, from) = if let Some(begun) = self.begun.take() {
+            begun
+        } else {
+            work.take(WORK_PER_CLAIM)?;
+            (Volumes::default(), (claim.request.unwrap_or(Quantity::ZERO), Str::default()))
+        };
+        for volume in table.of_class_from(&claim.class, &from) {
+            if let Err(stop) = work.take(work_of(comparisons(claim, volume))) {
+                self.begun = Some((found, volume.place()));
+                return Err(stop);
+            }
+            found.consider(table, claim, volume);
+        }
+        self.done.push(Arc::new(found));
+        Ok(())
+    }
+}
+
+/// How many comparisons it takes to see whether a claim may get a volume, and where.
+fn comparisons(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> usize {
+    let selector = match &claim.selector {
+        ClaimSelector::Matching(selector) => selector.comparisons(),
+        ClaimSelector::Any | ClaimSelector::Broken(_) => 0,
+    };
+    selector + claim.access_modes.len() + pin(volume).map_or(0, |test| test.values.len())
+}
+
+impl Volumes {
+    /// Takes up a volume of the claim's class that is large enough.
+    fn consider(&mut self, table: &VolumeTable, claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) {
+        let reference = table.claim_of(volume);
+        let is_meant = reference.is_some_and(|reference| is_meant_for(reference, claim));
+        let is_taken = reference.is_some() && !is_meant;
+        let differs = volume.volume_mode != claim.volume_mode || volume.attributes_class != claim.attributes_class;
+        if is_taken || differs || volume.deleting {
+            return;
+        }
+        if is_meant {
+            let at = self.meant.partition_point(|known| known.name < volume.name);
+            self.meant.insert(at, volume.clone());
+        } else if volume.available && selects(claim, volume) && offers_modes(volume, claim) {
+            self.add(volume);
+        }
+    }
+
+    fn add(&mut self, volume: &Arc<PersistentVolume>) {
+        self.fitting.push(volume.clone());
+        if let Some(places) = &mut self.places {
+            places.add(self.fitting.len() - 1, volume);
+        } else if self.fitting.len() > FEW {
+            let places = self.places.insert(Places::default());
+            self.fitting.iter().enumerate().for_each(|(at, volume)| places.add(at, volume));
+        }
     }
 
     /// The volume that the claim gets on a node with `labels`, other than those in `chosen`.
-    fn choose(&self, labels: &Labels, chosen: &Chosen) -> Option<&'t PersistentVolume> {
+    fn choose(&self, labels: &Labels, chosen: &Chosen) -> Option<&PersistentVolume> {
         let usable = |volume: &PersistentVolume| volume.affinity.as_ref().is_none_or(|a| a.matches(labels));
         let free = |volume: &PersistentVolume| !chosen.has(volume);
-        match self.meant.iter().copied().find(|volume| free(volume)) {
+        match self.meant.iter().map(|volume| &**volume).find(|volume| free(volume)) {
             Some(volume) => usable(volume).then_some(volume),
             None => self.first(labels, |volume| free(volume) && usable(volume)),
         }
     }
 
     /// The first of the fitting volumes that is `good` on a node with `labels`.
-    fn first(&self, labels: &Labels, good: impl Fn(&PersistentVolume) -> bool) -> Option<&'t PersistentVolume> {
-        let Some(places) = &self.places else { return self.fitting.iter().copied().find(|volume| good(volume)) };
-        let first_of = |list: &[usize]| list.iter().copied().find(|at| good(self.fitting[*at]));
-        places.at(labels).filter_map(first_of).min().map(|at| self.fitting[at])
+    fn first(&self, labels: &Labels, good: impl Fn(&PersistentVolume) -> bool) -> Option<&PersistentVolume> {
+        let Some(places) = &self.places else {
+            return self.fitting.iter().map(|volume| &**volume).find(|volume| good(volume));
+        };
+        let first_of = |list: &[usize]| list.iter().copied().find(|at| good(&self.fitting[*at]));
+        places.at(labels).filter_map(first_of).min().map(|at| &*self.fitting[at])
     }
 }
 
@@ -160,7 +229,7 @@ pub(super) fn find<'t>(
         if let ClaimSelector::Broken(text) = &claim.selector {
             return Err(format!("error creating internal label selector for claim: {}: {text}", claim.key).into());
         }
-        match candidates.choose(labels, &chosen) {
+        match candidates.volumes.choose(labels, &chosen) {
             Some(volume) => {
                 chosen.add(volume);
                 if !repeated {

@@ -1,14 +1,17 @@
 //! VolumeBinding: claims that are bound must be usable on the node, those that wait for it must be bindable there.
 //! After `pkg/scheduler/framework/plugins/volumebinding`.
 
+#[cfg(test)]
+mod hostile_tests;
 mod matching;
 mod progress;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use matching::Sought;
 pub(crate) use progress::{Progress, progress};
 
-use super::context::{Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
+use super::context::{Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work};
 use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{
@@ -43,7 +46,12 @@ pub(crate) struct State<'t> {
 
 impl<'t> State<'t> {
     /// `None` where the pod has no claims.
-    pub(crate) fn prepare(cx: PluginContext<'t>, mounts: &Mounts<'t, '_>) -> Result<Option<Self>, Stop> {
+    pub(crate) fn prepare(
+        cx: PluginContext<'t>,
+        mounts: &Mounts<'t, '_>,
+        sought: &mut Sought,
+        work: &mut Work,
+    ) -> Result<Option<Self>, Stop> {
         let claims = readable_claims(mounts).map_err(refused)?;
         if claims.is_empty() {
             return Ok(None);
@@ -72,8 +80,7 @@ impl<'t> State<'t> {
             return Err(refused("pod has unbound immediate PersistentVolumeClaims".to_owned()));
         }
         waiting.sort_by_key(|(claim, _)| claim.request.unwrap_or_default());
-        state.matching =
-            waiting.into_iter().map(|(claim, repeated)| Candidates::of(volumes, claim, repeated)).collect();
+        state.matching = sought.candidates(volumes, &waiting, work)?;
         Ok(Some(state))
     }
 

@@ -37,7 +37,8 @@ fn of(ledger: &Ledger, pod: &Pod) -> String {
 fn plan(ledger: &Ledger, pod: &Pod, node: &str) -> String {
     let profile = crate::profile::CompiledProfile::default_preset("test");
     let cx = PluginContext { profile: &profile, ledger };
-    let plan = crate::plugins::volumes::plan(cx, pod, ledger.nodes().find(node).expect("a node"));
+    let node = ledger.nodes().find(node).expect("a node");
+    let plan = crate::plugins::volumes::plan(cx, pod, node, &mut Sought::default());
     let bindings = plan.bindings.iter().map(|(claim, volume)| format!("{}={volume}", claim.name));
     bindings.chain(plan.provisions.iter().map(|claim| format!("{}+", claim.name))).collect::<Vec<_>>().join(" ")
 }

@@ -3,10 +3,12 @@
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, PodVolumes, Str};
 use crate::plugins::context::Verdict;
+use crate::plugins::volume_binding::Sought;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Weak};
 
-/// Verdicts on rows, good for one pod as long as no claim, volume or the like changes.
+/// What is good for one pod as long as no claim, volume or the like changes: verdicts on rows, and the volumes that its claims may
+/// get.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     uid: Option<Str>,
@@ -14,6 +16,7 @@ pub(crate) struct Kept {
     version: u64,
     in_use: bool,
     rows: FxHashMap<NodeId, Row>,
+    pub(crate) sought: Sought,
     /// Upstream's text of the first filter that failed.
     pub(crate) failure: Option<Str>,
 }
@@ -33,15 +36,31 @@ pub(crate) struct Found {
 
 impl Kept {
     /// Forgets everything unless it was found for this pod, and nothing has changed since.
-    pub(crate) fn begin(&mut self, ledger: &Ledger, pod: &Pod, in_use: bool) {
+    pub(crate) fn begin(&mut self, ledger: &Ledger, pod: &Pod) {
+        let Some(volumes) = &pod.volumes else {
+            // The look at a pod with volumes is over. Most pods have none, and come after another one of these.
+            if self.uid.is_some() {
+                *self = Self::default();
+            }
+            return;
+        };
         let version = ledger.volumes().version();
-        let same = |volumes: &Arc<PodVolumes>| std::ptr::eq(self.volumes.as_ptr(), Arc::as_ptr(volumes));
         let is_good = self.uid.as_ref() == Some(&pod.uid)
-            && pod.volumes.as_ref().is_some_and(same)
-            && (self.version, self.in_use) == (version, in_use);
+            && std::ptr::eq(self.volumes.as_ptr(), Arc::as_ptr(volumes))
+            && self.version == version;
         if !is_good {
-            let volumes = pod.volumes.as_ref().map(Arc::downgrade).unwrap_or_default();
-            *self = Self { uid: Some(pod.uid.clone()), volumes, version, in_use, ..Self::default() };
+            let volumes = Arc::downgrade(volumes);
+            *self = Self { uid: Some(pod.uid.clone()), volumes, version, ..Self::default() };
+        }
+    }
+
+    /// Forgets the verdicts unless they were found with the same answer to whether placed pods use a claim of the pod that only one
+    /// may use.
+    pub(crate) fn see_use(&mut self, in_use: bool) {
+        if self.in_use != in_use {
+            self.in_use = in_use;
+            self.rows.clear();
+            self.failure = None;
         }
     }
 

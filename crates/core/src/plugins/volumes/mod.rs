@@ -5,7 +5,8 @@
 pub(super) mod kept;
 pub(super) mod mounts;
 
-use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict, Work};
+use super::volume_binding::Sought;
 use super::{node_volume_limits, volume_binding, volume_restrictions, volume_zone};
 use crate::ledger::{NodeId, VolumePlan};
 use crate::limits::COMPARISONS_PER_WORK;
@@ -26,9 +27,10 @@ pub(crate) struct Attempt<'t> {
     failure: OnceCell<Str>,
 }
 
-/// What is to be bound and provisioned for the claims of `pod` on `node`, which was just found to fit.
-pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> VolumePlan {
-    let attempt = Attempt::prepare(cx, pod).ok().flatten();
+/// What is to be bound and provisioned for the claims of `pod` on `node`, which was just found to fit: what they may get is sought
+/// already.
+pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId, sought: &mut Sought) -> VolumePlan {
+    let attempt = Attempt::prepare(cx, pod, sought, &mut Work::unbounded()).ok().flatten();
     attempt.map(|attempt| attempt.plan(cx, node)).unwrap_or_default()
 }
 
@@ -42,8 +44,14 @@ pub(super) fn volumes_there(cx: PluginContext<'_>, node: NodeId, overlay: &Overl
 }
 
 impl<'t> Attempt<'t> {
-    /// Resolves the pod's volumes; `None` where no plugin of the profile looks at any of them.
-    pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod) -> Result<Option<Self>, Stop> {
+    /// Resolves the pod's volumes; `None` where no plugin of the profile looks at any of them. A look that is out of `work` goes on
+    /// with what was `sought` by then.
+    pub(crate) fn prepare(
+        cx: PluginContext<'t>,
+        pod: &Pod,
+        sought: &mut Sought,
+        work: &mut Work,
+    ) -> Result<Option<Self>, Stop> {
         use Plugin::{NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone};
         let Some(volumes) = &pod.volumes else { return Ok(None) };
         let on = |filter| cx.profile.filters.has(filter);
@@ -55,7 +63,7 @@ impl<'t> Attempt<'t> {
         Ok(Some(Self {
             restrictions: if on(VolumeRestrictions) { volume_restrictions::State::prepare(cx, &mounts)? } else { None },
             limits: if on(NodeVolumeLimits) { node_volume_limits::State::prepare(cx, &mounts) } else { None },
-            binding: if on(VolumeBinding) { volume_binding::State::prepare(cx, &mounts)? } else { None },
+            binding: if on(VolumeBinding) { volume_binding::State::prepare(cx, &mounts, sought, work)? } else { None },
             zones: if on(VolumeZone) { volume_zone::State::prepare(cx, &mounts)? } else { None },
             failure: OnceCell::new(),
         }))
@@ -149,7 +157,8 @@ mod tests {
         let profile = CompiledProfile::default_preset("test");
         let cx = PluginContext { profile: &profile, ledger: &ledger };
         let pod = mounting("p", disks(512));
-        let attempt = Attempt::prepare(cx, &pod).ok().flatten().expect("it has disks");
+        let (mut sought, mut work) = (Sought::default(), Work::unbounded());
+        let attempt = Attempt::prepare(cx, &pod, &mut sought, &mut work).ok().flatten().expect("it has disks");
         let cost = |name: &str| attempt.cost_on(cx, ledger.nodes().find(name).expect("applied"), Overlay::none());
         assert!(cost("empty") < 100 && cost("full") > WORK_PER_HOLD, "{} {}", cost("empty"), cost("full"));
     }

@@ -187,6 +187,31 @@ fn nothing_is_left_to_do_later() {
     }
 }
 
+/// The file of which a page gives the path as pages do: without `crates/` and `src/`.
+fn file_of(path: &str) -> Option<PathBuf> {
+    let (first, rest) = path.split_once('/')?;
+    let ways = [path.to_owned(), format!("src/{path}"), format!("crates/{first}/src/{rest}")];
+    ways.into_iter().map(|way| root().join(way)).find(|way| way.is_file())
+}
+
+/// `path::name` is a function of that file, and with `…` at its end the beginning of one: a renamed test leaves its page.
+#[test]
+fn the_tests_that_pages_name_exist() {
+    for page in ["docs/architecture.md", "docs/reliability.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let quoted = text.split('`').filter(|code| !code.contains(char::is_whitespace));
+        let named: Vec<(&str, &str)> = quoted.filter_map(|code| code.split_once(".rs::")).collect();
+        assert!(named.len() > 10, "{page}: {} names; are they written in another way now?", named.len());
+        for (path, name) in named {
+            let file = file_of(&format!("{path}.rs")).unwrap_or_else(|| panic!("{page}: there is no {path}.rs"));
+            let name = name.rsplit("::").next().unwrap_or(name);
+            let wanted = name.strip_suffix('…').map_or_else(|| format!("fn {name}("), |start| format!("fn {start}"));
+            let code = fs::read_to_string(file).unwrap();
+            assert!(code.contains(&wanted), "{page}: {path}.rs has no {wanted}");
+        }
+    }
+}
+
 /// Only that they are named: whether what the page says is so, the conformance oracle knows.
 #[test]
 fn the_parity_page_names_every_plugin_and_argument() {

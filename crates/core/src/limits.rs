@@ -67,7 +67,8 @@ pub const HOST_PORTS_PER_POD: usize = 1_024;
 /// Containers of one pod, init containers included. Each image is looked up on every node.
 pub const CONTAINERS_PER_POD: usize = 512;
 
-/// Volumes of one pod. Each claim may be matched with every free volume.
+/// Volumes of one pod, and monitors of its RBD images. Each claim may be matched with every free volume, and each monitor is sorted
+/// and looked for among those of other pods on a node.
 pub const VOLUMES_PER_POD: usize = 512;
 
 /// Distinct scalar resources that the nodes of the whole cluster offer: each is a column over all nodes, 80 KB on 5,000.

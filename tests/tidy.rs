@@ -121,6 +121,18 @@ fn the_image_copies_every_member() {
     }
 }
 
+/// Without them an extender with a public certificate could only be skipped, not verified.
+#[test]
+fn the_image_has_certificate_authorities() {
+    let file = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let (build, image) = file.split_once("\nFROM scratch\n").unwrap();
+    let installs = |line: &str| line.starts_with("RUN apk add ") && line.contains(" ca-certificates ");
+    assert!(build.lines().any(installs), "Dockerfile: the build installs no authorities");
+    let bundle = "/etc/ssl/certs/ca-certificates.crt";
+    let copy = format!("COPY --from=build {bundle} {bundle}");
+    assert!(image.lines().any(|line| line == copy), "Dockerfile: the image has no authorities: {copy}");
+}
+
 #[test]
 fn the_core_takes_nothing_from_the_world() {
     for (path, text) in sources("crates/core/src") {

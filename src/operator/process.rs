@@ -90,7 +90,6 @@ pub(super) async fn run_in(
     read_api_servers(&api_servers, &clients.writes, &clients.server).await;
     let following = stop.child_token();
     let _ends_with_us = following.clone().drop_guard();
-    tokio::spawn(follow_api_servers(api_servers, clients.writes.clone(), clients.server.clone(), following));
     let (notify, notices) = mpsc::unbounded_channel();
     let workers = match place {
         Place::Process => Workers::OnThreads,
@@ -98,6 +97,7 @@ pub(super) async fn run_in(
     };
     let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, notify);
     cx.board.lock().crd_lacks = lacks;
+    follow_addresses(&cx, api_servers, following);
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
@@ -124,6 +124,14 @@ pub(super) async fn run_in(
     }
     tracing::info!("ended");
     result
+}
+
+/// Reads the API server's addresses again and again: an extender must not have one that is new.
+fn follow_addresses(cx: &Context, api_servers: ApiServers, stop: CancellationToken) {
+    let (kube, server) = (cx.clients.writes.clone(), cx.clients.server.clone());
+    cx.tasks.spawn("addresses", stop.clone(), move || {
+        follow_api_servers(api_servers.clone(), kube.clone(), server.clone(), stop.clone())
+    });
 }
 
 fn lease_options(options: &Options) -> LeaseOptions {

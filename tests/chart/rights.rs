@@ -54,6 +54,79 @@ fn rules_are_explicit_and_each_is_explained() {
     }
 }
 
+/// A right: the role, the API group, the resource, a name that it is limited to, and the verb.
+type Right = [String; 5];
+
+/// The words in backquotes.
+fn quoted(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+/// The rights that the tables of `docs/rbac.md` list, each below the heading of its role.
+fn listed(page: &str) -> BTreeSet<Right> {
+    let mut all = BTreeSet::new();
+    for section in page.split("\n## ") {
+        let heading = section.lines().next().unwrap_or_default();
+        let Some(role) = heading.split_once("Role `").and_then(|(_, role)| role.split('`').next()) else { continue };
+        for row in section.lines().filter(|line| line.starts_with("| ")) {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [_, group, resources, verbs, _, _] = cells[..] else { continue };
+            if group == "group" {
+                continue;
+            }
+            let group = if group == "core" { "" } else { group };
+            let (resources, name) = resources.split_once(", only ").unwrap_or((resources, ""));
+            let name = quoted(name).first().copied().unwrap_or_default();
+            for resource in quoted(resources) {
+                all.extend(verbs.split(", ").map(|verb| [role, group, resource, name, verb].map(str::to_owned)));
+            }
+        }
+    }
+    all
+}
+
+/// The page must not grant more than the chart does, either: whoever reviews the account reads the page.
+#[test]
+fn the_page_on_rights_lists_what_the_chart_grants_and_no_more() {
+    let mut granted: BTreeSet<Right> = BTreeSet::new();
+    for (role, rule) in rules(&rendered(&[])) {
+        let names = if rule["resourceNames"].is_null() { vec![""] } else { strings(&rule["resourceNames"]) };
+        for group in strings(&rule["apiGroups"]) {
+            for resource in strings(&rule["resources"]) {
+                for name in &names {
+                    let verbs = strings(&rule["verbs"]).into_iter();
+                    granted.extend(verbs.map(|verb| [role.as_str(), group, resource, *name, verb].map(str::to_owned)));
+                }
+            }
+        }
+    }
+    let listed = listed(&text("docs/rbac.md"));
+    // That role is explained in a sentence.
+    granted.retain(|[role, ..]| role != "berth-view");
+    let differ: Vec<&Right> = granted.symmetric_difference(&listed).collect();
+    assert!(differ.is_empty() && listed.len() > 40, "docs/rbac.md and the chart differ in {differ:?}");
+}
+
+/// A right to write, or to read what is secret, has a row that says what whoever steals the token can do with it.
+#[test]
+fn what_each_right_is_worth_to_a_thief_is_said() {
+    let page = text("docs/rbac.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("What a stolen token is worth")).unwrap();
+    let told: Vec<&str> = section.lines().filter_map(|line| line.split('|').nth(1)).flat_map(quoted).collect();
+    for [role, _, resource, name, verb] in listed(&page) {
+        let is_harmless =
+            ["list", "watch"].contains(&&*verb) || verb == "get" && !["secrets", "configmaps"].contains(&&*resource);
+        // Leases that exist are limited to our own.
+        if is_harmless || !name.is_empty() {
+            continue;
+        }
+        assert!(
+            told.contains(&&*resource),
+            "docs/rbac.md does not say what {verb} on {resource} ({role}) is worth to a thief"
+        );
+    }
+}
+
 /// A kind that is watched without the right to do so keeps the operator from starting; without a place in the FlowSchema its
 /// watch shares a level with everybody.
 #[test]

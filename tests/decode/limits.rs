@@ -48,6 +48,12 @@ fn pods_that_list_too_much_are_held_by_field() {
         (json!({"containers": [{"ports": ports(1025)}]}), "spec.containers[].ports[].hostPort", 1025, 1024),
         (json!({"containers": repeated(513, json!({}))}), "spec.containers and spec.initContainers", 513, 512),
         (json!({"volumes": repeated(513, json!({"name": "v"}))}), "spec.volumes", 513, 512),
+        (
+            json!({"volumes": [{"name": "v", "rbd": {"image": "i", "monitors": repeated(513, json!("m"))}}]}),
+            "spec.volumes[].rbd.monitors",
+            513,
+            512,
+        ),
     ];
     for (spec, field, count, limit) in rows {
         let shape = pod(spec).shape;

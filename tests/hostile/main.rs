@@ -9,6 +9,7 @@
 #[path = "../e2e/cluster.rs"]
 mod cluster;
 mod conditions;
+mod holds;
 mod neighbour;
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/objects.rs"]

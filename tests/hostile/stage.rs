@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use berth_lab::{ControlPlane, NodeSpec, Operator, Patch, for_each};
 use serde_json::{Value, json};
 
+use super::holds::{Holds, shown};
 use super::neighbour::{NEIGHBOUR, Neighbour};
 use crate::LATER;
 use crate::cluster::{HOME, LEASE, namespace, own_plane, serving};
@@ -26,18 +27,21 @@ const MARK: &str = "made-by=hostile";
 
 const NODES: usize = 200;
 
-/// The neighbour's waits and the process' memory over some time.
+/// The neighbour's waits, the ledger's lock and the process' memory over some time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     pub(super) p50: Duration,
     pub(super) p99: Duration,
+    /// The longest hold of the ledger's lock since the figures before these, as the end of its bucket in microseconds.
+    hold: Option<u64>,
     /// The most that was seen.
     pub(super) rss_kib: u64,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} / {} ms, {} MiB", self.p50.as_millis(), self.p99.as_millis(), self.rss_kib / 1024)
+        let Self { p50, p99, hold, rss_kib } = self;
+        write!(f, "{} / {} ms, {}, {} MiB", p50.as_millis(), p99.as_millis(), shown(*hold), rss_kib / 1024)
     }
 }
 
@@ -46,6 +50,8 @@ pub(super) struct Stage {
     neighbour: Neighbour,
     /// What a case keeps open until it is over.
     pub(super) sockets: Mutex<Vec<TcpStream>>,
+    /// Holds of the ledger's lock up to the last figures.
+    holds: Mutex<Holds>,
     /// Who led at the start, and how often that had changed.
     led: (Value, Value),
     pub(super) plane: ControlPlane,
@@ -70,7 +76,14 @@ impl Stage {
             wait_reason(&plane, name, "Ready", "Serving");
         }
         let led = leadership(&plane);
-        Self { operator, neighbour: Neighbour::start(&plane), sockets: Mutex::default(), led, plane }
+        Self {
+            operator,
+            neighbour: Neighbour::start(&plane),
+            sockets: Mutex::default(),
+            holds: Mutex::default(),
+            led,
+            plane,
+        }
     }
 
     pub(super) fn measure(&self, span: Duration) -> Figures {
@@ -88,7 +101,16 @@ impl Stage {
         let waits = self.neighbour.waits_since(from);
         let quantile = |of: usize| waits.get((waits.len() * of / 100).min(waits.len().saturating_sub(1))).copied();
         let never = end.duration_since(from);
-        Figures { p50: quantile(50).unwrap_or(never), p99: quantile(99).unwrap_or(never), rss_kib }
+        let (p50, p99) = (quantile(50).unwrap_or(never), quantile(99).unwrap_or(never));
+        Figures { p50, p99, hold: self.longest_hold(), rss_kib }
+    }
+
+    /// The longest hold of the ledger's lock since this was last asked; unknown where the page is not read, which a case may see to.
+    fn longest_hold(&self) -> Option<u64> {
+        let (_, page) = self.operator.page("/metrics").ok()?;
+        let now = Holds::read(&page);
+        let before = std::mem::replace(&mut *self.holds.lock().unwrap(), now.clone());
+        now.longest_since(&before)
     }
 
     /// What happened to the process and its Lease since the start.

@@ -18,8 +18,9 @@ pub const DECISIONS_PER_STEP: usize = 64;
 /// What one look at the ledger computes from nothing before it gives the lock back, in rows judged for a plain pod. A row takes
 /// some 50 ns: 8,192 are 0.4 ms. Beside them a look walks over the rows that it knows already, 0.1 ms for 20,000. Writers wait for
 /// the longest look, and every profile and watch waits with them. Below 5,000 nodes hardly any look is divided. A piece of work is
-/// begun while any is left. The largest, one node for a pod with everything at its limit, is less than twice this, so that a hold
-/// computes three times as much at most.
+/// begun while any is left, and is not divided. Most are far smaller than this. Two are not, and have no bound of their own: a row for
+/// a pod with 512 disks beside 110 pods with as many each is 35,000 units, and one judgement of a dry run, which compares each of the
+/// pod's terms with each match class taken away, up to 1,150 a class.
 pub const WORK_PER_HOLD: usize = 8_192;
 
 /// Holds of the lock for one look, after which the next ends it whatever it takes: a cluster that changes faster than its rows can
@@ -67,7 +68,8 @@ pub const HOST_PORTS_PER_POD: usize = 1_024;
 /// Containers of one pod, init containers included. Each image is looked up on every node.
 pub const CONTAINERS_PER_POD: usize = 512;
 
-/// Volumes of one pod. Each claim may be matched with every free volume.
+/// Volumes of one pod, and monitors of its RBD images. Each claim may be matched with every free volume, and each monitor is sorted
+/// and looked for among those of other pods on a node.
 pub const VOLUMES_PER_POD: usize = 512;
 
 /// Distinct scalar resources that the nodes of the whole cluster offer: each is a column over all nodes, 80 KB on 5,000.

@@ -68,6 +68,9 @@ impl Lists<'_> {
         let ports = runs.map(|c: &Container<'_>| c.ports.iter().filter(|port| port.host_port > 0).count()).sum();
         self.check("spec.containers[].ports[].hostPort", ports, limits::HOST_PORTS_PER_POD);
         self.check("spec.volumes", spec.volumes.len(), limits::VOLUMES_PER_POD);
+        let images = spec.volumes.iter().filter_map(|volume| volume.rbd.as_ref());
+        let monitors = images.map(|image| image.monitors.len()).sum();
+        self.check("spec.volumes[].rbd.monitors", monitors, limits::VOLUMES_PER_POD);
         self.check("spec.tolerations", spec.tolerations.len(), limits::TOLERATIONS_PER_POD);
         let constraints = &spec.topology_spread_constraints;
         self.check("spec.topologySpreadConstraints", constraints.len(), limits::SPREAD_CONSTRAINTS_PER_POD);

@@ -271,7 +271,7 @@ impl Shared {
             self.counters.count(ConditionResult::Unchanged);
             return None;
         };
-        for _ in 0..VERSIONS {
+        for left in (0..VERSIONS).rev() {
             if !self.link.gate.is_open() {
                 self.counters.count(ConditionResult::Dropped);
                 return None;
@@ -287,6 +287,10 @@ impl Shared {
             };
             if error.code != Some(409) {
                 return self.failed(refusal, &error);
+            }
+            if left == 0 {
+                // Nothing would be written at the version that is read.
+                break;
             }
             match self.link.read_pod(&pod.key, &pod.uid).await {
                 _ if self.is_taken_back(&pod.uid) => break,

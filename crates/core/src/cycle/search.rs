@@ -53,7 +53,7 @@ pub struct Scheduler {
     /// Where among the candidates the next scan starts.
     start: usize,
     /// Whether the last look was given up, and what it judged is to be found by the next.
-    unfinished: bool,
+    pub(super) unfinished: bool,
     /// Whether what is kept between attempts was used since [`Self::take_used`].
     pub(super) used: bool,
     /// The nodes that fit, each with its total. Kept so that no attempt allocates.

@@ -17,18 +17,13 @@ pub enum InlineDisk {
 }
 
 impl InlineDisk {
-    /// Whether VolumeRestrictions checks it for conflicts. After `needsRestrictionsCheck` of VolumeRestrictions.
-    pub const fn is_restricted(&self) -> bool {
-        matches!(self, Self::GcePd { .. } | Self::Ebs { .. } | Self::Iscsi { .. } | Self::Rbd { .. })
-    }
-
     /// Whether disks of its kind have been migrated to a CSI driver.
     pub const fn is_migratable(&self) -> bool {
         !matches!(self, Self::Iscsi { .. } | Self::Rbd { .. })
     }
 
     /// What two pods on one node cannot both use, unless both only read: one thing, or one for each monitor of an RBD image, of which
-    /// two disks must share one. None for disks that are not restricted. After `isVolumeConflict` of VolumeRestrictions.
+    /// two disks must share one. None for disks that any number of pods may use. After `isVolumeConflict` of VolumeRestrictions.
     pub fn locks(&self) -> impl Iterator<Item = DiskLock<'_>> {
         let lock = |kind, names, reads| Some(DiskLock { names: (kind, names), reads });
         let (one, monitors, image): (_, &[Str], Option<(&str, &str, bool)>) = match self {

@@ -154,18 +154,15 @@ impl Overlay {
         self.removed.iter().filter_map(|placed| Some((&placed.key, placed.volumes.as_ref()?)))
     }
 
-    /// The sum of `of` over the removed pods; it is called once for neighbours of one match class.
+    /// The removed pods, neighbours of one match class together: filters look once at each class.
+    pub(crate) fn removed_alike(&self) -> impl Iterator<Item = (&MatchClass, i64)> {
+        let alike = self.removed.chunk_by(|a, b| Arc::ptr_eq(&a.match_class, &b.match_class));
+        alike.map(|alike| (&*alike[0].match_class, alike.len() as i64))
+    }
+
+    /// The sum of `of` over the removed pods.
     pub(crate) fn sum_removed(&self, of: impl Fn(&MatchClass) -> i64) -> i64 {
-        let (mut sum, mut last) = (0, None::<(&Arc<MatchClass>, i64)>);
-        for placed in &self.removed {
-            let value = match last {
-                Some((match_class, value)) if Arc::ptr_eq(match_class, &placed.match_class) => value,
-                _ => of(&placed.match_class),
-            };
-            last = Some((&placed.match_class, value));
-            sum += value;
-        }
-        sum
+        self.removed_alike().map(|(match_class, pods)| pods * of(match_class)).sum()
     }
 
     fn count(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
@@ -189,6 +186,7 @@ impl Overlay {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
+    use crate::model::{PodShape, Protocol};
     use crate::testing::{node, pod, shape_of};
 
     #[test]
@@ -209,6 +207,56 @@ mod tests {
             overlay.restore(nodes, one);
         }
         assert_eq!((overlay.memory.get(), overlay.cpu.get()), (-7, -1));
+    }
+
+    #[test]
+    fn neighbours_of_one_class_are_looked_at_once() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1_000, 1 << 30, 10));
+        for (name, app) in [("u", "x"), ("v", "x"), ("w", "y"), ("z", "x")] {
+            let shape = PodShape { labels: [("app", app)].into_iter().collect(), ..shape_of(1, 1) };
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod(name, shape) });
+        }
+        let nodes = ledger.nodes();
+        let mut overlay = Overlay::NONE;
+        for placed in ledger.pods_on(nodes.find("a").expect("applied")) {
+            overlay.remove(nodes, placed);
+        }
+        let alike: Vec<i64> = overlay.removed_alike().map(|(_, pods)| pods).collect();
+        assert!(alike.len() < 4 && alike.iter().sum::<i64>() == 4, "{alike:?}");
+        let of_x = |class: &MatchClass| i64::from(class.labels.get("app").is_some_and(|app| **app == *"x"));
+        assert_eq!(overlay.sum_removed(of_x), 3);
+    }
+
+    /// In any order, with ports that several pods have.
+    #[test]
+    fn freed_ports_are_those_of_the_pods_that_are_removed() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1_000, 1 << 30, 100));
+        for i in 0..12_u16 {
+            let port = |port| HostPort { protocol: Protocol::Tcp, port, ip: "0.0.0.0".into() };
+            let shape = PodShape { host_ports: vec![port(80 + i % 3), port(90 + i)], ..shape_of(1, 1) };
+            ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod(&format!("p{i}"), shape) });
+        }
+        let nodes = ledger.nodes();
+        let placed = ledger.pods_on(nodes.find("a").expect("applied"));
+        let (mut overlay, mut rng) = (Overlay::NONE, crate::cycle::Rng::seeded(1));
+        let mut removed: Vec<&Arc<PlacedPod>> = Vec::new();
+        for step in 0..500 {
+            let one = &placed[rng.below(placed.len() as u64) as usize];
+            if let Some(at) = removed.iter().position(|other| other.uid == one.uid) {
+                removed.swap_remove(at);
+                overlay.restore(nodes, one);
+            } else {
+                removed.push(one);
+                overlay.remove(nodes, one);
+            }
+            let mut freed: Vec<HostPort> = removed.iter().flat_map(|one| one.usage.ports.iter().cloned()).collect();
+            freed.sort();
+            assert_eq!(overlay.freed_ports.to_vec(), freed, "step {step}");
+        }
+        removed.iter().for_each(|one| overlay.restore(nodes, one));
+        assert!(overlay.freed_ports.is_empty() && overlay.is_empty());
     }
 
     #[test]

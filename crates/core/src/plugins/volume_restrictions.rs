@@ -28,11 +28,8 @@ impl State {
                 state.exclusive.push((key.clone(), cx.ledger.volumes().uses_of(key, cx.ledger.nodes())));
             }
         }
-        let restricted = mounts.volumes.disks().any(InlineDisk::is_restricted);
-        if restricted {
-            state.disks = Disks::of(mounts.volumes);
-        }
-        Ok((restricted || state.is_in_use()).then_some(state))
+        state.disks = Disks::of(mounts.volumes);
+        Ok((!state.disks.0.is_empty() || state.is_in_use()).then_some(state))
     }
 
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {

@@ -399,3 +399,42 @@ impl<'t> DryRun<'t> {
         evicted.any(|lower| budgets.charge(lower.placed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preemption::testing::{nodes, on};
+
+    /// What was judged on a node that was given up half way, and the pods there.
+    fn begun_on(ledger: &Ledger, node: NodeId) -> (DryRuns, Vec<Arc<PlacedPod>>) {
+        let lower = ledger.pods_on(node).to_vec();
+        let row = ledger.nodes().version[node.index()];
+        let begun = Begun { node, row, lower: lower.clone(), victims: vec![true] };
+        (DryRuns { begun: Some(begun), ..DryRuns::default() }, lower)
+    }
+
+    #[test]
+    fn a_node_given_up_half_way_is_gone_on_with_while_nothing_there_changes() {
+        let mut ledger = nodes(&["a", "b"]);
+        for name in ["x", "y", "z"] {
+            ledger.apply_pod(on("a", name, 0, 100, 0));
+        }
+        let [a, b] = ["a", "b"].map(|name| ledger.nodes().find(name).expect("applied"));
+        let (mut known, lower) = begun_on(&ledger, a);
+        assert_eq!(known.take_begun(&ledger, b, [].iter()), None, "another node");
+        assert_eq!(known.take_begun(&ledger, a, lower.iter()), Some(vec![true]), "it is kept until its node comes");
+        assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "once");
+        for other in [&[0, 1][..], &[0, 2, 1], &[]] {
+            let (mut known, lower) = begun_on(&ledger, a);
+            let other = other.iter().map(|at| &lower[*at]);
+            assert_eq!(known.take_begun(&ledger, a, other), None, "other pods may be victims, or in another order");
+            assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "and what was judged is gone");
+        }
+        let (mut known, lower) = begun_on(&ledger, a);
+        ledger.apply_pod(on("b", "elsewhere", 0, 100, 0));
+        assert_eq!(known.take_begun(&ledger, a, lower.iter()), Some(vec![true]), "a change elsewhere");
+        let (mut known, lower) = begun_on(&ledger, a);
+        ledger.apply_pod(on("a", "more", 0, 100, 0));
+        assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "the row has changed");
+    }
+}

@@ -198,13 +198,34 @@ impl Scheduler {
         limits: &Limits<'_>,
         work: &mut Work,
     ) -> bool {
-        let strict = self.profile().preemption.strict_budgets;
-        match self.node_scan(ledger, &plan.pod, work) {
-            Ok((mut scan, _)) => {
-                recheck::fits_somewhere(&mut scan, limits, work) == Ok(false)
-                    && recheck::still_valid(&scan, plan, strict.then_some(limits))
-            }
-            Err(_) => false,
+        self.plan_holds(ledger, plan, limits, work).unwrap_or(false)
+    }
+
+    /// As [`Self::plan_still_valid`]; `None` when `work` ran out: call it again.
+    pub fn plan_holds(
+        &mut self,
+        ledger: &Ledger,
+        plan: &EvictionProposal,
+        limits: &Limits<'_>,
+        work: &mut Work,
+    ) -> Option<bool> {
+        match self.check_plan(ledger, plan, limits, work) {
+            Ok(holds) => Some(holds),
+            Err(Stop::Unfinished) => None,
+            Err(_) => Some(false),
         }
+    }
+
+    fn check_plan(
+        &mut self,
+        ledger: &Ledger,
+        plan: &EvictionProposal,
+        limits: &Limits<'_>,
+        work: &mut Work,
+    ) -> Result<bool, Stop> {
+        let strict = self.profile().preemption.strict_budgets;
+        let (mut scan, _) = self.node_scan(ledger, &plan.pod, work)?;
+        let fits = recheck::fits_somewhere(&mut scan, limits, work)?;
+        Ok(!fits && recheck::still_valid(&scan, plan, strict.then_some(limits)))
     }
 }

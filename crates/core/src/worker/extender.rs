@@ -163,7 +163,7 @@ impl VictimReplies {
                 })
             }
             Self::Failed(text) => Some(Ok(Outcome::Failed(text.clone()))),
-            Self::Complete(state) => Some(Self::replied(state, scheduler, ledger, pod, limits)),
+            Self::Complete(state) => Self::replied(state, scheduler, ledger, pod, (limits, work)),
         }
     }
 
@@ -172,17 +172,17 @@ impl VictimReplies {
         scheduler: &mut Scheduler,
         ledger: &Ledger,
         pod: &Arc<Pod>,
-        limits: &Limits<'_>,
-    ) -> Result<Outcome, Unfinished> {
+        (limits, work): (&Limits<'_>, &mut Work),
+    ) -> Option<Result<Outcome, Unfinished>> {
         let outcome = scheduler.pick(ledger, pod, state.candidates(ledger));
         // The victims were found before extenders were asked, and those that an extender named were not tried at all. A change on
         // the node does not matter as long as the plan is right: on a busy node and with a slow extender there is always one.
-        match &outcome {
-            Outcome::Evict(plan) if !scheduler.plan_still_valid(ledger, plan, limits, &mut Work::unbounded()) => {
-                Err(Unfinished::Conflict(Conflict::NoLongerFits))
-            }
-            _ => Ok(outcome),
+        if let Outcome::Evict(plan) = &outcome
+            && !scheduler.plan_holds(ledger, plan, limits, work)?
+        {
+            return Some(Err(Unfinished::Conflict(Conflict::NoLongerFits)));
         }
+        Some(Ok(outcome))
     }
 }
 
@@ -309,15 +309,13 @@ impl Worker {
                 self.refuse_failed(step, attempt.ticket.pod().clone(), text);
                 return self.queue.failed_by_extender(attempt.ticket, step.now);
             }
-            Turn::NoFit(no_fit) => (Some(Decision::NoFit(no_fit)), state.seen()),
-            Turn::LookFurther => {
-                look(step.ledger, heaviest, |l, work| scheduler.look_further(l, &state, work).map(Some))
-            }
-            Turn::Settle => step.ledger.read(|l| (scheduler.settle(l, &state), l.version())),
+            Turn::NoFit(no_fit) => (Ok(Decision::NoFit(no_fit)), state.seen()),
+            Turn::LookFurther => look(step.ledger, heaviest, |l, work| scheduler.look_further(l, &state, work).map(Ok)),
+            Turn::Settle => look(step.ledger, heaviest, |l, work| scheduler.settle(l, &state, work)),
         };
         let again = match decision {
-            Some(decision) => self.act_on(step, attempt, decision, version),
-            None => self.conflicted(step, attempt, Conflict::NoLongerFits),
+            Ok(decision) => self.act_on(step, attempt, decision, version),
+            Err(conflict) => self.conflicted(step, attempt, conflict),
         };
         if let Some(again) = again {
             self.attempt(step, again);

@@ -25,7 +25,7 @@ use super::diagnosis::{NoFit, Tally};
 use super::non_row_checks::prepare;
 use super::search::{Decision, Placing, Scheduler};
 use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply};
-use crate::ledger::{Ledger, NodeId};
+use crate::ledger::{Conflict, Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{Code, Plugin, PluginContext, Stop, Work};
 use crate::profile::{CompiledProfile, Extender, ExtenderSet, OnFailure};
@@ -229,24 +229,41 @@ fn scoring(profile: &CompiledProfile, pod: &Pod, nodes: usize) -> Option<Stage> 
 }
 
 impl Scheduler {
-    /// Decides among the nodes that extenders left, filtered again and scored as they are now. `None`: none of them fits any
-    /// more, since another attempt was faster.
-    pub fn settle(&mut self, ledger: &Ledger, state: &ExtenderFilterState) -> Option<Decision> {
-        let decision = self.choose_left(ledger, state);
-        decision.unwrap_or_else(|stop| Some(Decision::stopped(&state.pod, state.own.nodes as usize, stop)))
+    /// Decides among the nodes that extenders left, filtered again and scored as they are now. A conflict: none of them fits any
+    /// more, since another attempt was faster. `None` when `work` ran out: see [`Self::decide_within`].
+    pub fn settle(
+        &mut self,
+        ledger: &Ledger,
+        state: &ExtenderFilterState,
+        work: &mut Work,
+    ) -> Option<Result<Decision, Conflict>> {
+        match self.choose_left(ledger, state, work) {
+            Ok(settled) => Some(settled),
+            Err(Stop::Unfinished) => {
+                self.unfinished = true;
+                None
+            }
+            Err(stop) => Some(Ok(Decision::stopped(&state.pod, state.own.nodes as usize, stop))),
+        }
     }
 
-    fn choose_left(&mut self, ledger: &Ledger, state: &ExtenderFilterState) -> Result<Option<Decision>, Stop> {
+    fn choose_left(
+        &mut self,
+        ledger: &Ledger,
+        state: &ExtenderFilterState,
+        work: &mut Work,
+    ) -> Result<Result<Decision, Conflict>, Stop> {
         let pod = &state.pod;
         self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
-        let class = self.classes.get(cx, &pod.shape);
-        let work = &mut Work::unbounded();
+        let again = std::mem::take(&mut self.unfinished);
+        let class = if again { self.classes.again(cx, &pod.shape) } else { self.classes.get(cx, &pod.shape) };
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
         self.feasible.clear();
         let mut bonuses = Vec::with_capacity(state.left.len());
         for left in state.left.iter().filter(|left| is_there(cx, left)) {
-            let own = class.rows.verdict(cx, &class.resolved, left.node);
+            let own = class.rows.verdict_within(cx, &class.resolved, left.node, work).ok_or(Stop::Unfinished)?;
+            checks.judge_volumes(left.node, own, work)?;
             if checks.judge(left.node, || own).fits() {
                 self.feasible.push((left.node, class.rows.fixed(left.node)));
                 bonuses.push(left.bonus);
@@ -256,7 +273,7 @@ impl Scheduler {
             return Err(Stop::Failed(text));
         }
         if self.feasible.is_empty() {
-            return Ok(None);
+            return Ok(Err(Conflict::NoLongerFits));
         }
         let placing = Placing::after(checks);
         self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
@@ -269,7 +286,7 @@ impl Scheduler {
         } else {
             choose(&self.feasible, &mut self.rng)
         };
-        Ok(Some(placing.on(cx, &self.tables, pod, node)))
+        Ok(Ok(placing.on(cx, &self.tables, pod, node)))
     }
 }
 

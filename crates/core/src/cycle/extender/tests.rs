@@ -36,12 +36,24 @@ fn decide(
             Turn::Wait => panic!("everyone answered"),
             Turn::Ask => Some(Decision::Ask(state)),
             Turn::LookFurther => scheduler.look_further(ledger, &state, &mut Work::unbounded()),
-            Turn::Settle => scheduler.settle(ledger, &state),
+            Turn::Settle => settle_in_parts(scheduler, ledger, &state),
             Turn::NoFit(no_fit) => Some(Decision::NoFit(no_fit)),
             Turn::Failed(text) => Some(Decision::Failed(text)),
         };
     }
     (decision, asked)
+}
+
+/// As one look would settle, whatever it is cut into; `None` where no node is left.
+fn settle_in_parts(scheduler: &mut Scheduler, ledger: &Ledger, state: &ExtenderFilterState) -> Option<Decision> {
+    let mut looks = 0;
+    loop {
+        let mut work = if looks < 200 { Work::of(3) } else { Work::unbounded() };
+        if let Some(settled) = scheduler.settle(ledger, state, &mut work) {
+            return settled.ok();
+        }
+        looks += 1;
+    }
 }
 
 /// The parts of a decision that must be the same.
@@ -112,6 +124,26 @@ fn profile_of(extenders: Vec<Extender>) -> CompiledProfile {
 }
 
 #[test]
+fn nodes_that_changed_while_extenders_were_asked_are_judged_in_parts() {
+    let names: Vec<String> = (0..50).map(|i| format!("n{i}")).collect();
+    let (mut ledger, pending) = cluster(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let profile = profile_of(vec![Extender { prioritize: Some(OnFailure::Ignore), ..extender("x") }]);
+    let mut scheduler = Scheduler::new(Arc::new(profile.clone()), 1);
+    let Decision::Ask(mut state) = scheduler.decide(&ledger, &pending) else { panic!("asks") };
+    assert_eq!(state.answer(&profile, 0, Ok(ExtenderReply::Prioritize(Vec::new()))), Turn::Settle);
+    names.iter().for_each(|name| ledger.apply_node(&node(name, 3000, 1 << 30, 10)));
+    let mut looks = 1;
+    let settled = loop {
+        if let Some(settled) = scheduler.settle(&ledger, &state, &mut Work::of(10)) {
+            break settled;
+        }
+        assert!(looks < 100, "no look gets any further");
+        looks += 1;
+    };
+    assert!(looks >= 5 && matches!(settled, Ok(Decision::Place(_))), "{looks}: {settled:?}");
+}
+
+#[test]
 fn extreme_scores_add_up_exactly_in_any_order_of_answers() {
     let (ledger, pending) = cluster(&["a", "b", "c"]);
     let scorer = |name, weight| Extender { prioritize: Some(OnFailure::Ignore), weight, ..extender(name) };
@@ -131,7 +163,7 @@ fn extreme_scores_add_up_exactly_in_any_order_of_answers() {
         assert_eq!(state.questions().len(), 3, "all at once");
         let turns = order.map(|at| state.answer(&profile, at, Ok(replies[at].clone())));
         assert_eq!(turns, [Turn::Wait, Turn::Wait, Turn::Settle]);
-        let Some(Decision::Place(proposal)) = scheduler.settle(&ledger, &state) else { panic!("fits") };
+        let Some(Decision::Place(proposal)) = settle_in_parts(&mut scheduler, &ledger, &state) else { panic!("fits") };
         assert_eq!(&**ledger.nodes().name(proposal.node), "b", "order {order:?}");
     }
 }

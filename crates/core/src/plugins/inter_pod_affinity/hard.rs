@@ -95,7 +95,7 @@ impl<'t> Hard<'t> {
         }
         let own = cost(&shape.affinity) + cost(&shape.anti_affinity);
         let closing = |terms: &[AffinityTerm]| if self.closed.is_empty() { 0 } else { cost(terms) };
-        let removed = overlay.removed.iter().map(|placed| own + closing(&placed.match_class.anti_affinity));
+        let removed = overlay.removed_alike().map(|(match_class, _)| own + closing(&match_class.anti_affinity));
         let added = overlay.added.iter().map(|pod| own + cost(&pod.shape.anti_affinity));
         removed.chain(added).sum()
     }
@@ -141,10 +141,10 @@ fn is_left(
     if left.iter().all(|count| *count <= 0) {
         return false;
     }
-    for alike in overlay.removed.chunk_by(|a, b| Arc::ptr_eq(&a.match_class, &b.match_class)) {
-        terms_of(&alike[0].match_class, &mut |term| {
+    for (match_class, pods) in overlay.removed_alike() {
+        terms_of(match_class, &mut |term| {
             if let Ok(at) = views.binary_search_by(|view| view.key().cmp(&term.topology_key)) {
-                left[at] -= alike.len() as i64;
+                left[at] -= pods;
             }
         });
     }

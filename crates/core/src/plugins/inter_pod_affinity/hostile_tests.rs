@@ -1,10 +1,12 @@
 //! What the terms of placed pods may cost.
 
 use super::Tables;
-use super::testing::{Asks, Says, cluster, filter, labelled, labels, nodes_of, profile, score, selector, term};
+use super::testing::{
+    Asks, Says, cluster, filter, labelled, labels, nodes_of, profile, score, selector, term, term_in,
+};
 use crate::ledger::Ledger;
 use crate::limits::AFFINITY_TABLES_BYTES;
-use crate::model::{AffinityTerm, Pod};
+use crate::model::{AffinityTerm, Namespace, Pod};
 use crate::plugins::context::Stop;
 use crate::plugins::{Overlay, PluginContext, ResolvedPod, Work};
 use crate::testing::node;
@@ -124,6 +126,42 @@ fn counts_from_nothing_are_made_in_parts() {
     let shape = Arc::new(web.0);
     let fresh = filter(&mut Tables::default(), cx, &shape, &nodes_of(&ledger), Overlay::none());
     assert_eq!(filter(&mut tables, cx, &shape, &nodes_of(&ledger), Overlay::none()), fresh);
+}
+
+/// What was compared for a count that was given up is not used once a namespace or a domain is another.
+#[test]
+fn a_count_that_was_given_up_begins_anew_where_namespaces_or_domains_change() {
+    for change in ["namespace", "domain"] {
+        let mut ledger = cluster(&[("n1", "zone=a host=n1"), ("n2", "zone=b host=n2")], &[]);
+        for i in 0..TERMS {
+            let one = labelled(&format!("i={i}")).of("sub2.team1").named(&format!("p{i}"));
+            ledger.apply_pod(Pod { node_name: Some("n2".into()), ..one });
+        }
+        let asks = labelled("app=web").away(term_in(&[], Some("team=1"), "zone", "i"));
+        let (mut tables, mut looks) = (Tables::default(), 0);
+        while prepare(&mut tables, &ledger, &asks, &mut Work::of(100)).is_err() {
+            looks += 1;
+            assert!(looks < 200, "{change}: no look gets any further");
+            match (looks, change) {
+                (10, "namespace") => {
+                    ledger.apply_namespace(Namespace { name: "sub2.team1".into(), labels: labels("team=2") });
+                }
+                (10, _) => {
+                    let mut object = node("n2", 1000, 0, 100);
+                    object.labels = labels("zone=a host=n2");
+                    ledger.apply_node(&object);
+                }
+                _ => {}
+            }
+        }
+        assert!(looks > 10, "{change}: {looks}");
+        let profile = profile();
+        let cx = PluginContext { profile: &profile, ledger: &ledger };
+        let shape = Arc::new(asks.0);
+        let says = filter(&mut tables, cx, &shape, &nodes_of(&ledger), Overlay::none());
+        let each = if change == "namespace" { Says::Fits } else { Says::Anti };
+        assert_eq!(says, Some(vec![each, each]), "{change}");
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl<'t> Hard<'t> {
 
     /// What [`Self::filter`] takes where pods are added and taken away, in units of [`Work`](crate::plugins::context::Work).
     pub(crate) fn cost_under(&self, overlay: &Overlay) -> usize {
-        let changed = overlay.added.len() + overlay.removed.len();
+        let changed = overlay.added.len() + overlay.removed_alike().count();
         if self.counted.is_none() || changed == 0 {
             return 0;
         }

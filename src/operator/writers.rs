@@ -53,6 +53,12 @@ impl Recheck for Known {
             Some(_) => Victim::Unwanted,
         })
     }
+
+    fn deletion_answered(&self, uid: &str) {
+        if let Some(engine) = self.0.get() {
+            engine.apply(|ledger| ledger.deletion_answered(uid));
+        }
+    }
 }
 
 /// Everything that writes for workers. Cheap to clone; all clones share their queues.

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test soak mutants hostile faults long-run fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -37,6 +37,9 @@ hostile: prerequisites upstream ## hostile objects beside a neighbour on a real 
 
 faults: prerequisites upstream ## break real processes, connections and rights under load, then check the cluster; ONLY=text picks, WHICH=short is small
 	@BERTH_FAULTS=$(or $(WHICH),all) BERTH_FAULTS_ONLY=$(ONLY) cargo test --workspace --locked --test faults -- --nocapture
+
+long-run: prerequisites upstream ## MINUTES (30) of pods and nodes that come and go under two operators: memory, and what is left
+	@BERTH_LONG_RUN=$(or $(MINUTES),30) cargo test --workspace --locked --test faults -- --nocapture memory_does_not_grow
 
 fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
 	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \

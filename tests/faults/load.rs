@@ -28,6 +28,8 @@ struct Shared {
     begun: AtomicUsize,
     flows: AtomicBool,
     stop: AtomicBool,
+    /// For each new pod the one so many before it is deleted; 0 keeps all.
+    keep: AtomicUsize,
 }
 
 impl Load {
@@ -43,6 +45,16 @@ impl Load {
 
     pub(super) fn flow(&self, flows: bool) {
         self.shared.flows.store(flows, Ordering::Relaxed);
+    }
+
+    /// How many pods it has made.
+    pub(super) fn made(&self) -> usize {
+        self.shared.begun.load(Ordering::Relaxed)
+    }
+
+    /// Deletes a pod for each that comes, so that about `pods` are there.
+    pub(super) fn keep(&self, pods: usize) {
+        self.shared.keep.store(pods, Ordering::Relaxed);
     }
 }
 
@@ -62,9 +74,15 @@ fn make(api: &Api, shared: &Shared, pace: Duration) {
         next = (next + pace).max(Instant::now());
         thread::sleep(next.saturating_duration_since(Instant::now()));
         if shared.flows.load(Ordering::Relaxed) {
-            let object = numbered(shared.begun.fetch_add(1, Ordering::Relaxed));
+            let number = shared.begun.fetch_add(1, Ordering::Relaxed);
+            let object = numbered(number);
             while !is_there(api, &object) && !shared.stop.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(200));
+            }
+            let keep = shared.keep.load(Ordering::Relaxed);
+            if let Some(old) = number.checked_sub(keep).filter(|_| keep > 0) {
+                let now = json!({"gracePeriodSeconds": 0});
+                drop(api.delete(&pod_path(LOADED, &format!("p{old}")), Some(&now)));
             }
         }
     }

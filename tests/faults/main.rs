@@ -16,6 +16,7 @@ mod cluster;
 mod history;
 mod kubelets;
 mod load;
+mod long_run;
 mod noise;
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/objects.rs"]

@@ -65,7 +65,7 @@ pub(super) struct Stage {
     replicas: Vec<Replica>,
     restarts: usize,
     peak_kib: u64,
-    load: Load,
+    pub(super) load: Load,
     pub(super) proxy: Proxy,
     setting: Setting,
     remark: String,
@@ -180,6 +180,11 @@ impl Stage {
         }
     }
 
+    /// The resident set of each operator, in MiB.
+    pub(super) fn resident_mib(&self) -> Vec<u64> {
+        self.replicas.iter().map(|one| one.operator.process.rss_kib().unwrap_or(0) / 1024).collect()
+    }
+
     /// Gives each operator a token of the account as it is now, as kubelets do.
     pub(super) fn renew_tokens(&self) {
         for replica in &self.replicas {
@@ -243,7 +248,7 @@ impl Stage {
     }
 
     /// Deletes all pods of the load.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         let now = json!({"gracePeriodSeconds": 0});
         let end = Instant::now() + LATER;
         loop {

@@ -1,0 +1,102 @@
+//! Half an hour of pods and nodes that come and go: whether memory grows, and whether anything is left afterwards.
+
+use std::env;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use berth_lab::Patch;
+use serde_json::json;
+
+use crate::checker::judge;
+use crate::stage::{Stage, node};
+use crate::{LATER, Scale};
+
+/// Minutes that it lasts; it does not run without.
+const MINUTES: &str = "BERTH_LONG_RUN";
+
+/// How long a pod lives.
+const LIFE: Duration = Duration::from_secs(60);
+
+/// The time from the replacement of one node to that of the next.
+const NODE_EVERY: Duration = Duration::from_secs(2);
+
+/// By how much the operators may be larger at the end than after a third of the time.
+const GROWTH_MIB: u64 = 2;
+
+/// Gauges of what is under way: each is 0 once all pods are gone.
+const UNDER_WAY: [&str; 6] = [
+    "scheduler_pending_pods",
+    "_unacknowledged_binds",
+    "_prebind_pods",
+    "_eviction_rounds",
+    "_quarantined_pods",
+    "_orphan_pods",
+];
+
+#[test]
+fn memory_does_not_grow_and_nothing_is_left() {
+    let Some(minutes) = env::var(MINUTES).ok().and_then(|minutes| minutes.parse::<usize>().ok()) else {
+        return;
+    };
+    let scale = Scale::FULL;
+    let mut stage = Stage::start(scale, 1);
+    let rate = scale.makers as f64 / scale.pace.as_secs_f64();
+    stage.load.keep((rate * LIFE.as_secs_f64()) as usize);
+    stage.load.flow(true);
+    let (mut sizes, mut replaced) = (Vec::new(), 0);
+    for minute in 1..=minutes {
+        replace_nodes(&mut stage, Instant::now() + Duration::from_mins(1), &mut replaced);
+        sizes.push(stage.resident_mib());
+        println!("long run: minute {minute}: {:?} MiB, {} pods made", sizes[sizes.len() - 1], stage.load.made());
+    }
+    stage.load.flow(false);
+    let end = Instant::now() + LATER;
+    let mut verdict = judge(&stage.plane);
+    while verdict.waiting > 0 && Instant::now() < end {
+        stage.pass(Duration::from_millis(500));
+        verdict = judge(&stage.plane);
+    }
+    assert!(verdict.is_clean(), "{verdict:?}");
+    stage.clear();
+    let left = left(&mut stage);
+    println!("long run: afterwards {:?} MiB; under way: {left}", stage.resident_mib());
+    assert_eq!(left, "", "all pods are gone");
+    for (early, late) in sizes[sizes.len() / 3].iter().zip(&sizes[sizes.len() - 1]) {
+        assert!(*late <= early + GROWTH_MIB, "memory grew from {early} to {late} MiB: {sizes:?}");
+    }
+}
+
+/// Replaces nodes until `end`, each by one of another name: pods that were on them go with their time.
+fn replace_nodes(stage: &mut Stage, end: Instant, replaced: &mut usize) {
+    while Instant::now() < end {
+        let (old, new) = (*replaced, *replaced + stage.scale.nodes);
+        drop(stage.plane.api.delete(&format!("/api/v1/nodes/n{old}"), None));
+        drop(stage.plane.api.post("/api/v1/nodes", &node(new).object()));
+        let taints = json!({"spec": {"taints": []}});
+        drop(stage.plane.api.patch(&format!("/api/v1/nodes/n{new}"), Patch::Merge, &taints));
+        *replaced += 1;
+        stage.pass(NODE_EVERY);
+    }
+}
+
+/// The gauges that are not 0 within reasonable time.
+fn left(stage: &mut Stage) -> String {
+    let end = Instant::now() + LATER;
+    loop {
+        let page = stage.leader().page("/metrics").unwrap().1;
+        let mut left = String::new();
+        for line in page.lines().filter(|line| UNDER_WAY.iter().any(|name| is_of(line, name)) && !line.ends_with(" 0"))
+        {
+            let _ = writeln!(left, "{line}");
+        }
+        if left.is_empty() || Instant::now() > end {
+            return left;
+        }
+        stage.pass(Duration::from_secs(1));
+    }
+}
+
+/// Whether the line is a sample of the series whose name ends so.
+fn is_of(line: &str, name: &str) -> bool {
+    !line.starts_with('#') && line.split(['{', ' ']).next().is_some_and(|series| series.ends_with(name))
+}

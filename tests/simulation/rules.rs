@@ -12,9 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Holds worlds also to what is known to be broken and is not mended yet.
-const STRICT: &str = "BERTH_WORLD_STRICT";
-
 /// What others bound counts from so long after it was shown: a decision may have been made before, and waited to be sent.
 const KNOWN_AFTER: Duration = Duration::from_secs(40);
 
@@ -234,8 +231,7 @@ impl Rules {
     fn eviction_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, sent: Sent) {
         let body = asked.json();
         let uid = text(&body, "/preconditions/uid");
-        // Open, see `docs/reliability.md`: harmless, since the pod terminates already, but counted and announced once more.
-        if std::env::var_os(STRICT).is_some() && self.operator(operator).told_deleted.contains(uid) {
+        if self.operator(operator).told_deleted.contains(uid) {
             self.breaks("S5", &format!("{what}: it was told that the pod is deleted"));
         }
         let Some(victim) = facts.pods.get(uid) else { return };

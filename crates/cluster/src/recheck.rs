@@ -1,4 +1,4 @@
-//! What a writer asks again right before it sends: a request may have waited since it was decided.
+//! What a writer asks again right before it sends: a request may have waited since it was decided. And what it tells at once.
 
 use berth_core::io::BindRequest;
 
@@ -6,7 +6,7 @@ use berth_core::io::BindRequest;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
     Awaited,
-    /// It is on no node any more.
+    /// It is on no node any more, or terminates.
     Deleted,
     /// It is there, and every pod that waited for it was deleted or bound by someone else.
     Unwanted,
@@ -28,6 +28,10 @@ pub trait Recheck: Send + Sync {
     fn victim(&self, _uid: &str) -> Victim {
         Victim::Awaited
     }
+
+    /// Takes in that the API server has answered the deletion of a victim: whoever is asked next knows that it terminates, although
+    /// the watch shows that later.
+    fn deletion_answered(&self, _uid: &str) {}
 }
 
 /// As if nothing had changed: for those who know no cluster.

@@ -18,6 +18,8 @@ pub(crate) struct Cluster {
     pub(crate) node_deleted: AtomicBool,
     /// Victims, by uid, for which nobody waits or that are gone.
     pub(crate) victims: Mutex<BTreeMap<String, Victim>>,
+    /// The uids of victims whose deletion was answered.
+    pub(crate) answered: Mutex<Vec<String>>,
 }
 
 impl Recheck for Cluster {
@@ -27,6 +29,10 @@ impl Recheck for Cluster {
 
     fn victim(&self, uid: &str) -> Victim {
         self.victims.lock().unwrap().get(uid).copied().unwrap_or(Victim::Awaited)
+    }
+
+    fn deletion_answered(&self, uid: &str) {
+        self.answered.lock().unwrap().push(uid.to_owned());
     }
 }
 

@@ -9,7 +9,8 @@
 //!
 //! Right before a victim is marked, and before it is deleted, the ledger is asked whether a pod still waits for it: the preemptor may have been
 //! deleted, or bound by someone else, while its evictions waited. A refusal stops the eviction before its last victim, so that the pod is tried again rather than left to wait for capacity
-//! that will not come. No victim is deleted by its name alone: another pod may have that name by now.
+//! that will not come. No victim is deleted by its name alone: another pod may have that name by now. A deletion that was answered is told to
+//! the ledger at once: what the watch still shows of the victim may be older, and show it elsewhere.
 
 #[cfg(test)]
 mod tests;
@@ -216,6 +217,7 @@ impl Run<'_> {
         let (counters, request) = (&self.kit.counters, self.request);
         match self.evict(victim).await {
             Ok(Sent::Done) => {
+                self.kit.recheck.deletion_answered(&victim.uid);
                 counters.count(EvictResult::Evicted);
                 tracing::info!(pod = %victim.key, preemptor = %request.preemptor.key, node = &*request.node, "pod preempted");
                 self.announce(victim, false);

@@ -114,6 +114,7 @@ async fn a_victim_is_marked_and_deleted_with_its_uid_and_its_own_grace() {
     assert_eq!(options["preconditions"], json!({"uid": "uid-v"}));
     assert_eq!(options.get("gracePeriodSeconds"), None, "the grace period is the victim's own");
     assert_eq!(bench.evictor.counters().seen(), [("evicted", 1)]);
+    assert_eq!(*bench.cluster.answered.lock().unwrap(), ["uid-v"], "the ledger knows it before the watch shows it");
 }
 
 #[tokio::test]

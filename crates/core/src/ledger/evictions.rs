@@ -9,7 +9,7 @@
 
 use super::{Change, Conflict, Ledger, NodeId, PlacedPod, PodState};
 use crate::model::{Pod, Str};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub(super) struct Evictions {
     pending: FxHashMap<Str, PendingPreemption>,
     /// The preemptors that count on each victim, by uid.
     claims: FxHashMap<Str, SmallVec<[Str; 1]>>,
+    /// The uids of pods that terminate, as the API server has answered, and that the watch does not show to do so yet.
+    answered: FxHashSet<Str>,
 }
 
 impl Evictions {
@@ -78,6 +80,20 @@ impl Evictions {
                 preemptors.retain(|one| **one != *preemptor);
             }
         }
+    }
+
+    /// Puts what the API server has answered in the place of what the watch shows, which is older until it shows the same.
+    pub(super) fn put_answered(&mut self, pod: &mut Pod) {
+        if pod.deleting {
+            self.answered.remove(&pod.uid);
+        } else {
+            pod.deleting = self.answered.contains(&pod.uid);
+        }
+    }
+
+    /// The pod was deleted.
+    pub(super) fn drop_answered(&mut self, uid: &str) {
+        self.answered.remove(uid);
     }
 
     fn claim(&mut self, victim: &Str, preemptor: &Str) {
@@ -164,6 +180,29 @@ impl Ledger {
         self.evictions.claims.get(uid).is_some_and(|preemptors| !preemptors.is_empty())
     }
 
+    /// The API server has answered that it deletes the pod `uid`: the pod terminates, although the watch shows that later. What the
+    /// watch shows until then may take it to another node or back into the queue, and there it must not be evicted or placed again.
+    pub fn deletion_answered(&mut self, uid: &str) {
+        match self.pod(uid).cloned() {
+            Some(PodState::Pending(pod) | PodState::Assumed { pod, .. }) if !pod.deleting => {
+                self.evictions.answered.insert(pod.uid.clone());
+                let reported = self.as_reported(&pod);
+                self.apply_pod(Pod::clone(&reported));
+            }
+            Some(PodState::Bound(placed)) if !placed.is_terminating() => {
+                self.evictions.answered.insert(placed.uid.clone());
+                let match_class = self.match_classes.terminating(&placed.match_class);
+                self.replace_placed(PlacedPod { match_class, ..PlacedPod::clone(&placed) });
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the watch has still to show that a pod terminates.
+    pub(super) fn is_deletion_unseen(&self) -> bool {
+        !self.evictions.answered.is_empty()
+    }
+
     /// Every pod whose eviction was asked for and that is still on its node, in the order of their uids. O(such pods).
     pub fn evicting(&self) -> Vec<Arc<PlacedPod>> {
         let placed = |uid: &Str| self.pod(uid).and_then(PodState::placed).cloned();
@@ -239,6 +278,17 @@ impl Ledger {
                 }
             }
         }
+        for uid in &self.evictions.answered {
+            let terminates = match self.pod(uid) {
+                Some(PodState::Pending(pod)) => pod.deleting,
+                Some(PodState::Assumed { pod, placed, .. }) => pod.deleting && placed.is_terminating(),
+                Some(PodState::Bound(placed)) => placed.is_terminating(),
+                None => self.pods.strays.has(uid),
+            };
+            if !terminates {
+                return Err(format!("{uid} is to terminate and does not"));
+            }
+        }
         for victim in self.evictions.claims.keys() {
             if self.pod(victim).and_then(PodState::placed).is_none() {
                 return Err(format!("{victim} is recorded as being evicted and is on no node"));
@@ -250,6 +300,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Proposal, VolumePlan};
     use super::*;
     use crate::testing::{node, pod, shape_of};
 
@@ -295,6 +346,58 @@ mod tests {
         ledger.apply_pod(Pod { deleting: true, ..victim });
         assert!(!ledger.is_ahead_of_watch());
         assert!(ledger.is_being_evicted("victim"));
+    }
+
+    /// The pod `victim` as the watch shows it on `node`, before or after it began to terminate.
+    fn shown(node: &str, deleting: bool) -> Pod {
+        Pod { node_name: Some(node.into()), deleting, ..pod("victim", shape_of(1_000, 0)) }
+    }
+
+    fn is_terminating(ledger: &Ledger) -> bool {
+        ledger.audit().unwrap();
+        match ledger.pod("victim").unwrap() {
+            PodState::Pending(pod) => pod.deleting,
+            PodState::Assumed { placed, .. } | PodState::Bound(placed) => placed.is_terminating(),
+        }
+    }
+
+    #[test]
+    fn a_victim_whose_deletion_was_answered_terminates_wherever_the_watch_shows_it() {
+        let mut ledger = two_preemptors();
+        ledger.apply_node(&node("other", 1_000, 0, 10));
+        ledger.deletion_answered("victim");
+        assert!(is_terminating(&ledger));
+        assert!(ledger.is_ahead_of_watch(), "the watch has not shown it");
+        for node in ["n", "other", "nobody knows it", "n"] {
+            ledger.apply_pod(shown(node, false));
+            assert!(is_terminating(&ledger), "shown on {node}, as it was before");
+        }
+        ledger.apply_pod(shown("n", true));
+        assert!(is_terminating(&ledger) && !ledger.is_ahead_of_watch());
+        ledger.delete_pod("victim");
+        ledger.deletion_answered("victim");
+        ledger.apply_pod(shown("n", false));
+        assert!(!is_terminating(&ledger), "the answer came late, and nothing is kept of it");
+    }
+
+    #[test]
+    fn a_victim_that_was_only_assumed_is_not_placed_again_once_its_deletion_was_answered() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("n", 1_000, 0, 10));
+        ledger.apply_pod(pod("victim", shape_of(1_000, 0)));
+        let Some(PodState::Pending(pending)) = ledger.pod("victim").cloned() else { panic!("it waits") };
+        let node = ledger.nodes.find("n").unwrap();
+        let (epoch, seen) = (ledger.nodes.epoch[node.index()], ledger.version());
+        let volumes = VolumePlan::default();
+        let proposal = Proposal { pod: pending, node, epoch, seen, looked_around: false, volumes };
+        ledger.commit(&proposal, |_| None).unwrap();
+        ledger.deletion_answered("victim");
+        assert!(is_terminating(&ledger));
+        ledger.forget("victim");
+        assert!(is_terminating(&ledger), "its bind was refused");
+        assert_eq!(ledger.commit(&proposal, |_| None).map(|_| ()), Err(Conflict::PodChanged));
+        ledger.delete_pod("victim");
+        assert!(!ledger.is_ahead_of_watch());
     }
 
     #[test]

@@ -123,6 +123,11 @@ impl MatchClassTable {
         match_class
     }
 
+    /// The class of the same pods once they have a deletionTimestamp.
+    pub(super) fn terminating(&mut self, match_class: &MatchClass) -> Arc<MatchClass> {
+        self.interner.intern(Arc::new(MatchClass { terminating: true, ..match_class.clone() }))
+    }
+
     pub(super) fn add(&mut self, match_class: &Arc<MatchClass>, node: NodeId) {
         let list = self.by_namespace.entry(match_class.namespace.clone()).or_default();
         let slot = *self.slots.entry(Address::of(match_class)).or_insert_with(|| {

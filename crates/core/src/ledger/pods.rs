@@ -106,7 +106,9 @@ impl Ledger {
     /// terminate yet. O(pods), for the end of a process.
     pub fn is_ahead_of_watch(&self) -> bool {
         let is_assumed = |state: &PodState| matches!(state, PodState::Assumed { .. });
-        self.pods.states.values().any(is_assumed) || self.evicting().iter().any(|victim| !victim.is_terminating())
+        self.pods.states.values().any(is_assumed)
+            || self.is_deletion_unseen()
+            || self.evicting().iter().any(|victim| !victim.is_terminating())
     }
 
     /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that
@@ -136,6 +138,7 @@ impl Ledger {
             self.delete_pod(&pod.uid);
             return;
         }
+        self.evictions.put_answered(&mut pod);
         pod.usage = self.usages.intern(pod.usage);
         self.keep_topologies_of(&pod);
         match pod.node_name.clone() {
@@ -175,7 +178,7 @@ impl Ledger {
 
     /// An assumed or bound pod changed, and what it takes follows the object. What a bound pod mounts cannot change.
     fn update_placed(&mut self, pod: &Pod) {
-        let (known, is_bound) = match self.pods.states.get_mut(&pod.uid) {
+        let (known, is_bound) = match self.pods.states.get(&pod.uid) {
             Some(PodState::Assumed { placed, .. }) => (placed, false),
             Some(PodState::Bound(placed)) => (placed, true),
             Some(PodState::Pending(_)) | None => return,
@@ -187,6 +190,16 @@ impl Ledger {
         if is_bound {
             seen.volumes.clone_from(&known.volumes);
         }
+        self.replace_placed(seen);
+    }
+
+    /// Puts `seen` in the place of what was known of the same pod on the same node.
+    pub(super) fn replace_placed(&mut self, seen: PlacedPod) {
+        let Some(PodState::Assumed { placed: known, .. } | PodState::Bound(known)) =
+            self.pods.states.get_mut(&seen.uid)
+        else {
+            return;
+        };
         let seen = Arc::new(seen);
         let before = std::mem::replace(known, seen.clone());
         self.pods_on_node.replace(&seen);
@@ -287,6 +300,7 @@ impl Ledger {
     pub fn delete_pod(&mut self, uid: &str) {
         self.look_for_unused();
         self.nominations.drop_decided(uid);
+        self.evictions.drop_answered(uid);
         if self.pods.drop_stray(uid) {
             return;
         }

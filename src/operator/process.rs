@@ -348,7 +348,6 @@ async fn wind_down(cx: &Context) -> BTreeMap<Str, WorkerView> {
     let last = cx.engine.workers();
     cx.engine.stop_all().await;
     cx.writers.land(LAND_WITHIN).await;
-    cx.writers.refusals.clear();
     last
 }
 

@@ -5,8 +5,9 @@ use super::options::OperatorError;
 use super::process::{has_successor, lead, release_lease};
 use super::reconciler_tests::{context, options};
 use berth_cluster::lease::{Gate, Identity, LeaseOptions, LeaseState, Timing, elect};
-use berth_core::io::{AttemptId, BindRequest, WorkerId};
+use berth_core::io::{AttemptId, BindRequest, Refusal, WorkerId};
 use berth_core::testing::{node, pending_pod};
+use berth_runtime::EffectSink;
 use berth_telemetry::Health;
 use berth_testing::{Reply, Scripted, until};
 use serde_json::{Value, json};
@@ -36,6 +37,19 @@ async fn a_bind_that_is_not_answered_before_the_end_may_still_land() {
     let (cx, _notices) = context(&server, &options());
     submit_bind(&cx);
     until("the bind", || server.count("POST", "/binding") == 1).await;
+    cx.writers.land(Duration::from_millis(100)).await;
+    assert_eq!(cx.writers.may_land(), 1);
+}
+
+#[tokio::test]
+async fn a_condition_that_is_not_answered_before_the_end_may_still_land() {
+    let server = Scripted::start(|asked| async move {
+        if asked.path.ends_with("/status") { Reply::hang().await } else { Reply::status(404, "not there") }
+    })
+    .await;
+    let (cx, _notices) = context(&server, &options());
+    cx.writers.refuse(&"batch".into(), Refusal::failed(Arc::new(pending_pod("ns", "p")), "no"));
+    until("the condition", || server.count("PATCH", "/status") == 1).await;
     cx.writers.land(Duration::from_millis(100)).await;
     assert_eq!(cx.writers.may_land(), 1);
 }

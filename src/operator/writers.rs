@@ -128,17 +128,19 @@ impl Writers {
     /// Begins nothing more, and waits for at most `limit` until nothing that was sent can land any more. Leadership must last
     /// meanwhile.
     pub(super) async fn land(&self, limit: Duration) {
-        let (binds, asked, before, evictions) = tokio::join!(
+        let (binds, asked, before, evictions, refusals) = tokio::join!(
             self.binder.shutdown(limit),
             self.extender_clients.shutdown(limit),
             self.pre_binder.shutdown(limit),
-            self.evictor.shutdown(limit)
+            self.evictor.shutdown(limit),
+            self.refusals.shutdown(limit)
         );
         let all = [
             (&binds, "sent binds whose outcome the next process will find"),
             (&asked, "binds of extenders whose outcome the next process will find"),
             (&before, "writes to volumes cut off: the next process finds them as they are"),
             (&evictions, "evictions cut off: the next process decides anew"),
+            (&refusals, "conditions of pods cut off: the next process writes them anew"),
         ];
         for (left, what) in all.iter().filter(|(left, _)| left.unsettled > 0) {
             tracing::warn!(count = left.unsettled, "{what}");

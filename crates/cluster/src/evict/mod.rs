@@ -192,7 +192,7 @@ impl Run<'_> {
     async fn end_nominations(&self) {
         let link = &self.kit.link;
         for pod in self.request.lower_priority.iter().take_while(|_| link.gate.is_open()) {
-            let call = end_call(pod, &self.request.node);
+            let call = end_call(pod, &self.request.node, link.timeout);
             match link.send_for(&call, self.progress, &pod.key.namespace).await {
                 Ok(answer) => self.kit.own.answered(&pod.uid, &answer, None, false),
                 Err(error) if error.code.is_none() => {
@@ -338,8 +338,7 @@ fn mark_call(request: &EvictRequest, victim: &PlacedPod, timeout: Duration) -> C
             "lastTransitionTime": format!("{:.0}", Timestamp::now()),
         }]},
     });
-    let uri = format!("{}&timeout={}ms", status_uri(&victim.key), timeout.as_millis());
-    Call::patch(uri, "application/strategic-merge-patch+json", &patch)
+    Call::patch(status_uri(&victim.key, timeout), "application/strategic-merge-patch+json", &patch)
 }
 
 /// Deletes the victim, and no other pod of its name, with its own grace period.

@@ -228,7 +228,8 @@ impl Kit {
             if !self.link.gate.is_open() || version.is_empty() {
                 break;
             }
-            match self.link.send_for(&nominate_call(pod, &node, &version), progress, &pod.key.namespace).await {
+            let call = nominate_call(pod, &node, &version, self.link.timeout);
+            match self.link.send_for(&call, progress, &pod.key.namespace).await {
                 Ok(answer) => {
                     self.nominations.count(WriteResult::Written);
                     self.own.answered(&pod.uid, &answer, Some(node), false);
@@ -258,7 +259,8 @@ impl Kit {
         if !self.link.gate.is_open() {
             return self.nominations.count(WriteResult::Failed);
         }
-        let result = match self.link.send_for(&end_call(pod, &node), progress, &pod.key.namespace).await {
+        let call = end_call(pod, &node, self.link.timeout);
+        let result = match self.link.send_for(&call, progress, &pod.key.namespace).await {
             Ok(answer) => {
                 self.own.answered(&pod.uid, &answer, None, false);
                 WriteResult::Written

@@ -11,12 +11,13 @@
 #[cfg(test)]
 mod tests;
 
+use crate::bind::Leftover;
 use crate::lease::Gate;
 use crate::paced::Paced;
 use crate::send::{Answer, Call, plain};
 use crate::write::{
     Counters, Jobs, Known, Limits, Link, Meaning, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError,
-    lock, results, status_uri,
+    lock, results, status_uri, wait_until,
 };
 use berth_core::io::{NominatedNode, RefusalReason, RefusalText};
 use berth_core::model::{Pod, ScheduledCondition, Str};
@@ -58,6 +59,7 @@ struct Shared {
     own: OwnWrites,
     state: Mutex<State>,
     wake: Notify,
+    landed: Notify,
     counters: Counters<ConditionResult>,
 }
 
@@ -135,6 +137,7 @@ impl RefusalWriter {
             own,
             state: Mutex::new(State { waiting: HashMap::new(), turns: Turns::new(LIMITS), writing: HashMap::new() }),
             wake: Notify::new(),
+            landed: Notify::new(),
             counters: Counters::default(),
         };
         Self(Arc::new(Pool::start(shared)))
@@ -184,13 +187,23 @@ impl RefusalWriter {
         }
     }
 
-    /// Takes back everything: this process does not lead any more, or ends.
-    pub fn clear(&self) {
-        let mut state = self.0.lock();
-        self.0.counters.add(ConditionResult::Dropped, state.waiting.len());
-        state.waiting.clear();
-        state.turns.extract(|_| true);
-        state.writing.values_mut().for_each(|taken_back| *taken_back = true);
+    /// Takes back what was not sent, and waits for what was sent for at most `limit`, then cuts it off. No refusal may come any more,
+    /// and leadership must last until this returns: a condition that lands later would be written over a successor's.
+    pub async fn shutdown(&self, limit: Duration) -> Leftover {
+        let shared = &*self.0;
+        {
+            let mut state = shared.lock();
+            shared.counters.add(ConditionResult::Dropped, state.waiting.len());
+            state.waiting.clear();
+            state.turns.extract(|_| true);
+            state.writing.values_mut().for_each(|taken_back| *taken_back = true);
+        }
+        let landed = wait_until(&shared.landed, || shared.lock().writing.is_empty());
+        // What is not done within the limit is cut off.
+        let _in_time = tokio::time::timeout(limit, landed).await;
+        let unsettled = shared.lock().writing.len();
+        self.0.abort();
+        Leftover { unsent: Vec::new(), unsettled, may_land: unsettled }
     }
 
     /// Pods with a write queued.
@@ -235,6 +248,7 @@ impl Jobs for Shared {
     fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(QueuedRefusal, Duration)>>) {
         let State { waiting, turns, writing } = &mut *self.lock();
         let was_taken_back = writing.remove(&uid).unwrap_or_default();
+        self.landed.notify_waiters();
         turns.ended(&slot);
         let Some(again) = outcome else { return self.counters.count(ConditionResult::Failed) };
         let Some((refusal, pause)) = again else { return };
@@ -373,5 +387,5 @@ fn patch_call(pod: &Pod, condition: &Value, known: &Known, nominated: Option<&St
     if nominated != known.nominated.as_ref() {
         patch["status"]["nominatedNodeName"] = json!(nominated.map(|node| &**node));
     }
-    Call::patch(status_uri(&pod.key), "application/strategic-merge-patch+json", &patch)
+    Call::patch(status_uri(&pod.key, TIMEOUT), "application/strategic-merge-patch+json", &patch)
 }

@@ -39,6 +39,7 @@ async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {
     let mut asked = server.requests();
     asked.sort_by(|x, y| x.path.cmp(&y.path));
     assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/a/status");
+    assert_eq!(asked[0].query, "fieldManager=berth&timeout=4000ms", "the API server gives up when we do");
     assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
     assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-a", "resourceVersion": "7"}));
     let condition = &asked[0].body["status"]["conditions"][0];
@@ -68,6 +69,26 @@ async fn the_newest_refusal_replaces_older_ones_and_a_bind_takes_it_back() {
     let asked = server.requests();
     assert_eq!(asked.len(), 5);
     assert_eq!(asked[4].body["status"]["conditions"][0]["message"], "third");
+}
+
+#[tokio::test]
+async fn at_the_end_what_waits_goes_back_and_what_was_sent_is_awaited() {
+    for answered in [true, false] {
+        let (server, go) = Scripted::held().await;
+        let writer = writer_to(&server);
+        for name in ["a", "b", "c", "d", "e"] {
+            write(&writer, Arc::new(pod("ns", name)), NO, plain("no"), NominatedNode::Clear);
+        }
+        until("all slots of the namespace are taken", || server.requests().len() == WRITERS / 2).await;
+        go.store(answered, Ordering::Relaxed);
+        let limit = if answered { Duration::from_secs(20) } else { Duration::from_millis(50) };
+        let left = writer.shutdown(limit).await;
+        let may_land = if answered { 0 } else { WRITERS / 2 };
+        assert_eq!((left.unsettled, left.may_land), (may_land, may_land));
+        assert_eq!(writer.counters().of(ConditionResult::Written), WRITERS as u64 / 2 - may_land as u64);
+        assert_eq!(writer.counters().of(ConditionResult::Dropped), 1);
+        assert_eq!(server.requests().len(), WRITERS / 2, "nothing more is begun");
+    }
 }
 
 /// A server that has one pod of this `spec`, at version 9 and nominated to n9, and refuses what is written at any other version.

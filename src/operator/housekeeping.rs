@@ -3,14 +3,13 @@
 
 use super::context::Context;
 use super::denials::{Denials, Permission};
-use berth_api::{crd_json, missing_fields};
+use berth_api::{missing_fields, own_crd};
 use berth_cluster::served_crd::{ServedCrdError, served_crd};
 use berth_cluster::watch::KINDS;
 use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::{Api, Client, api::PostParams};
-use serde_json::Value;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -26,9 +25,7 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
 /// The fields that the installed definition lacks.
 pub(super) async fn lacking(client: &Client) -> Result<Vec<String>, ServedCrdError> {
-    // Our own definition is a constant that takes long to make; a test of the api crate makes sure that it can be written as JSON.
-    static OWN: LazyLock<Value> = LazyLock::new(|| crd_json().unwrap_or(Value::Null));
-    served_crd(client, |served| missing_fields(served, &OWN)).await
+    served_crd(client, |served| missing_fields(served, own_crd())).await
 }
 
 /// Checks until `stop`; a notification of `evidence` makes the next check early.

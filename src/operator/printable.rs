@@ -3,7 +3,6 @@
 use berth_cluster::send::is_obeyed;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 
 /// Characters of a name in a text; no name that an API server checks is longer. (`schedulerName` of a pod is not checked.)
 pub(super) const NAME: usize = 253;
@@ -40,12 +39,8 @@ pub(super) fn printable(text: &str, most: usize) -> String {
 /// Makes a status fit our own schema, which the API server checks as a whole: one text too long, and nothing of it is written.
 /// Texts and lists are cut, and what a list may hold once is there once.
 pub(super) fn fit_status(status: &mut Value) {
-    static SCHEMA: OnceLock<Value> = OnceLock::new();
-    let schema = SCHEMA.get_or_init(|| {
-        let own = berth_api::crd_json().unwrap_or(Value::Null);
-        own.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/status").cloned().unwrap_or(Value::Null)
-    });
-    fit(status, schema);
+    let schema = &berth_api::own_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    fit(status, &schema["properties"]["status"]);
 }
 
 fn fit(value: &mut Value, schema: &Value) {

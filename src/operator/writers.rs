@@ -49,6 +49,8 @@ impl Recheck for Known {
         let Some(engine) = self.0.get() else { return Victim::Awaited };
         engine.read(|ledger| match ledger.pod(uid).and_then(PodState::placed) {
             None => Victim::Deleted,
+            // Whoever asked for that, a second deletion would only be counted and announced once more.
+            Some(placed) if placed.is_terminating() => Victim::Deleted,
             Some(_) if ledger.is_eviction_awaited(uid) => Victim::Awaited,
             Some(_) => Victim::Unwanted,
         })
@@ -342,6 +344,8 @@ mod tests {
         assert!(known.is_same_node(&bind));
         assert!(!known.has_ended(&bind), "it is not bound");
         assert_eq!((known.victim("uid-v"), known.victim("uid-gone")), (Victim::Unwanted, Victim::Deleted));
+        known.deletion_answered("uid-v");
+        assert_eq!(known.victim("uid-v"), Victim::Deleted, "although the watch has not shown it");
         engine.apply(|ledger| {
             ledger.delete_node("n");
             ledger.apply_pod(on("p", Some("n")));

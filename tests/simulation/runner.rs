@@ -2,9 +2,10 @@
 
 use super::plan::Plan;
 use super::run::run;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,12 @@ const TIME: Duration = Duration::from_mins(3);
 
 /// The first of the seeds that are tried where none is given.
 const FIRST: u64 = 0x00be_4700;
+
+/// Set for a process that copies itself.
+const COPIES: &str = "BERTH_WORLD_COPIES";
+
+/// Printed by it after each world.
+const OVER: &str = "OVER";
 
 /// Runs of one seed to find the shortest trace.
 const SHRINKS: usize = 60;
@@ -36,14 +43,20 @@ fn number(text: &str) -> u64 {
     parsed.unwrap_or_else(|_| panic!("{text:?} is no number"))
 }
 
-/// Runs the world that the environment names, and prints what became of it.
+/// Runs the worlds that the environment names, and prints what became of them.
 pub(crate) fn in_this_process() {
+    if variable(COPIES).is_some() {
+        return copy_for_each();
+    }
     let Some(seed) = variable("BERTH_WORLD_SEED") else { return };
     let left_out: Vec<usize> = variable("BERTH_WORLD_WITHOUT")
         .map_or_else(Vec::new, |list| list.split(',').map(|one| number(one) as usize).collect());
-    let (keep, began) = (variable("BERTH_WORLD_TRACE").is_some(), Instant::now());
-    let plan = Plan::draw(number(&seed)).without(&left_out);
-    let steps = plan.steps.len();
+    live(Plan::draw(number(&seed)).without(&left_out), variable("BERTH_WORLD_TRACE").is_some());
+}
+
+/// Runs a world, and prints what became of it.
+fn live(plan: Plan, keep: bool) {
+    let (began, steps) = (Instant::now(), plan.steps.len());
     let world = std::thread::Builder::new().stack_size(16 << 20).spawn(move || run(plan, keep)).unwrap();
     let Ok(outcome) = world.join() else {
         println!("\nBROKEN panic: the world's thread panicked");
@@ -66,44 +79,115 @@ pub(crate) fn in_this_process() {
 }
 
 /// What a process has printed of its world.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Told {
     hash: String,
     broken: Vec<String>,
     steps: usize,
     events: u64,
     trace: Vec<String>,
+    /// Whether the world came to its end.
+    ended: bool,
 }
 
-fn in_own_process(seed: u64, left_out: &[usize], trace: bool) -> Told {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "one_world", "--ignored", "--nocapture", "--test-threads=1"]);
-    command.env("BERTH_WORLD_SEED", format!("{seed:#x}")).env_remove("RUST_BACKTRACE");
-    let list: Vec<String> = left_out.iter().map(ToString::to_string).collect();
-    command.env("BERTH_WORLD_WITHOUT", list.join(","));
-    command.env("BERTH_WORLD_TRACE", if trace { "1" } else { "" });
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let after = |prefix: &str| text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect();
-    let mut told = Told { hash: String::new(), broken: after("BROKEN "), steps: 0, events: 0, trace: after("TRACE ") };
-    match text.lines().find_map(|line| line.strip_prefix("WORLD ")) {
-        Some(line) => {
-            for (name, value) in line.split(' ').filter_map(|part| part.split_once('=')) {
+impl Told {
+    fn line(&mut self, line: &str) {
+        if let Some(broken) = line.strip_prefix("BROKEN ") {
+            self.broken.push(broken.to_owned());
+        } else if let Some(trace) = line.strip_prefix("TRACE ") {
+            self.trace.push(trace.to_owned());
+        } else if let Some(numbers) = line.strip_prefix("WORLD ") {
+            self.ended = true;
+            for (name, value) in numbers.split(' ').filter_map(|part| part.split_once('=')) {
                 match name {
-                    "hash" => value.clone_into(&mut told.hash),
-                    "steps" => told.steps = number(value) as usize,
-                    "events" => told.events = number(value),
+                    "hash" => value.clone_into(&mut self.hash),
+                    "steps" => self.steps = number(value) as usize,
+                    "events" => self.events = number(value),
                     _ => {}
                 }
             }
         }
-        None if told.broken.is_empty() => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            told.broken.push(format!("panic: the process ended with {}:\n{text}\n{errors}", output.status));
-        }
-        None => {}
+    }
+
+    fn is_panic(&self) -> bool {
+        !self.ended && self.broken.is_empty()
+    }
+}
+
+/// This binary as a process of its own, in which [`in_this_process`] finds what it is to do.
+fn process() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "one_world", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env_remove("RUST_BACKTRACE");
+    command
+}
+
+fn in_own_process(seed: u64, left_out: &[usize], trace: bool) -> Told {
+    let mut command = process();
+    command.env("BERTH_WORLD_SEED", format!("{seed:#x}"));
+    let list: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+    command.env("BERTH_WORLD_WITHOUT", list.join(","));
+    command.env("BERTH_WORLD_TRACE", if trace { "1" } else { "" });
+    let output = command.output().unwrap();
+    let (text, mut told) = (String::from_utf8_lossy(&output.stdout), Told::default());
+    text.lines().for_each(|line| told.line(line));
+    if told.is_panic() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        told.broken.push(format!("panic: the process ended with {}:\n{text}\n{errors}", output.status));
     }
     told
+}
+
+/// A process that copies itself for each world: a copy has at once what takes a fifth of a world's time to make, the definition of the
+/// API, and is otherwise as a process that was started for this world alone.
+struct Copied {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Copied {
+    fn start() -> Self {
+        let mut command = process();
+        command.env(COPIES, "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        Self { process, lines }
+    }
+
+    fn run(&mut self, seed: u64) -> Told {
+        writeln!(self.process.stdin.as_mut().unwrap(), "{seed}").unwrap();
+        let mut told = Told::default();
+        for line in self.lines.by_ref().lines() {
+            match line.unwrap().as_str() {
+                OVER => break,
+                line => told.line(line),
+            }
+        }
+        if told.is_panic() { in_own_process(seed, &[], false) } else { told }
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        // It ends where its input ends.
+        drop(self.process.stdin.take());
+        let _ended = self.process.wait();
+    }
+}
+
+/// Copies this process for each seed that is asked for, until no more are.
+fn copy_for_each() {
+    // What a world would make otherwise.
+    let _made = super::model::api::definition();
+    for line in std::io::stdin().lines() {
+        let seed = number(&line.unwrap());
+        let Some(copy) = berth_replay::fork().unwrap() else {
+            live(Plan::draw(seed), false);
+            std::process::exit(0);
+        };
+        let _ended = rustix::process::waitpid(Some(copy), rustix::process::WaitOptions::empty());
+        println!("{OVER}");
+    }
 }
 
 /// Leaves out steps of a plan as long as a rule is broken without them: halves, quarters, and so on.
@@ -179,24 +263,27 @@ pub(crate) fn many() {
     let unlimited = variable("BERTH_WORLDS").is_some();
     let (began, next, events, done) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<(u64, Told)>> = Mutex::default();
-    let work = || loop {
-        let index = next.fetch_add(1, Ordering::Relaxed);
-        let late = !unlimited && began.elapsed() > TIME;
-        if index >= count || late || failed.lock().unwrap().is_some() {
-            return;
-        }
-        let seed = first.wrapping_add(index);
-        let mut told = in_own_process(seed, &[], false);
-        if told.broken.is_empty() && (one.is_some() || is_repeated(index)) {
-            let again = in_own_process(seed, &[], false);
-            if again.hash != told.hash {
-                told.broken.push(format!("replay: the second run differs, {} and {}", told.hash, again.hash));
+    let work = || {
+        let mut worlds = Copied::start();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let late = !unlimited && began.elapsed() > TIME;
+            if index >= count || late || failed.lock().unwrap().is_some() {
+                return;
             }
-        }
-        events.fetch_add(told.events, Ordering::Relaxed);
-        done.fetch_add(1, Ordering::Relaxed);
-        if !told.broken.is_empty() {
-            failed.lock().unwrap().get_or_insert((seed, told));
+            let seed = first.wrapping_add(index);
+            let mut told = worlds.run(seed);
+            if told.broken.is_empty() && (one.is_some() || is_repeated(index)) {
+                let again = in_own_process(seed, &[], false);
+                if again.hash != told.hash {
+                    told.broken.push(format!("replay: the second run differs, {} and {}", told.hash, again.hash));
+                }
+            }
+            events.fetch_add(told.events, Ordering::Relaxed);
+            done.fetch_add(1, Ordering::Relaxed);
+            if !told.broken.is_empty() {
+                failed.lock().unwrap().get_or_insert((seed, told));
+            }
         }
     };
     std::thread::scope(|scope| {

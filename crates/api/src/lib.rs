@@ -7,7 +7,7 @@
 //! - [`SchedulerProfile`], [`SchedulerProfileSpec`]: what a user writes
 //! - [`SchedulerProfileStatus`]: what the operator answers
 //! - [`conditions`]: condition types, their closed sets of reasons, and how one is set
-//! - [`crd_yaml`], [`crd_json`], [`missing_fields`], [`unknown_fields`]: the definition as text, and comparisons with it
+//! - [`crd_yaml`], [`crd_json`], [`own_crd`], [`missing_fields`], [`unknown_fields`]: the definition as text, and comparisons with it
 //!
 //! Reading profiles from a watch: wrap the type in `kube::core::DeserializeGuard`, so that one object written under
 //! another schema cannot stop the stream.
@@ -37,7 +37,7 @@ pub use duration::{Duration, DurationError};
 pub use extenders::*;
 pub use plugins::*;
 pub use preemption::*;
-pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, unknown_fields};
+pub use schema::{CrdError, crd_json, crd_yaml, missing_fields, own_crd, unknown_fields};
 pub use selector::*;
 pub use settings::*;
 pub use spec::*;

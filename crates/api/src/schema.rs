@@ -2,6 +2,7 @@
 
 use kube::CustomResourceExt;
 use serde_json::Value;
+use std::sync::LazyLock;
 
 use super::{SchedulerProfile, VERSION};
 
@@ -25,6 +26,12 @@ pub fn crd_yaml() -> Result<String, CrdError> {
 /// The custom resource definition of [`SchedulerProfile`] as JSON.
 pub fn crd_json() -> Result<Value, CrdError> {
     Ok(serde_json::to_value(SchedulerProfile::crd())?)
+}
+
+/// As [`crd_json`], made once in a process, since that takes long; `null` where it cannot be made, which a test rules out.
+pub fn own_crd() -> &'static Value {
+    static OWN: LazyLock<Value> = LazyLock::new(|| crd_json().unwrap_or(Value::Null));
+    &OWN
 }
 
 /// Fields of `own` that `served` lacks, as dotted paths such as `spec.scores[].weight`, sorted.

@@ -6,7 +6,7 @@ use berth_core::io::BindRequest;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
     Awaited,
-    /// It is on no node any more.
+    /// It is on no node any more, or terminates.
     Deleted,
     /// It is there, and every pod that waited for it was deleted or bound by someone else.
     Unwanted,

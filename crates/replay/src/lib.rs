@@ -4,9 +4,12 @@
 //!
 //! So whatever runs in that thread can be repeated exactly, without a line of it that knows of this: the standard library asks the
 //! C library for both, and so do hash maps and `select!` with their random keys.
+//!
+//! [`fork`] copies a process: each copy is the same, and has what the first one took long to make.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
+use std::io;
 use tokio::time::Instant;
 
 /// Where the clocks of a driven thread begin, in nanoseconds: the first second of 2026 on the wall, an hour since the start of the
@@ -68,6 +71,19 @@ fn time(clock: c_int) -> Timespec {
     };
     let nanos = elapsed + if is_wall { WALL } else { MONOTONIC };
     Timespec { seconds: (nanos / 1_000_000_000).cast_signed(), nanoseconds: (nanos % 1_000_000_000).cast_signed() }
+}
+
+/// Makes a copy of this process, in which this thread alone goes on. Returns the copy's id, and `None` in the copy.
+pub fn fork() -> io::Result<Option<rustix::process::Pid>> {
+    #[expect(unsafe_code, reason = "the C library's interface")]
+    let id = {
+        unsafe extern "C" {
+            fn fork() -> c_int;
+        }
+        // SAFETY: it takes nothing. Of the locks that other threads may hold at this moment the C library frees its own in the copy.
+        unsafe { fork() }
+    };
+    if id < 0 { Err(io::Error::last_os_error()) } else { Ok(rustix::process::Pid::from_raw(id)) }
 }
 
 /// Takes the place of the C library's function of this name.

@@ -165,10 +165,10 @@ fn fixed(asked: &Asked) -> Option<Answer> {
 }
 
 /// The installed definition: the present one, in force.
-fn definition() -> Bytes {
+pub(crate) fn definition() -> Bytes {
     static TEXT: std::sync::OnceLock<Bytes> = std::sync::OnceLock::new();
     TEXT.get_or_init(|| {
-        let mut crd = berth_api::crd_json().unwrap();
+        let mut crd = berth_api::own_crd().clone();
         without_descriptions(&mut crd);
         crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
         crd.to_string().into()

@@ -195,7 +195,7 @@ impl Ledger {
 
     /// Puts `seen` in the place of what was known of the same pod on the same node.
     pub(super) fn replace_placed(&mut self, seen: PlacedPod) {
-        let (Some(PodState::Assumed { placed: known, .. } | PodState::Bound(known))) =
+        let Some(PodState::Assumed { placed: known, .. } | PodState::Bound(known)) =
             self.pods.states.get_mut(&seen.uid)
         else {
             return;

@@ -37,6 +37,12 @@ fn binding(ledger: &Ledger, write: &BindingWrite, node: NodeId) -> Result<bool, 
     if write.needed && volume.resource_version == write.resource_version {
         return Ok(false);
     }
+    // Upstream does not ask. The volume of an earlier attempt, which was taken back while its write was under way, may have got the claim:
+    // the pod belongs where that one is.
+    if let Some(other) = claim.volume.as_ref().filter(|other| **other != write.volume) {
+        let (claim, volume) = (write.claim.to_string(), &write.volume);
+        return Err(format!("persistentvolumeclaim {claim:?} is bound to pv {other:?} and not to {volume:?}"));
+    }
     check_affinity(ledger, volume, node).map_err(|error| match error {
         Mismatch::Untranslatable(text) => format!("failed to translate pv to csi: {text}"),
         Mismatch::Elsewhere(text) => text,

@@ -463,6 +463,9 @@ fn a_binding_is_watched_until_the_claim_is_bound() {
     assert_eq!(look(&ledger), Progress::Waiting, "nor is it yet");
     ledger.apply_claim(bound("c", "v"));
     assert_eq!(look(&ledger), Progress::Bound);
+    ledger.apply_claim(bound("c", "other"));
+    assert_eq!(look(&ledger), failed("persistentvolumeclaim \"default/c\" is bound to pv \"other\" and not to \"v\""));
+    ledger.apply_claim(bound("c", "v"));
     for claim in [None, Some(taken_by("c", ""))] {
         ledger.apply_volume(newer(PersistentVolume { claim, ..sized("v", 1) }));
         assert_eq!(look(&ledger), failed("ClaimRef got reset for pv \"v\""));

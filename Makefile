@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test soak mutants hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds chart clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -71,6 +71,9 @@ crds: prerequisites ## write the CRD from the Rust types, for kubectl and for th
 	cargo run --quiet --locked -- crd > $(CRD).new
 	@mv $(CRD).new $(CRD)
 	@cp $(CRD) charts/berth/files/crd.yaml
+
+chart: upstream ## write what follows from the chart: the table in its README, and config/ for kustomize
+	@hack/chart.sh
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

@@ -13,6 +13,8 @@ mod monitoring;
 mod pods;
 #[path = "chart/rights.rs"]
 mod rights;
+#[path = "chart/written.rs"]
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -465,7 +465,7 @@ fn bad_values_are_refused_with_their_name() {
         ("terminationGracePeriodSeconds=5", "terminationGracePeriodSeconds"),
         ("dnsPolicy=Cluster", "dnsPolicy"),
         ("extraArgs[0]=events=false", "extraArgs"),
-        ("extraEnv[0]=HTTPS_PROXY", "extraEnv"),
+        ("extraEnv[0]=SSL_CERT_FILE", "extraEnv"),
         ("metrics.authorization.readers[0].name=prometheus", "namespace"),
         ("networkPolicy.apiServer.cidrs[0]=192.0.2.10", "cidrs"),
         ("networkPolicy.apiServer.ports[0]=https", "ports"),

@@ -92,6 +92,16 @@ fn what_is_added_stands_behind_the_charts_own() {
     assert_eq!(deployment["metadata"]["annotations"]["example.com/reload"], "true");
 }
 
+#[test]
+fn the_example_of_an_extender_beside_the_operator_is_values_of_the_chart() {
+    let values = repository("examples/policy/beside.yaml");
+    let objects = rendered(&["-f", values.to_str().unwrap()]);
+    let containers = &template_of_the_pods(&objects)["spec"]["containers"];
+    assert_eq!(containers[1]["name"], "extender");
+    let args = containers[0]["args"].as_array().unwrap();
+    assert!(args.contains(&json!("--extender-allow-http=localhost")), "{args:?}");
+}
+
 /// What selects the operator's pods would otherwise count it: a budget, a monitor, a policy.
 #[test]
 fn the_pod_of_helm_test_is_none_of_the_operators_and_may_nothing() {

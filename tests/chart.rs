@@ -246,7 +246,7 @@ fn replicas_are_apart_go_one_at_a_time_and_leave_a_lost_node_soon() {
 
     let budget = &object(&objects, "PodDisruptionBudget", "berth")["spec"];
     assert_eq!((&budget["maxUnavailable"], &budget["selector"]), (&json!(1), own));
-    for without in ["replicaCount=1", "podDisruptionBudget.enabled=false"] {
+    for without in ["replicaCount=0", "replicaCount=1", "podDisruptionBudget.enabled=false"] {
         assert!(
             rendered(&["--set", without]).iter().all(|object| object["kind"] != "PodDisruptionBudget"),
             "{without}"
@@ -440,7 +440,7 @@ fn every_line_of_the_values_has_a_comment_above_it() {
 fn bad_values_are_refused_with_their_name() {
     for (set, named) in [
         ("replicas=2", "replicas"),
-        ("replicaCount=0", "replicaCount"),
+        ("replicaCount=-1", "replicaCount"),
         ("topologySpreadConstraints[0].maxSkew=1", "topologyKey"),
         ("schedulerName=binpack", "schedulerName"),
         ("operator.leaseName=other", "leaseName"),

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults fuzz conformance lint fmt demo upstream bench bench-e2e crds chart clean
+.PHONY: help prerequisites build test soak mutants hostile faults fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -46,6 +46,9 @@ lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@for script in $(SCRIPTS); do bash -n "$$script"; done
+
+deny: ## licences, advisories and duplicates of dependencies (deny.toml; needs cargo-deny)
+	cargo deny --locked check
 
 fmt: ## format the sources
 	cargo fmt --all

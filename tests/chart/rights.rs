@@ -61,26 +61,6 @@ fn rules_are_explicit_and_each_is_explained() {
     }
 }
 
-/// Roles to be bound by an administrator. Writing profiles is added to no built-in role: docs/rbac.md.
-#[test]
-fn roles_for_people_are_bound_to_nobody_and_only_reading_is_everybodys() {
-    let page = text("docs/rbac.md");
-    let read = ["get", "list", "watch"];
-    let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    let label = |role: &Value| role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true";
-    let objects = rendered(&[]);
-    for (name, verbs, is_aggregated) in [("berth-viewer", &read[..], true), ("berth-editor", &write[..], false)] {
-        let role = object(&objects, "ClusterRole", name);
-        let rule = json!({"apiGroups": ["scheduling.berth.dev"], "resources": ["schedulerprofiles"], "verbs": verbs});
-        assert_eq!(role["rules"], json!([rule]), "{name}");
-        assert_eq!(label(role), is_aggregated, "{name}");
-        assert!(!bound(&objects).contains(name), "{name} is bound");
-        assert!(page.contains(&format!("`{name}`)")), "docs/rbac.md has no section on {name}");
-    }
-    let objects = rendered(&["--set", "rbac.aggregateToView=false"]);
-    assert!(!label(object(&objects, "ClusterRole", "berth-viewer")));
-}
-
 /// A kind that is watched without the right to do so keeps the operator from starting; without a place in the FlowSchema its
 /// watch shares a level with everybody.
 #[test]
@@ -123,6 +103,26 @@ fn each_admission_policy_concerns_the_account_alone_and_is_in_force() {
     }
     let default = rendered(&[]);
     assert!(default.iter().all(|object| !object["kind"].as_str().unwrap().contains("Admission")));
+}
+
+/// Roles to be bound by an administrator. Writing profiles is added to no built-in role: docs/rbac.md.
+#[test]
+fn roles_for_people_are_bound_to_nobody_and_only_reading_is_everybodys() {
+    let page = text("docs/rbac.md");
+    let read = ["get", "list", "watch"];
+    let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    let label = |role: &Value| role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true";
+    let objects = rendered(&[]);
+    for (name, verbs, is_aggregated) in [("berth-viewer", &read[..], true), ("berth-editor", &write[..], false)] {
+        let role = object(&objects, "ClusterRole", name);
+        let rule = json!({"apiGroups": ["scheduling.berth.dev"], "resources": ["schedulerprofiles"], "verbs": verbs});
+        assert_eq!(role["rules"], json!([rule]), "{name}");
+        assert_eq!(label(role), is_aggregated, "{name}");
+        assert!(!bound(&objects).contains(name), "{name} is bound");
+        assert!(page.contains(&format!("`{name}`)")), "docs/rbac.md has no section on {name}");
+    }
+    let objects = rendered(&["--set", "rbac.aggregateToView=false"]);
+    assert!(!label(object(&objects, "ClusterRole", "berth-viewer")));
 }
 
 /// Verb, API group, resource (with subresource), namespace (empty: all) and name (empty: any).

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults long-run fuzz conformance lint fmt demo upstream bench bench-e2e crds clean
+.PHONY: help prerequisites build test soak mutants hostile faults long-run fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -50,6 +50,9 @@ lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@for script in $(SCRIPTS); do bash -n "$$script"; done
 
+deny: ## licences, advisories and duplicates of dependencies (deny.toml; needs cargo-deny)
+	cargo deny --locked check
+
 fmt: ## format the sources
 	cargo fmt --all
 
@@ -74,6 +77,9 @@ crds: prerequisites ## write the CRD from the Rust types, for kubectl and for th
 	cargo run --quiet --locked -- crd > $(CRD).new
 	@mv $(CRD).new $(CRD)
 	@cp $(CRD) charts/berth/files/crd.yaml
+
+chart: upstream ## write what follows from the chart: the table in its README, and config/ for kustomize
+	@hack/chart.sh
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

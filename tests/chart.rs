@@ -7,8 +7,14 @@
 
 #[path = "chart/installed.rs"]
 mod installed;
+#[path = "chart/monitoring.rs"]
+mod monitoring;
+#[path = "chart/pods.rs"]
+mod pods;
 #[path = "chart/rights.rs"]
 mod rights;
+#[path = "chart/written.rs"]
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,6 +24,9 @@ use std::process::Command;
 use berth_lab::{Outcome, Upstream};
 use serde_json::{Map, Value, json};
 
+/// Groups of values that have an effect only while their `enabled` is true, which it is not by default.
+const SWITCHED: [&str; 5] =
+    ["admissionPolicy", "networkPolicy", "metrics.podMonitor", "metrics.serviceMonitor", "metrics.prometheusRule"];
 /// Name of the CustomResourceDefinition.
 const CRD: &str = "schedulerprofiles.scheduling.berth.dev";
 /// Namespace of the release in these tests.
@@ -237,7 +246,7 @@ fn replicas_are_apart_go_one_at_a_time_and_leave_a_lost_node_soon() {
 
     let budget = &object(&objects, "PodDisruptionBudget", "berth")["spec"];
     assert_eq!((&budget["maxUnavailable"], &budget["selector"]), (&json!(1), own));
-    for without in ["replicaCount=1", "podDisruptionBudget.enabled=false"] {
+    for without in ["replicaCount=0", "replicaCount=1", "podDisruptionBudget.enabled=false"] {
         assert!(
             rendered(&["--set", without]).iter().all(|object| object["kind"] != "PodDisruptionBudget"),
             "{without}"
@@ -357,8 +366,7 @@ fn each_value_alone_has_an_effect_and_is_documented() {
     let every = leaves(&yaml(&text("charts/berth/ci/every-value.yaml")));
     let readme = text("charts/berth/README.md");
     let baseline = template(&[]).stdout;
-    let with_policy = template(&["--set", "networkPolicy.enabled=true"]).stdout;
-    let with_admission = template(&["--set", "admissionPolicy.enabled=true"]).stdout;
+    let switched = SWITCHED.map(|group| template(&["--set", &format!("{group}.enabled=true")]).stdout);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chart-one-value.yaml");
     for (path, default) in defaults() {
         assert!(readme.contains(&format!("| `{path}` |")), "{path} is not in the chart's README");
@@ -370,15 +378,13 @@ fn each_value_alone_has_an_effect_and_is_documented() {
         if path == "serviceAccount.create" {
             values["serviceAccount"]["name"] = json!("berth");
         }
-        // The rest of a policy has an effect only where there is one.
         let mut without = &baseline;
-        if path == "admissionPolicy.protectedNamespaces" {
-            values["admissionPolicy"]["enabled"] = json!(true);
-            without = &with_admission;
-        }
-        if path.starts_with("networkPolicy.") && path != "networkPolicy.enabled" {
-            values["networkPolicy"]["enabled"] = json!(true);
-            without = &with_policy;
+        for (group, enabled) in SWITCHED.iter().zip(&switched) {
+            let within = path.strip_prefix(*group).and_then(|rest| rest.strip_prefix('.'));
+            if within.is_some_and(|rest| rest != "enabled") {
+                values.pointer_mut(&format!("/{}", group.replace('.', "/"))).unwrap()["enabled"] = json!(true);
+                without = enabled;
+            }
         }
         fs::write(&file, values.to_string()).unwrap();
         let outcome = template(&["-f", file.to_str().unwrap()]);
@@ -406,11 +412,16 @@ fn every_line_of_the_values_has_a_comment_above_it() {
         "admissionPolicy:",
         "metrics:",
         "authorization:",
+        "podMonitor:",
+        "serviceMonitor:",
+        "prometheusRule:",
         "probes:",
         "networkPolicy:",
         "flowSchemas:",
         "requests:",
         "limits:",
+        "seccompProfile:",
+        "capabilities:",
     ];
     for (index, line) in lines.iter().enumerate() {
         let key = line.trim();
@@ -429,7 +440,7 @@ fn every_line_of_the_values_has_a_comment_above_it() {
 fn bad_values_are_refused_with_their_name() {
     for (set, named) in [
         ("replicas=2", "replicas"),
-        ("replicaCount=0", "replicaCount"),
+        ("replicaCount=-1", "replicaCount"),
         ("topologySpreadConstraints[0].maxSkew=1", "topologyKey"),
         ("schedulerName=binpack", "schedulerName"),
         ("operator.leaseName=other", "leaseName"),
@@ -448,6 +459,13 @@ fn bad_values_are_refused_with_their_name() {
         ("admissionPolicy.enabled=maybe", "enabled"),
         ("admissionPolicy.protectedNamespaces[0]=Kube_System", "protectedNamespaces"),
         ("metrics.port=80", "port"),
+        ("metrics.podMonitor.interval=15s", "interval"),
+        ("metrics.prometheusRule.sliSeconds=5", "sliSeconds"),
+        ("probes.liveness.path=/healthz", "path"),
+        ("terminationGracePeriodSeconds=5", "terminationGracePeriodSeconds"),
+        ("dnsPolicy=Cluster", "dnsPolicy"),
+        ("extraArgs[0]=events=false", "extraArgs"),
+        ("extraEnv[0]=SSL_CERT_FILE", "extraEnv"),
         ("metrics.authorization.readers[0].name=prometheus", "namespace"),
         ("networkPolicy.apiServer.cidrs[0]=192.0.2.10", "cidrs"),
         ("networkPolicy.apiServer.ports[0]=https", "ports"),

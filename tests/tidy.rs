@@ -224,6 +224,114 @@ fn the_tests_that_pages_name_exist() {
     }
 }
 
+fn page(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("reading {path}: {error}"))
+}
+
+/// The anchor of a heading, as the sites that show such pages make it.
+fn anchor(heading: &str) -> String {
+    let lower = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = lower.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Runbooks, conditions and errors send people to sections: a renamed heading leaves them at the top of a page.
+#[test]
+fn links_between_pages_lead_to_sections_that_exist() {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let others = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "charts/berth/README.md"];
+    let mut seen = 0;
+    for from in docs.chain(others.map(|path| root().join(path))).filter(|path| path.extension().is_some()) {
+        let text = fs::read_to_string(&from).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.starts_with("http") || link.contains(char::is_whitespace) {
+                continue;
+            }
+            let (path, section) = link.split_once('#').unwrap_or((link, ""));
+            let to = if path.is_empty() { from.clone() } else { from.with_file_name(path) };
+            assert!(to.exists(), "{}: {link} leads nowhere", from.display());
+            seen += 1;
+            if !section.is_empty() {
+                let page = fs::read_to_string(&to).unwrap();
+                let mut headings = page.lines().filter(|line| line.starts_with('#'));
+                assert!(headings.any(|line| anchor(line) == section), "{}: no section for {link}", from.display());
+            }
+        }
+    }
+    assert!(seen > 50, "{seen} links; are they written in another way now?");
+}
+
+#[test]
+fn the_page_on_support_names_the_versions_that_are_run() {
+    let support = page("docs/support.md");
+    for (family, module) in [
+        ("kubernetes", "k8s.io/kubernetes "),
+        ("etcd", "go.etcd.io/etcd/server/v3 "),
+        ("kwok", "sigs.k8s.io/kwok "),
+        ("helm", "helm.sh/helm/v4 "),
+    ] {
+        let pins = page(&format!("tests/upstream/{family}/go.mod"));
+        let pinned = pins.lines().find_map(|line| line.trim().strip_prefix(module)).unwrap();
+        let version = pinned.split(' ').next().unwrap();
+        assert!(support.contains(version), "docs/support.md does not name {module}{version}");
+    }
+    let minor = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    for path in ["docs/support.md", "SECURITY.md"] {
+        assert!(page(path).contains(minor), "{path} does not name {minor}");
+    }
+}
+
+/// What runs for a change must be what runs on a desk.
+#[test]
+fn workflows_call_targets_of_the_makefile() {
+    let makefile = page("Makefile");
+    let mut seen = 0;
+    for file in ["ci.yml", "nightly.yml"] {
+        let text = page(&format!(".github/workflows/{file}"));
+        let lines = || text.lines().map(str::trim);
+        let called = lines().filter_map(|line| line.strip_prefix("- run: make "));
+        let listed = lines().filter_map(|line| line.strip_prefix("target: ["));
+        let listed = listed.flat_map(|list| list.trim_end_matches(']').split(", "));
+        // The quoted one takes its name from the list.
+        for target in called.filter(|target| !target.starts_with('"')).chain(listed) {
+            assert!(makefile.contains(&format!("\n{target}:")), "{file}: the Makefile has no target {target}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{seen} targets; are they called in another way now?");
+}
+
+/// Whether an SPDX expression can be met by these licences. Parentheses stand around alternatives alone, as in all that we use.
+fn is_met(expression: &str, allowed: &BTreeSet<&str>) -> bool {
+    let plain = expression.replace('/', " OR ").replace(['(', ')'], "");
+    plain.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence)))
+}
+
+/// The part of `make deny` that needs neither cargo-deny nor a network.
+#[test]
+fn every_crate_has_a_licence_that_is_allowed() {
+    let policy = page("deny.toml");
+    let (_, list) = policy.split_once("\nallow = [").unwrap();
+    let list = list.split(']').next().unwrap();
+    let allowed: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &platform])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for package in metadata["packages"].as_array().unwrap() {
+        let (name, licence) = (package["name"].as_str().unwrap(), package["license"].as_str().unwrap_or("none"));
+        let exception = format!("crate = \"{name}\", allow = [\"{licence}\"]");
+        assert!(
+            is_met(licence, &allowed) || policy.contains(&exception),
+            "deny.toml does not allow {licence} of {name}"
+        );
+    }
+}
+
 /// Only that they are named: whether what the page says is so, the conformance oracle knows.
 #[test]
 fn the_parity_page_names_every_plugin_and_argument() {

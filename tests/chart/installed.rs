@@ -7,7 +7,7 @@ use std::process::Command;
 use berth_lab::{ControlPlane, Options};
 use serde_json::{Value, json};
 
-use super::{CRD, HOME, difference, repository, text, yaml};
+use super::{CRD, HOME, difference, object, rendered, repository, text, yaml};
 
 const PROFILE: &str = "
 apiVersion: scheduling.berth.dev/v1alpha1
@@ -146,6 +146,11 @@ fn a_new_install_says_what_to_do_next_and_its_pod_is_admitted() {
     pod["metadata"]["name"] = json!("as-the-deployment-makes-it");
     let made = cluster.api.post(&format!("/api/v1/namespaces/{HOME}/pods?dryRun=All"), &pod).unwrap();
     assert_eq!(made["spec"]["priority"], 2_000_000_000);
+    // The pod of `helm test`. No controller makes the account `default` of its namespace here.
+    let objects = rendered(&[]);
+    let mut test = object(&objects, "Pod", "berth-test").clone();
+    test["spec"]["serviceAccountName"] = json!("berth");
+    cluster.api.post(&format!("/api/v1/namespaces/{HOME}/pods?dryRun=All"), &test).unwrap();
     // And the check does check: the same pod with one privilege too many is refused.
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
     let refused = cluster.api.post(&format!("/api/v1/namespaces/{HOME}/pods?dryRun=All"), &pod).unwrap_err();

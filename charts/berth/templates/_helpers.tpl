@@ -26,6 +26,41 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- merge $own .Values.commonLabels | toYaml -}}
 {{- end -}}
 
+{{/* Labels of every object, and its annotations where there are any. */}}
+{{- define "berth.metadata" -}}
+{{- include "berth.metadataWith" (dict "root" .) -}}
+{{- end -}}
+
+{{/* The same with an object's own: a dict of root, labels and annotations. */}}
+{{- define "berth.metadataWith" -}}
+labels: {{- merge dict (default dict .labels) (include "berth.labels" .root | fromYaml) | toYaml | nindent 2 }}
+{{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of the operator's pods. The versions of chart and operator are not among them: a chart that changes nothing else of the
+     pod restarts nothing. */}}
+{{- define "berth.podLabels" -}}
+{{- $own := include "berth.selectorLabels" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/component" "scheduler" -}}
+{{- merge $own .Values.commonLabels .Values.podLabels | toYaml -}}
+{{- end -}}
+
+{{/* Where the image runs and how it is pulled: the same for all pods of the chart. */}}
+{{- define "berth.podPlace" -}}
+# Never a profile: an operator that waits for itself to be placed never starts.
+schedulerName: default-scheduler
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
+# The image is for Linux alone.
+nodeSelector: {{- merge dict .Values.nodeSelector (dict "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
+{{- end -}}
+
 {{/* Name of the ServiceAccount that the operator runs as. */}}
 {{- define "berth.serviceAccountName" -}}
 {{- default (include "berth.fullname" .) .Values.serviceAccount.name -}}

@@ -1,0 +1,132 @@
+//! Monitors and alerts: they select what the chart makes, name series that the operator serves, and lead to runbooks that exist.
+
+use std::collections::BTreeSet;
+
+use berth_telemetry::{Kind, Metric};
+use serde_json::{Value, json};
+
+use super::{object, rendered, text, yaml};
+
+/// Upstream's series that an alert uses and this operator does not serve yet: the alert is silent until it does.
+const NOT_SERVED: [&str; 1] = ["scheduler_pod_scheduling_sli_duration_seconds"];
+
+/// Whether an object with these labels is selected.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let wanted = selector["matchLabels"].as_object().unwrap();
+    !wanted.is_empty() && wanted.iter().all(|(label, value)| labels[label] == *value)
+}
+
+#[test]
+fn monitors_find_the_metrics() {
+    let both = "metrics.podMonitor.enabled=true,metrics.serviceMonitor.enabled=true";
+    let objects = rendered(&["--set", both]);
+    let pod = &object(&objects, "Deployment", "berth")["spec"]["template"];
+    let ports = pod["spec"]["containers"][0]["ports"].as_array().unwrap();
+    let served: Vec<&Value> = ports.iter().filter(|port| port["containerPort"] == 8080).map(|p| &p["name"]).collect();
+
+    let monitor = &object(&objects, "PodMonitor", "berth")["spec"];
+    assert!(selects(&monitor["selector"], &pod["metadata"]["labels"]));
+    assert_eq!(served, [&monitor["podMetricsEndpoints"][0]["port"]]);
+
+    let service = object(&objects, "Service", "berth-metrics");
+    let monitor = &object(&objects, "ServiceMonitor", "berth")["spec"];
+    assert!(selects(&monitor["selector"], &service["metadata"]["labels"]));
+    assert_eq!(monitor["endpoints"][0]["port"], service["spec"]["ports"][0]["name"]);
+    assert_eq!(served, [&service["spec"]["ports"][0]["targetPort"]]);
+    assert!(selects(&json!({"matchLabels": service["spec"]["selector"]}), &pod["metadata"]["labels"]));
+
+    let hook = &object(&objects, "Pod", "berth-test")["metadata"]["labels"];
+    assert!(!selects(&object(&objects, "PodMonitor", "berth")["spec"]["selector"], hook));
+    assert!(rendered(&[]).iter().all(|object| !object["apiVersion"].as_str().unwrap().contains("monitoring")));
+}
+
+/// The alerts of the PrometheusRule.
+fn alerts() -> Vec<Value> {
+    let objects = rendered(&["--set", "metrics.prometheusRule.enabled=true"]);
+    object(&objects, "PrometheusRule", "berth")["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
+}
+
+fn field<'a>(alert: &'a Value, pointer: &str) -> &'a str {
+    alert.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {alert}"))
+}
+
+/// The words of an expression: names of series, labels and functions.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+#[test]
+fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
+    let page = text("docs/alerts.md");
+    let sections: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let alerts = alerts();
+    let names: BTreeSet<&str> = alerts.iter().map(|alert| field(alert, "/alert")).collect();
+    assert_eq!(names.len(), alerts.len(), "two alerts of one name");
+    assert_eq!(names, sections, "alerts of charts/berth/files/alerts.yaml, and sections of docs/alerts.md");
+    for alert in &alerts {
+        let name = field(alert, "/alert");
+        // A heading's anchor is its text in lower case.
+        let anchor = format!("docs/alerts.md#{}", name.to_lowercase());
+        assert_eq!(field(alert, "/annotations/runbook_url"), anchor);
+        assert!(["critical", "warning", "info"].contains(&field(alert, "/labels/severity")), "{name}");
+        let section = page.split("\n## ").find(|section| section.starts_with(&format!("{name}\n"))).unwrap();
+        for part in ["**Seen:**", "**Why:**", "**Do:**", "**Over when:**"] {
+            assert!(section.contains(part), "docs/alerts.md: {name} has no {part}");
+        }
+    }
+}
+
+#[test]
+fn alerts_name_series_that_are_served_and_reasons_that_exist() {
+    let reasons = text("docs/conditions.md");
+    for alert in alerts() {
+        let (name, expr) = (field(&alert, "/alert"), field(&alert, "/expr"));
+        assert!(!alert.to_string().contains("${"), "{name}: a name was not filled in");
+        let prefixes = ["scheduler_", "schedulerprofile_", "berth_", "leader_election_", "process_", "rest_client_"];
+        let series: Vec<&str> =
+            words(expr).filter(|word| prefixes.iter().any(|prefix| word.starts_with(*prefix))).collect();
+        assert!(!series.is_empty(), "{name}: no series in {expr}");
+        for one in series {
+            let of_histogram = ["_bucket", "_count", "_sum"].into_iter().find_map(|suffix| one.strip_suffix(suffix));
+            let is_served = Metric::ALL.iter().any(|metric| match metric.kind() {
+                Kind::Histogram => of_histogram == Some(metric.name()),
+                Kind::Counter | Kind::Gauge => one == metric.name(),
+            });
+            assert!(is_served || of_histogram.is_some_and(|one| NOT_SERVED.contains(&one)), "{name}: {one}");
+        }
+        if let Some((_, rest)) = expr.split_once("type=\"") {
+            let kind = rest.split('"').next().unwrap();
+            let (_, rest) = rest.split_once("reason").unwrap();
+            for reason in rest.split('"').nth(1).unwrap().split('|') {
+                assert!(reasons.contains(&format!("### {kind}: {reason}\n")), "{name}: no reason {reason} of {kind}");
+            }
+        }
+    }
+}
+
+/// A label that the expression sums away is empty in the text.
+#[test]
+fn texts_of_alerts_use_labels_that_are_there() {
+    for alert in alerts() {
+        let expr = field(&alert, "/expr");
+        let kept = expr.split_once("by (").map_or("", |(_, rest)| rest.split(')').next().unwrap());
+        let kept: BTreeSet<&str> = words(kept).collect();
+        for pointer in ["/annotations/summary", "/annotations/description"] {
+            for rest in field(&alert, pointer).split("$labels.").skip(1) {
+                let label = words(rest).next().unwrap();
+                assert!(kept.contains(label), "{}: {label} is not in {expr}", field(&alert, "/alert"));
+            }
+        }
+    }
+}
+
+/// A metric that gets another name is renamed in one place.
+#[test]
+fn series_that_only_berth_has_are_named_once_each() {
+    let file = text("charts/berth/files/alerts.yaml");
+    let series = yaml(&file);
+    for (key, name) in series["series"].as_object().unwrap() {
+        assert_eq!(file.matches(name.as_str().unwrap()).count(), 1, "{name}");
+        assert!(file.contains(&format!("${{{key}}}")), "{key} is used by no alert");
+    }
+}

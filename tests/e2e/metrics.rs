@@ -10,13 +10,13 @@ use crate::world::World;
 
 /// Served only while there is something to tell: their tests are in `leadership`, `unbound` and `extenders`.
 const ONLY_SOMETIMES: [&str; 7] = [
-    "schedulerprofile_another_installation",
-    "schedulerprofile_resource_absent",
-    "schedulerprofile_extender_requests_total",
-    "schedulerprofile_extender_request_duration_seconds",
-    "schedulerprofile_extender_circuit_open",
-    "schedulerprofile_extender_calls",
-    "schedulerprofile_task_restarts_total",
+    "berth_another_installation",
+    "berth_resource_absent",
+    "berth_extender_requests_total",
+    "berth_extender_request_duration_seconds",
+    "berth_extender_circuit_open",
+    "berth_extender_calls",
+    "berth_task_restarts_total",
 ];
 
 /// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.
@@ -51,11 +51,11 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
             })
         };
         let all = counted("scheduler_unschedulable_pods{", &["plugin=\"NodeResourcesFit\""], 1.0)
-            && counted("schedulerprofile_worker_up{", &[], 1.0)
-            && counted("schedulerprofile_nodes{", &["state=\"matched\""], 1.0)
+            && counted("berth_worker_up{", &[], 1.0)
+            && counted("berth_nodes{", &["state=\"matched\""], 1.0)
             && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)
             && counted(
-                "schedulerprofile_condition{",
+                "berth_profile_condition{",
                 &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""],
                 1.0,
             );
@@ -116,7 +116,7 @@ fn only_who_may_get_metrics_reads_them() {
         Ok((status == 200).then_some(page))
     };
     let page = plane.wait_for("metrics for an account that may get them", SOON, read).unwrap();
-    assert!(page.contains("schedulerprofile_build_info"), "{page}");
+    assert!(page.contains("berth_build_info"), "{page}");
     let (status, page) = operator.page_as("/metrics", Some(&token("stranger"))).unwrap();
     assert_eq!(status, 403, "{page}");
     assert!(page.contains("system:serviceaccount:scraping:stranger"), "{page}");

@@ -151,11 +151,11 @@ mod tests {
         for line in [
             "# TYPE scheduler_schedule_attempts counter",
             r#"scheduler_schedule_attempts_total{result="scheduled",profile="a"} 7"#,
-            "schedulerprofile_leader 1.0",
-            r#"schedulerprofile_bind_duration_seconds_bucket{le="0.002",profile="a"} 0"#,
-            r#"schedulerprofile_bind_duration_seconds_bucket{le="0.004",profile="a"} 1"#,
-            r#"schedulerprofile_bind_duration_seconds_bucket{le="+Inf",profile="a"} 1"#,
-            r#"schedulerprofile_bind_duration_seconds_count{profile="a"} 1"#,
+            "berth_leader 1.0",
+            r#"berth_bind_duration_seconds_bucket{le="0.002",profile="a"} 0"#,
+            r#"berth_bind_duration_seconds_bucket{le="0.004",profile="a"} 1"#,
+            r#"berth_bind_duration_seconds_bucket{le="+Inf",profile="a"} 1"#,
+            r#"berth_bind_duration_seconds_count{profile="a"} 1"#,
             "# EOF",
         ] {
             assert!(text.contains(line), "{line} is missing in:\n{text}");

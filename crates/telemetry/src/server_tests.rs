@@ -75,7 +75,7 @@ async fn endpoints_answer_and_readyz_says_why_not() {
     }
     let answer = ask(pages, "/metrics").await;
     assert!(
-        answer.contains("application/openmetrics-text") && answer.contains("schedulerprofile_leader 0"),
+        answer.contains("application/openmetrics-text") && answer.contains("berth_leader 0"),
         "{answer}"
     );
     assert!(ask(probes, "/metrics").await.starts_with("HTTP/1.1 404"), "the probes' listener has probes only");
@@ -171,11 +171,11 @@ async fn metrics_are_for_those_who_may_read_them() {
         ("Authorization: Bearer bad\r\n", 401, ""),
         ("Authorization: Bearer known\r\n", 403, "jane may not"),
         ("Authorization: Bearer unlucky\r\n", 503, "does not answer"),
-        ("Authorization: bearer good\r\n", 200, "schedulerprofile_leader"),
+        ("Authorization: bearer good\r\n", 200, "berth_leader"),
     ] {
         let answer = ask_with(pages, "/metrics", headers).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code}")) && answer.contains(text), "{headers}: {answer}");
-        assert_eq!(answer.contains("schedulerprofile_leader"), code == 200, "{headers}: {answer}");
+        assert_eq!(answer.contains("berth_leader"), code == 200, "{headers}: {answer}");
     }
     for address in [pages, probes] {
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"), "a kubelet has no token");

@@ -10,7 +10,7 @@ use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
 use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, Samples};
 use k8s_openapi::jiff::Timestamp;
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 /// The exposition of everything that `cx` knows, and of what was lost of `logs`.
 pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
@@ -18,13 +18,24 @@ pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
         samples.counter(Metric::LogLinesDropped, &[], logs.dropped());
         process(&cx, samples);
         board(&cx, samples);
-        for (name, view) in cx.engine.workers() {
+        let workers = cx.engine.workers();
+        cache(&cx, workers.values(), samples);
+        for (name, view) in workers {
             worker(&name, &view, samples);
             for one in cx.writers.extender_clients.health(&name) {
                 extender(&name, &one, samples);
             }
         }
     })
+}
+
+/// What the table of nodes and pods holds.
+fn cache<'a>(cx: &Context, workers: impl Iterator<Item = &'a WorkerView>, samples: &mut Samples) {
+    let (nodes, pods) = cx.engine.read(|ledger| (ledger.nodes().len(), ledger.nodes().placed_pods()));
+    let assumed: usize = workers.filter_map(|view| Some(view.snapshot.as_ref()?.in_flight)).sum();
+    for (what, count) in [("nodes", nodes as f64), ("pods", pods as f64), ("assumed_pods", assumed as f64)] {
+        samples.gauge(Metric::CacheSize, &[("type", what)], count);
+    }
 }
 
 fn process(cx: &Context, samples: &mut Samples) {
@@ -163,12 +174,11 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     for (state, count) in [("matched", snapshot.nodes_matched), ("schedulable", snapshot.nodes_schedulable)] {
         samples.gauge(Metric::Nodes, &[profile, ("state", state)], count as f64);
     }
-    let mut plugins: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in &snapshot.top_reasons {
-        *plugins.entry(reason.plugin).or_default() += reason.pods;
-    }
-    for (plugin, pods) in plugins {
+    for &(plugin, pods) in &snapshot.refused_by {
         samples.gauge(Metric::UnschedulablePods, &[("plugin", plugin), profile], pods as f64);
+    }
+    for (queue, event, count) in snapshot.incoming.all() {
+        samples.counter(Metric::QueueIncoming, &[("queue", queue), ("event", event), profile], count);
     }
     let now = Timestamp::now().as_microsecond();
     let waited = snapshot.oldest_pending_unix_us.map_or(0.0, |since| (now - since).max(0) as f64 / 1e6);

@@ -51,14 +51,15 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
             })
         };
         let all = counted("scheduler_unschedulable_pods{", &["plugin=\"NodeResourcesFit\""], 1.0)
+            && counted(
+                "scheduler_queue_incoming_pods_total{",
+                &["queue=\"active\"", "event=\"UnschedulablePodAdd\""],
+                2.0,
+            )
             && counted("berth_worker_up{", &[], 1.0)
             && counted("berth_nodes{", &["state=\"matched\""], 1.0)
             && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)
-            && counted(
-                "berth_profile_condition{",
-                &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""],
-                1.0,
-            );
+            && counted("berth_profile_condition{", &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""], 1.0);
         Ok(all.then_some(page))
     });
     let page = page.unwrap();

@@ -61,8 +61,14 @@ metrics! {
         "Pods without a node, by the part of the queue they wait in",
         "pods without a node; `held` are pods that the profile may not or cannot place, a state that kube-scheduler does not have";
     UnschedulablePods: Gauge, "scheduler_unschedulable_pods", "`plugin`, `profile`",
-        "Unschedulable pods by the filter that refused nodes, over the most frequent reasons",
-        "unschedulable pods by the filter (predicate) that refused nodes, summed over the ten most frequent reasons";
+        "Waiting pods by the plugins that refused them",
+        "waiting pods by the plugin (predicate) that refused them in the last attempt; a pod counts once for each such plugin. `Berth` has pods that are held";
+    QueueIncoming: Counter, "scheduler_queue_incoming_pods_total", "`queue` = `active`, `backoff`, `unschedulable`; `event`; `profile`",
+        "Pods that came into a part of the queue, by part and event",
+        "pods that came into a part of the queue, by upstream's events: `UnschedulablePodAdd`, `ScheduleAttemptFailure`, `BackoffComplete`, `PopFromBackoffQ`, `UnschedulableTimeout`, `NodeAdd`, …; `ForceActivate` stands for changes for which upstream has no event, too. Gated and held pods come into `unschedulable`";
+    CacheSize: Gauge, "scheduler_cache_size", "`type` = `nodes`, `pods`, `assumed_pods`",
+        "Nodes, pods on nodes, and pods decided and not known to be bound",
+        "nodes, pods on nodes, and pods that are decided and not yet known to be bound, of the one table that all profiles share";
     PreemptionAttempts: Counter, "scheduler_preemption_attempts_total", "`profile`",
         "Attempts that found no node and looked for pods to evict",
         "attempts that found no node and looked for pods to evict";

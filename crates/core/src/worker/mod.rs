@@ -66,7 +66,7 @@ use crate::io::{
 };
 use crate::ledger::LedgerAccess;
 use crate::limits::{DECISIONS_PER_STEP, IDLE_AFTER, UNSCHEDULABLE_SWEEP};
-use crate::model::{Pod, Str, Time};
+use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
@@ -234,7 +234,7 @@ impl Worker {
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
         self.scheduler.set_profile(profile);
-        self.queue.wake(now, |_| Wake::Requeue);
+        self.queue.wake(now, |_| Wake::Requeue(QueueEvent::ForceActivate));
         self.unknown_fields.clear();
         // The new profile may do without what panicked.
         self.quarantined.clear();

@@ -5,7 +5,7 @@ use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
 use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
-use berth_core::worker::PreemptionTotals;
+use berth_core::worker::{Doubling, Measures, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
 use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, Samples};
@@ -158,6 +158,11 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
         samples.counter(Metric::ScheduleAttempts, &[("result", result), profile], count);
     }
     preemption(totals.preemption, profile, samples);
+    measures(&snapshot.measures, profile, samples);
+    for &(plugin, point, count) in &snapshot.evaluations {
+        let labels = [("plugin", plugin), ("extension_point", point), profile];
+        samples.counter(Metric::PluginEvaluations, &labels, count);
+    }
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "own")], totals.conflicts);
     let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
@@ -185,6 +190,41 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     samples.gauge(Metric::OldestPending, &[profile], waited);
 }
 
+/// Nanoseconds in a second: the unit in which workers measure, and that of metrics.
+const NANOS: f64 = 1e9;
+
+fn measures(measures: &Measures, profile: (&'static str, &str), samples: &mut Samples) {
+    samples.histogram(Metric::AlgorithmDuration, &[profile], distribution(&measures.deciding, NANOS));
+    samples.histogram(Metric::PodAttempts, &[profile], distribution(&measures.attempts, 1.0));
+    for (result, times) in measures.by_ending() {
+        seen(Metric::AttemptDuration, &[("result", result), profile], distribution(times, NANOS), samples);
+    }
+    for (attempts, times) in measures.until_bound() {
+        seen(Metric::SliDuration, &[("attempts", attempts), profile], distribution(times, NANOS), samples);
+    }
+    for (point, status, times) in measures.by_point() {
+        let labels = [("extension_point", point), ("status", status), profile];
+        seen(Metric::PointDuration, &labels, distribution(times, NANOS), samples);
+    }
+}
+
+/// Serves a distribution that has something: most combinations of labels never occur.
+fn seen(metric: Metric, labels: &[(&'static str, &str)], values: HistogramSnapshot, samples: &mut Samples) {
+    if values.count > 0 {
+        samples.histogram(metric, labels, values);
+    }
+}
+
+/// A worker's distribution, of whose unit a metric's unit has `per`.
+fn distribution<const FIRST: u64, const BOUNDS: usize>(
+    values: &Doubling<FIRST, BOUNDS>,
+    per: f64,
+) -> HistogramSnapshot {
+    let bound = |bound: Option<u64>| bound.map_or(f64::INFINITY, |bound| bound as f64 / per);
+    let buckets: Vec<(f64, u64)> = values.buckets().map(|(upper, count)| (bound(upper), count)).collect();
+    HistogramSnapshot { sum: values.sum() as f64 / per, count: buckets.iter().map(|(_, n)| n).sum(), buckets }
+}
+
 fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
     samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
     samples.counter(Metric::PreemptionFailures, &[profile], totals.failed);
@@ -194,4 +234,24 @@ fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: 
     let count = totals.by_victims.iter().sum();
     let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };
     samples.histogram(Metric::PreemptionVictims, &[profile], victims);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_has_measured_nothing_serves_only_what_has_no_label_of_its_own() {
+        let exposition = Exposition::new(|samples| measures(&Measures::default(), ("profile", "a"), samples));
+        let text = exposition.text().unwrap();
+        for line in [
+            r#"scheduler_pod_scheduling_attempts_bucket{le="16.0",profile="a"} 0"#,
+            r#"scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.001",profile="a"} 0"#,
+            r#"scheduler_scheduling_algorithm_duration_seconds_bucket{le="16.384",profile="a"} 0"#,
+            r#"scheduler_scheduling_algorithm_duration_seconds_bucket{le="+Inf",profile="a"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+        assert!(!text.contains("scheduling_attempt_duration_seconds_bucket"), "{text}");
+    }
 }

@@ -8,7 +8,7 @@ use super::quarantine::panic_message;
 use super::sink::EffectSink;
 use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess};
-use berth_core::model::Str;
+use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_telemetry::{Histogram, HistogramSnapshot};
 use rustc_hash::FxHashMap;
@@ -60,10 +60,10 @@ impl Shared {
                     shared.deliver(worker, input);
                 }
             });
-            let seeds = RandomState::new();
+            let (seeds, clock) = (RandomState::new(), Clock::start());
             Self {
-                ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half)))),
-                clock: Clock::start(),
+                ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half))), clock),
+                clock,
                 place,
                 shares: Shares::default(),
                 sink: Box::new(connect(deliver)),
@@ -221,6 +221,7 @@ const LOOKS: u32 = 1_000;
 #[derive(Debug)]
 pub(super) struct SharedLedger {
     ledger: RwLock<Ledger>,
+    clock: Clock,
     /// Why the process cannot go on, once that is so.
     dead: watch::Sender<Option<String>>,
     /// Whether a write has given capacity back since somebody asked.
@@ -231,9 +232,10 @@ pub(super) struct SharedLedger {
 }
 
 impl SharedLedger {
-    fn new(key: &HashKey) -> Self {
+    fn new(key: &HashKey, clock: Clock) -> Self {
         Self {
             ledger: RwLock::new(Ledger::with_hash_key(key)),
+            clock,
             dead: watch::Sender::new(None),
             freed: AtomicBool::new(false),
             reads: Histogram::default(),
@@ -344,6 +346,10 @@ impl LedgerAccess for SharedLedger {
         self.writes.record(began.elapsed());
         result
     }
+
+    fn elapsed(&self) -> Time {
+        self.clock.now()
+    }
 }
 
 /// How many workers have something to bind: they share the binder equally.
@@ -393,7 +399,7 @@ mod tests {
 
     #[test]
     fn every_hold_of_the_lock_is_counted() {
-        let ledger = SharedLedger::new(&HashKey::default());
+        let ledger = SharedLedger::new(&HashKey::default(), Clock::start());
         ledger.read(|_| ());
         ledger.write(|_| ());
         ledger.read(|_| ());
@@ -404,7 +410,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_task_that_waits_for_the_ledger_keeps_no_other_waiting() {
         for writes in [false, true] {
-            let ledger = Arc::new(SharedLedger::new(&HashKey::default()));
+            let ledger = Arc::new(SharedLedger::new(&HashKey::default(), Clock::start()));
             let (holds, held) = std::sync::mpsc::channel::<()>();
             let (release, released) = std::sync::mpsc::channel::<()>();
             let holding = ledger.clone();

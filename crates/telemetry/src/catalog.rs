@@ -57,6 +57,24 @@ metrics! {
     ScheduleAttempts: Counter, "scheduler_schedule_attempts_total", "`result` = `scheduled`, `unschedulable`, `error`; `profile`",
         "Attempts to place a pod, by result: scheduled, unschedulable, error",
         "attempts to place a pod, by result";
+    AttemptDuration: Histogram, "scheduler_scheduling_attempt_duration_seconds", "`result` = `scheduled`, `unschedulable`, `error`; `profile`",
+        "How long attempts took, by result",
+        "how long attempts took, by result: those that placed a pod until it was known to be bound, the others until they were given up; buckets from 1 ms to 16 s";
+    AlgorithmDuration: Histogram, "scheduler_scheduling_algorithm_duration_seconds", "`profile`",
+        "How long attempts took to decide",
+        "how long attempts took to decide, extenders included; what follows (the commit, preemption, the bind) is not";
+    SliDuration: Histogram, "scheduler_pod_scheduling_sli_duration_seconds", "`attempts` = `1` to `14`, `15+`; `profile`",
+        "How long pods waited from the moment they could first be tried until they were bound, by attempts",
+        "how long pods waited from the moment they could first be tried until they were known to be bound: what scheduling gates and holds took before does not count";
+    PodAttempts: Histogram, "scheduler_pod_scheduling_attempts", "`profile`",
+        "Attempts that pods needed until they were bound",
+        "attempts that pods needed until they were bound; buckets from 1 to 16";
+    PointDuration: Histogram, "scheduler_framework_extension_point_duration_seconds", "`extension_point` = `PreFilter`, `Filter`, `PostFilter`, `Score`, `Reserve`, `PreBind`, `Bind`; `status` = `Success`, `Unschedulable`, `Error`; `profile`",
+        "How long the parts of attempts took, by extension point and status",
+        "how long the parts of attempts took. `PreFilter`, `Filter` and `Score` (PreScore included) are measured in one attempt of ten, the others in each; `Filter` is the search over all nodes that were looked at. `Reserve` is the commit to the common table, `Bind` the time until the answer is known";
+    PluginEvaluations: Counter, "scheduler_plugin_evaluation_total", "`plugin`; `extension_point` = `PreFilter`, `Filter`, `PreScore`, `Score`; `profile`",
+        "How often plugins were asked, by plugin and extension point",
+        "how often plugins were asked: filters and scores once for each node that an attempt looked at, though most answers are kept from earlier attempts. A plugin that has nothing to do for a pod is counted as well, which kube-scheduler leaves out";
     PendingPods: Gauge, "scheduler_pending_pods", "`queue` = `active`, `backoff`, `unschedulable`, `gated`, `held`; `profile`",
         "Pods without a node, by the part of the queue they wait in",
         "pods without a node; `held` are pods that the profile may not or cannot place, a state that kube-scheduler does not have";

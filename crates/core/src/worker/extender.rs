@@ -295,7 +295,7 @@ impl Worker {
     fn nodes_answered(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,
-        attempt: Attempt,
+        mut attempt: Attempt,
         state: Box<ExtenderFilterState>,
         turn: Turn,
     ) {
@@ -306,7 +306,7 @@ impl Worker {
             Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
             Turn::Failed(text) => {
                 // Made again after backoff, or when the extender has recovered.
-                self.refuse_failed(step, attempt.ticket.pod().clone(), text);
+                self.refuse_failed(step, &attempt.ticket, text);
                 return self.queue.failed_by_extender(attempt.ticket, step.now);
             }
             Turn::NoFit(no_fit) => (Some(Decision::NoFit(no_fit)), state.seen()),
@@ -316,7 +316,10 @@ impl Worker {
             Turn::Settle => step.ledger.read(|l| (scheduler.settle(l, &state), l.version())),
         };
         let again = match decision {
-            Some(decision) => self.act_on(step, attempt, decision, version),
+            Some(decision) => {
+                self.note_decided(step, &mut attempt.ticket, &decision);
+                self.act_on(step, attempt, decision, version)
+            }
             None => self.conflicted(step, attempt, Conflict::NoLongerFits),
         };
         if let Some(again) = again {

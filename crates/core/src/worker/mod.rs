@@ -14,6 +14,7 @@ mod attempt;
 mod away_tests;
 #[cfg(test)]
 mod capacity_tests;
+mod doubling;
 mod extender;
 #[cfg(test)]
 mod extender_parked_tests;
@@ -30,6 +31,9 @@ mod hold_tests;
 mod idle_tests;
 #[cfg(test)]
 mod lock_tests;
+mod measures;
+#[cfg(test)]
+mod measures_tests;
 #[cfg(test)]
 mod nomination_tests;
 mod outcome;
@@ -58,6 +62,8 @@ mod volumes;
 mod wake_tests;
 
 pub use attempt::HeaviestLook;
+pub use doubling::Doubling;
+pub use measures::Measures;
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::cycle::Scheduler;
@@ -143,6 +149,7 @@ pub struct Worker {
     decided_at: Option<Time>,
     totals: Totals,
     heaviest: HeaviestLook,
+    measures: Measures,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
     /// The pod of the attempt under way: whose fault a panic is.
@@ -173,6 +180,7 @@ impl Worker {
             decided_at: None,
             totals: Totals::default(),
             heaviest: HeaviestLook::default(),
+            measures: Measures::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),
             trying: None,
@@ -266,12 +274,13 @@ impl Worker {
         self.run_preemptions(step);
         self.end_nominations(step);
         if self.profile().mode == Mode::Active {
+            self.lap(step);
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
                     break;
                 }
                 let full = self.parked.full();
-                let Some(ticket) = self.queue.pop(full) else {
+                let Some(mut ticket) = self.queue.pop(full) else {
                     break;
                 };
                 if self.queue.is_paused(ticket.pod()) {
@@ -282,6 +291,7 @@ impl Worker {
                     self.queue.defer(ticket, asks);
                     continue;
                 }
+                ticket.begin(self.last_lap());
                 self.attempt(step, Attempt { ticket, conflicts: 0 });
             }
             self.trying = None;

@@ -1,4 +1,4 @@
-use super::Worker;
+use super::{Measures, Worker};
 use crate::cycle::{Hold, Holds};
 use crate::ledger::LedgerAccess;
 use crate::limits::{PARKED_PODS_PER_HOLD, TOP_REASONS};
@@ -101,6 +101,9 @@ pub struct WorkerSnapshot {
     pub refused_by: Vec<(&'static str, usize)>,
     /// What came into which part of the queue.
     pub incoming: Incoming,
+    pub measures: Measures,
+    /// How often each plugin was asked: plugin, extension point and number.
+    pub evaluations: Vec<(&'static str, &'static str, u64)>,
     pub totals: Totals,
     /// Nodes it places on.
     pub nodes_matched: usize,
@@ -134,6 +137,8 @@ impl Worker {
             top_reasons: self.top_reasons(ledger),
             refused_by: self.refused_by(),
             incoming: self.queue.incoming().clone(),
+            measures: self.measures.clone(),
+            evaluations: self.scheduler.evaluations(),
             totals: self.totals,
             nodes_matched,
             nodes_schedulable,

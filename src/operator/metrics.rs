@@ -8,7 +8,7 @@ use berth_cluster::write::{Counted, Counters};
 use berth_core::worker::{Doubling, Measures, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
-use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, Samples};
+use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, ProcessStats, Samples};
 use k8s_openapi::jiff::Timestamp;
 use std::sync::atomic::Ordering;
 
@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
     Exposition::new(move |samples| {
         samples.counter(Metric::LogLinesDropped, &[], logs.dropped());
+        kernel(samples);
         process(&cx, samples);
         board(&cx, samples);
         let workers = cx.engine.workers();
@@ -27,6 +28,23 @@ pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
             }
         }
     })
+}
+
+/// What the kernel says of the process.
+fn kernel(samples: &mut Samples) {
+    let Some(stats) = ProcessStats::read() else { return };
+    samples.amount(Metric::ProcessCpu, &[], stats.cpu_seconds);
+    for (metric, value) in [
+        (Metric::ProcessStart, stats.started_at),
+        (Metric::ProcessResident, stats.resident_bytes as f64),
+        (Metric::ProcessVirtual, stats.virtual_bytes as f64),
+        (Metric::ProcessFiles, stats.open_files as f64),
+    ] {
+        samples.gauge(metric, &[], value);
+    }
+    if let Some(most) = stats.most_files {
+        samples.gauge(Metric::ProcessMostFiles, &[], most as f64);
+    }
 }
 
 /// What the table of nodes and pods holds.

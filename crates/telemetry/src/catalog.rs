@@ -93,6 +93,24 @@ metrics! {
     PreemptionVictims: Histogram, "scheduler_preemption_victims", "`profile`",
         "Victims of each preemption",
         "victims of each preemption; buckets from 1 to 64";
+    ProcessCpu: Counter, "process_cpu_seconds_total", "",
+        "Processor time used",
+        "processor time that the process has used";
+    ProcessStart: Gauge, "process_start_time_seconds", "",
+        "When the process was started, in seconds of Unix time",
+        "when the process was started, in seconds of Unix time";
+    ProcessResident: Gauge, "process_resident_memory_bytes", "",
+        "Resident memory",
+        "resident memory";
+    ProcessVirtual: Gauge, "process_virtual_memory_bytes", "",
+        "Virtual memory",
+        "virtual memory";
+    ProcessFiles: Gauge, "process_open_fds", "",
+        "Open file descriptors",
+        "open file descriptors";
+    ProcessMostFiles: Gauge, "process_max_fds", "",
+        "Most file descriptors that may be open",
+        "most file descriptors that may be open; absent where there is no limit";
     ProfileInfo: Gauge, "berth_profile_info", "`profile`, `mode`, `generation`",
         "Always 1: the mode and generation in which a profile is served",
         "always 1: the mode and generation in which the profile is served";

@@ -17,6 +17,7 @@ pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
     Exposition::new(move |samples| {
         samples.counter(Metric::LogLinesDropped, &[], logs.dropped());
         kernel(samples);
+        requests(&cx, samples);
         process(&cx, samples);
         board(&cx, samples);
         let workers = cx.engine.workers();
@@ -44,6 +45,21 @@ fn kernel(samples: &mut Samples) {
     }
     if let Some(most) = stats.most_files {
         samples.gauge(Metric::ProcessMostFiles, &[], most as f64);
+    }
+}
+
+/// What went to the API server.
+fn requests(cx: &Context, samples: &mut Samples) {
+    let server = &cx.clients.server;
+    let host = ("host", server.split_once("://").map_or(&**server, |(_, host)| host));
+    for (method, code, count) in cx.clients.requests.results() {
+        samples.counter(Metric::RestRequests, &[("code", &*code), ("method", method), host], count);
+    }
+    for (verb, latency) in cx.clients.requests.latencies() {
+        let buckets = latency.buckets();
+        let count = buckets.iter().map(|(_, n)| n).sum();
+        let times = HistogramSnapshot { sum: latency.sum().as_secs_f64(), count, buckets };
+        samples.histogram(Metric::RestDuration, &[("verb", verb), host], times);
     }
 }
 

@@ -93,6 +93,12 @@ metrics! {
     PreemptionVictims: Histogram, "scheduler_preemption_victims", "`profile`",
         "Victims of each preemption",
         "victims of each preemption; buckets from 1 to 64";
+    RestRequests: Counter, "rest_client_requests_total", "`code`, `<error>` without an answer; `method`; `host`",
+        "Requests to the API server, by code and method",
+        "requests to the API server, those for the Lease aside; what is repeated at once counts once";
+    RestDuration: Histogram, "rest_client_request_duration_seconds", "`verb`, `host`",
+        "How long the API server took to begin its answers, by verb",
+        "how long the API server took to begin its answers, also to watches; client-go leaves watches out, and waits for the whole answer";
     ProcessCpu: Counter, "process_cpu_seconds_total", "",
         "Processor time used",
         "processor time that the process has used";

@@ -104,6 +104,9 @@ fn process(cx: &Context, samples: &mut Samples) {
     for (access, holds) in cx.engine.lock_holds() {
         samples.histogram(Metric::LedgerLock, &[("access", access)], holds);
     }
+    for (access, hold) in cx.engine.longest_holds() {
+        samples.gauge(Metric::LongestHold, &[("access", access)], hold.as_secs_f64());
+    }
     for (resource, count) in cx.store.left_out() {
         samples.counter(Metric::ExtenderObjects, &[("resource", resource)], count);
     }

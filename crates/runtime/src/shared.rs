@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::handle::WorkerHandle;
 use super::in_flight::{Consequence, InFlight, Undone};
+use super::longest::Longest;
 use super::mailbox::Workers;
 use super::quarantine::panic_message;
 use super::sink::EffectSink;
@@ -229,6 +230,7 @@ pub(super) struct SharedLedger {
     /// How long the lock was held, for reading and for writing: as long as the others waited.
     reads: Histogram,
     writes: Histogram,
+    longest: [Longest; 2],
 }
 
 impl SharedLedger {
@@ -240,6 +242,7 @@ impl SharedLedger {
             freed: AtomicBool::new(false),
             reads: Histogram::default(),
             writes: Histogram::default(),
+            longest: [0; 2].map(|_| Longest::since(Instant::now())),
         }
     }
 
@@ -283,6 +286,13 @@ impl SharedLedger {
         [("read", self.reads.snapshot()), ("write", self.writes.snapshot())]
     }
 
+    /// The longest holds of late, by what for.
+    pub(super) fn longest_holds(&self) -> [(&'static str, Duration); 2] {
+        let [reads, writes] = &self.longest;
+        let now = Instant::now();
+        [("read", reads.at(now)), ("write", writes.at(now))]
+    }
+
     fn lock(&self) -> RwLockWriteGuard<'_, Ledger> {
         for _ in 0..LOOKS {
             match self.ledger.try_write() {
@@ -324,7 +334,9 @@ impl LedgerAccess for SharedLedger {
         let began = Instant::now();
         let result = f(&ledger);
         drop(ledger);
-        self.reads.record(began.elapsed());
+        let held = began.elapsed();
+        self.reads.record(held);
+        self.longest[0].record(held);
         result
     }
 
@@ -343,7 +355,9 @@ impl LedgerAccess for SharedLedger {
             self.freed.store(true, Ordering::Relaxed);
         }
         drop(ledger);
-        self.writes.record(began.elapsed());
+        let held = began.elapsed();
+        self.writes.record(held);
+        self.longest[1].record(held);
         result
     }
 

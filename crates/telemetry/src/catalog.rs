@@ -204,6 +204,9 @@ metrics! {
     LedgerLock: Histogram, "berth_ledger_lock_seconds", "`access` = `read`, `write`",
         "How long the table of nodes and pods was locked at a time, by access: read, write",
         "how long the table of nodes and pods was locked at a time; while it is locked for writing every profile waits, and while it is locked for reading what watches bring waits. Looks at a large cluster give the lock back, so that hardly any hold is above a millisecond";
+    LongestHold: Gauge, "berth_ledger_lock_longest_seconds", "`access` = `read`, `write`",
+        "The longest time for which the table of nodes and pods was locked of late",
+        "the longest time for which the table of nodes and pods was locked in the last minute or two";
     OrphanPods: Gauge, "berth_orphan_pods", "",
         "Pods that wait for a scheduler which nobody serves",
         "pods that have waited a minute for a scheduler name that nobody serves and for which no scheduler has written a status; counted up to 20,000; `berth orphans` lists them";

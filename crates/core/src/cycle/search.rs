@@ -108,6 +108,17 @@ impl Scheduler {
         self.evaluations.all()
     }
 
+    /// The nodes that the last search compared: how many, the total of `node` if it is one of them, and the `most` best ones with
+    /// theirs.
+    pub fn compared(&self, ledger: &Ledger, node: &str, most: usize) -> (usize, Option<i64>, Vec<(Str, i64)>) {
+        let mut nodes: Vec<(Str, i64)> =
+            self.feasible.iter().map(|(node, total)| (ledger.nodes().name(*node).clone(), *total)).collect();
+        let own = nodes.iter().find(|(name, _)| **name == *node).map(|(_, total)| *total);
+        nodes.sort_by(|(a, one), (b, other)| other.cmp(one).then_with(|| a.cmp(b)));
+        nodes.truncate(most);
+        (self.feasible.len(), own, nodes)
+    }
+
     /// What the parts of the searches since this was last asked took, as far as they were measured.
     pub fn take_laps(&mut self) -> Laps {
         std::mem::take(&mut self.laps)
@@ -207,6 +218,7 @@ impl Scheduler {
         let SearchFrom { nominated, messages, clock } = about;
         let mut watch = Stopwatch::start(clock);
         self.used = true;
+        self.feasible.clear();
         let total = self.candidates(ledger).len();
         if total == 0 {
             return Ok(Decision::NoNodes);

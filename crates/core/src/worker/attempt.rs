@@ -128,7 +128,10 @@ impl Worker {
     ) -> Option<Attempt> {
         match decision {
             Decision::Place(proposal) => match self.commit(step, &proposal) {
-                Ok(committed) => self.committed(step, attempt.ticket, committed),
+                Ok(committed) => {
+                    self.note_choice(step, &proposal.pod.key, &committed);
+                    self.committed(step, attempt.ticket, committed);
+                }
                 Err(conflict) => return self.conflicted(step, attempt, conflict),
             },
             Decision::NoFit(no_fit) => {
@@ -199,6 +202,7 @@ impl Worker {
         self.preemptions.forget(&ticket.pod().uid);
         let now = self.lap(step);
         self.measures.part(Point::Reserve, Status::Success, now.since(ticket.part_began()));
+        self.note_if_slow(&ticket, now);
         ticket.end_part(now);
         if let Some(writes) = committed.volumes {
             return self.prepare_volumes(step, ticket, (committed.node, committed.epoch), writes);
@@ -225,6 +229,7 @@ impl Worker {
         self.totals.unschedulable += 1;
         self.note_ended(step, &ticket, Ended::Unschedulable);
         self.note_post_filter(&ticket, &result);
+        self.note_if_slow(&ticket, self.last_lap());
         let Refused { no_fit, version } = refused;
         let diagnosis = Arc::new(no_fit.diagnosis);
         let pod = ticket.pod().clone();

@@ -1,4 +1,4 @@
-//! What is measured of attempts, with a clock that goes on by 1 ms whenever it is asked.
+//! What is measured of attempts, with a clock that goes on whenever it is asked.
 
 use super::*;
 use crate::io::BindOutcome;
@@ -9,6 +9,8 @@ use std::cell::{Cell, RefCell};
 struct Ticking {
     ledger: RefCell<Ledger>,
     millis: Cell<u64>,
+    /// How far it goes on.
+    by: u64,
 }
 
 impl LedgerAccess for Ticking {
@@ -21,9 +23,13 @@ impl LedgerAccess for Ticking {
     }
 
     fn elapsed(&self) -> Time {
-        self.millis.set(self.millis.get() + 1);
+        self.millis.set(self.millis.get() + self.by);
         Time::from_millis(self.millis.get())
     }
+}
+
+fn ticking(by: u64) -> Ticking {
+    Ticking { ledger: RefCell::new(Ledger::new()), millis: Cell::new(0), by }
 }
 
 fn count<const FIRST: u64, const BOUNDS: usize>(values: &Doubling<FIRST, BOUNDS>) -> u64 {
@@ -32,7 +38,7 @@ fn count<const FIRST: u64, const BOUNDS: usize>(values: &Doubling<FIRST, BOUNDS>
 
 #[test]
 fn attempts_are_measured_by_their_ends_and_pods_from_the_first_chance_to_the_bind() {
-    let ticking = Ticking { ledger: RefCell::new(Ledger::new()), millis: Cell::new(0) };
+    let ticking = ticking(1);
     ticking.write(|ledger| {
         ledger.apply_node(&node("n", 1_000, 1 << 30, 10));
         ledger.apply_pod(pod("small", shape_of(500, 1)));
@@ -67,7 +73,7 @@ fn attempts_are_measured_by_their_ends_and_pods_from_the_first_chance_to_the_bin
 
 #[test]
 fn one_attempt_of_ten_is_measured_in_all_its_parts() {
-    let ticking = Ticking { ledger: RefCell::new(Ledger::new()), millis: Cell::new(0) };
+    let ticking = ticking(1);
     ticking.write(|ledger| {
         for name in ["n1", "n2"] {
             ledger.apply_node(&node(name, 100_000, 1 << 30, 100));
@@ -84,4 +90,34 @@ fn one_attempt_of_ten_is_measured_in_all_its_parts() {
         let (.., times) = found.expect("every point is there");
         assert_eq!((count(times), times.sum()), (2, 2_000_000), "{point}");
     }
+}
+
+#[test]
+fn the_log_is_told_of_slow_attempts_and_of_choices_where_it_wants_them() {
+    let ticking = ticking(60);
+    ticking.write(|ledger| {
+        for name in ["n1", "n2", "n3", "n4"] {
+            ledger.apply_node(&node(name, 1_000, 1 << 30, 10));
+        }
+        ledger.apply_pod(pod("a", shape_of(1, 1)));
+        ledger.apply_pod(pod("b", shape_of(1, 1)));
+    });
+    let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+    worker.note_choices(true);
+    worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
+    let slowest = worker.take_slowest().expect("120 ms are slow");
+    let millis = [slowest.total, slowest.deciding, slowest.afterwards].map(|part| part.as_millis());
+    assert_eq!((&*slowest.pod.name, millis, slowest.others), ("a", [120, 60, 60], 1));
+    assert_eq!(worker.take_slowest(), None);
+    let choices = worker.take_choices();
+    let pods: Vec<&str> = choices.iter().map(|choice| &*choice.pod.name).collect();
+    assert_eq!(pods, ["a", "b"]);
+    for choice in choices {
+        assert_eq!((choice.feasible, choice.best.len()), (4, 3), "{choice:?}");
+        assert_eq!(choice.score, Some(choice.best[0].1), "the best is taken: {choice:?}");
+    }
+    worker.note_choices(false);
+    ticking.write(|ledger| ledger.apply_pod(pod("c", shape_of(1, 1))));
+    worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
+    assert!(worker.take_choices().is_empty());
 }

@@ -36,6 +36,7 @@ mod measures;
 mod measures_tests;
 #[cfg(test)]
 mod nomination_tests;
+mod notes;
 mod outcome;
 #[cfg(test)]
 mod pause_tests;
@@ -64,6 +65,7 @@ mod wake_tests;
 pub use attempt::HeaviestLook;
 pub use doubling::Doubling;
 pub use measures::Measures;
+pub use notes::{Choice, SlowAttempt};
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::cycle::Scheduler;
@@ -78,6 +80,7 @@ use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
 use attempt::Attempt;
 use extender::ParkedAttempts;
+use notes::Notes;
 use preemption::PendingPreemptions;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -150,6 +153,7 @@ pub struct Worker {
     totals: Totals,
     heaviest: HeaviestLook,
     measures: Measures,
+    notes: Notes,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
     /// The pod of the attempt under way: whose fault a panic is.
@@ -181,6 +185,7 @@ impl Worker {
             totals: Totals::default(),
             heaviest: HeaviestLook::default(),
             measures: Measures::default(),
+            notes: Notes::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),
             trying: None,

@@ -5,26 +5,71 @@ use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
 use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
-use berth_core::worker::PreemptionTotals;
+use berth_core::worker::{Doubling, Measures, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
-use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, Samples};
+use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, ProcessStats, Samples};
 use k8s_openapi::jiff::Timestamp;
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 /// The exposition of everything that `cx` knows, and of what was lost of `logs`.
 pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
     Exposition::new(move |samples| {
         samples.counter(Metric::LogLinesDropped, &[], logs.dropped());
+        kernel(samples);
+        requests(&cx, samples);
         process(&cx, samples);
         board(&cx, samples);
-        for (name, view) in cx.engine.workers() {
+        let workers = cx.engine.workers();
+        cache(&cx, workers.values(), samples);
+        for (name, view) in workers {
             worker(&name, &view, samples);
             for one in cx.writers.extender_clients.health(&name) {
                 extender(&name, &one, samples);
             }
         }
     })
+}
+
+/// What the kernel says of the process.
+fn kernel(samples: &mut Samples) {
+    let Some(stats) = ProcessStats::read() else { return };
+    samples.amount(Metric::ProcessCpu, &[], stats.cpu_seconds);
+    for (metric, value) in [
+        (Metric::ProcessStart, stats.started_at),
+        (Metric::ProcessResident, stats.resident_bytes as f64),
+        (Metric::ProcessVirtual, stats.virtual_bytes as f64),
+        (Metric::ProcessFiles, stats.open_files as f64),
+    ] {
+        samples.gauge(metric, &[], value);
+    }
+    if let Some(most) = stats.most_files {
+        samples.gauge(Metric::ProcessMostFiles, &[], most as f64);
+    }
+}
+
+/// What went to the API server.
+fn requests(cx: &Context, samples: &mut Samples) {
+    let server = &cx.clients.server;
+    let host = ("host", server.split_once("://").map_or(&**server, |(_, host)| host));
+    for (method, code, count) in cx.clients.requests.results() {
+        samples.counter(Metric::RestRequests, &[("code", &*code), ("method", method), host], count);
+    }
+    for (verb, latency) in cx.clients.requests.latencies() {
+        let buckets = latency.buckets();
+        let count = buckets.iter().map(|(_, n)| n).sum();
+        let times = HistogramSnapshot { sum: latency.sum().as_secs_f64(), count, buckets };
+        samples.histogram(Metric::RestDuration, &[("verb", verb), host], times);
+    }
+}
+
+/// What the table of nodes and pods holds.
+fn cache<'a>(cx: &Context, workers: impl Iterator<Item = &'a WorkerView>, samples: &mut Samples) {
+    let (nodes, pods) = cx.engine.read(|ledger| (ledger.nodes().len(), ledger.nodes().placed_pods()));
+    let assumed: usize = workers.filter_map(|view| Some(view.snapshot.as_ref()?.in_flight)).sum();
+    for (what, count) in [("nodes", nodes as f64), ("pods", pods as f64), ("assumed_pods", assumed as f64)] {
+        samples.gauge(Metric::CacheSize, &[("type", what)], count);
+    }
 }
 
 fn process(cx: &Context, samples: &mut Samples) {
@@ -58,6 +103,9 @@ fn process(cx: &Context, samples: &mut Samples) {
     }
     for (access, holds) in cx.engine.lock_holds() {
         samples.histogram(Metric::LedgerLock, &[("access", access)], holds);
+    }
+    for (access, hold) in cx.engine.longest_holds() {
+        samples.gauge(Metric::LongestHold, &[("access", access)], hold.as_secs_f64());
     }
     for (resource, count) in cx.store.left_out() {
         samples.counter(Metric::ExtenderObjects, &[("resource", resource)], count);
@@ -147,6 +195,11 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
         samples.counter(Metric::ScheduleAttempts, &[("result", result), profile], count);
     }
     preemption(totals.preemption, profile, samples);
+    measures(&snapshot.measures, profile, samples);
+    for &(plugin, point, count) in &snapshot.evaluations {
+        let labels = [("plugin", plugin), ("extension_point", point), profile];
+        samples.counter(Metric::PluginEvaluations, &labels, count);
+    }
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "own")], totals.conflicts);
     let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
@@ -163,16 +216,50 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     for (state, count) in [("matched", snapshot.nodes_matched), ("schedulable", snapshot.nodes_schedulable)] {
         samples.gauge(Metric::Nodes, &[profile, ("state", state)], count as f64);
     }
-    let mut plugins: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in &snapshot.top_reasons {
-        *plugins.entry(reason.plugin).or_default() += reason.pods;
-    }
-    for (plugin, pods) in plugins {
+    for &(plugin, pods) in &snapshot.refused_by {
         samples.gauge(Metric::UnschedulablePods, &[("plugin", plugin), profile], pods as f64);
+    }
+    for (queue, event, count) in snapshot.incoming.all() {
+        samples.counter(Metric::QueueIncoming, &[("queue", queue), ("event", event), profile], count);
     }
     let now = Timestamp::now().as_microsecond();
     let waited = snapshot.oldest_pending_unix_us.map_or(0.0, |since| (now - since).max(0) as f64 / 1e6);
     samples.gauge(Metric::OldestPending, &[profile], waited);
+}
+
+/// Nanoseconds in a second: the unit in which workers measure, and that of metrics.
+const NANOS: f64 = 1e9;
+
+fn measures(measures: &Measures, profile: (&'static str, &str), samples: &mut Samples) {
+    samples.histogram(Metric::AlgorithmDuration, &[profile], distribution(&measures.deciding, NANOS));
+    samples.histogram(Metric::PodAttempts, &[profile], distribution(&measures.attempts, 1.0));
+    for (result, times) in measures.by_ending() {
+        seen(Metric::AttemptDuration, &[("result", result), profile], distribution(times, NANOS), samples);
+    }
+    for (attempts, times) in measures.until_bound() {
+        seen(Metric::SliDuration, &[("attempts", attempts), profile], distribution(times, NANOS), samples);
+    }
+    for (point, status, times) in measures.by_point() {
+        let labels = [("extension_point", point), ("status", status), profile];
+        seen(Metric::PointDuration, &labels, distribution(times, NANOS), samples);
+    }
+}
+
+/// Serves a distribution that has something: most combinations of labels never occur.
+fn seen(metric: Metric, labels: &[(&'static str, &str)], values: HistogramSnapshot, samples: &mut Samples) {
+    if values.count > 0 {
+        samples.histogram(metric, labels, values);
+    }
+}
+
+/// A worker's distribution, of whose unit a metric's unit has `per`.
+fn distribution<const FIRST: u64, const BOUNDS: usize>(
+    values: &Doubling<FIRST, BOUNDS>,
+    per: f64,
+) -> HistogramSnapshot {
+    let bound = |bound: Option<u64>| bound.map_or(f64::INFINITY, |bound| bound as f64 / per);
+    let buckets: Vec<(f64, u64)> = values.buckets().map(|(upper, count)| (bound(upper), count)).collect();
+    HistogramSnapshot { sum: values.sum() as f64 / per, count: buckets.iter().map(|(_, n)| n).sum(), buckets }
 }
 
 fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
@@ -184,4 +271,24 @@ fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: 
     let count = totals.by_victims.iter().sum();
     let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };
     samples.histogram(Metric::PreemptionVictims, &[profile], victims);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_has_measured_nothing_serves_only_what_has_no_label_of_its_own() {
+        let exposition = Exposition::new(|samples| measures(&Measures::default(), ("profile", "a"), samples));
+        let text = exposition.text().unwrap();
+        for line in [
+            r#"scheduler_pod_scheduling_attempts_bucket{le="16.0",profile="a"} 0"#,
+            r#"scheduler_scheduling_algorithm_duration_seconds_bucket{le="0.001",profile="a"} 0"#,
+            r#"scheduler_scheduling_algorithm_duration_seconds_bucket{le="16.384",profile="a"} 0"#,
+            r#"scheduler_scheduling_algorithm_duration_seconds_bucket{le="+Inf",profile="a"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+        assert!(!text.contains("scheduling_attempt_duration_seconds_bucket"), "{text}");
+    }
 }

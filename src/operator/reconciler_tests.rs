@@ -60,6 +60,7 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
         writes: client(),
         rest: client(),
         lease: server.config().into(),
+        requests: Arc::default(),
         server: String::new(),
         version: String::new(),
     };

@@ -7,9 +7,6 @@ use serde_json::{Value, json};
 
 use super::{object, rendered, text, yaml};
 
-/// Upstream's series that an alert uses and this operator does not serve yet: the alert is silent until it does.
-const NOT_SERVED: [&str; 1] = ["scheduler_pod_scheduling_sli_duration_seconds"];
-
 /// Whether an object with these labels is selected.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let wanted = selector["matchLabels"].as_object().unwrap();
@@ -82,7 +79,7 @@ fn alerts_name_series_that_are_served_and_reasons_that_exist() {
     for alert in alerts() {
         let (name, expr) = (field(&alert, "/alert"), field(&alert, "/expr"));
         assert!(!alert.to_string().contains("${"), "{name}: a name was not filled in");
-        let prefixes = ["scheduler_", "schedulerprofile_", "berth_", "leader_election_", "process_", "rest_client_"];
+        let prefixes = ["scheduler_", "berth_", "leader_election_", "process_", "rest_client_"];
         let series: Vec<&str> =
             words(expr).filter(|word| prefixes.iter().any(|prefix| word.starts_with(*prefix))).collect();
         assert!(!series.is_empty(), "{name}: no series in {expr}");
@@ -92,7 +89,7 @@ fn alerts_name_series_that_are_served_and_reasons_that_exist() {
                 Kind::Histogram => of_histogram == Some(metric.name()),
                 Kind::Counter | Kind::Gauge => one == metric.name(),
             });
-            assert!(is_served || of_histogram.is_some_and(|one| NOT_SERVED.contains(&one)), "{name}: {one}");
+            assert!(is_served, "{name}: {one}");
         }
         if let Some((_, rest)) = expr.split_once("type=\"") {
             let kind = rest.split('"').next().unwrap();

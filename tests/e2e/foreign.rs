@@ -40,7 +40,7 @@ fn a_pod_bound_by_someone_else_is_told_with_its_node_and_by_whom() {
     assert_eq!(condition(&world.profile_now(), "Ready").unwrap().0, "True", "it speaks of results, not of validity");
     let (_, page) = world.operator.page("/metrics").unwrap();
     let foreign = page.lines().find(|line| {
-        line.starts_with("schedulerprofile_bind_conflicts_total")
+        line.starts_with("berth_bind_conflicts_total")
             && line.contains("profile=\"foreign\"")
             && line.contains("kind=\"foreign\"")
     });
@@ -65,7 +65,7 @@ fn a_pod_born_with_a_node_was_bound_by_no_foreign_scheduler() {
     world.bound("after");
     let (_, page) = world.operator.page("/metrics").unwrap();
     let foreign = page.lines().find(|line| {
-        line.starts_with("schedulerprofile_bind_conflicts_total")
+        line.starts_with("berth_bind_conflicts_total")
             && line.contains("profile=\"born\"")
             && line.contains("kind=\"foreign\"")
     });

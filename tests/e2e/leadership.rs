@@ -68,9 +68,9 @@ fn the_second_waits_and_says_so(plane: &ControlPlane, second: &Operator) {
     assert!(page.contains("berth-a") && page.contains("kube-system/berth.scheduling.berth.dev"), "{page}");
     assert_eq!(second.page("/livez").unwrap().0, 200);
     let (_, metrics) = second.page("/metrics").unwrap();
-    let another = metric(&metrics, "schedulerprofile_another_installation{holder=\"berth-a_");
+    let another = metric(&metrics, "berth_another_installation{holder=\"berth-a_");
     assert!(another.is_some_and(|value| value.starts_with('1')), "{metrics}");
-    assert!(metric(&metrics, "schedulerprofile_leader").is_some_and(|value| value.starts_with('0')), "{metrics}");
+    assert!(metric(&metrics, "berth_leader").is_some_and(|value| value.starts_with('0')), "{metrics}");
     let event = wait_event(plane, HOME, "berth-b", "AnotherInstallation");
     assert_eq!((&event["type"], &event["regarding"]["kind"]), (&json!("Warning"), &json!("Pod")));
     assert!(event["note"].as_str().unwrap().contains("berth-a"), "{event:#}");
@@ -116,8 +116,8 @@ fn the_waiting_one_takes_over_from_a_silent_holder(plane: &ControlPlane, mut sec
     wait_bound(plane, "led", "orphan");
     wait_reason(plane, "led", "Ready", "Serving");
     let (_, metrics) = second.page("/metrics").unwrap();
-    assert_eq!(metric(&metrics, "schedulerprofile_another_installation{"), None);
-    assert!(metric(&metrics, "schedulerprofile_leader").is_some_and(|value| value.starts_with('1')));
+    assert_eq!(metric(&metrics, "berth_another_installation{"), None);
+    assert!(metric(&metrics, "berth_leader").is_some_and(|value| value.starts_with('1')));
     second
 }
 

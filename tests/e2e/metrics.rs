@@ -10,13 +10,13 @@ use crate::world::World;
 
 /// Served only while there is something to tell: their tests are in `leadership`, `unbound` and `extenders`.
 const ONLY_SOMETIMES: [&str; 7] = [
-    "schedulerprofile_another_installation",
-    "schedulerprofile_resource_absent",
-    "schedulerprofile_extender_requests_total",
-    "schedulerprofile_extender_request_duration_seconds",
-    "schedulerprofile_extender_circuit_open",
-    "schedulerprofile_extender_calls",
-    "schedulerprofile_task_restarts_total",
+    "berth_another_installation",
+    "berth_resource_absent",
+    "berth_extender_requests_total",
+    "berth_extender_request_duration_seconds",
+    "berth_extender_circuit_open",
+    "berth_extender_calls",
+    "berth_task_restarts_total",
 ];
 
 /// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.
@@ -51,21 +51,21 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
             })
         };
         let all = counted("scheduler_unschedulable_pods{", &["plugin=\"NodeResourcesFit\""], 1.0)
-            && counted("schedulerprofile_worker_up{", &[], 1.0)
-            && counted("schedulerprofile_nodes{", &["state=\"matched\""], 1.0)
-            && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)
             && counted(
-                "schedulerprofile_condition{",
-                &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""],
-                1.0,
-            );
+                "scheduler_queue_incoming_pods_total{",
+                &["queue=\"active\"", "event=\"UnschedulablePodAdd\""],
+                2.0,
+            )
+            && counted("berth_worker_up{", &[], 1.0)
+            && counted("berth_nodes{", &["state=\"matched\""], 1.0)
+            && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)
+            && counted("berth_profile_condition{", &["type=\"Ready\"", "status=\"True\"", "reason=\"Serving\""], 1.0);
         Ok(all.then_some(page))
     });
     let page = page.unwrap();
     for (name, kind, has_profile) in documented.iter().filter(|(name, ..)| !ONLY_SOMETIMES.contains(&&**name)) {
-        let base = name.trim_end_matches("_total");
-        assert!(page.contains(&format!("# HELP {base} ")), "{name}: no help");
-        assert!(page.contains(&format!("# TYPE {base} {kind}")), "{name}: not a {kind}");
+        assert!(page.contains(&format!("# HELP {name} ")), "{name}: no help");
+        assert!(page.contains(&format!("# TYPE {name} {kind}")), "{name}: not a {kind}");
         let series = if kind == "histogram" { format!("{name}_count") } else { name.clone() };
         let mut lines = page.lines().filter(|line| {
             line.strip_prefix(&*series).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
@@ -74,7 +74,7 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
             if *has_profile { lines.any(|line| line.contains("profile=\"measured\"")) } else { lines.next().is_some() };
         assert!(served, "{name} is not served{}", if *has_profile { " for the profile" } else { "" });
     }
-    let known: BTreeSet<&str> = documented.iter().map(|(name, ..)| name.trim_end_matches("_total")).collect();
+    let known: BTreeSet<&str> = documented.iter().map(|(name, ..)| &**name).collect();
     let served = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let unknown: Vec<&str> = served.filter(|name| !known.contains(name)).collect();
     assert_eq!(unknown, Vec::<&str>::new(), "not in docs/metrics.md");
@@ -116,7 +116,7 @@ fn only_who_may_get_metrics_reads_them() {
         Ok((status == 200).then_some(page))
     };
     let page = plane.wait_for("metrics for an account that may get them", SOON, read).unwrap();
-    assert!(page.contains("schedulerprofile_build_info"), "{page}");
+    assert!(page.contains("berth_build_info"), "{page}");
     let (status, page) = operator.page_as("/metrics", Some(&token("stranger"))).unwrap();
     assert_eq!(status, 403, "{page}");
     assert!(page.contains("system:serviceaccount:scraping:stranger"), "{page}");

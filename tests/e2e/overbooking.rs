@@ -81,7 +81,7 @@ fn two_profiles_on_one_nearly_full_set_of_nodes_overbook_none() {
     let (_, page) = operator.page("/metrics").unwrap();
     let conflicts: f64 = page
         .lines()
-        .filter(|line| line.starts_with("schedulerprofile_bind_conflicts_total{") && line.contains("kind=\"own\""))
+        .filter(|line| line.starts_with("berth_bind_conflicts_total{") && line.contains("kind=\"own\""))
         .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         .sum();
     println!(

@@ -54,7 +54,7 @@ fn a_standby_is_ready_and_says_who_leads(plane: &ControlPlane, leader: &Operator
         let (_, metrics) = operator.page("/metrics").unwrap();
         let series = format!("leader_election_master_status{{name=\"berth.scheduling.berth.dev\"}} {leads}");
         assert!(metrics.contains(&series), "{metrics}");
-        assert!(!metrics.contains("schedulerprofile_another_installation{"), "{metrics}");
+        assert!(!metrics.contains("berth_another_installation{"), "{metrics}");
     }
     let object = plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap();
     assert!(object["status"]["worker"]["holder"].as_str().unwrap().starts_with("berth-a_"), "{object:#}");

@@ -43,7 +43,7 @@ fn a_binding_that_comes_to_nothing_leaves_nothing_taken() {
 
 fn a_kind_that_is_not_served_is_done_without(operator: &Operator) {
     let (_, page) = operator.page("/metrics").unwrap();
-    let series = "schedulerprofile_resource_absent{";
+    let series = "berth_resource_absent{";
     let absent: Vec<&str> = page.lines().filter(|line| line.starts_with(series)).collect();
     assert_eq!(absent.len(), 1, "{absent:?}");
     assert!(

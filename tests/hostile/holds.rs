@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The histogram's buckets, each with those before it.
-const BUCKET: &str = "schedulerprofile_ledger_lock_seconds_bucket{";
+const BUCKET: &str = "berth_ledger_lock_seconds_bucket{";
 
 /// No bucket but the last has it.
 const UNBOUNDED: u64 = u64::MAX;

@@ -1,6 +1,7 @@
 //! The connection to the API server: where it is, who we are, and separate connection pools for what must not wait for
 //! each other.
 
+use crate::requests::{Counted, Requests};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
 use kube::client::retry::RetryPolicy;
@@ -8,6 +9,7 @@ use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tower::retry::RetryLayer;
 use tower::timeout::TimeoutLayer;
@@ -125,6 +127,8 @@ pub struct Clients {
     pub rest: Client,
     /// For the Lease. No retries: the elector decides.
     pub lease: LeaseLink,
+    /// What went through these clients, the one for the Lease aside.
+    pub requests: Arc<Requests>,
     pub server: String,
     /// The API server's version, such as `v1.36.3`.
     pub version: String,
@@ -164,6 +168,7 @@ impl Clients {
             writes: plain().build(),
             rest: in_time(retries()),
             lease: LeaseLink::Shared(plain().build()),
+            requests: Arc::default(),
             server: server.to_owned(),
             version: version.to_owned(),
         }
@@ -278,7 +283,9 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
         config.default_retry = retry;
         config
     };
-    let client = |retry: bool| build(with_retry(retry), &server);
+    let requests = Arc::<Requests>::default();
+    let counted = Counted(requests.clone());
+    let client = |retry: bool| builder(with_retry(retry), &server).map(|stack| stack.with_layer(&counted).build());
     let mut of_rest = with_retry(true);
     of_rest.read_timeout = Some(SILENCE);
     let mut clients = Clients {
@@ -286,8 +293,9 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
         bind: client(false)?,
         events: client(false)?,
         writes: client(false)?,
-        rest: in_time(builder(of_rest, &server)?),
+        rest: in_time(builder(of_rest, &server)?.with_layer(&counted)),
         lease: with_retry(false).into(),
+        requests,
         server: server.clone(),
         version: String::new(),
     };

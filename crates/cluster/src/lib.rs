@@ -17,6 +17,7 @@
 //!  served_crd  the definition as installed
 //!  revisions   the last good specs of profiles
 //!  send        one request and its plain answer
+//!  requests    how many of them there were, and how long their answers took to begin
 //!  paced       log lines that anybody can cause, so many a minute
 //! ```
 //!
@@ -42,6 +43,7 @@ pub mod prebind;
 mod queue;
 pub mod recheck;
 pub mod refusal;
+pub mod requests;
 pub mod revisions;
 pub mod send;
 pub mod served_crd;

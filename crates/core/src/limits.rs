@@ -102,6 +102,12 @@ pub const IDLE_AFTER: Duration = Duration::from_mins(1);
 /// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.
 pub const UNSCHEDULABLE_SWEEP: Duration = Duration::from_secs(30);
 
+/// An attempt that takes longer is noted for the log with its parts. After the trace in `pkg/scheduler/schedule_one.go`.
+pub const SLOW_ATTEMPT: Duration = Duration::from_millis(100);
+
+/// The best nodes that the log names for each decision, where it is asked for: more are not read.
+pub const BEST_NODES_NOTED: usize = 3;
+
 /// Unknown pod fields listed in a profile's status; a longer list would tell no more.
 pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 

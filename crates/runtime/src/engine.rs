@@ -58,6 +58,11 @@ impl Engine {
         self.0.ledger.holds()
     }
 
+    /// The longest holds of the last minute or two.
+    pub fn longest_holds(&self) -> [(&'static str, Duration); 2] {
+        self.0.ledger.longest_holds()
+    }
+
     /// As [`Self::read`], but only if the ledger is free at this moment.
     pub fn try_read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> Option<R> {
         self.0.ledger.try_read(f)

@@ -14,6 +14,7 @@ mod clock;
 mod engine;
 mod handle;
 mod in_flight;
+mod longest;
 mod mailbox;
 mod pulse;
 mod quarantine;

@@ -3,12 +3,13 @@
 use super::clock::Clock;
 use super::handle::WorkerHandle;
 use super::in_flight::{Consequence, InFlight, Undone};
+use super::longest::Longest;
 use super::mailbox::Workers;
 use super::quarantine::panic_message;
 use super::sink::EffectSink;
 use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess};
-use berth_core::model::Str;
+use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_telemetry::{Histogram, HistogramSnapshot};
 use rustc_hash::FxHashMap;
@@ -60,10 +61,10 @@ impl Shared {
                     shared.deliver(worker, input);
                 }
             });
-            let seeds = RandomState::new();
+            let (seeds, clock) = (RandomState::new(), Clock::start());
             Self {
-                ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half)))),
-                clock: Clock::start(),
+                ledger: SharedLedger::new(&HashKey::new([0, 1].map(|half: u64| seeds.hash_one(half))), clock),
+                clock,
                 place,
                 shares: Shares::default(),
                 sink: Box::new(connect(deliver)),
@@ -221,6 +222,7 @@ const LOOKS: u32 = 1_000;
 #[derive(Debug)]
 pub(super) struct SharedLedger {
     ledger: RwLock<Ledger>,
+    clock: Clock,
     /// Why the process cannot go on, once that is so.
     dead: watch::Sender<Option<String>>,
     /// Whether a write has given capacity back since somebody asked.
@@ -228,16 +230,19 @@ pub(super) struct SharedLedger {
     /// How long the lock was held, for reading and for writing: as long as the others waited.
     reads: Histogram,
     writes: Histogram,
+    longest: [Longest; 2],
 }
 
 impl SharedLedger {
-    fn new(key: &HashKey) -> Self {
+    fn new(key: &HashKey, clock: Clock) -> Self {
         Self {
             ledger: RwLock::new(Ledger::with_hash_key(key)),
+            clock,
             dead: watch::Sender::new(None),
             freed: AtomicBool::new(false),
             reads: Histogram::default(),
             writes: Histogram::default(),
+            longest: [0; 2].map(|_| Longest::since(Instant::now())),
         }
     }
 
@@ -281,6 +286,13 @@ impl SharedLedger {
         [("read", self.reads.snapshot()), ("write", self.writes.snapshot())]
     }
 
+    /// The longest holds of late, by what for.
+    pub(super) fn longest_holds(&self) -> [(&'static str, Duration); 2] {
+        let [reads, writes] = &self.longest;
+        let now = Instant::now();
+        [("read", reads.at(now)), ("write", writes.at(now))]
+    }
+
     fn lock(&self) -> RwLockWriteGuard<'_, Ledger> {
         for _ in 0..LOOKS {
             match self.ledger.try_write() {
@@ -322,7 +334,9 @@ impl LedgerAccess for SharedLedger {
         let began = Instant::now();
         let result = f(&ledger);
         drop(ledger);
-        self.reads.record(began.elapsed());
+        let held = began.elapsed();
+        self.reads.record(held);
+        self.longest[0].record(held);
         result
     }
 
@@ -341,8 +355,14 @@ impl LedgerAccess for SharedLedger {
             self.freed.store(true, Ordering::Relaxed);
         }
         drop(ledger);
-        self.writes.record(began.elapsed());
+        let held = began.elapsed();
+        self.writes.record(held);
+        self.longest[1].record(held);
         result
+    }
+
+    fn elapsed(&self) -> Time {
+        self.clock.now()
     }
 }
 
@@ -393,7 +413,7 @@ mod tests {
 
     #[test]
     fn every_hold_of_the_lock_is_counted() {
-        let ledger = SharedLedger::new(&HashKey::default());
+        let ledger = SharedLedger::new(&HashKey::default(), Clock::start());
         ledger.read(|_| ());
         ledger.write(|_| ());
         ledger.read(|_| ());
@@ -404,7 +424,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_task_that_waits_for_the_ledger_keeps_no_other_waiting() {
         for writes in [false, true] {
-            let ledger = Arc::new(SharedLedger::new(&HashKey::default()));
+            let ledger = Arc::new(SharedLedger::new(&HashKey::default(), Clock::start()));
             let (holds, held) = std::sync::mpsc::channel::<()>();
             let (release, released) = std::sync::mpsc::channel::<()>();
             let holding = ledger.clone();

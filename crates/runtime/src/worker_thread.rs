@@ -8,7 +8,7 @@ use super::shared::{Share, Shared};
 use berth_core::io::{AttemptId, Effect, Input, Paused};
 use berth_core::ledger::LedgerAccess;
 use berth_core::model::Pod;
-use berth_core::worker::{Next, Worker};
+use berth_core::worker::{Choice, Next, SlowAttempt, Worker};
 use futures::FutureExt;
 use std::hash::BuildHasher;
 use std::panic::AssertUnwindSafe;
@@ -211,8 +211,10 @@ impl WorkerThread {
         // Twice its share: what a pause covers is not decided, so that it takes nothing of this from other pods.
         self.worker.set_bind_window(2 * self.shared.sink.share(self.shared.shares.busy()));
         self.worker.set_paused(self.shared.sink.paused());
+        self.worker.note_choices(tracing::enabled!(tracing::Level::DEBUG));
         let next = self.worker.step(self.shared.clock.now(), &mut self.inputs, &self.shared.ledger, &mut self.effects);
         self.dispatch();
+        self.log_choices();
         if self.shared.sink.paused() != Paused::None {
             // Decided and not sent: as long as the pause lasts, the capacity is for pods that can be bound.
             let revoked = self.shared.revoke_paused(&self.in_flight);
@@ -262,12 +264,33 @@ impl WorkerThread {
         self.handing = None;
     }
 
+    fn log_choices(&mut self) {
+        for Choice { pod, node, score, feasible, best } in self.worker.take_choices() {
+            tracing::debug!(profile = %self.handle.name, %pod, %node, score, feasible, ?best, "node chosen");
+        }
+    }
+
+    /// Says which attempt was the slowest since this was last asked: a line a second at most, whatever tenants and extenders do.
+    fn log_slowest(&mut self) {
+        let Some(SlowAttempt { pod, total, deciding, afterwards, others }) = self.worker.take_slowest() else { return };
+        tracing::info!(
+            profile = %self.handle.name,
+            %pod,
+            total_ms = total.as_millis(),
+            deciding_ms = deciding.as_millis(),
+            afterwards_ms = afterwards.as_millis(),
+            others,
+            "slow attempt"
+        );
+    }
+
     /// Publishes if it is time; otherwise says when it will be.
     fn publish(&mut self) -> Option<Instant> {
         let now = Instant::now();
         if let Some(due) = self.published.map(|last| last + PUBLISH_EVERY).filter(|due| *due > now) {
             return Some(due);
         }
+        self.log_slowest();
         let snapshot = Arc::new(self.worker.snapshot(&self.shared.ledger));
         self.handle.update(|view| view.snapshot = Some(snapshot));
         self.published = Some(now);

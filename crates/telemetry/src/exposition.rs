@@ -2,6 +2,7 @@
 
 use super::catalog::{Kind, Metric};
 use super::histogram::HistogramSnapshot;
+use super::plain::plain;
 use bytes::Bytes;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode};
@@ -18,8 +19,18 @@ const FRESH: Duration = Duration::from_secs(1);
 
 type LabelPairs = Vec<(&'static str, String)>;
 
+/// In which form metrics are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Prometheus' text format 0.0.4, which every scraper reads.
+    Plain,
+    OpenMetrics,
+}
+
 enum Value {
     Counter(u64),
+    /// Of something that is no whole number.
+    Amount(f64),
     Gauge(f64),
     Histogram(HistogramSnapshot),
 }
@@ -31,6 +42,11 @@ pub struct Samples(BTreeMap<Metric, Vec<(LabelPairs, Value)>>);
 impl Samples {
     pub fn counter(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: u64) {
         self.add(metric, labels, Value::Counter(value));
+    }
+
+    /// As [`Self::counter`], for seconds.
+    pub fn amount(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
+        self.add(metric, labels, Value::Amount(value));
     }
 
     pub fn gauge(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
@@ -47,12 +63,12 @@ impl Samples {
     }
 }
 
-/// Writes the metrics of its source as OpenMetrics text. Cheap to clone.
+/// Writes the metrics of its source as text. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Exposition {
     registry: Arc<Registry>,
-    /// The text made last, and when.
-    last: Arc<Mutex<Option<(Instant, Bytes)>>>,
+    /// The text made last, and when, of each [`Format`].
+    last: [Arc<Mutex<Option<(Instant, Bytes)>>>; 2],
 }
 
 impl Exposition {
@@ -60,21 +76,22 @@ impl Exposition {
     pub fn new(source: impl Fn(&mut Samples) + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Sourced(source)));
-        Self { registry: Arc::new(registry), last: Arc::default() }
+        Self { registry: Arc::new(registry), last: <[_; 2]>::default() }
     }
 
+    /// As OpenMetrics.
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
 
-    /// The text of at most a second ago: the same bytes for all who ask meanwhile.
+    /// The text of at most a second ago: the same bytes for all who ask for this form meanwhile.
     ///
     /// Made on a thread for blocking work, one at a time: the source may wait for locks. Whoever stops waiting does not
     /// stop that thread, and the next one to ask waits for it and not for a second one.
-    pub(crate) async fn shared(&self) -> Result<Bytes, fmt::Error> {
-        let mut last = self.last.clone().lock_owned().await;
+    pub(crate) async fn shared(&self, format: Format) -> Result<Bytes, fmt::Error> {
+        let mut last = self.last[format as usize].clone().lock_owned().await;
         if let Some((at, text)) = &*last
             && at.elapsed() < FRESH
         {
@@ -82,7 +99,11 @@ impl Exposition {
         }
         let this = self.clone();
         let made = tokio::task::spawn_blocking(move || {
-            let text = Bytes::from(this.text()?);
+            let text = match format {
+                Format::OpenMetrics => this.text()?,
+                Format::Plain => plain(&this.text()?),
+            };
+            let text = Bytes::from(text);
             *last = Some((Instant::now(), text.clone()));
             Ok(text)
         });
@@ -127,6 +148,7 @@ impl<F: Fn(&mut Samples) + Send + Sync + 'static> Collector for Sourced<F> {
 fn write(encoder: &mut MetricEncoder<'_>, value: &Value) -> Result<(), fmt::Error> {
     match value {
         Value::Counter(value) => encoder.encode_counter::<NoLabelSet, u64, u64>(value, None),
+        Value::Amount(value) => encoder.encode_counter::<NoLabelSet, f64, f64>(value, None),
         Value::Gauge(value) => encoder.encode_gauge(value),
         Value::Histogram(h) => encoder.encode_histogram::<NoLabelSet>(h.sum, h.count, &h.buckets, None),
     }
@@ -151,11 +173,11 @@ mod tests {
         for line in [
             "# TYPE scheduler_schedule_attempts counter",
             r#"scheduler_schedule_attempts_total{result="scheduled",profile="a"} 7"#,
-            "schedulerprofile_leader 1.0",
-            r#"schedulerprofile_bind_duration_seconds_bucket{le="0.002",profile="a"} 0"#,
-            r#"schedulerprofile_bind_duration_seconds_bucket{le="0.004",profile="a"} 1"#,
-            r#"schedulerprofile_bind_duration_seconds_bucket{le="+Inf",profile="a"} 1"#,
-            r#"schedulerprofile_bind_duration_seconds_count{profile="a"} 1"#,
+            "berth_leader 1.0",
+            r#"berth_bind_duration_seconds_bucket{le="0.002",profile="a"} 0"#,
+            r#"berth_bind_duration_seconds_bucket{le="0.004",profile="a"} 1"#,
+            r#"berth_bind_duration_seconds_bucket{le="+Inf",profile="a"} 1"#,
+            r#"berth_bind_duration_seconds_count{profile="a"} 1"#,
             "# EOF",
         ] {
             assert!(text.contains(line), "{line} is missing in:\n{text}");
@@ -170,12 +192,12 @@ mod tests {
             let number = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             samples.gauge(Metric::Leader, &[], number as f64);
         });
-        let (one, two) = tokio::join!(exposition.shared(), exposition.shared());
+        let (one, two) = tokio::join!(exposition.shared(Format::Plain), exposition.shared(Format::Plain));
         assert_eq!(one.unwrap().as_ptr(), two.unwrap().as_ptr());
         let ended = Instant::now() + Duration::from_secs(20);
         while renderings.load(std::sync::atomic::Ordering::SeqCst) < 2 {
             assert!(Instant::now() < ended, "the text is never made anew");
-            exposition.shared().await.unwrap();
+            exposition.shared(Format::Plain).await.unwrap();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

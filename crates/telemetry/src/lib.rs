@@ -4,6 +4,7 @@
 //! - [`Exposition`]: asks its source at each scrape and writes the text
 //! - [`Health`]: what stands in the way of being ready
 //! - [`serve`]: `/livez`, `/readyz`, `/metrics`, within limits that hold against whoever connects
+//! - [`ProcessStats`]: what the kernel says of this process
 //! - [`raise_open_files`]: the limit of open files
 //! - [`init_logs`]: structured logs on stderr, for which nobody waits; [`Logs`] has the lines on their way
 
@@ -15,6 +16,8 @@ mod health;
 mod histogram;
 mod log_queue;
 mod logs;
+mod plain;
+mod process;
 mod server;
 #[cfg(test)]
 mod server_tests;
@@ -26,4 +29,5 @@ pub use health::{Check, Health};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use log_queue::Logs;
 pub use logs::{LogError, LogFormat, init_logs};
+pub use process::ProcessStats;
 pub use server::{Access, Addresses, Authorizer, Endpoints, ServeError, serve};

@@ -1,7 +1,7 @@
 //! The process's own HTTP endpoints, for probes and scrapes.
 
 use super::connections::{self, Limits};
-use super::exposition::Exposition;
+use super::exposition::{Exposition, Format};
 use super::health::Health;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -14,7 +14,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// OpenMetrics text, as Prometheus asks for it.
+/// Prometheus' text format, for whoever does not ask for OpenMetrics.
+const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Why there are no endpoints.
@@ -127,7 +129,7 @@ fn answer(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 async fn page(request: Request<Incoming>, endpoints: Endpoints) -> Answer {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     if is_read && request.uri().path() == "/metrics" {
-        return metrics(token(&request), endpoints).await;
+        return metrics(token(&request), wanted(&request), endpoints).await;
     }
     probe(&request, &endpoints.health)
 }
@@ -173,7 +175,25 @@ fn token<B>(request: &Request<B>) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
 }
 
-async fn metrics(token: Option<String>, endpoints: Endpoints) -> Answer {
+/// The form in which metrics are wanted: OpenMetrics only for who names it, and likes it no less than plain text.
+fn wanted<B>(request: &Request<B>) -> Format {
+    let (mut open, mut plain) = (0.0, 0.0);
+    let accept = request.headers().get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    for range in accept.flat_map(|value| value.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q="));
+        let weight: f64 = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
+        if name.eq_ignore_ascii_case("application/openmetrics-text") {
+            open = weight.max(open);
+        } else if ["text/plain", "text/*", "*/*"].iter().any(|range| name.eq_ignore_ascii_case(range)) {
+            plain = weight.max(plain);
+        }
+    }
+    if open > 0.0 && open >= plain { Format::OpenMetrics } else { Format::Plain }
+}
+
+async fn metrics(token: Option<String>, format: Format, endpoints: Endpoints) -> Answer {
     if let Some(authorizer) = &endpoints.authorizer {
         match authorizer.0(token).await {
             Access::Granted => {}
@@ -186,10 +206,14 @@ async fn metrics(token: Option<String>, endpoints: Endpoints) -> Answer {
             Access::Unknown(reason) => return answer(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
         }
     }
-    match endpoints.metrics.shared().await {
+    match endpoints.metrics.shared(format).await {
         Ok(text) => {
             let mut answer = answer(StatusCode::OK, text);
-            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+            let form = match format {
+                Format::Plain => PLAIN,
+                Format::OpenMetrics => OPEN_METRICS,
+            };
+            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form));
             answer
         }
         Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),

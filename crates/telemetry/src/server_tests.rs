@@ -74,11 +74,26 @@ async fn endpoints_answer_and_readyz_says_why_not() {
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("hangs: the worker of profile gpu"), "{answer}");
     }
     let answer = ask(pages, "/metrics").await;
-    assert!(
-        answer.contains("application/openmetrics-text") && answer.contains("schedulerprofile_leader 0"),
-        "{answer}"
-    );
+    assert!(answer.contains("text/plain; version=0.0.4") && answer.contains("berth_leader 0"), "{answer}");
     assert!(ask(probes, "/metrics").await.starts_with("HTTP/1.1 404"), "the probes' listener has probes only");
+}
+
+#[tokio::test]
+async fn metrics_come_in_the_form_that_is_asked_for() {
+    let (pages, _) = start(endpoints());
+    // As Prometheus asks, with and without OpenMetrics, and as a browser does.
+    for (accept, open) in [
+        ("application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2", true),
+        ("application/openmetrics-text; version=1.0.0", true),
+        ("text/plain;version=0.0.4,*/*;q=0.1", false),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+        ("application/openmetrics-text;q=0.1,text/plain", false),
+        ("application/openmetrics-text;q=0", false),
+    ] {
+        let answer = ask_with(pages, "/metrics", &format!("Accept: {accept}\r\n")).await;
+        assert_eq!(answer.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"), open, "{answer}");
+        assert_eq!(answer.ends_with("# EOF\n"), open, "{accept}: {answer}");
+    }
 }
 
 #[tokio::test]
@@ -171,11 +186,11 @@ async fn metrics_are_for_those_who_may_read_them() {
         ("Authorization: Bearer bad\r\n", 401, ""),
         ("Authorization: Bearer known\r\n", 403, "jane may not"),
         ("Authorization: Bearer unlucky\r\n", 503, "does not answer"),
-        ("Authorization: bearer good\r\n", 200, "schedulerprofile_leader"),
+        ("Authorization: bearer good\r\n", 200, "berth_leader"),
     ] {
         let answer = ask_with(pages, "/metrics", headers).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code}")) && answer.contains(text), "{headers}: {answer}");
-        assert_eq!(answer.contains("schedulerprofile_leader"), code == 200, "{headers}: {answer}");
+        assert_eq!(answer.contains("berth_leader"), code == 200, "{headers}: {answer}");
     }
     for address in [pages, probes] {
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"), "a kubelet has no token");

@@ -154,6 +154,11 @@ impl Tally {
         self.refused
     }
 
+    /// How many nodes were refused for the cause.
+    pub(super) const fn of(&self, cause: Cause) -> u32 {
+        self.causes[cause as usize]
+    }
+
     pub(crate) const fn add(&mut self, verdict: Verdict) {
         self.refused += 1;
         self.causes[verdict.cause() as usize] += 1;

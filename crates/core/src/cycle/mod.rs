@@ -12,9 +12,11 @@
 mod choose;
 mod class;
 mod diagnosis;
+mod evaluations;
 mod explain;
 mod extender;
 mod hold;
+mod laps;
 mod non_row_checks;
 #[cfg(test)]
 mod overlay_tests;
@@ -34,6 +36,7 @@ pub(crate) use diagnosis::{Tally, counted_texts};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
 pub use extender::{ExtenderFilterState, Turn};
 pub(crate) use hold::{Hold, Holds};
+pub use laps::Laps;
 pub(crate) use non_row_checks::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
 pub use search::{Decision, Scheduler};

@@ -4,11 +4,13 @@
 use super::choose::{Rng, choose};
 use super::class::{CachedRows, Class, ClassCache};
 use super::diagnosis::{Diagnosis, NoFit, Tally};
+use super::evaluations::Evaluations;
 use super::extender::{ExtenderFilterState, Messages, OwnFilters};
+use super::laps::{Laps, Stopwatch};
 use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
-use crate::model::{Pod, Str};
+use crate::model::{Pod, Str, Time};
 use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work};
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
@@ -32,11 +34,13 @@ struct SearchFrom<'a> {
     nominated: Option<&'a Str>,
     /// What extenders have reported so far.
     messages: Messages,
+    /// Tells the time to an attempt that is measured. Nothing is decided by it.
+    clock: Option<&'a dyn Fn() -> Time>,
 }
 
 impl<'a> SearchFrom<'a> {
     fn first(pod: &'a Pod) -> Self {
-        Self { nominated: pod.nominated_node.as_ref(), messages: Messages::default() }
+        Self { nominated: pod.nominated_node.as_ref(), messages: Messages::default(), clock: None }
     }
 }
 
@@ -60,6 +64,8 @@ pub struct Scheduler {
     pub(super) feasible: Vec<(NodeId, i64)>,
     pub(super) scorer: Scorer,
     pub(super) rng: Rng,
+    pub(super) evaluations: Evaluations,
+    laps: Laps,
 }
 
 impl Scheduler {
@@ -78,6 +84,8 @@ impl Scheduler {
             feasible: Vec::new(),
             scorer: Scorer::default(),
             rng: Rng::seeded(seed),
+            evaluations: Evaluations::default(),
+            laps: Laps::default(),
         }
     }
 
@@ -87,10 +95,33 @@ impl Scheduler {
 
     /// Decides by another profile from now on.
     pub fn set_profile(&mut self, profile: Arc<CompiledProfile>) {
+        self.evaluations.fold(&self.profile);
         self.profile = profile;
         self.classes.clear();
         self.tables = Tables::default();
         self.order_version = u64::MAX;
+    }
+
+    /// How often each plugin was asked so far: plugin, extension point and number.
+    pub fn evaluations(&mut self) -> Vec<(&'static str, &'static str, u64)> {
+        self.evaluations.fold(&self.profile);
+        self.evaluations.all()
+    }
+
+    /// The nodes that the last search compared: how many, the total of `node` if it is one of them, and the `most` best ones with
+    /// theirs.
+    pub fn compared(&self, ledger: &Ledger, node: &str, most: usize) -> (usize, Option<i64>, Vec<(Str, i64)>) {
+        let mut nodes: Vec<(Str, i64)> =
+            self.feasible.iter().map(|(node, total)| (ledger.nodes().name(*node).clone(), *total)).collect();
+        let own = nodes.iter().find(|(name, _)| **name == *node).map(|(_, total)| *total);
+        nodes.sort_by(|(a, one), (b, other)| other.cmp(one).then_with(|| a.cmp(b)));
+        nodes.truncate(most);
+        (self.feasible.len(), own, nodes)
+    }
+
+    /// What the parts of the searches since this was last asked took, as far as they were measured.
+    pub fn take_laps(&mut self) -> Laps {
+        std::mem::take(&mut self.laps)
     }
 
     /// Whether anything was decided since this was last asked.
@@ -139,9 +170,20 @@ impl Scheduler {
         self.search_within(ledger, pod, work, SearchFrom::first(pod))
     }
 
+    /// As [`Self::decide_within`]; what its parts take is measured by `clock`, if there is one: see [`Self::take_laps`].
+    pub fn decide_timed(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Arc<Pod>,
+        work: &mut Work,
+        clock: Option<&dyn Fn() -> Time>,
+    ) -> Option<Decision> {
+        self.search_within(ledger, pod, work, SearchFrom { clock, ..SearchFrom::first(pod) })
+    }
+
     /// Looks at all nodes after extenders refused the nominated one, if `work` is enough for it: see [`Self::decide_within`].
     pub fn look_further(&mut self, ledger: &Ledger, state: &ExtenderFilterState, work: &mut Work) -> Option<Decision> {
-        let about = SearchFrom { nominated: None, messages: state.own.messages.clone() };
+        let about = SearchFrom { nominated: None, messages: state.own.messages.clone(), clock: None };
         self.search_within(ledger, &state.pod, work, about)
     }
 
@@ -173,8 +215,10 @@ impl Scheduler {
         work: &mut Work,
         about: SearchFrom<'_>,
     ) -> Result<Decision, Stop> {
-        let SearchFrom { nominated, messages } = about;
+        let SearchFrom { nominated, messages, clock } = about;
+        let mut watch = Stopwatch::start(clock);
         self.used = true;
+        self.feasible.clear();
         let total = self.candidates(ledger).len();
         if total == 0 {
             return Ok(Decision::NoNodes);
@@ -183,6 +227,7 @@ impl Scheduler {
         let again = std::mem::take(&mut self.unfinished);
         let class = if again { self.classes.again(cx, &pod.shape) } else { self.classes.get(cx, &pod.shape) };
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
+        self.laps.pre_filter += watch.lap();
 
         if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
             return Ok(match ExtenderFilterState::about_nominated(cx, pod, total, node) {
@@ -197,6 +242,8 @@ impl Scheduler {
         if let Some(text) = checks.failure() {
             return Err(Stop::Failed(text));
         }
+        self.laps.filter += watch.lap();
+        self.evaluations.filtered(&tally, self.feasible.len());
         self.start = (self.start + self.feasible.len() + tally.refused() as usize) % total;
         tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
         if self.feasible.is_empty() {
@@ -213,7 +260,10 @@ impl Scheduler {
         }
         let placing = Placing::after(checks);
         self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
-        Ok(placing.on(cx, &self.tables, pod, choose(&self.feasible, &mut self.rng)))
+        self.evaluations.scored(self.feasible.len());
+        let chosen = choose(&self.feasible, &mut self.rng);
+        self.laps.score += watch.lap();
+        Ok(placing.on(cx, &self.tables, pod, chosen))
     }
 
     /// For commit's re-check: if the pod still fits the node, by the whole filter chain of that row with counters brought up

@@ -73,8 +73,8 @@ pub use workloads::Workloads;
 
 use crate::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Labels, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, Service, StorageClass, Str, Usage, VolumeAttachment,
-    Workload,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, Service, StorageClass, Str, Time, Usage,
+    VolumeAttachment, Workload,
 };
 use evictions::Evictions;
 use images::ImageTable;
@@ -98,6 +98,12 @@ use workloads::{BudgetTable, WorkloadTable};
 pub trait LedgerAccess {
     fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R;
     fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R;
+
+    /// How far time has come, for measuring what things take: nothing is decided by it. It may be asked while the ledger is locked. Time
+    /// stands still for who does not measure.
+    fn elapsed(&self) -> Time {
+        Time::ZERO
+    }
 }
 
 impl LedgerAccess for RefCell<Ledger> {

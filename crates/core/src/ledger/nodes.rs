@@ -125,6 +125,11 @@ impl NodeTable {
         self.used_pods[node.index()]
     }
 
+    /// Pods on the nodes that exist, assumed ones included. O(nodes).
+    pub fn placed_pods(&self) -> i64 {
+        self.present_nodes().map(|node| self.pod_count(node)).sum()
+    }
+
     pub fn is_cordoned(&self, node: NodeId) -> bool {
         self.unschedulable[node.index()]
     }

@@ -6,6 +6,7 @@ mod plugin;
 mod pod;
 mod pod_volume;
 mod quantity;
+mod queue_event;
 mod resources;
 mod selector;
 mod volume;
@@ -23,6 +24,7 @@ pub use pod::{
 };
 pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use quantity::{Quantity, QuantityError};
+pub use queue_event::QueueEvent;
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
 pub(crate) use selector::steps;
 pub use selector::{

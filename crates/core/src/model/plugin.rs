@@ -175,6 +175,15 @@ impl PluginSet {
         self.0 == 0
     }
 
+    /// Adds one to the count of each plugin of the set, at its place in [`Plugin`].
+    pub(crate) const fn count_in(self, counts: &mut [usize; Plugin::ALL.len()]) {
+        let mut bits = self.0;
+        while bits != 0 {
+            counts[bits.trailing_zeros() as usize] += 1;
+            bits &= bits - 1;
+        }
+    }
+
     /// The plugins in the order in which they run.
     pub fn iter(self) -> impl Iterator<Item = Plugin> {
         Plugin::ALL.into_iter().filter(move |plugin| self.has(*plugin))

@@ -35,6 +35,12 @@ pub struct Entry {
     pub(super) rejectors: PluginSet,
     pub(super) refused_at: u64,
     pub(super) diagnosis: Option<Arc<Diagnosis>>,
+    /// When the pod could first be tried: what gates and holds take is not the scheduler's time.
+    pub(super) active_at: Option<Time>,
+    /// When the last attempt began.
+    pub(super) tried_at: Time,
+    /// When the part of it began that is under way: deciding, the writes before the bind, the bind.
+    pub(super) part_at: Time,
 }
 
 /// The place in active: priority, then age, then arrival.
@@ -70,6 +76,9 @@ impl Entry {
             rejectors: PluginSet::NONE,
             refused_at: 0,
             diagnosis: None,
+            active_at: None,
+            tried_at: Time::ZERO,
+            part_at: Time::ZERO,
         }
     }
 
@@ -77,9 +86,12 @@ impl Entry {
         &self.pod
     }
 
-    /// Whether something keeps the pod from being tried.
-    pub fn is_parked(&self) -> bool {
-        matches!(self.part, Part::Parked(_))
+    /// What keeps the pod from being tried.
+    pub const fn parked(&self) -> Option<Parked> {
+        match self.part {
+            Part::Parked(why) => Some(why),
+            _ => None,
+        }
     }
 
     #[cfg(test)]
@@ -137,6 +149,37 @@ pub struct Ticket(pub(super) Entry);
 impl Ticket {
     pub fn pod(&self) -> &Arc<Pod> {
         &self.0.pod
+    }
+
+    /// The attempts made for the pod, this one included.
+    pub const fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// When the pod could first be tried.
+    pub fn active_at(&self) -> Time {
+        self.0.active_at.unwrap_or(self.0.since)
+    }
+
+    /// Notes when this attempt begins.
+    pub const fn begin(&mut self, at: Time) {
+        self.0.tried_at = at;
+        self.0.part_at = at;
+    }
+
+    /// When this attempt began.
+    pub const fn tried_at(&self) -> Time {
+        self.0.tried_at
+    }
+
+    /// Notes when a part of the attempt ended, and the next began.
+    pub const fn end_part(&mut self, at: Time) {
+        self.0.part_at = at;
+    }
+
+    /// When the part that is under way began.
+    pub const fn part_began(&self) -> Time {
+        self.0.part_at
     }
 
     /// The pod was seen again; what was judged of it is as before.

@@ -16,17 +16,20 @@
 //! `withhold` consume. Order: higher priority, then the time of the last (re)entry, then arrival.
 
 mod entry;
+mod incoming;
 #[cfg(test)]
 mod tests;
 
 pub use entry::{Entry, Ticket};
+pub use incoming::Incoming;
 
 use crate::cycle::Diagnosis;
 use crate::io::Paused;
-use crate::model::{Pod, Str, Time};
+use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
 use entry::{ActiveKey, BackoffKey, Part, PassedOver, backoff_duration, is_backing_off, released_at};
+use incoming::QueueName;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,8 +63,8 @@ pub struct Counts {
 pub enum Wake {
     /// The event cannot help the pod.
     Stay,
-    /// The pod may fit now.
-    Requeue,
+    /// The pod may fit now, because of this event.
+    Requeue(QueueEvent),
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +84,7 @@ pub struct Queue {
     counts: Counts,
     arrivals: u64,
     rescued_by_sweep: u64,
+    incoming: Incoming,
 }
 
 impl Queue {
@@ -110,6 +114,11 @@ impl Queue {
     /// How many pods became active only because of the sweep: each time a queueing hint missed an event.
     pub fn rescued_by_sweep(&self) -> u64 {
         self.rescued_by_sweep
+    }
+
+    /// What came into which part since the worker began.
+    pub fn incoming(&self) -> &Incoming {
+        &self.incoming
     }
 
     pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
@@ -161,7 +170,9 @@ impl Queue {
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
         self.arrivals += 1;
-        self.park_or_activate(Entry::new(pod, now, self.arrivals), parked);
+        let mut entry = Entry::new(pod, now, self.arrivals);
+        entry.active_at = parked.is_none().then_some(now);
+        self.park_or_activate(entry, parked, Some(QueueEvent::PodAdd));
     }
 
     /// Replaces the object of a queued pod. `wakes`: the change may make an unschedulable pod fit.
@@ -171,12 +182,17 @@ impl Queue {
             return;
         };
         entry.pod = pod;
+        if parked.is_none() {
+            entry.active_at.get_or_insert(now);
+        }
+        let by = QueueEvent::PodUpdate;
         match (parked, entry.part) {
-            (Some(why), _) => self.park(entry, why),
-            (None, Part::Parked(_) | Part::Active | Part::Deferred(_) | Part::Withheld) => self.move_to_active(entry),
-            (None, Part::Backoff) => self.move_to_backoff(entry),
-            (None, Part::Unschedulable) if wakes => self.move_to_active_or_backoff(entry, now),
-            (None, Part::Unschedulable) => self.move_to_unschedulable(entry),
+            (Some(why), part) => self.park(entry, why, (!matches!(part, Part::Parked(_))).then_some(by)),
+            (None, Part::Parked(_)) => self.move_to_active(entry, Some(by)),
+            (None, Part::Active | Part::Deferred(_) | Part::Withheld) => self.move_to_active(entry, None),
+            (None, Part::Backoff) => self.move_to_backoff(entry, None),
+            (None, Part::Unschedulable) if wakes => self.move_to_active_or_backoff(entry, now, by),
+            (None, Part::Unschedulable) => self.move_to_unschedulable(entry, None),
         }
     }
 
@@ -191,6 +207,9 @@ impl Queue {
     pub fn pop(&mut self, full: ExtenderSet) -> Option<Ticket> {
         let uid = self.head(full)?.clone();
         let mut entry = self.take(&uid)?;
+        if entry.part == Part::Backoff {
+            self.incoming.count(QueueName::Active, QueueEvent::PopFromBackoff);
+        }
         entry.attempts += 1;
         Some(Ticket(entry))
     }
@@ -218,7 +237,7 @@ impl Queue {
     pub fn end_deferrals(&mut self) {
         while let Some(uid) = self.deferred.first(|_| true).map(|key| key.uid.clone()) {
             if let Some(entry) = self.take(&uid) {
-                self.move_to_active(entry);
+                self.move_to_active(entry, None);
             }
         }
     }
@@ -247,7 +266,12 @@ impl Queue {
         entry.rejectors = rejectors;
         entry.refused_at = version;
         entry.reenter(now, backoff_duration(self.times, entry.unschedulable_count));
-        if missed { self.move_to_active_or_backoff(entry, now) } else { self.move_to_unschedulable(entry) }
+        let by = QueueEvent::AttemptFailure;
+        if missed {
+            self.move_to_active_or_backoff(entry, now, by);
+        } else {
+            self.move_to_unschedulable(entry, Some(by));
+        }
     }
 
     /// The attempt ended in an error (conflict, failed bind, no node at all): the pod is tried again after backoff.
@@ -266,7 +290,7 @@ impl Queue {
         entry.diagnosis = None;
         entry.rejectors = by;
         entry.reenter(now, backoff_duration(self.times, entry.error_count));
-        self.move_to_active_or_backoff(entry, now);
+        self.move_to_active_or_backoff(entry, now, QueueEvent::AttemptFailure);
     }
 
     /// Ends the backoff of at most `most` pods that an extender failed or refused, the soonest first.
@@ -276,7 +300,7 @@ impl Queue {
         let expedited: Vec<Str> = waiting.filter(by_extender).take(most).cloned().collect();
         for uid in expedited {
             if let Some(entry) = self.take(&uid) {
-                self.move_to_active(entry);
+                self.move_to_active(entry, Some(QueueEvent::ForceActivate));
             }
         }
     }
@@ -286,20 +310,19 @@ impl Queue {
         let mut entry = ticket.0;
         entry.pod = pod;
         entry.attempts = entry.attempts.saturating_sub(1);
-        self.park_or_activate(entry, parked);
+        self.park_or_activate(entry, parked, None);
     }
 
     /// Moves every unschedulable pod for which `wake` returns [`Wake::Requeue`] to backoff, or to active if its backoff has ended.
     pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
-        let woken: Vec<Str> = self
-            .unschedulable
-            .values()
-            .filter(|uid| self.entries.get(*uid).is_some_and(|entry| wake(entry) == Wake::Requeue))
-            .cloned()
-            .collect();
-        for uid in woken {
+        let by = |uid: &Str| match wake(self.entries.get(uid)?) {
+            Wake::Requeue(by) => Some((uid.clone(), by)),
+            Wake::Stay => None,
+        };
+        let woken: Vec<(Str, QueueEvent)> = self.unschedulable.values().filter_map(by).collect();
+        for (uid, by) in woken {
             if let Some(entry) = self.take(&uid) {
-                self.move_to_active_or_backoff(entry, now);
+                self.move_to_active_or_backoff(entry, now, by);
             }
         }
     }
@@ -307,14 +330,18 @@ impl Queue {
     /// Parks the queued pod `uid` while the eviction of its victims is being asked for.
     pub fn gate(&mut self, uid: &str) {
         if let Some(entry) = self.take(uid) {
-            self.park(entry, Parked::Preempting);
+            self.park(entry, Parked::Preempting, None);
         }
     }
 
     /// The eviction of its victims was asked for: the pod `uid` waits until one of them is deleted. `missed`: one was already.
     pub fn ungate(&mut self, uid: &str, now: Time, missed: bool) {
         if let Some(entry) = self.take_gated(uid) {
-            if missed { self.move_to_active_or_backoff(entry, now) } else { self.move_to_unschedulable(entry) }
+            if missed {
+                self.move_to_active_or_backoff(entry, now, QueueEvent::PlacedPodDelete);
+            } else {
+                self.move_to_unschedulable(entry, None);
+            }
         }
     }
 
@@ -323,13 +350,13 @@ impl Queue {
     pub fn ungate_after_error(&mut self, uid: &str, now: Time, failures: u32) {
         let Some(mut entry) = self.take_gated(uid) else { return };
         if failures <= 1 {
-            return self.move_to_active(entry);
+            return self.move_to_active(entry, Some(QueueEvent::ForceActivate));
         }
         // Each attempt ends in a preemption, which is no error: the queue's own count starts again every time.
         entry.error_count = failures - 1;
         entry.rejectors = PluginSet::NONE;
         entry.reenter(now, backoff_duration(self.times, entry.error_count));
-        self.move_to_active_or_backoff(entry, now);
+        self.move_to_active_or_backoff(entry, now, QueueEvent::ForceActivate);
     }
 
     fn take_gated(&mut self, uid: &str) -> Option<Entry> {
@@ -342,7 +369,7 @@ impl Queue {
         if self.entries.get(uid).is_some_and(|entry| entry.part == Part::Unschedulable)
             && let Some(entry) = self.take(uid)
         {
-            self.move_to_active_or_backoff(entry, now);
+            self.move_to_active_or_backoff(entry, now, QueueEvent::ForceActivate);
         }
     }
 
@@ -361,7 +388,7 @@ impl Queue {
         let ended = |part: &BTreeSet<BackoffKey>| part.first().filter(|key| !is_backing_off(key.expires, now)).cloned();
         while let Some(key) = ended(&self.backoff).or_else(|| ended(&self.error_backoff)) {
             if let Some(entry) = self.take(&key.uid) {
-                self.move_to_active(entry);
+                self.move_to_active(entry, Some(QueueEvent::BackoffComplete));
             }
         }
     }
@@ -373,7 +400,7 @@ impl Queue {
         self.wake(now, |entry| {
             let due = now.since(entry.since) > limit;
             moved += usize::from(due);
-            if due { Wake::Requeue } else { Wake::Stay }
+            if due { Wake::Requeue(QueueEvent::UnschedulableTimeout) } else { Wake::Stay }
         });
         self.rescued_by_sweep += moved as u64;
         moved
@@ -385,21 +412,24 @@ impl Queue {
         first.into_iter().flatten().map(|key| released_at(key.expires)).min()
     }
 
-    fn move_to_active_or_backoff(&mut self, entry: Entry, now: Time) {
+    fn move_to_active_or_backoff(&mut self, entry: Entry, now: Time, by: QueueEvent) {
         if is_backing_off(entry.expires, now) {
-            self.move_to_backoff(entry);
+            self.move_to_backoff(entry, Some(by));
         } else {
-            self.move_to_active(entry);
+            self.move_to_active(entry, Some(by));
         }
     }
 
-    fn move_to_active(&mut self, mut entry: Entry) {
+    /// `by` is the event that brings the pod there; none where it was there before.
+    fn move_to_active(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
+        self.count(QueueName::Active, by);
         entry.part = Part::Active;
         self.active.insert(entry.active_key());
         self.keep(entry);
     }
 
-    fn move_to_backoff(&mut self, mut entry: Entry) {
+    fn move_to_backoff(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
+        self.count(QueueName::Backoff, by);
         entry.part = Part::Backoff;
         self.backoff_of(&entry).insert(entry.backoff_key());
         self.keep(entry);
@@ -409,20 +439,28 @@ impl Queue {
         if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff }
     }
 
-    fn move_to_unschedulable(&mut self, mut entry: Entry) {
+    fn move_to_unschedulable(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
+        self.count(QueueName::Unschedulable, by);
         entry.part = Part::Unschedulable;
         self.unschedulable.insert(entry.arrival, entry.pod.uid.clone());
         self.keep(entry);
     }
 
-    fn park_or_activate(&mut self, entry: Entry, parked: Option<Parked>) {
+    fn park_or_activate(&mut self, entry: Entry, parked: Option<Parked>, by: Option<QueueEvent>) {
         match parked {
-            Some(why) => self.park(entry, why),
-            None => self.move_to_active(entry),
+            Some(why) => self.park(entry, why, by),
+            None => self.move_to_active(entry, by),
         }
     }
 
-    fn park(&mut self, mut entry: Entry, why: Parked) {
+    fn count(&mut self, queue: QueueName, by: Option<QueueEvent>) {
+        if let Some(by) = by {
+            self.incoming.count(queue, by);
+        }
+    }
+
+    fn park(&mut self, mut entry: Entry, why: Parked, by: Option<QueueEvent>) {
+        self.count(QueueName::Unschedulable, by);
         if why == Parked::Held {
             // What stopped it before is not what stops it now.
             entry.diagnosis = None;

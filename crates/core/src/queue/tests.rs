@@ -48,7 +48,7 @@ fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure_71486() {
     let ticket = queue.pop(ExtenderSet::NONE).expect("active");
     queue.add(named("waiting", 0), at(1), None);
     refuse(&mut queue, ticket, at(2), false);
-    queue.wake(at(60_000), |_| Wake::Requeue);
+    queue.wake(at(60_000), |_| Wake::Requeue(QueueEvent::NodeAdd));
     let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
     assert_eq!(order, ["waiting", "failed"]);
 }
@@ -99,13 +99,44 @@ fn gated_and_held_pods_stay_parked_until_their_cause_ends_124384() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("gated", 0), at(0), Some(Parked::Gated));
     queue.add(named("held", 0), at(0), Some(Parked::Held));
-    queue.wake(at(1), |_| Wake::Requeue);
+    queue.wake(at(1), |_| Wake::Requeue(QueueEvent::NodeAdd));
     assert_eq!(queue.sweep(at(999_999_999)), 0);
     assert_eq!(next(&mut queue), None);
     queue.update(named("gated", 0), at(2), None, true);
     assert_eq!(queue.counts(), Counts { active: 1, held: 1, ..Counts::default() });
     queue.update(named("held", 0), at(3), None, false);
     assert_eq!(queue.counts(), Counts { active: 2, ..Counts::default() });
+}
+
+#[test]
+fn what_comes_into_which_part_is_counted_by_upstreams_labels() {
+    let mut queue = Queue::new(QueueTimes::default());
+    queue.add(named("gated", 0), at(0), Some(Parked::Gated));
+    queue.update(named("gated", 0), at(1), Some(Parked::Gated), true);
+    queue.update(named("gated", 0), at(5), None, true);
+    queue.update(named("gated", 0), at(6), None, true);
+    let mut ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    assert_eq!((ticket.active_at(), ticket.attempts()), (at(5), 1), "the gate's time is not the scheduler's");
+    ticket.begin(at(7));
+    refuse(&mut queue, ticket, at(8), false);
+    queue.wake(at(9), |_| Wake::Requeue(QueueEvent::NodeAdd));
+    let ticket = queue.pop(ExtenderSet::NONE).expect("popped from backoff");
+    assert_eq!(ticket.active_at(), at(5));
+    queue.failed(ticket, at(10));
+    queue.flush_backoff(at(20_000));
+    let all: Vec<_> = queue.incoming().all().collect();
+    assert_eq!(
+        all,
+        [
+            ("active", "UnschedulablePodUpdate", 1),
+            ("active", "BackoffComplete", 1),
+            ("active", "PopFromBackoffQ", 1),
+            ("backoff", "ScheduleAttemptFailure", 1),
+            ("backoff", "NodeAdd", 1),
+            ("unschedulable", "UnschedulablePodAdd", 1),
+            ("unschedulable", "ScheduleAttemptFailure", 1),
+        ]
+    );
 }
 
 #[derive(Debug, Clone)]
@@ -185,7 +216,7 @@ proptest! {
                         _ => queue.requeue(ticket, pod, None),
                     }
                 },
-                Op::Wake => queue.wake(at(now), |_| Wake::Requeue),
+                Op::Wake => queue.wake(at(now), |_| Wake::Requeue(QueueEvent::NodeAdd)),
                 Op::Flush => queue.flush_backoff(at(now)),
                 Op::Sweep => { queue.sweep(at(now)); }
                 Op::Pause(begins) => {

@@ -2,13 +2,14 @@
 
 use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
+use super::measures::{Ended, Point, Status};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
 use crate::cycle::{Decision, Holds, NoFit};
 use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
-use crate::model::{Pod, Str};
+use crate::model::{Pod, Str, Time};
 use crate::plugins::Work;
 use crate::queue::{Parked, Ticket};
 use std::any::Any;
@@ -97,11 +98,15 @@ impl Worker {
     /// Goes on with an attempt until a bind is asked for, or the pod is back in the queue, or it waits for extenders.
     pub(super) fn attempt(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut attempt: Attempt) {
         self.trying = Some(attempt.ticket.pod().clone());
+        let sampled = self.is_sampled();
         while attempt.conflicts <= COMMIT_RETRIES {
             let Self { scheduler, heaviest, .. } = self;
             let pod = attempt.ticket.pod();
-            let decide = |ledger: &_, work: &mut _| scheduler.decide_within(ledger, pod, work);
+            let clock = || step.ledger.elapsed();
+            let clock = sampled.then_some(&clock as &dyn Fn() -> Time);
+            let decide = |ledger: &_, work: &mut _| scheduler.decide_timed(ledger, pod, work, clock);
             let (decision, version) = look(step.ledger, heaviest, decide);
+            self.note_decided(step, &mut attempt.ticket, &decision);
             match self.act_on(step, attempt, decision, version) {
                 Some(again) => attempt = again,
                 None => return,
@@ -109,7 +114,7 @@ impl Worker {
         }
         // Nothing was found out about its nomination.
         let refusal = Refusal::failed(attempt.ticket.pod().clone(), ALWAYS_LATE);
-        self.report_error(step, Refusal { nomination: NominatedNode::Keep, ..refusal });
+        self.report_error(step, &attempt.ticket, Refusal { nomination: NominatedNode::Keep, ..refusal });
         self.queue.failed(attempt.ticket, step.now);
     }
 
@@ -123,7 +128,10 @@ impl Worker {
     ) -> Option<Attempt> {
         match decision {
             Decision::Place(proposal) => match self.commit(step, &proposal) {
-                Ok(committed) => self.committed(step, attempt.ticket, committed),
+                Ok(committed) => {
+                    self.note_choice(step, &proposal.pod.key, &committed);
+                    self.committed(step, attempt.ticket, committed);
+                }
                 Err(conflict) => return self.conflicted(step, attempt, conflict),
             },
             Decision::NoFit(no_fit) => {
@@ -131,12 +139,13 @@ impl Worker {
             }
             Decision::NoNodes => {
                 self.totals.unschedulable += 1;
+                self.note_ended(step, &attempt.ticket, Ended::Unschedulable);
                 let refusal = Refusal::failed(attempt.ticket.pod().clone(), NO_NODES);
                 step.refuse(Refusal { reason: RefusalReason::Unschedulable, ..refusal });
                 self.queue.failed(attempt.ticket, step.now);
             }
             Decision::Failed(text) => {
-                self.refuse_failed(step, attempt.ticket.pod().clone(), text);
+                self.refuse_failed(step, &attempt.ticket, text);
                 self.queue.failed(attempt.ticket, step.now);
             }
             Decision::Ask(state) => self.ask(step, attempt, AskedAbout::Nodes(state)),
@@ -189,8 +198,12 @@ impl Worker {
         committed
     }
 
-    fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, committed: Committed) {
+    fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, committed: Committed) {
         self.preemptions.forget(&ticket.pod().uid);
+        let now = self.lap(step);
+        self.measures.part(Point::Reserve, Status::Success, now.since(ticket.part_began()));
+        self.note_if_slow(&ticket, now);
+        ticket.end_part(now);
         if let Some(writes) = committed.volumes {
             return self.prepare_volumes(step, ticket, (committed.node, committed.epoch), writes);
         }
@@ -214,6 +227,9 @@ impl Worker {
 
     fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
         self.totals.unschedulable += 1;
+        self.note_ended(step, &ticket, Ended::Unschedulable);
+        self.note_post_filter(&ticket, &result);
+        self.note_if_slow(&ticket, self.last_lap());
         let Refused { no_fit, version } = refused;
         let diagnosis = Arc::new(no_fit.diagnosis);
         let pod = ticket.pod().clone();
@@ -237,13 +253,29 @@ impl Worker {
         }
     }
 
-    /// Counts and reports an attempt that ended in an error.
-    pub(super) fn refuse_failed<L>(&mut self, step: &mut Step<'_, L>, pod: Arc<Pod>, text: impl Into<Arc<str>>) {
-        self.report_error(step, Refusal::failed(pod, text));
+    /// Counts what looking for victims took, up to the end of the attempt.
+    fn note_post_filter(&mut self, ticket: &Ticket, result: &PostFilter) {
+        let status = match result {
+            PostFilter::NotRun => return,
+            PostFilter::Evicting(_) => Status::Success,
+            PostFilter::Not(..) => Status::Unschedulable,
+        };
+        self.measures.part(Point::PostFilter, status, self.last_lap().since(ticket.part_began()));
     }
 
-    pub(super) fn report_error<L>(&mut self, step: &mut Step<'_, L>, refusal: Refusal) {
+    /// Counts and reports an attempt that ended in an error.
+    pub(super) fn refuse_failed(
+        &mut self,
+        step: &mut Step<'_, impl LedgerAccess>,
+        ticket: &Ticket,
+        text: impl Into<Arc<str>>,
+    ) {
+        self.report_error(step, ticket, Refusal::failed(ticket.pod().clone(), text));
+    }
+
+    pub(super) fn report_error(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: &Ticket, refusal: Refusal) {
         self.totals.errors += 1;
+        self.note_ended(step, ticket, Ended::Error);
         step.refuse(refusal);
     }
 

@@ -295,7 +295,7 @@ impl Worker {
     fn nodes_answered(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,
-        attempt: Attempt,
+        mut attempt: Attempt,
         state: Box<ExtenderFilterState>,
         turn: Turn,
     ) {
@@ -306,7 +306,7 @@ impl Worker {
             Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
             Turn::Failed(text) => {
                 // Made again after backoff, or when the extender has recovered.
-                self.refuse_failed(step, attempt.ticket.pod().clone(), text);
+                self.refuse_failed(step, &attempt.ticket, text);
                 return self.queue.failed_by_extender(attempt.ticket, step.now);
             }
             Turn::NoFit(no_fit) => (Ok(Decision::NoFit(no_fit)), state.seen()),
@@ -314,7 +314,10 @@ impl Worker {
             Turn::Settle => look(step.ledger, heaviest, |l, work| scheduler.settle(l, &state, work)),
         };
         let again = match decision {
-            Ok(decision) => self.act_on(step, attempt, decision, version),
+            Ok(decision) => {
+                self.note_decided(step, &mut attempt.ticket, &decision);
+                self.act_on(step, attempt, decision, version)
+            }
             Err(conflict) => self.conflicted(step, attempt, conflict),
         };
         if let Some(again) = again {

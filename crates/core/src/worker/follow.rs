@@ -3,7 +3,7 @@ use crate::cycle::{Hold, Holds};
 use crate::io::{NominatedNode, Refusal};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
-use crate::model::{ClaimKey, Pod, Str, Time};
+use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
 use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Parked, Wake};
@@ -113,7 +113,7 @@ impl Worker {
             let key = &entry.pod().key;
             let volumes = entry.pod().volumes.as_ref().filter(|_| claim_matters_to(entry.rejectors()));
             let names = volumes.is_some_and(|v| v.claims(&key.namespace, &key.name).any(|(c, _)| claims.contains(&c)));
-            if names { Wake::Requeue } else { Wake::Stay }
+            if names { Wake::Requeue(QueueEvent::ClaimUpdate) } else { Wake::Stay }
         });
     }
 
@@ -151,8 +151,8 @@ impl Worker {
     fn wake_helped(&mut self, ledger: &Ledger, now: Time) {
         let mut judge = self.hints.judge(ledger);
         self.queue.wake(now, |entry| {
-            let helped = judge.may_help(entry.rejectors(), entry.refused_at(), &entry.pod().shape);
-            if helped { Wake::Requeue } else { Wake::Stay }
+            let by = judge.woken_by(entry.rejectors(), entry.refused_at(), &entry.pod().shape);
+            by.map_or(Wake::Stay, Wake::Requeue)
         });
     }
 

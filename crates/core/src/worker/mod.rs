@@ -14,6 +14,7 @@ mod attempt;
 mod away_tests;
 #[cfg(test)]
 mod capacity_tests;
+mod doubling;
 mod extender;
 #[cfg(test)]
 mod extender_parked_tests;
@@ -30,8 +31,12 @@ mod hold_tests;
 mod idle_tests;
 #[cfg(test)]
 mod lock_tests;
+mod measures;
+#[cfg(test)]
+mod measures_tests;
 #[cfg(test)]
 mod nomination_tests;
+mod notes;
 mod outcome;
 #[cfg(test)]
 mod pause_tests;
@@ -58,6 +63,9 @@ mod volumes;
 mod wake_tests;
 
 pub use attempt::HeaviestLook;
+pub use doubling::Doubling;
+pub use measures::Measures;
+pub use notes::{Choice, SlowAttempt};
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::cycle::Scheduler;
@@ -66,12 +74,13 @@ use crate::io::{
 };
 use crate::ledger::LedgerAccess;
 use crate::limits::{DECISIONS_PER_STEP, IDLE_AFTER, UNSCHEDULABLE_SWEEP};
-use crate::model::{Pod, Str, Time};
+use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
 use attempt::Attempt;
 use extender::ParkedAttempts;
+use notes::Notes;
 use preemption::PendingPreemptions;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -143,6 +152,8 @@ pub struct Worker {
     decided_at: Option<Time>,
     totals: Totals,
     heaviest: HeaviestLook,
+    measures: Measures,
+    notes: Notes,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
     /// The pod of the attempt under way: whose fault a panic is.
@@ -173,6 +184,8 @@ impl Worker {
             decided_at: None,
             totals: Totals::default(),
             heaviest: HeaviestLook::default(),
+            measures: Measures::default(),
+            notes: Notes::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),
             trying: None,
@@ -234,7 +247,7 @@ impl Worker {
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
         self.scheduler.set_profile(profile);
-        self.queue.wake(now, |_| Wake::Requeue);
+        self.queue.wake(now, |_| Wake::Requeue(QueueEvent::ForceActivate));
         self.unknown_fields.clear();
         // The new profile may do without what panicked.
         self.quarantined.clear();
@@ -266,12 +279,13 @@ impl Worker {
         self.run_preemptions(step);
         self.end_nominations(step);
         if self.profile().mode == Mode::Active {
+            self.lap(step);
             for _ in 0..DECISIONS_PER_STEP {
                 if self.unacknowledged() >= self.bind_window {
                     break;
                 }
                 let full = self.parked.full();
-                let Some(ticket) = self.queue.pop(full) else {
+                let Some(mut ticket) = self.queue.pop(full) else {
                     break;
                 };
                 if self.queue.is_paused(ticket.pod()) {
@@ -282,6 +296,7 @@ impl Worker {
                     self.queue.defer(ticket, asks);
                     continue;
                 }
+                ticket.begin(self.last_lap());
                 self.attempt(step, Attempt { ticket, conflicts: 0 });
             }
             self.trying = None;

@@ -1,3 +1,4 @@
+use super::measures::{Point, Status};
 use super::{Step, Worker};
 use crate::io::{AttemptId, BindOutcome, Input, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
@@ -51,10 +52,12 @@ impl Worker {
         match outcome {
             BindOutcome::Bound => {
                 self.totals.scheduled += 1;
+                self.measures.bound(&ticket, step.now);
                 self.queue.done(ticket);
             }
             BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
             BindOutcome::Refused { message, .. } => {
+                self.measures.part(Point::Bind, Status::Error, step.now.since(ticket.part_began()));
                 self.bind_failed(step, ticket, &format!("binding rejected: {message}"), NominatedNode::Clear);
             }
             BindOutcome::Unknown => {}
@@ -78,7 +81,7 @@ impl Worker {
             || judged.clone(),
             |(pod, _)| Arc::new(Pod { nominated_node: judged.nominated_node.clone(), ..Pod::clone(pod) }),
         );
-        self.report_error(step, Refusal { nomination, ..Refusal::failed(reported, text) });
+        self.report_error(step, &ticket, Refusal { nomination, ..Refusal::failed(reported, text) });
         let Some((pod, parked)) = current else { return self.queue.done(ticket) };
         let changed = !Arc::ptr_eq(&ticket.pod().shape, &pod.shape);
         self.queue.failed(ticket, step.now);

@@ -1,9 +1,9 @@
-use super::Worker;
+use super::{Measures, Worker};
 use crate::cycle::{Hold, Holds};
 use crate::ledger::LedgerAccess;
 use crate::limits::{PARKED_PODS_PER_HOLD, TOP_REASONS};
-use crate::model::{Pod, PodKey, Str, Time};
-use crate::queue::{Counts, Entry};
+use crate::model::{Plugin, PluginSet, Pod, PodKey, Str, Time};
+use crate::queue::{Counts, Entry, Incoming, Parked};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -97,6 +97,13 @@ pub struct WorkerSnapshot {
     pub oldest_pending_unix_us: Option<i64>,
     /// The commonest reasons, most pods first.
     pub top_reasons: Vec<TopReason>,
+    /// Waiting pods by plugin that refused them; a pod counts once for each. `Berth` has those that are held.
+    pub refused_by: Vec<(&'static str, usize)>,
+    /// What came into which part of the queue.
+    pub incoming: Incoming,
+    pub measures: Measures,
+    /// How often each plugin was asked: plugin, extension point and number.
+    pub evaluations: Vec<(&'static str, &'static str, u64)>,
     pub totals: Totals,
     /// Nodes it places on.
     pub nodes_matched: usize,
@@ -128,6 +135,10 @@ impl Worker {
             unknown_binds: self.unknown_binds,
             oldest_pending_unix_us: pending.map(|pod| pod.created_unix_us).min(),
             top_reasons: self.top_reasons(ledger),
+            refused_by: self.refused_by(),
+            incoming: self.queue.incoming().clone(),
+            measures: self.measures.clone(),
+            evaluations: self.scheduler.evaluations(),
             totals: self.totals,
             nodes_matched,
             nodes_schedulable,
@@ -138,6 +149,20 @@ impl Worker {
         }
     }
 
+    /// After `unschedulable_pods` of upstream: gated pods count for the plugin that reads gates.
+    fn refused_by(&self) -> Vec<(&'static str, usize)> {
+        let (mut counts, mut held) = ([0; Plugin::ALL.len()], 0);
+        for entry in self.queue.entries() {
+            match entry.parked() {
+                Some(Parked::Held) => held += 1,
+                Some(Parked::Gated) => PluginSet::of(Plugin::SchedulingGates).count_in(&mut counts),
+                Some(Parked::Preempting) | None => entry.rejectors().count_in(&mut counts),
+            }
+        }
+        let by_plugin = Plugin::ALL.into_iter().map(|plugin| (plugin.name(), counts[plugin as usize]));
+        by_plugin.chain([("Berth", held)]).filter(|(_, pods)| *pods > 0).collect()
+    }
+
     fn top_reasons(&self, ledger: &impl LedgerAccess) -> Vec<TopReason> {
         let mut counted: BTreeMap<(&'static str, Cow<'_, str>), usize> = BTreeMap::new();
         for diagnosis in self.queue.entries().filter_map(Entry::diagnosis) {
@@ -146,7 +171,7 @@ impl Worker {
                 *counted.entry((plugin.name(), reason.text(diagnosis.shape()))).or_insert(0) += 1;
             }
         }
-        let undiagnosed = self.queue.entries().filter(|entry| entry.is_parked() && entry.diagnosis().is_none());
+        let undiagnosed = self.queue.entries().filter(|entry| entry.parked().is_some() && entry.diagnosis().is_none());
         let parked: Vec<&Arc<Pod>> = undiagnosed.map(Entry::pod).collect();
         for (pod, hold) in parked.iter().zip(self.holds(&parked, ledger)) {
             if let Some(hold) = hold {

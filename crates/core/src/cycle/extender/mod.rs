@@ -277,6 +277,7 @@ impl Scheduler {
         }
         let placing = Placing::after(checks);
         self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
+        self.evaluations.scored(self.feasible.len());
         for ((_, total), bonus) in self.feasible.iter_mut().zip(&bonuses) {
             *total = clamped(i128::from(*total).saturating_add(*bonus));
         }

@@ -5,6 +5,7 @@
 //! many costs one attempt, a missed one strands a pod until the sweep: in doubt, wake.
 
 mod events;
+mod labels;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,8 @@ use super::helped_by;
 use super::inter_pod_affinity::cost_of_terms;
 use crate::ledger::{Change, Ledger, MatchClass};
 use crate::limits::{HINT_MATCH_CLASSES, HINT_WORK};
-use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape};
+use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape, QueueEvent};
+use labels::label;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ pub(crate) struct Hints {
     newest: [u64; Plugin::ALL.len()],
     /// As `newest`, without the changes in `movements`.
     newest_other: [u64; Plugin::ALL.len()],
+    /// What the newest change was, as metrics name it.
+    by: [QueueEvent; Plugin::ALL.len()],
     /// Pods that were placed, deleted or relabelled since [`Self::begin`], once for each pair of match classes, with the newest version.
     movements: Vec<(u64, Movement)>,
 }
@@ -43,10 +47,12 @@ impl Hints {
     /// on none in particular.
     pub(crate) fn note(&mut self, version: u64, change: &Change, inside: bool) -> bool {
         let helped = helped_by(change, inside);
+        let by = label(change);
         let movement = Movement::of(change);
         let kept = movement.is_some_and(|movement| self.note_movement(version, movement));
         for plugin in helped.iter() {
             self.newest[plugin as usize] = version;
+            self.by[plugin as usize] = by;
             if !(kept && COMPARING.contains(&plugin)) {
                 self.newest_other[plugin as usize] = version;
             }
@@ -71,6 +77,7 @@ impl Hints {
     pub(crate) fn note_gap(&mut self, version: u64) {
         self.newest.fill(version);
         self.newest_other.fill(version);
+        self.by.fill(QueueEvent::ForceActivate);
     }
 
     /// Whether something after version `since` may help some pod that `rejectors` refused.
@@ -97,16 +104,19 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether something after version `since` may help a pod of `shape` that `rejectors` refused.
-    pub(crate) fn may_help(&mut self, rejectors: PluginSet, since: u64, shape: &Arc<PodShape>) -> bool {
+    /// Whether something after version `since` may help a pod of `shape` that `rejectors` refused, and of what kind the newest such
+    /// change for one of them was.
+    pub(crate) fn woken_by(&mut self, rejectors: PluginSet, since: u64, shape: &Arc<PodShape>) -> Option<QueueEvent> {
         let hints = self.hints;
-        rejectors.iter().any(|plugin| {
+        let helped = rejectors.iter().find(|plugin| {
+            let plugin = *plugin;
             let compared = COMPARING.iter().position(|p| *p == plugin);
             compared.map_or(hints.newest[plugin as usize] > since, |at| {
                 hints.newest_other[plugin as usize] > since
                     || (hints.newest[plugin as usize] > since && self.newest_movements(shape)[at] > since)
             })
-        })
+        });
+        helped.map(|plugin| hints.by[plugin as usize])
     }
 
     fn newest_movements(&mut self, shape: &Arc<PodShape>) -> [u64; COMPARING.len()] {

@@ -18,8 +18,8 @@ fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, af
     let mut hints = Hints::default();
     assert!(hints.note(7, &change, true), "the table lets every movement through");
     let shape = Arc::new(waits.0.clone());
-    let woken = hints.judge(ledger).may_help(PluginSet::of(plugin), 6, &shape);
-    assert!(!hints.judge(ledger).may_help(PluginSet::of(plugin), 7, &shape), "it was seen by the attempt");
+    let woken = hints.judge(ledger).woken_by(PluginSet::of(plugin), 6, &shape).is_some();
+    assert!(hints.judge(ledger).woken_by(PluginSet::of(plugin), 7, &shape).is_none(), "it was seen by the attempt");
     woken
 }
 
@@ -163,7 +163,7 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     let asked = PluginSet::of(Plugin::InterPodAffinity);
     let mut hints = Hints::default();
     hints.note(1, &Change::Namespace { name: "x".into() }, true);
-    assert!(hints.judge(&ledger).may_help(asked, 0, &shape));
+    assert!(hints.judge(&ledger).woken_by(asked, 0, &shape).is_some());
     let node = ledger.node_order()[0];
     let comes = |i: usize| {
         let pod = labelled(&format!("turn={i}")).named("other");
@@ -173,11 +173,11 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     for i in 0..HINT_MATCH_CLASSES {
         hints.note(2 + i as u64, &comes(i), true);
     }
-    assert!(!hints.judge(&ledger).may_help(asked, 1, &shape), "each was looked at");
+    assert!(hints.judge(&ledger).woken_by(asked, 1, &shape).is_none(), "each was looked at");
     hints.note(2 + HINT_MATCH_CLASSES as u64, &comes(HINT_MATCH_CLASSES), true);
-    assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "one could not be looked at");
+    assert!(hints.judge(&ledger).woken_by(asked, 1, &shape).is_some(), "one could not be looked at");
     hints.begin();
-    assert!(hints.judge(&ledger).may_help(asked, 1, &shape), "what was not looked at stays known");
+    assert!(hints.judge(&ledger).woken_by(asked, 1, &shape).is_some(), "what was not looked at stays known");
     assert!(hints.may_help(asked, 1), "and for an attempt under way every movement counts");
 }
 
@@ -197,7 +197,7 @@ fn compared(terms: usize) -> usize {
         )
     };
     let all: Vec<Arc<PodShape>> = (0..1_000).map(waits).collect();
-    all.iter().take_while(|shape| !judge.may_help(PluginSet::of(Plugin::InterPodAffinity), 6, shape)).count()
+    all.iter().take_while(|shape| judge.woken_by(PluginSet::of(Plugin::InterPodAffinity), 6, shape).is_none()).count()
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! What attempts take, counted in plain integers and published with the snapshot. Nothing is decided by it.
+//!
+//! The bounds are those of `pkg/scheduler/metrics/metrics.go`, in nanoseconds. The time comes from whoever gives access to the
+//! ledger: it is asked when an attempt has decided and when its part in the step ends, so that one attempt begins where the one
+//! before it ended.
+
+use super::doubling::Doubling;
+use super::{Step, Worker};
+use crate::cycle::{Decision, Laps};
+use crate::ledger::LedgerAccess;
+use crate::model::Time;
+use crate::queue::Ticket;
+use std::time::Duration;
+
+/// One attempt in so many is measured in all its parts, as upstream samples its plugins.
+const SAMPLED: u64 = 10;
+
+/// 1 ms doubled up to 16 s.
+pub type AttemptTimes = Doubling<1_000_000, 15>;
+
+/// 10 ms doubled up to an hour and a half.
+pub type SliTimes = Doubling<10_000_000, 20>;
+
+/// 0.1 ms doubled up to 0.2 s.
+pub type PointTimes = Doubling<100_000, 12>;
+
+/// 1 attempt doubled up to 16.
+pub type AttemptCounts = Doubling<1, 5>;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Scheduled,
+    Unschedulable,
+    Error,
+}
+
+const RESULTS: [&str; 3] = ["scheduled", "unschedulable", "error"];
+
+/// Upstream's extension points, as far as they are parts here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Point {
+    PreFilter,
+    Filter,
+    PostFilter,
+    /// PreScore included.
+    Score,
+    Reserve,
+    PreBind,
+    Bind,
+}
+
+const POINTS: [&str; 7] = ["PreFilter", "Filter", "PostFilter", "Score", "Reserve", "PreBind", "Bind"];
+
+/// How a part of an attempt ended, by upstream's codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Success,
+    Unschedulable,
+    Error,
+}
+
+const STATUSES: [&str; 3] = ["Success", "Unschedulable", "Error"];
+
+/// Attempts by which the times of bound pods are told apart: 1 to 14, and more.
+const ATTEMPT_LABELS: [&str; 15] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15+"];
+
+/// What a worker's attempts took since it began.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Measures {
+    /// From the first look to a node or a refusal, without the commit.
+    pub deciding: AttemptTimes,
+    /// Attempts of each pod that was bound.
+    pub attempts: AttemptCounts,
+    by_ending: [AttemptTimes; RESULTS.len()],
+    until_bound: [SliTimes; ATTEMPT_LABELS.len()],
+    by_point: [[PointTimes; STATUSES.len()]; POINTS.len()],
+    decided: u64,
+    /// When the time was read last.
+    last: Time,
+}
+
+impl Measures {
+    /// Times of whole attempts, by how they ended.
+    pub fn by_ending(&self) -> impl Iterator<Item = (&'static str, &AttemptTimes)> {
+        RESULTS.into_iter().zip(&self.by_ending)
+    }
+
+    /// Times from the first moment at which a pod could be tried until it was bound, by attempts.
+    pub fn until_bound(&self) -> impl Iterator<Item = (&'static str, &SliTimes)> {
+        ATTEMPT_LABELS.into_iter().zip(&self.until_bound)
+    }
+
+    /// Times of the parts of attempts, by extension point and status.
+    pub fn by_point(&self) -> impl Iterator<Item = (&'static str, &'static str, &PointTimes)> {
+        let points = POINTS.into_iter().zip(&self.by_point);
+        points.flat_map(|(point, times)| STATUSES.into_iter().zip(times).map(move |(status, t)| (point, status, t)))
+    }
+
+    fn end(&mut self, ending: Ended, took: Duration) {
+        self.by_ending[ending as usize].record(nanos(took));
+    }
+
+    pub(super) fn part(&mut self, point: Point, status: Status, took: Duration) {
+        self.by_point[point as usize][status as usize].record(nanos(took));
+    }
+
+    /// A bind has ended, with the pod bound.
+    pub(super) fn bound(&mut self, ticket: &Ticket, now: Time) {
+        self.end(Ended::Scheduled, now.since(ticket.tried_at()));
+        self.part(Point::Bind, Status::Success, now.since(ticket.part_began()));
+        self.attempts.record(u64::from(ticket.attempts()));
+        let label = (ticket.attempts().max(1) as usize).min(ATTEMPT_LABELS.len()) - 1;
+        self.until_bound[label].record(nanos(now.since(ticket.active_at())));
+    }
+
+    /// An attempt has decided; `laps` has its parts if it was a sampled one.
+    fn decided(&mut self, decision: &Decision, took: Duration, laps: Laps) {
+        if !matches!(decision, Decision::Ask(_)) {
+            self.deciding.record(nanos(took));
+        }
+        if laps == Laps::default() {
+            return;
+        }
+        let filtered = match decision {
+            Decision::Place(_) | Decision::Ask(_) => Status::Success,
+            Decision::NoFit(_) => Status::Unschedulable,
+            Decision::NoNodes | Decision::Failed(_) => return,
+        };
+        self.part(Point::PreFilter, Status::Success, laps.pre_filter);
+        self.part(Point::Filter, filtered, laps.filter);
+        if matches!(decision, Decision::Place(_)) {
+            self.part(Point::Score, Status::Success, laps.score);
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Worker {
+    /// The time, for measuring.
+    pub(super) fn lap<L: LedgerAccess>(&mut self, step: &Step<'_, L>) -> Time {
+        self.measures.last = step.now.max(step.ledger.elapsed());
+        self.measures.last
+    }
+
+    /// When the time was read last: what ended then is followed by what begins now.
+    pub(super) const fn last_lap(&self) -> Time {
+        self.measures.last
+    }
+
+    /// Whether the attempt that begins now is measured in all its parts.
+    pub(super) const fn is_sampled(&mut self) -> bool {
+        self.measures.decided += 1;
+        self.measures.decided % SAMPLED == 0
+    }
+
+    /// Notes that the attempt of `ticket` has decided.
+    pub(super) fn note_decided<L: LedgerAccess>(
+        &mut self,
+        step: &Step<'_, L>,
+        ticket: &mut Ticket,
+        decision: &Decision,
+    ) {
+        let now = self.lap(step);
+        let laps = self.scheduler.take_laps();
+        self.measures.decided(decision, now.since(ticket.part_began()), laps);
+        // What extenders take is part of deciding.
+        if !matches!(decision, Decision::Ask(_)) {
+            ticket.end_part(now);
+        }
+    }
+
+    /// Notes that the attempt of `ticket` has come to nothing.
+    pub(super) fn note_ended<L: LedgerAccess>(&mut self, step: &Step<'_, L>, ticket: &Ticket, ending: Ended) {
+        let now = self.lap(step);
+        self.measures.end(ending, now.since(ticket.tried_at()));
+    }
+}

@@ -4,7 +4,8 @@ use super::facts::By;
 use super::model::kinds::Of;
 use super::model::store::{key, stamp};
 use super::operators;
-use super::plan::{PodPlan, Step};
+use super::plan::{ClaimPlan, PodPlan, Step};
+use super::storage::CLAIMED_WITHIN;
 use super::world::{Act, Inner, World};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ fn hand_over(world: &Arc<World>, pods: &[PodPlan], lag: Duration, now: Instant) 
 }
 
 /// A pod as its creator writes it.
-fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str) -> Value {
+fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims: &[String]) -> Value {
     let mut pod = json!({
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
         "spec": {
@@ -137,6 +138,10 @@ fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str) -> Value {
     if plan.gated.is_some() {
         spec["schedulingGates"] = json!([{"name": "example.com/drawn"}]);
     }
+    if !claims.is_empty() {
+        let volume = |claim: &String| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
+        spec["volumes"] = claims.iter().map(volume).collect();
+    }
     pod
 }
 
@@ -150,13 +155,17 @@ fn node(name: &str, pool: &str, cpu: u64) -> Value {
 }
 
 /// Specs between which edits of a profile change.
-fn profile_spec(choice: u64) -> Value {
-    match choice {
+fn profile_spec(choice: u64, is_strict: bool) -> Value {
+    let mut spec = match choice {
         1 => json!({"preset": "BinPack"}),
         2 => json!({"mode": "Paused"}),
         3 => json!({"preset": "Default", "preemption": {"policy": "Never"}}),
         _ => json!({}),
+    };
+    if is_strict {
+        spec["preemption"]["podDisruptionBudgets"] = "Strict".into();
     }
+    spec
 }
 
 impl Inner {
@@ -175,6 +184,8 @@ impl Inner {
         for (index, plan) in self.plan.nodes.clone().into_iter().enumerate() {
             self.store.create(Of::Nodes, node(&format!("n{index}"), plan.pool, plan.cpu), now);
         }
+        self.set_up_storage(now);
+        self.set_up_budgets(now);
         for profile in 0..self.plan.profiles {
             self.make_profile(profile, 0, now);
         }
@@ -183,7 +194,8 @@ impl Inner {
     fn make_profile(&mut self, profile: usize, spec: u64, now: Instant) {
         let name = format!("berth-{profile}");
         if self.store.get(Of::Profiles, &key("", &name)).is_none() {
-            self.store.create(Of::Profiles, json!({"metadata": {"name": name}, "spec": profile_spec(spec)}), now);
+            let spec = profile_spec(spec, self.plan.strict.contains(&profile));
+            self.store.create(Of::Profiles, json!({"metadata": {"name": name}, "spec": spec}), now);
         }
     }
 
@@ -261,6 +273,9 @@ impl Inner {
                     self.delete_pod(&key, now);
                 }
             }
+            Act::Volumes => self.look_after_volumes(now),
+            Act::Budgets => self.look_after_budgets(now),
+            Act::Claim { at, plan, goes_with } => self.make_claim(&at, plan, goes_with.as_deref(), now),
             Act::Step(_) | Act::NoFaults | Act::Begin(_) | Act::ForeignBind(_) => {}
         }
     }
@@ -280,7 +295,7 @@ impl Inner {
     }
 
     pub(crate) fn edit_profile(&mut self, profile: usize, spec: u64, now: Instant) {
-        self.set_spec(profile, profile_spec(spec), now);
+        self.set_spec(profile, profile_spec(spec, self.plan.strict.contains(&profile)), now);
     }
 
     fn set_spec(&mut self, profile: usize, spec: Value, now: Instant) {
@@ -296,8 +311,14 @@ impl Inner {
 
     fn make_pod(&mut self, plan: &PodPlan, name: &str, app: &str, now: Instant) {
         let namespace = NAMESPACES[self.random.index(NAMESPACES.len())];
-        let made = self.store.create(Of::Pods, pod(plan, namespace, name, app), now);
+        let claims = self.claim_names(plan, namespace, name, app);
+        let made = self.store.create(Of::Pods, pod(plan, namespace, name, app, &claims), now);
         let uid = made.uid().to_owned();
+        for (claim, of) in plan.claims.iter().zip(claims) {
+            let goes_with = (!app.starts_with('w') && *claim != ClaimPlan::OnePod).then(|| key(namespace, name));
+            let at = now + self.random.millis(0, CLAIMED_WITHIN.as_millis() as u64);
+            self.later(at, Act::Claim { at: key(namespace, &of), plan: *claim, goes_with });
+        }
         if let Some(after) = plan.gated {
             self.later(now + after, Act::Ungate(uid.clone()));
         }
@@ -308,6 +329,24 @@ impl Inner {
         if let Some(runs) = plan.runs {
             self.runs.insert(uid, runs);
         }
+    }
+
+    /// What the claims of a new pod are called. Those of a controller's pods stay when a pod goes, for the next in its place; what only
+    /// one pod may use all want.
+    fn claim_names(&self, plan: &PodPlan, namespace: &str, name: &str, app: &str) -> Vec<String> {
+        let is_used = |claim: &str| {
+            let at = key(namespace, claim);
+            self.facts.pods.values().any(|pod| pod.gone.is_none() && pod.claims.contains(&at))
+        };
+        let named = |(index, claim): (usize, &ClaimPlan)| match claim {
+            ClaimPlan::OnePod => format!("{app}-one-{index}"),
+            _ if app.starts_with('w') => {
+                let mut places = (0..).map(|place| format!("{app}-{index}-{place}"));
+                places.find(|claim| !is_used(claim)).unwrap_or_default()
+            }
+            _ => format!("{name}-{index}"),
+        };
+        plan.claims.iter().enumerate().map(named).collect()
     }
 
     /// Makes and deletes pods until there are as many as wanted.
@@ -368,6 +407,7 @@ impl Inner {
             pod["status"]["phase"] = "Running".into();
             pod["status"]["startTime"] = stamp().into();
         });
+        self.look_at_budgets_soon(now);
     }
 
     fn end_pod(&mut self, uid: &str, phase: &str, reason: &str, now: Instant) {
@@ -424,6 +464,7 @@ impl Inner {
     /// The controllers stop, and everything is deleted.
     pub(crate) fn drain(&mut self, now: Instant) {
         self.workloads.clear();
+        self.look_at_volumes_soon(now);
         let all: Vec<String> = self.store.of(Of::Pods).objects.keys().cloned().collect();
         for key in all {
             self.delete_pod(&key, now);

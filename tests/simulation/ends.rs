@@ -100,6 +100,7 @@ impl Inner {
             && on.len() < 40
             && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
             && !on.iter().any(|one| one.keeps_away(pod))
+            && self.volumes_let(pod, life)
     }
 
     /// Every internal size is back at its start.

@@ -1,6 +1,8 @@
 //! What is so in the cluster, read off the model's changes: which pod runs where, since which version, and which nodes there were.
 
+use super::budgets::BudgetFact;
 use super::model::store::{Change, Verb};
+use super::storage::{BIND_COMPLETED, SELECTED_NODE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +24,8 @@ pub(crate) struct PodFact {
     pub(crate) port: Option<u64>,
     /// The value of label `app`.
     pub(crate) app: String,
+    /// The claims that it mounts, as `namespace/name`.
+    pub(crate) claims: Vec<String>,
     /// Whether no two pods of its `app` may share a node.
     pub(crate) alone: bool,
     pub(crate) pool: Option<String>,
@@ -38,6 +42,39 @@ pub(crate) struct PodFact {
     /// Whether it has the condition DisruptionTarget.
     marked: bool,
     pub(crate) gone: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimFact {
+    pub(crate) uid: String,
+    pub(crate) class: String,
+    /// Whether only one pod at a time may use it.
+    pub(crate) one_pod: bool,
+    /// The node for which its volume is to be made.
+    pub(crate) selected: Option<String>,
+    /// The volume that it is completely bound to.
+    pub(crate) volume: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct VolumeFact {
+    class: String,
+    /// The label that its nodes have.
+    place: (String, String),
+    /// The uid of its claim, and the version since which it has it.
+    pub(crate) claim: Option<String>,
+    pub(crate) since: u64,
+}
+
+impl VolumeFact {
+    pub(crate) fn is_usable_on(&self, life: &NodeLife) -> bool {
+        let (label, value) = &self.place;
+        *value == *if label == "pool" { &life.pool } else { &life.name }
+    }
+
+    pub(crate) fn is_free(&self, class: &str) -> bool {
+        self.claim.is_none() && self.class == class
+    }
 }
 
 /// One life of a node: its name may be used again.
@@ -59,6 +96,10 @@ pub(crate) struct Facts {
     /// Pods without a node.
     pub(crate) pending: BTreeSet<String>,
     pub(crate) lives: Vec<NodeLife>,
+    /// By `namespace/name`.
+    pub(crate) claims: BTreeMap<String, ClaimFact>,
+    pub(crate) volumes: BTreeMap<String, VolumeFact>,
+    pub(crate) budgets: BTreeMap<String, BudgetFact>,
 }
 
 fn text<'a>(value: &'a Value, at: &str) -> &'a str {
@@ -77,6 +118,13 @@ pub(crate) fn millis(quantity: &str) -> i64 {
     }
 }
 
+/// The claims that a pod mounts.
+fn claims_of(pod: &Value) -> Vec<String> {
+    let namespace = text(pod, "/metadata/namespace");
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    volumes.map(|volume| format!("{namespace}/{}", text(volume, "/persistentVolumeClaim/claimName"))).collect()
+}
+
 impl PodFact {
     fn new(uid: &str, value: &Value) -> Self {
         Self {
@@ -85,6 +133,7 @@ impl PodFact {
             cpu: millis(text(value, "/spec/containers/0/resources/requests/cpu")),
             port: value.pointer("/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
             app: text(value, "/metadata/labels/app").to_owned(),
+            claims: claims_of(value),
             alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),
             priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
@@ -191,6 +240,43 @@ impl Facts {
             Verb::Modified => self.living(&name).cordoned = cordoned,
             Verb::Deleted => self.living(&name).to = Some(version),
         }
+    }
+
+    pub(crate) fn claim(&mut self, change: &Change) {
+        let value = &change.object.value;
+        let at = format!("{}/{}", text(value, "/metadata/namespace"), text(value, "/metadata/name"));
+        if change.verb == Verb::Deleted {
+            self.claims.remove(&at);
+            return;
+        }
+        let annotation = |name: &str| value["metadata"]["annotations"].get(name)?.as_str().map(str::to_owned);
+        let claim = ClaimFact {
+            uid: change.object.uid().to_owned(),
+            class: text(value, "/spec/storageClassName").to_owned(),
+            one_pod: text(value, "/spec/accessModes/0") == "ReadWriteOncePod",
+            selected: annotation(SELECTED_NODE),
+            volume: annotation(BIND_COMPLETED).and_then(|_| named(value, "/spec/volumeName")),
+        };
+        self.claims.insert(at, claim);
+    }
+
+    pub(crate) fn volume(&mut self, change: &Change) {
+        let value = &change.object.value;
+        let name = text(value, "/metadata/name").to_owned();
+        if change.verb == Verb::Deleted {
+            self.volumes.remove(&name);
+            return;
+        }
+        let claim = named(value, "/spec/claimRef/uid");
+        let known = self.volumes.get(&name).filter(|known| known.claim == claim).map(|known| known.since);
+        let test = &value["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0];
+        let volume = VolumeFact {
+            class: text(value, "/spec/storageClassName").to_owned(),
+            place: (text(test, "/key").to_owned(), text(test, "/values/0").to_owned()),
+            claim,
+            since: known.unwrap_or(change.version),
+        };
+        self.volumes.insert(name, volume);
     }
 
     fn living(&mut self, name: &str) -> &mut NodeLife {

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod actors;
+mod budgets;
+mod claims;
 mod ends;
 mod facts;
 mod model;
@@ -18,6 +20,7 @@ mod random;
 mod rules;
 mod run;
 mod runner;
+mod storage;
 mod trace;
 mod watching;
 mod world;

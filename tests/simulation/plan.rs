@@ -36,6 +36,27 @@ pub(crate) struct PodPlan {
     pub(crate) gated: Option<Duration>,
     /// Seconds that it takes to end when it is deleted.
     pub(crate) grace: u64,
+    pub(crate) claims: Vec<ClaimPlan>,
+}
+
+/// A budget for the pods of an app in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BudgetPlan {
+    pub(crate) namespace: &'static str,
+    pub(crate) app: &'static str,
+    /// How many of them are to run at least.
+    pub(crate) least: u64,
+}
+
+/// A claim that a pod mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimPlan {
+    /// Of a volume that is on a node already.
+    Local,
+    /// Of a volume that is made once a node is chosen.
+    Made,
+    /// The same, and only one pod at a time may use it.
+    OnePod,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +143,11 @@ pub(crate) struct Plan {
     pub(crate) operators: usize,
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) profiles: usize,
+    /// The nodes of volumes that are there from the beginning; none where no pod mounts any.
+    pub(crate) locals: Vec<usize>,
+    pub(crate) budgets: Vec<BudgetPlan>,
+    /// The profiles that keep budgets strictly.
+    pub(crate) strict: Vec<usize>,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -135,10 +161,21 @@ impl Plan {
             .map(|_| NodePlan { cpu: random.between(2, 6) * 1_000, pool: random.pick(&POOLS) })
             .collect::<Vec<_>>();
         let profiles = random.between(1, 3) as usize;
-        let mut plan = Self { seed, operators, nodes, profiles, steps: Vec::new() };
+        let mut plan = Self {
+            seed,
+            operators,
+            nodes,
+            profiles,
+            locals: Vec::new(),
+            budgets: Vec::new(),
+            strict: Vec::new(),
+            steps: Vec::new(),
+        };
         plan.draw_pods(&mut random);
         plan.draw_disturbances(&mut random);
         plan.draw_faults(&mut random);
+        plan.draw_storage(&mut Random::new(seed).fork(4));
+        plan.draw_budgets(&mut Random::new(seed).fork(5));
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -155,6 +192,7 @@ impl Plan {
             runs: random.in_thousand(300).then(|| random.millis(3_000, 60_000)),
             gated: random.in_thousand(40).then(|| random.millis(500, 20_000)),
             grace: random.pick(&[1, 2, 5, 10]),
+            claims: Vec::new(),
         }
     }
 
@@ -273,6 +311,49 @@ impl Plan {
             let pods = (0..4).map(|_| self.pod(random)).collect();
             self.at_random(random, |random| Step::HandOver { pods, lag: random.millis(50, 4_000) });
         }
+    }
+
+    /// In some worlds many pods have claims. Their profiles go while they wait for their volumes.
+    fn draw_storage(&mut self, random: &mut Random) {
+        if !random.in_thousand(350) {
+            return;
+        }
+        self.locals = (0..random.between(3, 12)).map(|_| random.index(self.nodes.len())).collect();
+        for (_, step) in &mut self.steps {
+            let pods = match step {
+                Step::Workload { pod, .. } | Step::Pod(pod) => std::slice::from_mut(pod),
+                Step::HandOver { pods, .. } => pods.as_mut_slice(),
+                _ => continue,
+            };
+            for pod in pods {
+                let kinds = [ClaimPlan::Local, ClaimPlan::Local, ClaimPlan::Made, ClaimPlan::Made, ClaimPlan::OnePod];
+                let claims = random.pick(&[0, 0, 1, 1, 2]);
+                pod.claims = (0..claims).map(|_| random.pick(&kinds)).collect();
+            }
+        }
+        let profiles = self.profiles;
+        for _ in 0..random.between(0, 2) {
+            self.at_random(random, |random| Step::DeleteProfile {
+                profile: random.index(profiles),
+                lasts: Some(random.millis(200, 10_000)),
+            });
+        }
+    }
+
+    fn draw_budgets(&mut self, random: &mut Random) {
+        if !random.in_thousand(350) {
+            return;
+        }
+        let app =
+            |random: &mut Random| random.pick(&["w0", "w0", "w1", "w1", "w2", "bare0", "bare1", "bare2", "bare3"]);
+        self.budgets = (0..random.between(1, 6))
+            .map(|_| BudgetPlan {
+                namespace: random.pick(&["red", "blue"]),
+                app: app(random),
+                least: random.between(0, 3),
+            })
+            .collect();
+        self.strict = (0..self.profiles).filter(|_| random.in_thousand(700)).collect();
     }
 
     /// The same without these steps.

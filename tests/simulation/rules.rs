@@ -1,16 +1,22 @@
 //! What must never happen, checked at each request: S1 to S7, evictions for nobody, statuses that go backwards, and two gates at
-//! once. (S8 is the ledger's own audit, in `ends.rs`; S9 shows as a pod on a node that its profile does not have.)
+//! once. (S8 is the ledger's own audit, in `ends.rs`; S9 shows as a pod on a node that its profile does not have; claims and volumes are in
+//! `claims.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
 
+use super::budgets::Strict;
 use super::facts::{By, Facts, PodFact};
 use super::model::api::{Answer, Asked, Place};
 use super::model::kinds::Of;
+use super::plan::Plan;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// No writer waits longer for an answer, and the API server must not work on it any longer.
+const TIME_LIMIT: Duration = Duration::from_secs(4);
 
 /// What others bound counts from so long after it was shown: a decision may have been made before, and waited to be sent.
 const KNOWN_AFTER: Duration = Duration::from_secs(40);
@@ -53,6 +59,7 @@ struct Sent {
     pods: u64,
     pods_long: u64,
     nodes: u64,
+    nodes_long: u64,
     /// What was shown at this very moment included.
     pods_now: u64,
     nodes_now: u64,
@@ -62,11 +69,15 @@ struct Sent {
 struct OfOperator {
     pods: Seen,
     nodes: Seen,
+    volumes: Seen,
+    budgets: Seen,
     /// The last bind or eviction of another operator before this one took the Lease.
     inherited: u64,
     /// What was bound by it, as it was told.
     told_bound: BTreeSet<String>,
     told_deleted: BTreeSet<String>,
+    /// For which scheduler it has marked a victim, by its uid.
+    marked: BTreeMap<String, String>,
     /// Binds without an answer: the node, and until when one may still be carried out.
     doubtful: BTreeMap<String, (String, Instant)>,
     /// The node that each bind was sent to last, by the pod's uid.
@@ -82,6 +93,7 @@ pub(crate) struct Rules {
     last_write: BTreeMap<usize, u64>,
     /// The newest generation that a status of a profile (by its uid) has observed.
     observed: BTreeMap<String, i64>,
+    pub(crate) strict: Strict,
     pub(crate) broken: Vec<String>,
 }
 
@@ -90,6 +102,11 @@ fn text<'a>(value: &'a Value, at: &str) -> &'a str {
 }
 
 impl Rules {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let schedulers = plan.strict.iter().map(|profile| format!("berth-{profile}")).collect();
+        Self { strict: Strict::of(schedulers), ..Self::default() }
+    }
+
     fn operator(&mut self, operator: usize) -> &mut OfOperator {
         self.operators.entry(operator).or_default()
     }
@@ -106,6 +123,8 @@ impl Rules {
         match of {
             Of::Pods => seen.pods.show(version, now),
             Of::Nodes => seen.nodes.show(version, now),
+            Of::Volumes => seen.volumes.show(version, now),
+            Of::Budgets => seen.budgets.show(version, now),
             _ => {}
         }
     }
@@ -132,6 +151,7 @@ impl Rules {
             pods: seen.pods.before(now),
             pods_long: seen.pods.long_before(now),
             nodes: seen.nodes.before(now),
+            nodes_long: seen.nodes.long_before(now),
             pods_now: seen.pods.newest(),
             nodes_now: seen.nodes.newest(),
         };
@@ -146,10 +166,18 @@ impl Rules {
         if sent.pods_now < self.operator(operator).inherited {
             self.breaks("barrier", &format!("{what} before it has seen what the leader before it wrote"));
         }
+        if asked.timeout().is_none_or(|limit| limit > TIME_LIMIT) {
+            self.breaks("S7", &format!("{what} without a time limit for the server"));
+        }
         self.is_preconditioned(&what, &place, asked);
         match (asked.method.as_str(), place.subresource.as_str()) {
             ("POST", "binding") => self.bind_sent(operator, &what, asked, facts, (sent, now)),
-            ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, sent),
+            ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, (sent, now)),
+            ("PATCH", "status") => self.mark_sent(operator, asked),
+            _ if place.of == Of::Volumes => {
+                let long = self.operator(operator).volumes.long_before(now);
+                self.volume_sent(&what, &place, asked, facts, long);
+            }
             _ => {}
         }
     }
@@ -199,20 +227,22 @@ impl Rules {
         if pod.pool.as_ref().is_some_and(|pool| *pool != life.pool) {
             self.breaks("S2", &format!("{what}: node {node} is not of the pod's pool"));
         }
+        // A pod with claims may have been decided long ago: it waits for its volumes, and what another scheduler binds then is no news to
+        // it. Operators that led before bind nothing any more.
+        let is_known = |one: &PodFact| match one.bound {
+            Some((By::Operator(by), _)) if by == operator => true,
+            Some((By::ForeignScheduler, _)) if !pod.claims.is_empty() => false,
+            Some((_, version)) => version <= sent.pods_long,
+            None => false,
+        };
+        let stays = |node: &str| facts.nodes().any(|life| life.name == node && life.from <= sent.nodes_long);
+        self.claims_of_bind(what, (pod, life), facts, |one| is_known(one) && one.node.as_deref().is_some_and(stays));
         if self.operator(operator).tried.insert(uid.to_owned(), node.to_owned()).as_deref() == Some(node) {
             // It goes on with what it has decided before: only the node is looked at again.
             return;
         }
         let cpu = life.cpu;
-        let known: Vec<&PodFact> = facts
-            .pods_on(node)
-            .filter(|one| one.uid != uid)
-            .filter(|one| match one.bound {
-                Some((By::Operator(by), _)) if by == operator => true,
-                Some((_, version)) => version <= sent.pods_long,
-                None => false,
-            })
-            .collect();
+        let known: Vec<&PodFact> = facts.pods_on(node).filter(|one| one.uid != uid && is_known(one)).collect();
         let used: i64 = known.iter().map(|one| one.cpu).sum();
         if used + pod.cpu > cpu {
             let by: Vec<&str> = known.iter().map(|one| one.key.as_str()).collect();
@@ -227,8 +257,25 @@ impl Rules {
         }
     }
 
+    /// Notes for which scheduler a victim is evicted.
+    fn mark_sent(&mut self, operator: usize, asked: &Asked) {
+        let body = asked.json();
+        let condition = &body["status"]["conditions"][0];
+        if condition["type"] == "DisruptionTarget" {
+            let scheduler = text(condition, "/message").split(':').next().unwrap_or_default().to_owned();
+            self.operator(operator).marked.insert(text(&body, "/metadata/uid").to_owned(), scheduler);
+        }
+    }
+
     /// S5, and no pod is evicted twice or for nobody.
-    fn eviction_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, sent: Sent) {
+    fn eviction_sent(
+        &mut self,
+        operator: usize,
+        what: &str,
+        asked: &Asked,
+        facts: &Facts,
+        (sent, now): (Sent, Instant),
+    ) {
         let body = asked.json();
         let uid = text(&body, "/preconditions/uid");
         if self.operator(operator).told_deleted.contains(uid) {
@@ -238,6 +285,10 @@ impl Rules {
         if victim.gone.is_some() {
             // Whatever was meant, nobody is evicted.
             return;
+        }
+        if let Some(scheduler) = self.operator(operator).marked.get(uid).cloned() {
+            let long = self.operator(operator).budgets.long_before(now);
+            self.strict_eviction(what, operator, (victim, &scheduler), facts, (long, now));
         }
         if victim.terminating.is_some_and(|version| version <= sent.pods_long) {
             self.breaks("S5", &format!("{what}: it knows that the pod is terminating"));
@@ -286,11 +337,14 @@ impl Rules {
             return;
         };
         let body = asked.json();
-        if place.of == Of::Pods && self.leader.is_some_and(|leader| leader != operator) {
-            let what = format!("operator {operator}: {} {} is carried out", asked.method, asked.path);
+        let what = format!("operator {operator}: {} {} is carried out", asked.method, asked.path);
+        if matches!(place.of, Of::Pods | Of::Volumes | Of::Claims)
+            && self.leader.is_some_and(|leader| leader != operator)
+        {
             self.breaks("S7", &format!("{what} after another took the Lease"));
         }
         match (place.of, place.subresource.as_str()) {
+            (Of::Volumes | Of::Claims, _) => self.storage_changed(&what, &place, &body, facts),
             (Of::Pods, "status") => {
                 let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
                 let refused = conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "PodScheduled"));

@@ -6,7 +6,7 @@ use super::model::api::{Answer, Asked, Place, answer};
 use super::model::kinds::{KINDS, Of};
 use super::model::store::Store;
 use super::network::Network;
-use super::plan::{Plan, Step};
+use super::plan::{ClaimPlan, Plan, Step};
 use super::random::Random;
 use super::rules::Rules;
 use super::trace::Trace;
@@ -39,6 +39,16 @@ pub(crate) enum Act {
     DeleteHighest,
     /// Another scheduler binds this pod.
     ForeignBind(String),
+    /// The volume controller looks.
+    Volumes,
+    /// The disruption controller looks.
+    Budgets,
+    /// Somebody makes a claim, unless the pod that it `goes_with` is gone.
+    Claim {
+        at: String,
+        plan: ClaimPlan,
+        goes_with: Option<String>,
+    },
     NodeBack {
         node: usize,
         cpu: u64,
@@ -98,6 +108,9 @@ pub(crate) struct Inner {
     /// Pods by uid that end by themselves, and after how long.
     pub(crate) runs: BTreeMap<String, Duration>,
     pub(crate) healed: bool,
+    /// Whether the volume controller is about to look.
+    pub(crate) volumes_are_due: bool,
+    pub(crate) budgets_are_due: bool,
     /// Until when another scheduler takes pods that come.
     pub(crate) foreign_until: Option<Instant>,
     /// Profiles that were deleted for good.
@@ -131,13 +144,15 @@ impl World {
             store: Store::new(),
             facts: Facts::default(),
             network: Network::new(random.fork(2)),
-            rules: Rules::default(),
+            rules: Rules::of(&plan),
             trace: Trace::new(began, keep_trace),
             random: random.fork(3),
             operators: Vec::new(),
             workloads: Vec::new(),
             runs: BTreeMap::new(),
             healed: false,
+            volumes_are_due: false,
+            budgets_are_due: false,
             foreign_until: None,
             gone_profiles: Vec::new(),
             moved_at: began,
@@ -195,7 +210,7 @@ impl World {
         let now = Instant::now();
         let since = inner.settled;
         inner.settled = inner.store.version();
-        for of in [Of::Pods, Of::Nodes, Of::Leases, Of::Profiles, Of::Revisions] {
+        for of in Of::ALL.iter().copied() {
             let Inner { store, facts, trace, .. } = &mut *inner;
             let table = store.of(of);
             if table.newest <= since {
@@ -213,11 +228,22 @@ impl World {
                         trace.note(&[name, cpu], &[verb as u64], format_args!("node {name} {verb:?} cpu {cpu}"));
                         facts.node(change);
                     }
+                    Of::Budgets => facts.budget(change),
+                    Of::Claims | Of::Volumes => {
+                        let (name, verb) = (change.object.text("/metadata/name"), change.verb);
+                        let to =
+                            change.object.value["spec"].get(if of == Of::Claims { "volumeName" } else { "claimRef" });
+                        trace.note(&[name], &[verb as u64], format_args!("{of:?} {name} {verb:?} {to:?}"));
+                        if of == Of::Claims { facts.claim(change) } else { facts.volume(change) }
+                    }
                     _ => {}
                 }
             }
             if of == Of::Leases {
                 inner.lease_changed();
+            }
+            if matches!(of, Of::Claims | Of::Volumes) {
+                inner.look_at_volumes_soon(now);
             }
             for (uid, news) in news {
                 inner.follow(&uid, news, now);
@@ -251,7 +277,12 @@ impl Inner {
                 trace.note(
                     &["sent", &asked.path],
                     &[operator as u64],
-                    format_args!("operator {operator} sends {} {}", asked.method, asked.path),
+                    format_args!(
+                        "operator {operator} sends {} {} {}",
+                        asked.method,
+                        asked.path,
+                        String::from_utf8_lossy(&asked.body)
+                    ),
                 );
             }
             rules.sent(operator, asked, facts, Instant::now());
@@ -288,6 +319,7 @@ impl Inner {
             return;
         }
         self.moved_at = now;
+        self.look_at_budgets_soon(now);
         let pod = &self.facts.pods[uid];
         self.trace.note(
             &[&pod.key, pod.node.as_deref().unwrap_or_default()],
@@ -315,7 +347,8 @@ impl Inner {
                 let at = now + random.millis(1, 20);
                 self.later(at, Act::DeleteHighest);
             }
-            News::Gone | News::None | News::Marked => {}
+            News::Gone => self.look_at_volumes_soon(now),
+            News::None | News::Marked => {}
         }
         if let Some(owner) = owner.filter(|_| !matches!(news, News::Bound | News::Marked) || !is_bound) {
             let at = now + self.random.millis(50, 1_500);

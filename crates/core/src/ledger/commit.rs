@@ -157,7 +157,7 @@ impl Ledger {
         match outcome {
             // The watch shows the pod on its node; what is unknown keeps its place.
             BindOutcome::Bound | BindOutcome::Unknown => {}
-            BindOutcome::PodDeleted => self.delete_pod(uid),
+            BindOutcome::PodDeleted => self.drop_pod(uid),
             BindOutcome::BoundElsewhere { node } => self.count_elsewhere(uid, node),
             BindOutcome::Refused { .. } => self.give_up(uid),
         }

@@ -91,7 +91,12 @@ impl Evictions {
         }
     }
 
-    /// The pod was deleted.
+    /// The uids of these pods. Some may be in the ledger no more: the watch may still show them as they were before.
+    pub(super) fn answered(&self) -> impl Iterator<Item = &Str> {
+        self.answered.iter()
+    }
+
+    /// The watch has shown that the pod was deleted.
     pub(super) fn drop_answered(&mut self, uid: &str) {
         self.answered.remove(uid);
     }
@@ -283,7 +288,7 @@ impl Ledger {
                 Some(PodState::Pending(pod)) => pod.deleting,
                 Some(PodState::Assumed { pod, placed, .. }) => pod.deleting && placed.is_terminating(),
                 Some(PodState::Bound(placed)) => placed.is_terminating(),
-                None => self.pods.strays.has(uid),
+                None => true,
             };
             if !terminates {
                 return Err(format!("{uid} is to terminate and does not"));
@@ -398,6 +403,29 @@ mod tests {
         assert_eq!(ledger.commit(&proposal, |_| None).map(|_| ()), Err(Conflict::PodChanged));
         ledger.delete_pod("victim");
         assert!(!ledger.is_ahead_of_watch());
+    }
+
+    #[test]
+    fn what_the_watch_shows_late_of_a_deleted_pod_does_not_bring_it_back_to_life() {
+        let shown_late = |ledger: &mut Ledger| ledger.apply_pod(pod("victim", shape_of(1_000, 0)));
+        for is_read_again in [false, true] {
+            let mut ledger = two_preemptors();
+            ledger.deletion_answered("victim");
+            // As after a bind that finds no pod.
+            ledger.drop_pod("victim");
+            assert!(ledger.is_ahead_of_watch() && ledger.pod("victim").is_none());
+            shown_late(&mut ledger);
+            assert!(is_terminating(&ledger));
+            ledger.drop_pod("victim");
+            if is_read_again {
+                ledger.retain_pods(&["first", "second"].map(Str::from).into());
+            } else {
+                ledger.delete_pod("victim");
+            }
+            assert!(!ledger.is_ahead_of_watch());
+            shown_late(&mut ledger);
+            assert!(!is_terminating(&ledger), "nothing is kept of it");
+        }
     }
 
     #[test]

@@ -297,10 +297,16 @@ impl Ledger {
         self.update_placed(pod);
     }
 
+    /// The watch shows that the pod was deleted.
     pub fn delete_pod(&mut self, uid: &str) {
+        self.evictions.drop_answered(uid);
+        self.drop_pod(uid);
+    }
+
+    /// The pod is gone, whether the watch shows it or not.
+    pub(super) fn drop_pod(&mut self, uid: &str) {
         self.look_for_unused();
         self.nominations.drop_decided(uid);
-        self.evictions.drop_answered(uid);
         if self.pods.drop_stray(uid) {
             return;
         }
@@ -323,7 +329,9 @@ impl Ledger {
     }
 
     // An assumed pod that was not seen is deleted as well: it does not exist, so its bind cannot land.
-    retain!(retain_pods by delete_pod, |ledger| ledger.pods.states.keys().chain(ledger.pods.strays.uids()));
+    retain!(retain_pods by delete_pod, |ledger| {
+        ledger.pods.states.keys().chain(ledger.pods.strays.uids()).chain(ledger.evictions.answered())
+    });
 
     /// Counts what a pod takes from its node, on which it is assumed or bound from now on.
     pub(super) fn place(&mut self, placed: &Arc<PlacedPod>) -> u64 {

@@ -1,0 +1,156 @@
+//! PodDisruptionBudgets: the disruption controller, and what a profile that keeps budgets strictly must never do.
+
+use super::facts::{Facts, PodFact};
+use super::model::kinds::Of;
+use super::model::store::{Change, Verb};
+use super::plan::BudgetPlan;
+use super::rules::Rules;
+use super::world::{Act, Inner};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Evictions of so long ago were decided within what an operator knows of a budget's history.
+const COUNTED: Duration = Duration::from_secs(20);
+
+/// Statuses of a budget that are remembered: more than change within any time that is looked at.
+const REMEMBERED: usize = 200;
+
+#[derive(Debug, Default)]
+pub(crate) struct BudgetFact {
+    namespace: String,
+    app: String,
+    /// What it allowed, since which version.
+    allowed: VecDeque<(u64, i64)>,
+}
+
+impl BudgetFact {
+    fn covers(&self, pod: &PodFact) -> bool {
+        pod.app == self.app && pod.key.split('/').next() == Some(&self.namespace)
+    }
+
+    /// How many evictions somebody may have thought allowed who has known what was there at `version` for long: that many then, and
+    /// all that were allowed anew since.
+    fn most_since(&self, version: u64) -> i64 {
+        let known = self.allowed.iter().rev().find(|(at, _)| *at <= version).or(self.allowed.front());
+        let mut last = known.map_or(0, |(_, allowed)| *allowed);
+        let mut most = last;
+        for (_, allowed) in self.allowed.iter().filter(|(at, _)| *at > version) {
+            most += (allowed - last).max(0);
+            last = *allowed;
+        }
+        most
+    }
+}
+
+impl Facts {
+    pub(crate) fn budget(&mut self, change: &Change) {
+        if change.verb == Verb::Deleted {
+            return;
+        }
+        let object = &change.object;
+        let fact = self.budgets.entry(object.text("/metadata/name").to_owned()).or_default();
+        object.text("/metadata/namespace").clone_into(&mut fact.namespace);
+        object.text("/spec/selector/matchLabels/app").clone_into(&mut fact.app);
+        let allowed = object.value.pointer("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or_default();
+        fact.allowed.push_back((change.version, allowed));
+        if fact.allowed.len() > REMEMBERED {
+            fact.allowed.pop_front();
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn set_up_budgets(&mut self, now: Instant) {
+        for (index, plan) in self.plan.budgets.clone().into_iter().enumerate() {
+            let BudgetPlan { namespace, app, least } = plan;
+            let budget = json!({
+                "metadata": {"name": format!("budget-{index}"), "namespace": namespace},
+                "spec": {"selector": {"matchLabels": {"app": app}}, "minAvailable": least},
+                "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": least, "expectedPods": 0},
+            });
+            self.store.create(Of::Budgets, budget, now);
+        }
+    }
+
+    /// The disruption controller looks again, soon.
+    pub(crate) fn look_at_budgets_soon(&mut self, now: Instant) {
+        if !self.plan.budgets.is_empty() && !std::mem::replace(&mut self.budgets_are_due, true) {
+            let at = now + self.random.millis(5, 80);
+            self.later(at, Act::Budgets);
+        }
+    }
+
+    /// After `updatePdbStatus` in `pkg/controller/disruption/disruption.go`: pods that run and do not terminate are healthy.
+    pub(crate) fn look_after_budgets(&mut self, now: Instant) {
+        self.budgets_are_due = false;
+        let budgets: Vec<_> = self.store.of(Of::Budgets).objects.values().cloned().collect();
+        for budget in budgets {
+            let Some(fact) = self.facts.budgets.get(budget.text("/metadata/name")) else { continue };
+            let its: Vec<&PodFact> =
+                self.facts.pods.values().filter(|pod| pod.gone.is_none() && !pod.ended && fact.covers(pod)).collect();
+            let runs = |pod: &&&PodFact| {
+                let there = self.store.get(Of::Pods, &pod.key);
+                pod.terminating.is_none() && there.is_some_and(|there| there.text("/status/phase") == "Running")
+            };
+            let (expected, healthy) = (its.len() as i64, its.iter().filter(runs).count() as i64);
+            let desired = budget.value["spec"]["minAvailable"].as_i64().unwrap_or_default();
+            let mut value = budget.value.clone();
+            value["status"] = json!({"disruptionsAllowed": (healthy - desired).max(0), "currentHealthy": healthy,
+                "desiredHealthy": desired, "expectedPods": expected});
+            if value != budget.value {
+                self.store.update(Of::Budgets, value, now);
+            }
+        }
+    }
+}
+
+/// Evictions for profiles that keep budgets strictly.
+#[derive(Debug, Default)]
+pub(crate) struct Strict {
+    /// The schedulers of those profiles.
+    schedulers: Vec<String>,
+    /// When an operator first sent the deletion of a pod of a budget, by its name.
+    sent: VecDeque<(Instant, usize, String, String)>,
+}
+
+impl Strict {
+    pub(crate) fn of(schedulers: Vec<String>) -> Self {
+        Self { schedulers, sent: VecDeque::new() }
+    }
+}
+
+impl Rules {
+    /// B1: an eviction for a profile that keeps budgets strictly is sent by an operator that has known what was there at `long` for long.
+    pub(crate) fn strict_eviction(
+        &mut self,
+        what: &str,
+        operator: usize,
+        (victim, scheduler): (&PodFact, &str),
+        facts: &Facts,
+        (long, now): (u64, Instant),
+    ) {
+        if !self.strict.schedulers.iter().any(|strict| strict == scheduler) {
+            return;
+        }
+        let sent = &mut self.strict.sent;
+        while sent.front().is_some_and(|(at, ..)| *at + COUNTED < now) {
+            sent.pop_front();
+        }
+        let mut wrong = Vec::new();
+        for (name, budget) in facts.budgets.iter().filter(|(_, budget)| budget.covers(victim)) {
+            if !sent.iter().any(|(_, by, of, uid)| (*by, of, uid) == (operator, name, &victim.uid)) {
+                sent.push_back((now, operator, name.clone(), victim.uid.clone()));
+            }
+            let evicted = sent.iter().filter(|(_, by, of, _)| (*by, of) == (operator, name)).count() as i64;
+            let most = budget.most_since(long);
+            if evicted > most {
+                wrong.push(format!("{what}: {evicted} evictions of pods of {name}, which has allowed {most}"));
+            }
+        }
+        for what in wrong {
+            self.breaks("B1", &what);
+        }
+    }
+}

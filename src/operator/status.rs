@@ -265,11 +265,11 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
 }
 
 fn backlog(numbers: &Numbers) -> String {
-    let reasons: Vec<String> = numbers.top_reasons.iter().take(3).map(|r| format!("{} {}", r.pods, r.reason)).collect();
-    let waiting = numbers.pods.unschedulable + numbers.pods.held;
-    let plural = if waiting == 1 { "pod" } else { "pods" };
-    let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
-    format!("{waiting} {plural} cannot be placed{why}")
+    let pods = |n: i64| format!("{n} {}", if n == 1 { "pod" } else { "pods" });
+    let reasons = numbers.top_reasons.iter().take(3).map(|r| format!("{}: {}", pods(r.pods), r.reason));
+    let why = reasons.collect::<Vec<_>>().join("; ");
+    let all = pods(numbers.pods.unschedulable + numbers.pods.held);
+    if why.is_empty() { format!("{all} cannot be placed") } else { format!("{all} cannot be placed. {why}") }
 }
 
 fn mode(profile: &CompiledProfile) -> api::Mode {

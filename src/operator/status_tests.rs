@@ -290,7 +290,7 @@ fn scheduling_health_reports_the_gravest_cause() {
         reasons(&scene.facts(), &[T::SchedulingHealthy, T::Ready]),
         ["SchedulingHealthy=False/Backlog", "Ready=True/Serving"]
     );
-    assert_eq!(message(&scene.facts(), T::SchedulingHealthy), "12 pods cannot be placed: 9 Insufficient cpu");
+    assert_eq!(message(&scene.facts(), T::SchedulingHealthy), "12 pods cannot be placed. 9 pods: Insufficient cpu");
     scene.numbers.nodes.matched = 0;
     assert_eq!(reasons(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=False/NoMatchingNodes"]);
     scene.numbers = Numbers { nodes: api::NodeCounts { matched: 1, schedulable: 1 }, ..Numbers::default() };

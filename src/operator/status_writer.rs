@@ -25,8 +25,18 @@ const RESOURCE: &str = "schedulerprofiles.scheduling.berth.dev/status";
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Changes of nothing but counters are written this often at most: they are for people; scrapes read `/metrics`.
+/// Changes of nothing but counters are written this often at most while they go on changing: they are for people; scrapes read
+/// `/metrics`.
 const COUNTERS_EVERY: Duration = Duration::from_secs(30);
+
+/// Counters that have come to rest are written this often at most.
+const SETTLED_EVERY: Duration = Duration::from_secs(2);
+
+/// Counters are at rest if they have not changed for longer than the second in which a worker publishes them.
+const SETTLED_FOR: Duration = Duration::from_millis(1_400);
+
+/// Where no pod waits nothing is about to change: once is enough to have seen it.
+const IDLE_FOR: Duration = Duration::from_millis(500);
 
 /// Changes of nothing but `SchedulingHealthy` are written this often at most: a queue that fills and empties must not
 /// become a write each second.
@@ -144,6 +154,8 @@ pub(super) struct NextWrite {
     under_way: bool,
     /// The status that we wrote last, and when; `None` makes the next write due at once.
     written: Option<(SchedulerProfileStatus, Instant)>,
+    /// What was to be written when this was last asked, and since when.
+    wanted: Option<(SchedulerProfileStatus, Instant)>,
     not_before: Option<Instant>,
 }
 
@@ -153,11 +165,22 @@ impl NextWrite {
     }
 
     /// Whether `wanted` is to be written now.
-    pub(super) fn is_due(&self, wanted: &SchedulerProfileStatus, now: Instant) -> bool {
+    pub(super) fn is_due(&mut self, wanted: &SchedulerProfileStatus, now: Instant) -> bool {
+        let settled = self.settled_at(wanted, now);
         let written = self.written.as_ref().map(|(status, at)| (status, *at));
         !self.under_way
             && self.not_before.is_none_or(|at| at <= now)
-            && due(written, wanted, now).is_some_and(|at| at <= now)
+            && due(written, wanted, settled, now).is_some_and(|at| at <= now)
+    }
+
+    /// When `wanted` will be at rest if it stays as it is.
+    fn settled_at(&mut self, wanted: &SchedulerProfileStatus, now: Instant) -> Instant {
+        let since = self.wanted.as_ref().filter(|(last, _)| last == wanted).map(|(_, since)| *since);
+        let idle = wanted.pods.as_ref().is_none_or(|pods| pods.pending == 0);
+        if since.is_none() {
+            self.wanted = Some((wanted.clone(), now));
+        }
+        since.unwrap_or(now) + if idle { IDLE_FOR } else { SETTLED_FOR }
     }
 
     pub(super) fn begin(&mut self, status: SchedulerProfileStatus, now: Instant) {
@@ -178,10 +201,12 @@ impl NextWrite {
     }
 }
 
-/// When `wanted` is to be written if the object says `written` since then; `None` if they are equal.
+/// When `wanted`, which is at rest from `settled` on, is to be written if the object says `written` since then; `None` if they are
+/// equal.
 fn due(
     written: Option<(&SchedulerProfileStatus, Instant)>,
     wanted: &SchedulerProfileStatus,
+    settled: Instant,
     now: Instant,
 ) -> Option<Instant> {
     let Some((written, at)) = written else { return Some(now) };
@@ -194,7 +219,7 @@ fn due(
         return Some(now);
     }
     if news.peek().is_none() {
-        return Some(at + COUNTERS_EVERY);
+        return Some((at + COUNTERS_EVERY).min(settled.max(at + SETTLED_EVERY)));
     }
     let health = ConditionType::SchedulingHealthy.as_str();
     if news.all(|c| c.type_ == health) { Some(at + HEALTH_EVERY) } else { Some(now) }
@@ -243,13 +268,44 @@ mod tests {
             ("generation", moved, Some(1)),
         ];
         let now = at + Duration::from_secs(1);
+        let later = at + Duration::from_mins(1);
         for (name, wanted, seconds) in rows {
             let want = seconds.map(|s| at + Duration::from_secs(s));
-            assert_eq!(due(Some((&base, at)), &wanted, now), want, "{name}");
+            assert_eq!(due(Some((&base, at)), &wanted, later, now), want, "{name}");
         }
-        assert_eq!(due(None, &base, now), Some(now), "the first");
+        assert_eq!(due(None, &base, later, now), Some(now), "the first");
         let paused = status(Ready::Paused, Idle, 1);
-        assert_eq!(due(Some((&paused, at)), &status(Ready::ServingLastGood, Idle, 1), now), Some(now));
+        assert_eq!(due(Some((&paused, at)), &status(Ready::ServingLastGood, Idle, 1), later, now), Some(now));
+    }
+
+    /// Counters that go on changing are written each 30 s, and those that come to rest soon after.
+    #[test]
+    fn counters_that_have_come_to_rest_are_written_within_two_seconds() {
+        let began = Instant::now();
+        let at = |millis: u64| began + Duration::from_millis(millis);
+        let mut next = NextWrite::default();
+        let wanted = |matched: i64, pending: i64| {
+            let mut status = status(Ready::Serving, SchedulingHealthy::KeepingUp, matched);
+            status.pods = Some(berth_api::PodCounts { pending, ..Default::default() });
+            status
+        };
+        assert!(next.is_due(&wanted(0, 3), at(0)), "the first");
+        next.begin(wanted(0, 3), at(0));
+        next.end();
+        for second in 1..30 {
+            assert!(!next.is_due(&wanted(second, 3), at(second as u64 * 1_000)), "{second} s");
+            assert!(!next.is_due(&wanted(second, 3), at(second as u64 * 1_000 + 500)), "{second}.5 s");
+        }
+        assert!(next.is_due(&wanted(30, 3), at(30_000)), "each 30 s");
+        next.begin(wanted(30, 3), at(30_000));
+        next.end();
+        assert!(!next.is_due(&wanted(31, 3), at(31_000)));
+        assert!(!next.is_due(&wanted(31, 3), at(32_000)));
+        assert!(next.is_due(&wanted(31, 3), at(32_500)), "at rest");
+        next.begin(wanted(31, 3), at(32_500));
+        next.end();
+        assert!(!next.is_due(&wanted(40, 0), at(34_000)), "just seen");
+        assert!(next.is_due(&wanted(40, 0), at(34_500)), "no pod waits");
     }
 
     /// A server that refuses every status with one of the `refused` fields.

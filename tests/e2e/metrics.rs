@@ -51,11 +51,14 @@ fn every_documented_metric_is_served_with_its_labels_and_no_other() {
             })
         };
         let all = counted("scheduler_unschedulable_pods{", &["plugin=\"NodeResourcesFit\""], 1.0)
+            // The world settled with a pod of its own.
             && counted(
                 "scheduler_queue_incoming_pods_total{",
                 &["queue=\"active\"", "event=\"UnschedulablePodAdd\""],
-                2.0,
+                3.0,
             )
+            && counted("scheduler_scheduling_attempt_duration_seconds_count{", &["result=\"scheduled\""], 2.0)
+            && counted("scheduler_pod_scheduling_attempts_count{", &[], 2.0)
             && counted("berth_worker_up{", &[], 1.0)
             && counted("berth_nodes{", &["state=\"matched\""], 1.0)
             && counted("scheduler_pending_pods{", &["queue=\"unschedulable\""], 1.0)

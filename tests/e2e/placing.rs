@@ -18,7 +18,7 @@ fn a_profile_becomes_ready_and_its_columns_tell_how_it_goes() {
     world.pod("too-big", "64", |_| {});
     assert!(["0", "1", "2"].contains(&&*world.bound("fits")));
     world.unschedulable("too-big");
-    // Counters are written at most every 30 seconds.
+    // Counters are written once they are at rest.
     let row = world.plane.wait_for("the counters in the table", LATER, || {
         let table = world.plane.kubectl_ok(&["get", "sprof", "columns"])?;
         let mut lines = table.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use super::join_lines;
 use super::settings::{Mode, Preset};
 
-/// What the operator says about a profile. Counters are written at most every 30 seconds, conditions at once.
+/// What the operator says about a profile; counters follow within seconds.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = join_lines)]

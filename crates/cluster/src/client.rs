@@ -246,6 +246,12 @@ pub async fn reader(mut config: Config) -> Result<(Client, String), ConnectError
 
 /// Sets what all our clients have in common. Returns the server's address.
 fn prepare(config: &mut Config) -> String {
+    if config.accept_invalid_certs {
+        tracing::warn!(
+            server = %config.cluster_url,
+            "the API server's certificate is not checked: the kubeconfig says insecure-skip-tls-verify"
+        );
+    }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.headers.push((HeaderName::from_static("user-agent"), HeaderValue::from_static(USER_AGENT)));
     config.cluster_url.to_string().trim_end_matches('/').to_owned()

@@ -36,7 +36,7 @@ pub enum LogError {
 /// directives. The process should [flush](Logs::flush) them before it ends.
 ///
 /// The Kubernetes client logs each 5xx answer as an error; we log what it means ourselves, so it is kept to warnings
-/// unless a directive for it is given.
+/// unless a directive for it is given. That certificates are not checked it says for each of our clients, and we say it once.
 pub fn init_logs(format: LogFormat, level: &str) -> Result<Logs, LogError> {
     let filter = filter(level)?;
     // Not by `Stderr`: who writes to it keeps others from it, and may have to wait for a reader.
@@ -57,7 +57,7 @@ fn filter(level: &str) -> Result<EnvFilter, LogError> {
     let quiet = if level.contains('=') || level.contains("trace") {
         ""
     } else {
-        "kube_client=warn,kube_runtime=warn,hyper=warn,"
+        "kube_client=warn,kube_client::client::tls=error,kube_runtime=warn,hyper=warn,"
     };
     let at = |source| LogError::Level { level: level.to_owned(), source };
     EnvFilter::builder().parse(format!("{quiet}{level}")).map_err(at)

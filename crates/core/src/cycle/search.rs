@@ -166,12 +166,9 @@ impl Scheduler {
 
     /// As [`Self::decide`], within `work`. `None` when `work` ran out: call it again with the ledger as it is then; it
     /// continues where this call ended, and decides as one uninterrupted call would.
-    pub fn decide_within(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work) -> Option<Decision> {
-        self.search_within(ledger, pod, work, SearchFrom::first(pod))
-    }
-
-    /// As [`Self::decide_within`]; what its parts take is measured by `clock`, if there is one: see [`Self::take_laps`].
-    pub fn decide_timed(
+    ///
+    /// What its parts take is measured by `clock`, if there is one: see [`Self::take_laps`].
+    pub fn decide_within(
         &mut self,
         ledger: &Ledger,
         pod: &Arc<Pod>,

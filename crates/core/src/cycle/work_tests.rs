@@ -26,7 +26,7 @@ fn a_look_in_parts_comes_to_what_one_look_at_the_end_finds() {
             let mut looks = 0;
             let found = loop {
                 let mut work = if looks < 200 { Work::of(1 + draw.below(3) as usize) } else { Work::unbounded() };
-                match in_parts.decide_within(&ledger, pending, &mut work) {
+                match in_parts.decide_within(&ledger, pending, &mut work, None) {
                     Some(found) => break found,
                     None if draw.below(4) == 0 => draw.change(&mut ledger, &mut serial),
                     None => {}
@@ -92,7 +92,7 @@ fn a_look_at_many_disks_ends_between_rows_and_goes_on_where_it_ended() {
     let mut looks = 0;
     let decision = loop {
         let mut work = Work::of_one_hold();
-        let found = scheduler.decide_within(&ledger, &pending, &mut work);
+        let found = scheduler.decide_within(&ledger, &pending, &mut work, None);
         assert!(work.done() < 3 * WORK_PER_HOLD, "{}", work.done());
         looks += 1;
         assert!(looks < 100, "no look gets any further");

@@ -104,7 +104,7 @@ impl Worker {
             let pod = attempt.ticket.pod();
             let clock = || step.ledger.elapsed();
             let clock = sampled.then_some(&clock as &dyn Fn() -> Time);
-            let decide = |ledger: &_, work: &mut _| scheduler.decide_timed(ledger, pod, work, clock);
+            let decide = |ledger: &_, work: &mut _| scheduler.decide_within(ledger, pod, work, clock);
             let (decision, version) = look(step.ledger, heaviest, decide);
             self.note_decided(step, &mut attempt.ticket, &decision);
             match self.act_on(step, attempt, decision, version) {
@@ -229,7 +229,8 @@ impl Worker {
         self.totals.unschedulable += 1;
         self.note_ended(step, &ticket, Ended::Unschedulable);
         self.note_post_filter(&ticket, &result);
-        self.note_if_slow(&ticket, self.last_lap());
+        let ended = self.last_lap();
+        self.note_if_slow(&ticket, ended);
         let Refused { no_fit, version } = refused;
         let diagnosis = Arc::new(no_fit.diagnosis);
         let pod = ticket.pod().clone();
@@ -260,7 +261,8 @@ impl Worker {
             PostFilter::Evicting(_) => Status::Success,
             PostFilter::Not(..) => Status::Unschedulable,
         };
-        self.measures.part(Point::PostFilter, status, self.last_lap().since(ticket.part_began()));
+        let took = self.last_lap().since(ticket.part_began());
+        self.measures.part(Point::PostFilter, status, took);
     }
 
     /// Counts and reports an attempt that ended in an error.

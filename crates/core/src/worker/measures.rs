@@ -16,16 +16,16 @@ use std::time::Duration;
 const SAMPLED: u64 = 10;
 
 /// 1 ms doubled up to 16 s.
-pub type AttemptTimes = Doubling<1_000_000, 15>;
+type AttemptTimes = Doubling<1_000_000, 15>;
 
 /// 10 ms doubled up to an hour and a half.
-pub type SliTimes = Doubling<10_000_000, 20>;
+type SliTimes = Doubling<10_000_000, 20>;
 
 /// 0.1 ms doubled up to 0.2 s.
-pub type PointTimes = Doubling<100_000, 12>;
+type PointTimes = Doubling<100_000, 12>;
 
 /// 1 attempt doubled up to 16.
-pub type AttemptCounts = Doubling<1, 5>;
+type AttemptCounts = Doubling<1, 5>;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,14 +147,14 @@ impl Worker {
     }
 
     /// When the time was read last: what ended then is followed by what begins now.
-    pub(super) const fn last_lap(&self) -> Time {
+    pub(super) fn last_lap(&self) -> Time {
         self.measures.last
     }
 
     /// Whether the attempt that begins now is measured in all its parts.
-    pub(super) const fn is_sampled(&mut self) -> bool {
+    pub(super) fn is_sampled(&mut self) -> bool {
         self.measures.decided += 1;
-        self.measures.decided % SAMPLED == 0
+        self.measures.decided.is_multiple_of(SAMPLED)
     }
 
     /// Notes that the attempt of `ticket` has decided.

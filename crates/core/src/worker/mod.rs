@@ -51,6 +51,8 @@ mod preemption_tests;
 mod quarantine_tests;
 mod snapshot;
 #[cfg(test)]
+mod snapshot_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod upstream_tests;
@@ -152,7 +154,7 @@ pub struct Worker {
     decided_at: Option<Time>,
     totals: Totals,
     heaviest: HeaviestLook,
-    measures: Measures,
+    measures: Box<Measures>,
     notes: Notes,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
@@ -184,7 +186,7 @@ impl Worker {
             decided_at: None,
             totals: Totals::default(),
             heaviest: HeaviestLook::default(),
-            measures: Measures::default(),
+            measures: Box::default(),
             notes: Notes::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),

@@ -74,7 +74,7 @@ pub struct ForeignBind {
     pub count: u64,
 }
 
-/// A reason why pods are not placed, and for how many it holds.
+/// A reason why pods are not placed, and for how many it is the one that most nodes give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopReason {
     /// The plugin, or `Berth` for pods that are held.
@@ -137,7 +137,7 @@ impl Worker {
             top_reasons: self.top_reasons(ledger),
             refused_by: self.refused_by(),
             incoming: self.queue.incoming().clone(),
-            measures: self.measures.clone(),
+            measures: Measures::clone(&self.measures),
             evaluations: self.scheduler.evaluations(),
             totals: self.totals,
             nodes_matched,
@@ -165,11 +165,8 @@ impl Worker {
 
     fn top_reasons(&self, ledger: &impl LedgerAccess) -> Vec<TopReason> {
         let mut counted: BTreeMap<(&'static str, Cow<'_, str>), usize> = BTreeMap::new();
-        for diagnosis in self.queue.entries().filter_map(Entry::diagnosis) {
-            for (reason, _) in diagnosis.counts() {
-                let Some(plugin) = reason.plugin() else { continue };
-                *counted.entry((plugin.name(), reason.text(diagnosis.shape()))).or_insert(0) += 1;
-            }
+        for key in self.queue.entries().filter_map(main_reason) {
+            *counted.entry(key).or_insert(0) += 1;
         }
         let undiagnosed = self.queue.entries().filter(|entry| entry.parked().is_some() && entry.diagnosis().is_none());
         let parked: Vec<&Arc<Pod>> = undiagnosed.map(Entry::pod).collect();
@@ -196,4 +193,17 @@ impl Worker {
         }
         all
     }
+}
+
+/// The plugin that refused the pod on most nodes, and its reason: a few nodes that are cordoned or tainted are not what keeps a pod
+/// waiting. What PreFilter refuses has one reason for all nodes.
+fn main_reason(entry: &Entry) -> Option<(&'static str, Cow<'_, str>)> {
+    let diagnosis = entry.diagnosis()?;
+    if let Some(message) = diagnosis.pre_filter() {
+        return Some((entry.rejectors().iter().next()?.name(), Cow::Borrowed(&**message)));
+    }
+    let by_plugins = diagnosis.counts().iter().filter_map(|(reason, nodes)| Some((reason.plugin()?, reason, *nodes)));
+    // Of equals the first one in the order of filters.
+    let (plugin, reason, _) = by_plugins.min_by_key(|(.., nodes)| Reverse(*nodes))?;
+    Some((plugin.name(), reason.text(diagnosis.shape())))
 }

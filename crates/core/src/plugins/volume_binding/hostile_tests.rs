@@ -19,7 +19,7 @@ fn volumes_are_sought_where_the_last_look_ended_and_anew_once_one_changes() {
     let mut in_parts = Scheduler::new(profile.clone(), 1);
     let mut looks = 0;
     let found = loop {
-        if let Some(found) = in_parts.decide_within(&ledger, &pending, &mut Work::of(1)) {
+        if let Some(found) = in_parts.decide_within(&ledger, &pending, &mut Work::of(1), None) {
             break found;
         }
         looks += 1;

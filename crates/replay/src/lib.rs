@@ -74,6 +74,10 @@ fn time(clock: c_int) -> Timespec {
 }
 
 /// Makes a copy of this process, in which this thread alone goes on. Returns the copy's id, and `None` in the copy.
+///
+/// # Errors
+///
+/// The system's own, if it has no room for another process.
 pub fn fork() -> io::Result<Option<rustix::process::Pid>> {
     #[expect(unsafe_code, reason = "the C library's interface")]
     let id = {

@@ -63,12 +63,15 @@ impl Samples {
     }
 }
 
+/// A text, and when it was made.
+type Made = (Instant, Bytes);
+
 /// Writes the metrics of its source as text. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Exposition {
     registry: Arc<Registry>,
-    /// The text made last, and when, of each [`Format`].
-    last: [Arc<Mutex<Option<(Instant, Bytes)>>>; 2],
+    /// What was made last of each [`Format`].
+    last: [Arc<Mutex<Option<Made>>>; 2],
 }
 
 impl Exposition {

@@ -112,12 +112,11 @@ impl ControlPlane {
         let (args, http) = arguments(container, &environment, &options.args)?;
 
         let token = self.token_for(namespace, account)?;
-        let cluster = match &options.authority {
-            Some(file) => json!({"server": self.server, "certificate-authority": file, "tls-server-name": SERVER_NAME}),
-            None => {
-                let server = options.server.as_deref().unwrap_or(&self.server);
-                json!({"server": server, "certificate-authority": self.authority})
-            }
+        let cluster = if let Some(file) = &options.authority {
+            json!({"server": self.server, "certificate-authority": file, "tls-server-name": SERVER_NAME})
+        } else {
+            let server = options.server.as_deref().unwrap_or(&self.server);
+            json!({"server": server, "certificate-authority": self.authority})
         };
         let kubeconfig = self.kubeconfig_of_pod(&options.pod_name, &token, &cluster)?;
         let mut command = Command::new(&options.binary);

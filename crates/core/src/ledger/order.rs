@@ -173,7 +173,7 @@ mod tests {
                 let zone = ["", "a", "b"][rng.below(3) as usize];
                 let labels = [("topology.kubernetes.io/zone", zone)].into_iter().collect();
                 let uid = format!("{name}-{}", rng.below(2)).into();
-                ledger.apply_node(&Node { labels, uid, ..node(&name, 1, 0, 10) });
+                ledger.apply_node(&Node { uid, labels, ..node(&name, 1, 0, 10) });
             }
             let mut order = ledger.node_order();
             order.sort_unstable();

@@ -255,7 +255,9 @@ mod tests {
             freed.sort();
             assert_eq!(overlay.freed_ports.to_vec(), freed, "step {step}");
         }
-        removed.iter().for_each(|one| overlay.restore(nodes, one));
+        for one in &removed {
+            overlay.restore(nodes, one);
+        }
         assert!(overlay.freed_ports.is_empty() && overlay.is_empty());
     }
 

@@ -261,7 +261,9 @@ fn volumes_that_claims_may_get_are_sought_in_parts() {
         ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
         (0..volumes).for_each(|v| ledger.apply_volume(volume(&format!("v{v}"), "local", 1)));
         let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
-        names.iter().for_each(|name| ledger.apply_claim(claim(name, "local", 1)));
+        for name in &names {
+            ledger.apply_claim(claim(name, "local", 1));
+        }
         ledger.apply_pod(using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
     }
     let mut worker = worker(CompiledProfile::default_preset("test"));

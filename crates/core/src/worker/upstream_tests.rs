@@ -290,8 +290,12 @@ fn a_pod_of_which_one_claim_was_bound_goes_on_at_the_node_of_that_one_73263() {
         PersistentVolume { affinity: Some(only_in(zone)), ..volume(name, "local", 5) }
     };
     bench.seen(|ledger| {
-        ["1x", "2x", "1y", "2y"].into_iter().for_each(|name| ledger.apply_volume(local(name)));
-        ["c", "d"].into_iter().for_each(|name| ledger.apply_claim(claim(name, "local", 1)));
+        for name in ["1x", "2x", "1y", "2y"] {
+            ledger.apply_volume(local(name));
+        }
+        for name in ["c", "d"] {
+            ledger.apply_claim(claim(name, "local", 1));
+        }
         ledger.apply_pod(using("p", &["c", "d"]));
     });
     bench.settle(0);

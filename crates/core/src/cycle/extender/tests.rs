@@ -131,7 +131,9 @@ fn nodes_that_changed_while_extenders_were_asked_are_judged_in_parts() {
     let mut scheduler = Scheduler::new(Arc::new(profile.clone()), 1);
     let Decision::Ask(mut state) = scheduler.decide(&ledger, &pending) else { panic!("asks") };
     assert_eq!(state.answer(&profile, 0, Ok(ExtenderReply::Prioritize(Vec::new()))), Turn::Settle);
-    names.iter().for_each(|name| ledger.apply_node(&node(name, 3000, 1 << 30, 10)));
+    for name in &names {
+        ledger.apply_node(&node(name, 3000, 1 << 30, 10));
+    }
     let mut looks = 1;
     let settled = loop {
         if let Some(settled) = scheduler.settle(&ledger, &state, &mut Work::of(10)) {

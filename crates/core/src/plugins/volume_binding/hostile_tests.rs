@@ -13,7 +13,9 @@ fn volumes_are_sought_where_the_last_look_ended_and_anew_once_one_changes() {
     ledger.apply_node(&node_in("a", "x"));
     ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
     (0..30).for_each(|i| ledger.apply_volume(volume(&format!("v{i:02}"), "local", 1 + i % 3)));
-    ["c", "d"].into_iter().for_each(|name| ledger.apply_claim(claim(name, "local", 1)));
+    for name in ["c", "d"] {
+        ledger.apply_claim(claim(name, "local", 1));
+    }
     let pending = Arc::new(using("p", &["c", "d"]));
     let profile = Arc::new(CompiledProfile::default_preset("test"));
     let mut in_parts = Scheduler::new(profile.clone(), 1);

@@ -5,7 +5,7 @@ use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
 use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
-use berth_core::worker::{Doubling, Measures, PreemptionTotals};
+use berth_core::worker::{ExponentialBuckets, Measures, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
 use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, ProcessStats, Samples};
@@ -56,9 +56,7 @@ fn requests(cx: &Context, samples: &mut Samples) {
         samples.counter(Metric::RestRequests, &[("code", &*code), ("method", method), host], count);
     }
     for (verb, latency) in cx.clients.requests.latencies() {
-        let buckets = latency.buckets();
-        let count = buckets.iter().map(|(_, n)| n).sum();
-        let times = HistogramSnapshot { sum: latency.sum().as_secs_f64(), count, buckets };
+        let times = HistogramSnapshot::of(latency.sum().as_secs_f64(), latency.buckets());
         samples.histogram(Metric::RestDuration, &[("verb", verb), host], times);
     }
 }
@@ -254,23 +252,19 @@ fn seen(metric: Metric, labels: &[(&'static str, &str)], values: HistogramSnapsh
 
 /// A worker's distribution, of whose unit a metric's unit has `per`.
 fn distribution<const FIRST: u64, const BOUNDS: usize>(
-    values: &Doubling<FIRST, BOUNDS>,
+    values: &ExponentialBuckets<FIRST, BOUNDS>,
     per: f64,
 ) -> HistogramSnapshot {
     let bound = |bound: Option<u64>| bound.map_or(f64::INFINITY, |bound| bound as f64 / per);
-    let buckets: Vec<(f64, u64)> = values.buckets().map(|(upper, count)| (bound(upper), count)).collect();
-    HistogramSnapshot { sum: values.sum() as f64 / per, count: buckets.iter().map(|(_, n)| n).sum(), buckets }
+    let buckets = values.buckets().map(|(upper, count)| (bound(upper), count));
+    HistogramSnapshot::of(values.sum() as f64 / per, buckets.collect())
 }
 
 fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: &mut Samples) {
     samples.counter(Metric::PreemptionAttempts, &[profile], totals.attempts);
     samples.counter(Metric::PreemptionFailures, &[profile], totals.failed);
     samples.counter(Metric::PreemptionStorms, &[profile], totals.storms);
-    let bounds = (0..totals.by_victims.len() as i32 - 1).map(|power| f64::from(1 << power)).chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(totals.by_victims).collect();
-    let count = totals.by_victims.iter().sum();
-    let victims = HistogramSnapshot { sum: totals.victims as f64, count, buckets };
-    samples.histogram(Metric::PreemptionVictims, &[profile], victims);
+    samples.histogram(Metric::PreemptionVictims, &[profile], distribution(&totals.victims, 1.0));
 }
 
 #[cfg(test)]

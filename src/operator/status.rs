@@ -369,7 +369,7 @@ pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Time
         totals: api::Totals {
             scheduled: total(t.scheduled),
             failed_attempts: total(t.unschedulable + t.errors),
-            preemption_victims: total(t.preemption.victims),
+            preemption_victims: total(t.preemption.victims.sum()),
             bind_conflicts: total(t.conflicts),
             since: Some(WallTime(since)),
         },

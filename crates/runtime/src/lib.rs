@@ -13,8 +13,8 @@
 mod clock;
 mod engine;
 mod handle;
+mod holds;
 mod in_flight;
-mod longest;
 mod mailbox;
 mod pulse;
 mod quarantine;

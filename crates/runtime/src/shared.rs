@@ -2,8 +2,8 @@
 
 use super::clock::Clock;
 use super::handle::WorkerHandle;
+use super::holds::Holds;
 use super::in_flight::{Consequence, InFlight, Undone};
-use super::longest::Longest;
 use super::mailbox::Workers;
 use super::quarantine::panic_message;
 use super::sink::EffectSink;
@@ -11,7 +11,7 @@ use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess};
 use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
-use berth_telemetry::{Histogram, HistogramSnapshot};
+use berth_telemetry::HistogramSnapshot;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -227,22 +227,21 @@ pub(super) struct SharedLedger {
     dead: watch::Sender<Option<String>>,
     /// Whether a write has given capacity back since somebody asked.
     freed: AtomicBool,
-    /// How long the lock was held, for reading and for writing: as long as the others waited.
-    reads: Histogram,
-    writes: Histogram,
-    longest: [Longest; 2],
+    /// How long the lock was held, for reading and for writing.
+    reads: Holds,
+    writes: Holds,
 }
 
 impl SharedLedger {
     fn new(key: &HashKey, clock: Clock) -> Self {
+        let now = Instant::now();
         Self {
             ledger: RwLock::new(Ledger::with_hash_key(key)),
             clock,
             dead: watch::Sender::new(None),
             freed: AtomicBool::new(false),
-            reads: Histogram::default(),
-            writes: Histogram::default(),
-            longest: [0; 2].map(|_| Longest::since(Instant::now())),
+            reads: Holds::since(now),
+            writes: Holds::since(now),
         }
     }
 
@@ -283,14 +282,13 @@ impl SharedLedger {
 
     /// How long the lock was held, by what for.
     pub(super) fn holds(&self) -> [(&'static str, HistogramSnapshot); 2] {
-        [("read", self.reads.snapshot()), ("write", self.writes.snapshot())]
+        [("read", self.reads.times()), ("write", self.writes.times())]
     }
 
     /// The longest holds of late, by what for.
     pub(super) fn longest_holds(&self) -> [(&'static str, Duration); 2] {
-        let [reads, writes] = &self.longest;
         let now = Instant::now();
-        [("read", reads.at(now)), ("write", writes.at(now))]
+        [("read", self.reads.longest(now)), ("write", self.writes.longest(now))]
     }
 
     fn lock(&self) -> RwLockWriteGuard<'_, Ledger> {
@@ -334,9 +332,7 @@ impl LedgerAccess for SharedLedger {
         let began = Instant::now();
         let result = f(&ledger);
         drop(ledger);
-        let held = began.elapsed();
-        self.reads.record(held);
-        self.longest[0].record(held);
+        self.reads.record(began.elapsed());
         result
     }
 
@@ -355,9 +351,7 @@ impl LedgerAccess for SharedLedger {
             self.freed.store(true, Ordering::Relaxed);
         }
         drop(ledger);
-        let held = began.elapsed();
-        self.writes.record(held);
-        self.longest[1].record(held);
+        self.writes.record(began.elapsed());
         result
     }
 

@@ -31,6 +31,13 @@ pub struct HistogramSnapshot {
     pub buckets: Vec<(f64, u64)>,
 }
 
+impl HistogramSnapshot {
+    /// Values that add up to `sum`, by buckets as in [`Self::buckets`].
+    pub fn of(sum: f64, buckets: Vec<(f64, u64)>) -> Self {
+        Self { sum, count: buckets.iter().map(|(_, count)| count).sum(), buckets }
+    }
+}
+
 impl Histogram {
     pub fn record(&self, time: Duration) {
         let seconds = time.as_secs_f64();
@@ -41,9 +48,8 @@ impl Histogram {
 
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().chain([&self.above]).map(|b| b.load(Ordering::Relaxed));
-        let buckets: Vec<_> = BOUNDS.into_iter().chain([f64::INFINITY]).zip(counts).collect();
-        let sum = Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64();
-        HistogramSnapshot { sum, count: buckets.iter().map(|(_, n)| n).sum(), buckets }
+        let buckets = BOUNDS.into_iter().chain([f64::INFINITY]).zip(counts).collect();
+        HistogramSnapshot::of(Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64(), buckets)
     }
 }
 

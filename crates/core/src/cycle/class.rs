@@ -197,6 +197,11 @@ impl ClassCache {
         self.scratch.insert(class)
     }
 
+    /// The class for a look at a pod of `shape`: as [`Self::again`] if the look before it was given up, else as [`Self::get`].
+    pub(super) fn for_look(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>, unfinished: bool) -> &mut Class {
+        if unfinished { self.again(cx, shape) } else { self.get(cx, shape) }
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

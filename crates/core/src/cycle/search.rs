@@ -221,8 +221,7 @@ impl Scheduler {
             return Ok(Decision::NoNodes);
         }
         let cx = PluginContext { profile: &self.profile, ledger };
-        let again = std::mem::take(&mut self.unfinished);
-        let class = if again { self.classes.again(cx, &pod.shape) } else { self.classes.get(cx, &pod.shape) };
+        let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
         self.laps.pre_filter += watch.lap();
 

@@ -2,7 +2,7 @@
 
 use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
-use super::measures::{Ended, Point, Status};
+use super::measures::{Ended, ExtensionPoint, Status};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
 use crate::cycle::{Decision, Holds, NoFit};
@@ -201,7 +201,7 @@ impl Worker {
     fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, committed: Committed) {
         self.preemptions.forget(&ticket.pod().uid);
         let now = self.lap(step);
-        self.measures.part(Point::Reserve, Status::Success, now.since(ticket.part_began()));
+        self.measures.part(ExtensionPoint::Reserve, Status::Success, now.since(ticket.part_began()));
         self.note_if_slow(&ticket, now);
         ticket.end_part(now);
         if let Some(writes) = committed.volumes {
@@ -262,7 +262,7 @@ impl Worker {
             PostFilter::Not(..) => Status::Unschedulable,
         };
         let took = self.last_lap().since(ticket.part_began());
-        self.measures.part(Point::PostFilter, status, took);
+        self.measures.part(ExtensionPoint::PostFilter, status, took);
     }
 
     /// Counts and reports an attempt that ended in an error.

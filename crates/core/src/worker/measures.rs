@@ -4,7 +4,7 @@
 //! ledger: it is asked when an attempt has decided and when its part in the step ends, so that one attempt begins where the one
 //! before it ended.
 
-use super::doubling::Doubling;
+use super::exponential_buckets::ExponentialBuckets;
 use super::{Step, Worker};
 use crate::cycle::{Decision, Laps};
 use crate::ledger::LedgerAccess;
@@ -16,16 +16,16 @@ use std::time::Duration;
 const SAMPLED: u64 = 10;
 
 /// 1 ms doubled up to 16 s.
-type AttemptTimes = Doubling<1_000_000, 15>;
+type AttemptTimes = ExponentialBuckets<1_000_000, 15>;
 
 /// 10 ms doubled up to an hour and a half.
-type SliTimes = Doubling<10_000_000, 20>;
+type SliTimes = ExponentialBuckets<10_000_000, 20>;
 
 /// 0.1 ms doubled up to 0.2 s.
-type PointTimes = Doubling<100_000, 12>;
+type PointTimes = ExponentialBuckets<100_000, 12>;
 
 /// 1 attempt doubled up to 16.
-type AttemptCounts = Doubling<1, 5>;
+type AttemptCounts = ExponentialBuckets<1, 5>;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ const RESULTS: [&str; 3] = ["scheduled", "unschedulable", "error"];
 
 /// Upstream's extension points, as far as they are parts here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Point {
+pub(super) enum ExtensionPoint {
     PreFilter,
     Filter,
     PostFilter,
@@ -101,14 +101,14 @@ impl Measures {
         self.by_ending[ending as usize].record(nanos(took));
     }
 
-    pub(super) fn part(&mut self, point: Point, status: Status, took: Duration) {
+    pub(super) fn part(&mut self, point: ExtensionPoint, status: Status, took: Duration) {
         self.by_point[point as usize][status as usize].record(nanos(took));
     }
 
     /// A bind has ended, with the pod bound.
     pub(super) fn bound(&mut self, ticket: &Ticket, now: Time) {
         self.end(Ended::Scheduled, now.since(ticket.tried_at()));
-        self.part(Point::Bind, Status::Success, now.since(ticket.part_began()));
+        self.part(ExtensionPoint::Bind, Status::Success, now.since(ticket.part_began()));
         self.attempts.record(u64::from(ticket.attempts()));
         let label = (ticket.attempts().max(1) as usize).min(ATTEMPT_LABELS.len()) - 1;
         self.until_bound[label].record(nanos(now.since(ticket.active_at())));
@@ -127,10 +127,10 @@ impl Measures {
             Decision::NoFit(_) => Status::Unschedulable,
             Decision::NoNodes | Decision::Failed(_) => return,
         };
-        self.part(Point::PreFilter, Status::Success, laps.pre_filter);
-        self.part(Point::Filter, filtered, laps.filter);
+        self.part(ExtensionPoint::PreFilter, Status::Success, laps.pre_filter);
+        self.part(ExtensionPoint::Filter, filtered, laps.filter);
         if matches!(decision, Decision::Place(_)) {
-            self.part(Point::Score, Status::Success, laps.score);
+            self.part(ExtensionPoint::Score, Status::Success, laps.score);
         }
     }
 }

@@ -32,7 +32,7 @@ fn ticking(by: u64) -> Ticking {
     Ticking { ledger: RefCell::new(Ledger::new()), millis: Cell::new(0), by }
 }
 
-fn count<const FIRST: u64, const BOUNDS: usize>(values: &Doubling<FIRST, BOUNDS>) -> u64 {
+fn count<const FIRST: u64, const BOUNDS: usize>(values: &ExponentialBuckets<FIRST, BOUNDS>) -> u64 {
     values.buckets().map(|(_, count)| count).sum()
 }
 

@@ -14,7 +14,7 @@ mod attempt;
 mod away_tests;
 #[cfg(test)]
 mod capacity_tests;
-mod doubling;
+mod exponential_buckets;
 mod extender;
 #[cfg(test)]
 mod extender_parked_tests;
@@ -65,7 +65,7 @@ mod volumes;
 mod wake_tests;
 
 pub use attempt::HeaviestLook;
-pub use doubling::Doubling;
+pub use exponential_buckets::ExponentialBuckets;
 pub use measures::Measures;
 pub use notes::{Choice, SlowAttempt};
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};

@@ -360,7 +360,7 @@ impl Worker {
     fn note_eviction(&mut self, now: Time, plan: &EvictionProposal, evicting: &Evicting, before: FxHashSet<Str>) {
         let asked = evicting.victims.len() + evicting.taken_back.len();
         if asked > 0 {
-            self.totals.preemption.count(plan.victims.len());
+            self.totals.preemption.victims.record(plan.victims.len() as u64);
             self.preemptions.recent.push_back((now, asked as u32));
         }
         let history = self.preemptions.histories.entry(plan.pod.uid.clone()).or_insert_with(|| History {

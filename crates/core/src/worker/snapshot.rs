@@ -1,4 +1,4 @@
-use super::{Measures, Worker};
+use super::{ExponentialBuckets, Measures, Worker};
 use crate::cycle::{Hold, Holds};
 use crate::ledger::LedgerAccess;
 use crate::limits::{PARKED_PODS_PER_HOLD, TOP_REASONS};
@@ -27,23 +27,13 @@ pub struct Totals {
 pub struct PreemptionTotals {
     /// Attempts that fitted nowhere and asked whether evictions help.
     pub attempts: u64,
-    /// Pods whose eviction was asked for.
-    pub victims: u64,
-    /// Preemptions by their number of victims: 1, 2, 4 and so on up to 64, each those above the one before; then more.
-    pub by_victims: [u64; 8],
+    /// Pods whose eviction was asked for, by preemption: 1 doubled up to 64, as `scheduler_preemption_victims` in
+    /// `pkg/scheduler/metrics/metrics.go`.
+    pub victims: ExponentialBuckets<1, 7>,
     /// Preemptions that failed in part or wholly.
     pub failed: u64,
     /// Times that evictions for a pod were stopped because other schedulers took the capacity.
     pub storms: u64,
-}
-
-impl PreemptionTotals {
-    /// Counts a preemption. After the buckets of `scheduler_preemption_victims` in `pkg/scheduler/metrics/metrics.go`.
-    pub(super) fn count(&mut self, victims: usize) {
-        self.victims += victims as u64;
-        let bucket = victims.max(1).next_power_of_two().trailing_zeros() as usize;
-        self.by_victims[bucket.min(self.by_victims.len() - 1)] += 1;
-    }
 }
 
 /// Pods for which nothing is evicted for a while, because other schedulers took the freed capacity each time.

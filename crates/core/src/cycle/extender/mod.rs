@@ -256,8 +256,7 @@ impl Scheduler {
         let pod = &state.pod;
         self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
-        let again = std::mem::take(&mut self.unfinished);
-        let class = if again { self.classes.again(cx, &pod.shape) } else { self.classes.get(cx, &pod.shape) };
+        let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
         self.feasible.clear();
         let mut bonuses = Vec::with_capacity(state.left.len());

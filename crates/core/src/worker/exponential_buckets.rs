@@ -1,18 +1,18 @@
 /// A distribution over buckets whose upper bounds double from `FIRST`. Plain integers: recording costs a few nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doubling<const FIRST: u64, const BOUNDS: usize> {
+pub struct ExponentialBuckets<const FIRST: u64, const BOUNDS: usize> {
     counts: [u64; BOUNDS],
     above: u64,
     sum: u64,
 }
 
-impl<const FIRST: u64, const BOUNDS: usize> Default for Doubling<FIRST, BOUNDS> {
+impl<const FIRST: u64, const BOUNDS: usize> Default for ExponentialBuckets<FIRST, BOUNDS> {
     fn default() -> Self {
         Self { counts: [0; BOUNDS], above: 0, sum: 0 }
     }
 }
 
-impl<const FIRST: u64, const BOUNDS: usize> Doubling<FIRST, BOUNDS> {
+impl<const FIRST: u64, const BOUNDS: usize> ExponentialBuckets<FIRST, BOUNDS> {
     pub(super) fn record(&mut self, value: u64) {
         let power = value.div_ceil(FIRST).checked_next_power_of_two();
         let bucket = power.map_or(BOUNDS, |power| power.trailing_zeros() as usize);
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_value_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {
-        let mut values = Doubling::<10, 3>::default();
+        let mut values = ExponentialBuckets::<10, 3>::default();
         for value in [0, 10, 11, 20, 21, 40, 41, u64::MAX] {
             values.record(value);
         }

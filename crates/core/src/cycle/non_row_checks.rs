@@ -91,10 +91,15 @@ impl NonRowChecks<'_> {
         self.complete(self.cx, self.resolved, node, own, overlay)
     }
 
-    /// What [`Self::judge_under`] takes, in units of [`Work`].
-    pub(crate) fn cost_under(&self, node: NodeId, overlay: &Overlay) -> usize {
+    /// What [`Self::judge_under`] takes with nothing laid over the row, in units of [`Work`].
+    pub(crate) fn cost_of_row(&self, node: NodeId) -> usize {
         cost_on(self.resolved, self.cx.ledger.nodes(), node)
-            + self.relations.cost_under(self.cx, self.resolved, node, overlay)
+    }
+
+    /// What `overlay` adds to that.
+    #[inline]
+    pub(crate) fn cost_of_overlay(&self, node: NodeId, overlay: &Overlay) -> usize {
+        self.relations.cost_under(self.cx, self.resolved, node, overlay)
             + overlay.cost_of_ports(self.resolved.shape.host_ports.len())
     }
 

@@ -106,6 +106,7 @@ fn declares_features(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool
 }
 
 /// What judging the row for the pod takes, in units of [`Work`].
+#[inline]
 pub(crate) fn cost_on(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
     let comparisons =
         node_ports::comparisons(pod, nodes, node) + taint_toleration::comparisons(&pod.shape.tolerations, nodes, node);
@@ -283,6 +284,7 @@ impl Relations<'_> {
 
     /// What [`Self::filter`] takes beyond a few look-ups, in units of [`Work`]: volumes of the pod and of others, and pods that are
     /// added to a node or taken away.
+    #[inline]
     pub(crate) fn cost_under(
         &self,
         cx: PluginContext<'_>,

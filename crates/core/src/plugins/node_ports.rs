@@ -16,6 +16,7 @@ pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: 
 }
 
 /// How many comparisons [`fits`] may take, without an overlay.
+#[inline]
 pub(super) fn comparisons(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
     match pod.shape.host_ports.len() {
         0 => 0,

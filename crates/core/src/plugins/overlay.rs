@@ -17,8 +17,9 @@ pub(crate) struct Sum {
 impl Sum {
     const ZERO: Self = Self { exact: 0, cut: 0 };
 
-    fn add(&mut self, amount: i128) {
-        self.exact += amount;
+    #[inline]
+    fn add(&mut self, amount: i64) {
+        self.exact += i128::from(amount);
         self.cut = self.exact.clamp(i128::from(-LARGEST_SUM), i128::from(LARGEST_SUM)) as i64;
     }
 
@@ -93,6 +94,7 @@ impl Overlay {
 
     /// What it takes to add a pod or to take one away beside the ports that are here, and to look for so many `wanted` ones among
     /// them, in units of [`Work`](super::context::Work).
+    #[inline]
     pub(crate) fn cost_of_ports(&self, wanted: usize) -> usize {
         let kept = self.ports.len() + self.freed_ports.len();
         (kept + SEARCHES * wanted * steps(kept)) / COMPARISONS_PER_WORK
@@ -122,6 +124,7 @@ impl Overlay {
         self.changes += 1;
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
         add_ports(&mut self.freed_ports, &placed.usage.ports);
@@ -165,19 +168,19 @@ impl Overlay {
         self.removed_alike().map(|(match_class, pods)| pods * of(match_class)).sum()
     }
 
+    #[inline]
     fn count(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
         self.pods += sign;
-        let signed = |amount: i64| i128::from(sign) * i128::from(amount);
-        self.cpu.add(signed(requests.milli_cpu));
-        self.memory.add(signed(requests.memory));
-        self.storage.add(signed(requests.ephemeral_storage));
+        self.cpu.add(sign * requests.milli_cpu);
+        self.memory.add(sign * requests.memory);
+        self.storage.add(sign * requests.ephemeral_storage);
         let scalars = &mut self.scalars;
         nodes.each_scalar(requests, |scalar, amount| {
             let at = scalars.binary_search_by_key(&scalar, |(id, _)| *id).unwrap_or_else(|at| {
                 scalars.insert(at, (scalar, Sum::ZERO));
                 at
             });
-            scalars[at].1.add(signed(amount));
+            scalars[at].1.add(sign * amount);
         });
     }
 }

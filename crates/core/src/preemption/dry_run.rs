@@ -92,29 +92,34 @@ struct Lower<'t> {
 struct Overlays {
     without: Overlay,
     nominated: Option<Overlay>,
+    /// What judging the row takes, whatever is laid over it, in units of [`Work`].
+    row_cost: usize,
 }
 
 impl Overlays {
     fn start_on(&mut self, scan: &NodeScan<'_>, node: NodeId) {
         self.without.clear();
         self.nominated = scan.checks.nominated_to(node).cloned();
-    }
-
-    fn each(&mut self) -> impl Iterator<Item = &mut Overlay> {
-        std::iter::once(&mut self.without).chain(&mut self.nominated)
+        self.row_cost = scan.checks.cost_of_row(node);
     }
 
     fn remove(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        self.each().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
+        self.without.remove(ledger.nodes(), placed);
+        if let Some(nominated) = &mut self.nominated {
+            nominated.remove(ledger.nodes(), placed);
+        }
     }
 
     fn restore(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        self.each().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
+        self.without.restore(ledger.nodes(), placed);
+        if let Some(nominated) = &mut self.nominated {
+            nominated.restore(ledger.nodes(), placed);
+        }
     }
 
     /// What [`Self::judge`] takes, in units of [`Work`].
     fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
-        let cost = |overlay| scan.checks.cost_under(node, overlay);
+        let cost = |overlay| self.row_cost + scan.checks.cost_of_overlay(node, overlay);
         cost(&self.without) + self.nominated.as_ref().map_or(0, cost)
     }
 

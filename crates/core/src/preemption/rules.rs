@@ -65,6 +65,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Whether the pod may be a victim, budgets aside.
+    #[inline]
     pub(super) fn admit(&self, placed: &PlacedPod) -> bool {
         is_lower(placed, self.priority) && (self.plain || self.is_leaving(placed) || self.allows(placed))
     }

@@ -3,9 +3,7 @@
 use super::bind::{Leftover, WorkerId};
 use super::lease::Gate;
 use super::paced::Paced;
-use super::write::{
-    Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock, wait_until,
-};
+use super::write::{Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock};
 use berth_core::io::{AttemptId, Deliver, Input};
 use berth_core::model::Str;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -165,11 +163,7 @@ impl<J: Job> Writer<J> {
             state.closed = true;
             state.turns.extract(|_| true).iter().filter_map(|job| job.0.owner()).collect()
         };
-        let landed = wait_until(&queue.landed, || queue.lock().turns.under_way() == 0);
-        // What is not done within the limit is cut off.
-        let _in_time = tokio::time::timeout(limit, landed).await;
-        let unsettled = queue.lock().turns.under_way();
-        queue.abort();
+        let unsettled = queue.cut_off(limit, &queue.landed, || queue.lock().turns.under_way()).await;
         Leftover { unsent, unsettled, may_land: unsettled }
     }
 }

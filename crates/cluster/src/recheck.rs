@@ -1,4 +1,5 @@
-//! What a writer asks again right before it sends: a request may have waited since it was decided. And what it tells at once.
+//! What a writer asks the ledger right before it sends, since a request may have waited; and what it tells the ledger before the
+//! watch does.
 
 use berth_core::io::BindRequest;
 

@@ -1,10 +1,12 @@
-//! How many requests went to the API server, and how long their answers took to begin, as client-go counts them.
+//! How many requests went to the API server, and how long their answers took to begin, under client-go's names;
+//! `docs/metrics.md` says where they differ.
 
+use crate::lock;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tower::{Layer, Service};
@@ -56,21 +58,21 @@ impl Latency {
 
 impl Requests {
     fn note(&self, method: &'static str, code: Option<u16>, took: Duration) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(&self.0);
         *counts.results.entry((method, code)).or_default() += 1;
         counts.latencies.entry(method).or_default().record(took);
     }
 
     /// Method, code and number of requests.
     pub fn results(&self) -> Vec<(&'static str, String, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = lock(&self.0);
         let text = |code: Option<u16>| code.map_or_else(|| NO_ANSWER.to_owned(), |code| code.to_string());
         counts.results.iter().map(|((method, code), count)| (*method, text(*code), *count)).collect()
     }
 
     /// By method.
     pub fn latencies(&self) -> Vec<(&'static str, Latency)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = lock(&self.0);
         counts.latencies.iter().map(|(method, latency)| (*method, latency.clone())).collect()
     }
 }
@@ -108,14 +110,35 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (requests, method, began) = (self.requests.clone(), name(request.method()), Instant::now());
+        let method = name(request.method());
+        let waiting = Waiting { requests: self.requests.clone(), method, began: Instant::now(), code: None };
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
-            requests.note(method, code, began.elapsed());
+            waiting.answered(answer.as_ref().ok().map(|answer| answer.status().as_u16()));
             answer
         })
+    }
+}
+
+/// A request under way. It is counted when it ends, also by a caller that gives up: then it had no answer.
+#[derive(Debug)]
+struct Waiting {
+    requests: Arc<Requests>,
+    method: &'static str,
+    began: Instant,
+    code: Option<u16>,
+}
+
+impl Waiting {
+    fn answered(mut self, code: Option<u16>) {
+        self.code = code;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.requests.note(self.method, self.code, self.began.elapsed());
     }
 }
 
@@ -133,6 +156,7 @@ fn name(method: &Method) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt;
     use tower::{BoxError, ServiceExt};
 
     #[tokio::test]
@@ -141,6 +165,7 @@ mod tests {
         let link = tower::service_fn(|request: Request<Body>| async move {
             match request.uri().path() {
                 "/lost" => Err(BoxError::from("lost")),
+                "/silent" => std::future::pending().await,
                 _ => Ok(Response::builder().status(404).body(())?),
             }
         });
@@ -149,10 +174,14 @@ mod tests {
             let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
             let _ = counting.ready().await.unwrap().call(request).await;
         }
+        let silent = Request::builder().uri("/silent").body(Body::empty()).unwrap();
+        let given_up = counting.ready().await.unwrap().call(silent).now_or_never();
+        assert!(given_up.is_none());
         let results = requests.results();
-        assert_eq!(results, [("GET", "404".to_owned(), 2), ("POST", "<error>".to_owned(), 1)]);
+        let counted = |method, code: &str, count| (method, code.to_owned(), count);
+        assert_eq!(results, [counted("GET", "<error>", 1), counted("GET", "404", 2), counted("POST", "<error>", 1)]);
         let latencies = requests.latencies();
         let counts = latencies.iter().map(|(method, l)| (*method, l.buckets().iter().map(|(_, n)| n).sum::<u64>()));
-        assert_eq!(counts.collect::<Vec<_>>(), [("GET", 2), ("POST", 1)]);
+        assert_eq!(counts.collect::<Vec<_>>(), [("GET", 3), ("POST", 1)]);
     }
 }

@@ -77,7 +77,7 @@ results! {
     }
 }
 
-/// What the shutdown of a binder, pre-binder or evictor left.
+/// What the shutdown of a writer left.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leftover {
     /// Not begun, or refused whenever sent: the caller requeues their pods.

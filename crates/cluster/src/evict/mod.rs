@@ -9,8 +9,9 @@
 //!
 //! Right before a victim is marked, and before it is deleted, the ledger is asked whether a pod still waits for it: the preemptor may have been
 //! deleted, or bound by someone else, while its evictions waited. A refusal stops the eviction before its last victim, so that the pod is tried again rather than left to wait for capacity
-//! that will not come. No victim is deleted by its name alone: another pod may have that name by now. A deletion that was answered is told to
-//! the ledger at once: what the watch still shows of the victim may be older, and show it elsewhere.
+//! that will not come. No victim is deleted by its name alone: another pod may have that name by now. Once the API
+//! server has answered a deletion the ledger is told, ahead of the watch: an event that is still on its way may show the victim before
+//! its deletion, and it would be evicted again.
 
 #[cfg(test)]
 mod tests;

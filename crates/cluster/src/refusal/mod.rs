@@ -17,7 +17,7 @@ use crate::paced::Paced;
 use crate::send::{Answer, Call, plain};
 use crate::write::{
     Counters, Jobs, Known, Limits, Link, Meaning, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError,
-    lock, results, status_uri, wait_until,
+    lock, results, status_uri,
 };
 use berth_core::io::{NominatedNode, RefusalReason, RefusalText};
 use berth_core::model::{Pod, ScheduledCondition, Str};
@@ -187,7 +187,7 @@ impl RefusalWriter {
         }
     }
 
-    /// Takes back what was not sent, and waits for what was sent for at most `limit`, then cuts it off. No refusal may come any more,
+    /// Takes back what was not begun, and waits for what was begun for at most `limit`, then cuts it off. No refusal may come any more,
     /// and leadership must last until this returns: a condition that lands later would be written over a successor's.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
         let shared = &*self.0;
@@ -198,11 +198,7 @@ impl RefusalWriter {
             state.turns.extract(|_| true);
             state.writing.values_mut().for_each(|taken_back| *taken_back = true);
         }
-        let landed = wait_until(&shared.landed, || shared.lock().writing.is_empty());
-        // What is not done within the limit is cut off.
-        let _in_time = tokio::time::timeout(limit, landed).await;
-        let unsettled = shared.lock().writing.len();
-        self.0.abort();
+        let unsettled = self.0.cut_off(limit, &shared.landed, || shared.lock().writing.len()).await;
         Leftover { unsent: Vec::new(), unsettled, may_land: unsettled }
     }
 

@@ -3,6 +3,7 @@ use futures::FutureExt;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -60,6 +61,16 @@ impl<W: Jobs> Pool<W> {
     /// Starts one more task, for something else.
     pub(crate) fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: impl FnOnce(Arc<W>) -> F) {
         tokio::spawn(self.end.clone().run_until_cancelled_owned(task(self.writer.clone())));
+    }
+
+    /// Waits until nothing is `under_way`, asking after each notification of `landed`, for at most `limit`. Then cuts off what is
+    /// left, and begins nothing more. Returns how many jobs were cut off.
+    pub(crate) async fn cut_off(&self, limit: Duration, landed: &Notify, under_way: impl Fn() -> usize) -> usize {
+        let all_landed = wait_until(landed, || under_way() == 0);
+        let _in_time = tokio::time::timeout(limit, all_landed).await;
+        let left = under_way();
+        self.abort();
+        left
     }
 
     /// Cuts off what is under way and begins nothing more.

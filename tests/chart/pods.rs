@@ -68,6 +68,29 @@ fn on_the_nodes_network_the_clusters_dns_is_still_asked() {
     }
 }
 
+/// Two pods that want the same ports of a node: the new one would wait for ever where each node has one already.
+#[test]
+fn on_the_nodes_network_an_update_ends_one_pod_before_it_starts_the_next() {
+    for (set, unavailable, surge) in [("hostNetwork=false", 0, 1), ("hostNetwork=true", 1, 0)] {
+        let objects = rendered(&["--set", set]);
+        let rolling = &object(&objects, "Deployment", "berth")["spec"]["strategy"]["rollingUpdate"];
+        assert_eq!(*rolling, json!({"maxUnavailable": unavailable, "maxSurge": surge}), "{set}");
+    }
+}
+
+/// Helm hands null on to templates: what is left out there is empty, not an error.
+#[test]
+fn values_that_are_null_are_as_empty_ones() {
+    let nulls = "nodeSelector=null,commonLabels=null,commonAnnotations=null,podLabels=null,probes.liveness=null";
+    let objects = rendered(&["--set", nulls]);
+    let spec = &template_of_the_pods(&objects)["spec"];
+    assert_eq!(spec["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+    assert_eq!(spec["containers"][0]["livenessProbe"], json!({"httpGet": {"path": "/livez", "port": "probes"}}));
+    let objects = rendered(&["--set", "terminationGracePeriodSeconds=null"]);
+    let spec = &template_of_the_pods(&objects)["spec"];
+    assert!(spec["terminationGracePeriodSeconds"].is_null(), "0 would end the leader before it gives the Lease back");
+}
+
 #[test]
 fn what_is_added_stands_behind_the_charts_own() {
     let every = repository("charts/berth/ci/every-value.yaml");

@@ -23,7 +23,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $_ := set $own "app.kubernetes.io/component" "scheduler" -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
-{{- merge $own .Values.commonLabels | toYaml -}}
+{{- merge $own (default dict .Values.commonLabels) | toYaml -}}
 {{- end -}}
 
 {{/* Labels of every object, and its annotations where there are any. */}}
@@ -34,7 +34,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* The same with an object's own: a dict of root, labels and annotations. */}}
 {{- define "berth.metadataWith" -}}
 labels: {{- merge dict (default dict .labels) (include "berth.labels" .root | fromYaml) | toYaml | nindent 2 }}
-{{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}
+{{- with merge dict (default dict .annotations) (default dict .root.Values.commonAnnotations) }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
@@ -44,7 +44,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- define "berth.podLabels" -}}
 {{- $own := include "berth.selectorLabels" . | fromYaml -}}
 {{- $_ := set $own "app.kubernetes.io/component" "scheduler" -}}
-{{- merge $own .Values.commonLabels .Values.podLabels | toYaml -}}
+{{- merge $own (default dict .Values.commonLabels) (default dict .Values.podLabels) | toYaml -}}
 {{- end -}}
 
 {{/* Where the image runs and how it is pulled: the same for all pods of the chart. */}}
@@ -58,7 +58,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
 # The image is for Linux alone.
-nodeSelector: {{- merge dict .Values.nodeSelector (dict "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
+nodeSelector: {{- merge dict (default dict .Values.nodeSelector) (dict "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/* Name of the ServiceAccount that the operator runs as. */}}

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use super::join_lines;
 use super::settings::{Mode, Preset};
 
-/// What the operator says about a profile; counters follow within seconds.
+/// What the operator says about a profile. Conditions are written at once; counters within seconds once they are at rest, and every
+/// 30 seconds while they change.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = join_lines)]

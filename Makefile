@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults long-run fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
+.PHONY: help prerequisites build test soak mutants hostile faults long-run hand-over fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -40,6 +40,9 @@ faults: prerequisites upstream ## break real processes, connections and rights u
 
 long-run: prerequisites upstream ## MINUTES (30) of pods and nodes that come and go under two operators: memory, and what is left
 	@BERTH_LONG_RUN=$(or $(MINUTES),30) cargo test --workspace --locked --test faults -- --nocapture memory_does_not_grow
+
+hand-over: prerequisites upstream ## how long nothing is bound when the leader of 5,000 nodes and PODS (150000) ends
+	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test faults -- --nocapture a_leader_of_a_large_cluster
 
 fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
 	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \

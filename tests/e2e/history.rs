@@ -265,6 +265,16 @@ impl Audit {
             })
             .collect()
     }
+
+    /// The longest time from the answer to one bind to the arrival of the next, which is one from `since` on (microseconds of Unix
+    /// time); in milliseconds.
+    pub(crate) fn longest_gap(&self, since: i64) -> f64 {
+        let mut done = self.binds();
+        done.retain(|bind| bind.code == 201);
+        done.sort_by_key(|bind| bind.received_us);
+        let gaps = done.windows(2).filter(|pair| pair[1].received_us >= since);
+        gaps.map(|pair| (pair[1].received_us - pair[0].answered_us) as f64 / 1e3).fold(0.0, f64::max)
+    }
 }
 
 impl Drop for Audit {

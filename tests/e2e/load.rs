@@ -114,13 +114,9 @@ impl<'a> Load<'a> {
         self.wait_until_bound(self.recorder.bound() + more);
     }
 
-    /// The longest time from the answer to one bind to the arrival of the next, which is one from `since` on; in milliseconds.
+    /// As [`Audit::longest_gap`].
     pub(crate) fn longest_gap(&self, since: i64) -> f64 {
-        let mut done = self.audit.binds();
-        done.retain(|bind| bind.code == 201);
-        done.sort_by_key(|bind| bind.received_us);
-        let gaps = done.windows(2).filter(|pair| pair[1].received_us >= since);
-        gaps.map(|pair| (pair[1].received_us - pair[0].answered_us) as f64 / 1e3).fold(0.0, f64::max)
+        self.audit.longest_gap(since)
     }
 
     /// Waits for the last pod, and looks at all that happened; an operator must still lead.

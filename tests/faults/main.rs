@@ -11,6 +11,7 @@ mod checker;
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/cluster.rs"]
 mod cluster;
+mod hand_over;
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/history.rs"]
 mod history;
@@ -58,6 +59,7 @@ struct Scale {
 impl Scale {
     const FULL: Self =
         Self { is_full: true, nodes: 1_000, makers: 6, pace: Duration::from_millis(40), span: Duration::from_secs(20) };
+    const LARGE: Self = Self { nodes: 5_000, makers: 4, ..Self::FULL };
     const SHORT: Self =
         Self { is_full: false, nodes: 200, makers: 2, pace: Duration::from_millis(40), span: Duration::from_secs(5) };
 }
@@ -102,6 +104,7 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
             all.push((case, runs));
         }
     }
+    assert!(!all.is_empty(), "{ONLY}={only}: no such case");
     println!("\n{}\n", table::table(&all));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

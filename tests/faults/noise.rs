@@ -22,11 +22,13 @@ pub(super) fn flood(stage: &mut Stage) {
     let done = AtomicBool::new(false);
     let mut most = 0;
     thread::scope(|scope| {
+        let _stops = Stops(&done);
         for _ in 0..CALLERS {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    if let Ok(mut pods) = api.stream("/api/v1/pods", "application/json") {
-                        drop(io::copy(&mut pods, &mut io::sink()));
+                    match api.stream("/api/v1/pods", "application/json") {
+                        Ok(mut pods) => drop(io::copy(&mut pods, &mut io::sink())),
+                        Err(_) => thread::sleep(Duration::from_millis(100)),
                     }
                 }
             });
@@ -36,9 +38,17 @@ pub(super) fn flood(stage: &mut Stage) {
             stage.pass(Duration::from_secs(1));
             most = most.max(waiting(&stage.plane.api));
         }
-        done.store(true, Ordering::Relaxed);
     });
     stage.remark(format!("at most {most} requests waited in workload-low"));
+}
+
+/// Ends the callers, also when the stage panics: their scope waits for them.
+struct Stops<'d>(&'d AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Requests that wait in workload-low now; 0 if nobody says.

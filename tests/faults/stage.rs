@@ -10,6 +10,7 @@ use berth_lab::{ControlPlane, NodeSpec, Operator, OperatorOptions};
 use serde_json::json;
 
 use crate::authority;
+use crate::cases::signal;
 use crate::checker::{Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
 use crate::history::Audit;
@@ -119,11 +120,7 @@ impl Stage {
         let healed = (Instant::now(), now_us());
         self.pass(Duration::from_secs(2));
         self.load.flow(false);
-        let mut verdict = judge(&self.plane);
-        while verdict.waiting > 0 && healed.0.elapsed() < LATER {
-            self.pass(Duration::from_millis(500));
-            verdict = judge(&self.plane);
-        }
+        let verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
         let is_ready = self.become_ready();
         let binds = self.audit.binds().split_off(binds_before);
         let done = |from: i64| binds.iter().filter(move |bind| bind.code == 201 && bind.received_us > from);
@@ -149,6 +146,18 @@ impl Stage {
             self.restart_as(Setting::Proxied);
         }
         figures
+    }
+
+    /// What the checker says once no pod waits, or at the end of `patience`.
+    pub(super) fn judge_when_none_waits(&mut self, patience: Duration) -> Verdict {
+        let end = Instant::now() + patience;
+        loop {
+            let verdict = judge(&self.plane);
+            if verdict.waiting == 0 || Instant::now() > end {
+                return verdict;
+            }
+            self.pass(Duration::from_millis(500));
+        }
     }
 
     /// Lets time pass, and restarts what ended as a kubelet does.
@@ -226,6 +235,32 @@ impl Stage {
             }
             assert!(Instant::now() < end, "nobody leads: {}", self.logs());
             self.pass(Duration::from_millis(100));
+        }
+    }
+
+    /// Sends the leader a signal that ends it, and waits until all lead and stand by again. The longest time without a bind, in
+    /// milliseconds.
+    pub(super) fn end_leader(&mut self, name: &str) -> f64 {
+        let since = now_us();
+        signal(self.leader().process.pid(), name);
+        self.pass(RESTART_AFTER);
+        assert!(self.become_ready(), "not ready: {}", self.logs());
+        self.leader();
+        self.pass(Duration::from_secs(2));
+        self.audit.longest_gap(since)
+    }
+
+    /// Waits until every operator knows at least so many pods.
+    pub(super) fn wait_until_known(&mut self, pods: usize) {
+        let known = |replica: &Replica| {
+            let page = replica.operator.page("/metrics").ok()?.1;
+            let line = page.lines().find_map(|line| line.strip_prefix("scheduler_cache_size{type=\"pods\"} "))?;
+            line.parse::<f64>().ok()
+        };
+        let end = Instant::now() + LATER;
+        while !self.replicas.iter().all(|replica| known(replica).is_some_and(|known| known >= pods as f64)) {
+            assert!(Instant::now() < end, "pods are not known: {}", self.logs());
+            self.pass(Duration::from_millis(500));
         }
     }
 

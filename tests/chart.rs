@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "chart/alerts.rs"]
+mod alerts;
 #[path = "chart/installed.rs"]
 mod installed;
 #[path = "chart/monitoring.rs"]

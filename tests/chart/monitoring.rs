@@ -38,12 +38,12 @@ fn monitors_find_the_metrics() {
 }
 
 /// The alerts of the PrometheusRule.
-fn alerts() -> Vec<Value> {
+pub(super) fn alerts() -> Vec<Value> {
     let objects = rendered(&["--set", "metrics.prometheusRule.enabled=true"]);
     object(&objects, "PrometheusRule", "berth")["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
 }
 
-fn field<'a>(alert: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn field<'a>(alert: &'a Value, pointer: &str) -> &'a str {
     alert.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {alert}"))
 }
 

@@ -64,24 +64,26 @@ fn sum(page: &str, name: &str, labels: &[&str]) -> f64 {
 
 /// Requests to the API server with this verb.
 fn requests(page: &str, verb: &str) -> f64 {
-    sum(page, "rest_client_request_duration_seconds_count", &[&format!("verb=\"{verb}\"")])
+    let verb = format!("verb=\"{verb}\"");
+    sum(page, "rest_client_request_duration_seconds_count", &[verb.as_str()])
 }
 
 /// A scrape that has counted all rounds so far, and requests since the one `before`. Profiles of other worlds are left out.
 fn scrape(world: &World, rounds: usize, before: &str) -> String {
     let profile = format!("profile=\"{}\"", world.name);
+    let profile = profile.as_str();
     let counted = world.plane.wait_for("the counters of all rounds", LATER, || {
         let (_, page) = world.operator.page("/metrics")?;
         let rounds = rounds as f64;
-        let all = sum(&page, "scheduler_pod_scheduling_attempts_count", &[&profile]) >= 3.0 * rounds
-            && sum(&page, "scheduler_preemption_victims_count", &[&profile]) >= rounds
-            && sum(&page, "scheduler_schedule_attempts_total", &[&profile, "result=\"unschedulable\""]) >= rounds
+        let all = sum(&page, "scheduler_pod_scheduling_attempts_count", &[profile]) >= 3.0 * rounds
+            && sum(&page, "scheduler_preemption_victims_count", &[profile]) >= rounds
+            && sum(&page, "scheduler_schedule_attempts_total", &[profile, "result=\"unschedulable\""]) >= rounds
             // The operator looks at its CustomResourceDefinition each minute.
             && ["GET", "POST"].iter().all(|verb| requests(&page, verb) > requests(before, verb));
         Ok(all.then_some(page))
     });
     let page = counted.unwrap();
-    let ours = page.lines().filter(|line| !line.contains("profile=\"") || line.contains(&profile));
+    let ours = page.lines().filter(|line| !line.contains("profile=\"") || line.contains(profile));
     ours.map(|line| format!("{line}\n")).collect()
 }
 

@@ -150,9 +150,12 @@ fn the_dashboard_is_a_config_map_that_grafanas_sidecar_finds() {
 #[test]
 fn the_dashboard_draws_series_that_are_served() {
     let dashboard: Value = serde_json::from_str(&text("charts/berth/files/dashboard.json")).unwrap();
-    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
-    let known: BTreeSet<&str> = variables.map(|variable| field(variable, "/name")).collect();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let known: BTreeSet<&str> = variables.iter().map(|variable| field(variable, "/name")).collect();
     assert_eq!(known, BTreeSet::from(["datasource", "namespace", "profile"]));
+    for one in variables.iter().flat_map(|variable| series(field(variable, "/query"))) {
+        assert!(is_served(one), "a variable: {one}");
+    }
     let panels = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len(), "two panels of one id");

@@ -1,5 +1,5 @@
-//! The alerts, by Prometheus' own tool: it takes the rules that the chart renders, and runs the cases of `alerts/*.yaml`, which are in
-//! the format of `promtool test rules`.
+//! The alerts, by Prometheus' own tool: it takes the rules that the chart renders, and runs the cases of `alerts/*.yaml`, which
+//! are in the format of `promtool test rules`.
 
 use std::collections::BTreeSet;
 use std::fs;

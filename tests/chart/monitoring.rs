@@ -1,5 +1,5 @@
-//! Monitors, alerts and the dashboard: they select what the chart makes, name series that the operator serves, and lead to runbooks
-//! that exist.
+//! Monitors, alerts and the dashboard: they select what the chart makes, name series that the operator serves, and lead to
+//! runbooks that exist.
 
 use std::collections::BTreeSet;
 

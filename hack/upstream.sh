@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
-#   hack/upstream.sh                   build what is missing, oracle and extender included; one line on stderr per part
-#   hack/upstream.sh --demo            build what the demo needs: neither kube-scheduler nor the oracle
+#   hack/upstream.sh                   build what is missing, oracle, extender and promtool included; one line on stderr per part
+#   hack/upstream.sh --demo            build what the demo needs: neither kube-scheduler nor the oracle nor promtool
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
 #   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
 #   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
 #   hack/upstream.sh --extender        build the demo's parts and the scheduler extender; print the latter's path
+#   hack/upstream.sh --promtool        build the parts and Prometheus' promtool; print the latter's path
 #
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
@@ -54,11 +55,12 @@ hash=$({
 home=$cache/$hash
 bin=$home/bin
 
-# These are our own source: each has a hash of its own, so that a change to it rebuilds nothing else.
-own_hash() { (cd "$pins/$1" && cat go.mod go.sum ./*.go) | sha256sum | cut -c1-16; }
+# These are our own source, or run by tests alone: each has a hash of its own, so that a change to it rebuilds nothing else.
+own_hash() { (cd "$pins/$1" && shopt -s nullglob && cat go.mod go.sum ./*.go) | sha256sum | cut -c1-16; }
 null_scheduler=$bin/null-scheduler-$(own_hash nullscheduler)
 oracle=$bin/oracle-$(own_hash oracle)
 extender=$bin/extender-$(own_hash extender)
+promtool=$bin/promtool-$(own_hash prometheus)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "upstream: $*"; exit 1; }
@@ -72,12 +74,13 @@ case ${1:-} in
   --null-scheduler) want=$null_scheduler ;;
   --oracle) want=$oracle ;;
   --extender) want=$extender needed=$((needed - 1)) ;;
+  --promtool) want=$promtool ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool]" ;;
 esac
 
 # What of our own is to be built.
-if [ -n "$want" ]; then own=("$want"); else own=("$oracle" "$extender"); fi
+if [ -n "$want" ]; then own=("$want"); else own=("$oracle" "$extender" "$promtool"); fi
 demo=
 if [ "$needed" -lt "${#parts[@]}" ]; then demo=1 own=("$extender"); fi
 parts=("${parts[@]:0:needed}")
@@ -119,11 +122,11 @@ go_in() {
 }
 
 build() {
-  local number=$1 family package name version ldflags began=$SECONDS
-  IFS='|' read -r family package name version ldflags <<<"$2"
+  local number=$1 family package name version ldflags tags began=$SECONDS
+  IFS='|' read -r family package name version ldflags tags <<<"$2"
   [ -x "$bin/$name" ] && return
   printf '[%s] %s %s … ' "$number" "$name" "$version" >&2
-  if ! go_in "$family" build -trimpath -ldflags "$ldflags" -o "$scratch/$name" "$package" >"$scratch/log" 2>&1; then
+  if ! go_in "$family" build -trimpath -tags "$tags" -ldflags "$ldflags" -o "$scratch/$name" "$package" >"$scratch/log" 2>&1; then
     say "failed after $((SECONDS - began)) s:"
     tail -n 30 "$scratch/log" >&2
     exit 1
@@ -152,6 +155,11 @@ for i in "${!own[@]}"; do
     "$null_scheduler") part="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;
     "$oracle") part="oracle|.|${oracle##*/}|$(pinned oracle k8s.io/kubernetes)|$kube_ldflags" ;;
     "$extender") part="extender|.|${extender##*/}|$(pinned extender k8s.io/kube-scheduler)|-s -w" ;;
+    # Without the discovery of targets in some twenty clouds.
+    "$promtool")
+      prometheus=github.com/prometheus/prometheus
+      part="prometheus|$prometheus/cmd/promtool|${promtool##*/}|$(pinned prometheus $prometheus)|-s -w|remove_all_sd"
+      ;;
   esac
   build "$((i + 1))/${#own[@]}" "$part"
 done

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "chart/alerts.rs"]
+mod alerts;
 #[path = "chart/installed.rs"]
 mod installed;
 #[path = "chart/monitoring.rs"]
@@ -25,8 +27,14 @@ use berth_lab::{Outcome, Upstream};
 use serde_json::{Map, Value, json};
 
 /// Groups of values that have an effect only while their `enabled` is true, which it is not by default.
-const SWITCHED: [&str; 5] =
-    ["admissionPolicy", "networkPolicy", "metrics.podMonitor", "metrics.serviceMonitor", "metrics.prometheusRule"];
+const SWITCHED: [&str; 6] = [
+    "admissionPolicy",
+    "networkPolicy",
+    "metrics.podMonitor",
+    "metrics.serviceMonitor",
+    "metrics.prometheusRule",
+    "dashboards",
+];
 /// Name of the CustomResourceDefinition.
 const CRD: &str = "schedulerprofiles.scheduling.berth.dev";
 /// Namespace of the release in these tests.
@@ -415,6 +423,8 @@ fn every_line_of_the_values_has_a_comment_above_it() {
         "podMonitor:",
         "serviceMonitor:",
         "prometheusRule:",
+        "dashboards:",
+        "labels:",
         "probes:",
         "networkPolicy:",
         "flowSchemas:",

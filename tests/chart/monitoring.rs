@@ -1,4 +1,5 @@
-//! Monitors and alerts: they select what the chart makes, name series that the operator serves, and lead to runbooks that exist.
+//! Monitors, alerts and the dashboard: they select what the chart makes, name series that the operator serves, and lead to
+//! runbooks that exist.
 
 use std::collections::BTreeSet;
 
@@ -38,12 +39,12 @@ fn monitors_find_the_metrics() {
 }
 
 /// The alerts of the PrometheusRule.
-fn alerts() -> Vec<Value> {
+pub(super) fn alerts() -> Vec<Value> {
     let objects = rendered(&["--set", "metrics.prometheusRule.enabled=true"]);
     object(&objects, "PrometheusRule", "berth")["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
 }
 
-fn field<'a>(alert: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn field<'a>(alert: &'a Value, pointer: &str) -> &'a str {
     alert.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {alert}"))
 }
 
@@ -73,23 +74,31 @@ fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
     }
 }
 
+/// The series that an expression names.
+fn series(expr: &str) -> Vec<&str> {
+    let prefixes = ["scheduler_", "berth_", "leader_election_", "process_", "rest_client_"];
+    words(expr).filter(|word| prefixes.iter().any(|prefix| word.starts_with(*prefix))).collect()
+}
+
+/// Whether the operator serves series of this name.
+fn is_served(series: &str) -> bool {
+    let of_histogram = ["_bucket", "_count", "_sum"].into_iter().find_map(|suffix| series.strip_suffix(suffix));
+    Metric::ALL.iter().any(|metric| match metric.kind() {
+        Kind::Histogram => of_histogram == Some(metric.name()),
+        Kind::Counter | Kind::Gauge => series == metric.name(),
+    })
+}
+
 #[test]
 fn alerts_name_series_that_are_served_and_reasons_that_exist() {
     let reasons = text("docs/conditions.md");
     for alert in alerts() {
         let (name, expr) = (field(&alert, "/alert"), field(&alert, "/expr"));
         assert!(!alert.to_string().contains("${"), "{name}: a name was not filled in");
-        let prefixes = ["scheduler_", "berth_", "leader_election_", "process_", "rest_client_"];
-        let series: Vec<&str> =
-            words(expr).filter(|word| prefixes.iter().any(|prefix| word.starts_with(*prefix))).collect();
+        let series = series(expr);
         assert!(!series.is_empty(), "{name}: no series in {expr}");
         for one in series {
-            let of_histogram = ["_bucket", "_count", "_sum"].into_iter().find_map(|suffix| one.strip_suffix(suffix));
-            let is_served = Metric::ALL.iter().any(|metric| match metric.kind() {
-                Kind::Histogram => of_histogram == Some(metric.name()),
-                Kind::Counter | Kind::Gauge => one == metric.name(),
-            });
-            assert!(is_served, "{name}: {one}");
+            assert!(is_served(one), "{name}: {one}");
         }
         if let Some((_, rest)) = expr.split_once("type=\"") {
             let kind = rest.split('"').next().unwrap();
@@ -125,5 +134,50 @@ fn series_that_only_berth_has_are_named_once_each() {
     for (key, name) in series["series"].as_object().unwrap() {
         assert_eq!(file.matches(name.as_str().unwrap()).count(), 1, "{name}");
         assert!(file.contains(&format!("${{{key}}}")), "{key} is used by no alert");
+    }
+}
+
+#[test]
+fn the_dashboard_is_a_config_map_that_grafanas_sidecar_finds() {
+    assert!(rendered(&[]).iter().all(|object| object["kind"] != "ConfigMap"));
+    let objects = rendered(&["--set", "dashboards.enabled=true"]);
+    let map = object(&objects, "ConfigMap", "berth-dashboard");
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+    assert_eq!(map["data"]["berth.json"], text("charts/berth/files/dashboard.json").trim_end());
+}
+
+/// Whether its queries find something, `tests/e2e/scraped.rs` knows.
+#[test]
+fn the_dashboard_draws_series_that_are_served() {
+    let dashboard: Value = serde_json::from_str(&text("charts/berth/files/dashboard.json")).unwrap();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let known: BTreeSet<&str> = variables.iter().map(|variable| field(variable, "/name")).collect();
+    assert_eq!(known, BTreeSet::from(["datasource", "namespace", "profile"]));
+    for one in variables.iter().flat_map(|variable| series(field(variable, "/query"))) {
+        assert!(is_served(one), "a variable: {one}");
+    }
+    let panels = dashboard["panels"].as_array().unwrap();
+    let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len(), "two panels of one id");
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        let title = field(panel, "/title");
+        assert!(!field(panel, "/description").is_empty(), "{title}");
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(!targets.is_empty(), "{title}: no query");
+        for target in targets {
+            assert_eq!(field(target, "/datasource/uid"), "${datasource}", "{title}");
+            let (expr, legend) = (field(target, "/expr"), field(target, "/legendFormat"));
+            assert!(!series(expr).is_empty(), "{title}: no series in {expr}");
+            for one in series(expr) {
+                assert!(is_served(one), "{title}: {one}");
+            }
+            for variable in expr.split('$').skip(1).filter_map(|rest| words(rest).next()) {
+                assert!(variable == "__rate_interval" || known.contains(variable), "{title}: no variable {variable}");
+            }
+            let labels = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+            for label in labels.filter(|label| *label != "instance") {
+                assert!(words(expr).any(|word| word == label), "{title}: {label} is not in {expr}");
+            }
+        }
     }
 }

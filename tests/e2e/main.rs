@@ -37,6 +37,7 @@ mod refused;
 mod relations;
 mod replicas;
 mod resize;
+mod scraped;
 mod simulate;
 mod storage;
 mod unbound;

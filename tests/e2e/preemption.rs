@@ -37,7 +37,14 @@ fn class(plane: &ControlPlane, value: i64) -> String {
 
 impl World {
     /// A pod of this priority; `grace` is how long it takes to go, in seconds.
-    fn ranked(&self, name: &str, cpu: &str, priority: i64, grace: i64, further: impl FnOnce(&mut Value)) -> Value {
+    pub(crate) fn ranked(
+        &self,
+        name: &str,
+        cpu: &str,
+        priority: i64,
+        grace: i64,
+        further: impl FnOnce(&mut Value),
+    ) -> Value {
         let class = class(self.plane, priority);
         self.pod(name, cpu, |pod| {
             pod["spec"]["priorityClassName"] = json!(class);

@@ -12,6 +12,7 @@
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
 //! provisioner     a storage driver's provisioner, for claims that wait for their pod
 //! extender        a scheduler extender in Go, on upstream's wire types
+//! promtool        Prometheus' checks of metrics and rules, and its engine
 //! demo            the guided tour of `make demo`
 //! bench           the side-by-side benchmark of `make bench-e2e`
 //! ```
@@ -34,6 +35,7 @@ mod operator;
 mod parallel;
 mod parts;
 pub mod process;
+mod promtool;
 mod provisioner;
 mod upstream;
 mod wait;
@@ -47,6 +49,7 @@ pub use nodes::NodeSpec;
 pub use operator::{Operator, OperatorOptions};
 pub use parallel::for_each;
 pub use process::Managed;
+pub use promtool::promtool;
 pub use provisioner::Provisioner;
 pub use upstream::Upstream;
 pub use wait::{StopFlag, wait_for};

@@ -60,12 +60,24 @@ impl Upstream {
     /// Builds it, and the parts before it, if they are missing, with progress on stderr.
     pub fn oracle() -> Result<PathBuf> {
         static FOUND: OnceLock<PathBuf> = OnceLock::new();
-        if let Some(found) = FOUND.get() {
-            return Ok(found.clone());
-        }
-        let found = built("--oracle")?;
-        Ok(FOUND.get_or_init(|| found).clone())
+        built_once(&FOUND, "--oracle")
     }
+
+    /// The path of promtool, with which Prometheus' own tests of rules are run ([`crate::promtool()`]). Builds it, and the parts
+    /// before it, if they are missing, with progress on stderr.
+    pub(crate) fn promtool() -> Result<PathBuf> {
+        static FOUND: OnceLock<PathBuf> = OnceLock::new();
+        built_once(&FOUND, "--promtool")
+    }
+}
+
+/// As [`built`], which this process asks once.
+fn built_once(known: &OnceLock<PathBuf>, option: &str) -> Result<PathBuf> {
+    if let Some(found) = known.get() {
+        return Ok(found.clone());
+    }
+    let found = built(option)?;
+    Ok(known.get_or_init(|| found).clone())
 }
 
 /// The path that `hack/upstream.sh` prints for `option`, of a binary that it builds if need be.

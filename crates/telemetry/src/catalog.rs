@@ -134,7 +134,7 @@ metrics! {
         "pods that are held because the worker failed twice while it tried them; the log names them";
     OldestPending: Gauge, "berth_oldest_pending_seconds", "`profile`",
         "How long the profile's oldest pending pod has waited",
-        "how long the oldest pending pod has waited; 0 if none waits";
+        "how long the oldest pending pod has waited since it was created, gated ones left out; 0 if none waits";
     Nodes: Gauge, "berth_nodes", "`profile`, `state` = `matched`, `schedulable`",
         "Nodes that the profile chooses from: matched by its selector, and schedulable among them",
         "nodes that the profile chooses from";

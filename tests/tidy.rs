@@ -269,6 +269,8 @@ fn the_page_on_support_names_the_versions_that_are_run() {
         ("etcd", "go.etcd.io/etcd/server/v3 "),
         ("kwok", "sigs.k8s.io/kwok "),
         ("helm", "helm.sh/helm/v4 "),
+        ("health", "github.com/fluxcd/cli-utils "),
+        ("health", "github.com/yuin/gopher-lua "),
     ] {
         let pins = page(&format!("tests/upstream/{family}/go.mod"));
         let pinned = pins.lines().find_map(|line| line.trim().strip_prefix(module)).unwrap();

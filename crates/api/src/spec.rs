@@ -29,7 +29,7 @@ use super::status::SchedulerProfileStatus;
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].status",
-        description = "Whether the worker of this generation schedules"
+        description = "Whether the worker of this generation does what the spec asks"
     ),
     printcolumn(
         name = "Nodes",
@@ -137,7 +137,7 @@ pub struct SchedulerProfileSpec {
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub scheduler_names: Vec<String>,
 
-    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready is False.
+    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready has the reason Paused.
     #[serde(default)]
     pub mode: Mode,
 

@@ -66,6 +66,12 @@ impl Upstream {
         let found = built("--oracle")?;
         Ok(FOUND.get_or_init(|| found).clone())
     }
+
+    /// The path of the tool that says what kstatus and Argo CD make of objects (`tests/upstream/health`). Builds it, and the
+    /// parts before it, if they are missing, with progress on stderr.
+    pub fn health() -> Result<PathBuf> {
+        built("--health")
+    }
 }
 
 /// The path that `hack/upstream.sh` prints for `option`, of a binary that it builds if need be.

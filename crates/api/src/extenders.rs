@@ -14,13 +14,13 @@ pub const EXTENDER_PROFILES_ANNOTATION: &str = "scheduling.berth.dev/extender-pr
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.endpoint.url) || !has(self.endpoint.service) || self.endpoint.service.scheme == 'Https' || !(has(self.tls) || has(self.auth))")
+    validation = Rule::new("!has(self.endpoint.service) || has(self.endpoint.url) || !has(self.endpoint.service.scheme) || self.endpoint.service.scheme == 'Https' || !(has(self.tls) || has(self.auth))")
         .message("tls, auth: a plain-text service takes neither: set endpoint.service.scheme: Https, or remove them")
         .field_path(".endpoint"),
     validation = Rule::new("!has(self.endpoint.url) || self.endpoint.url.startsWith('https://') || !(has(self.tls) || has(self.auth))")
         .message("tls, auth: a plain http:// URL takes neither: use https://, or remove them")
         .field_path(".endpoint"),
-    validation = Rule::new("!has(self.auth) || !has(self.tls) || self.tls.mode != 'InsecureSkipVerify'")
+    validation = Rule::new("!has(self.auth) || !has(self.tls) || !has(self.tls.mode) || self.tls.mode != 'InsecureSkipVerify'")
         .message("auth: with tls.mode InsecureSkipVerify anybody may answer and be told the token: name the authority in tls.caBundleRef, or remove auth")
         .field_path(".auth")
 )]

@@ -151,6 +151,32 @@ fn collect_untold(defaults: &Value, schema: &Value, path: &str, untold: &mut Vec
     }
 }
 
+/// A profile is in no namespace: whoever reads `kubectl explain` must learn where a name is looked for.
+#[test]
+fn every_reference_says_its_namespace() {
+    let mut references = Vec::new();
+    collect_references(at(&mut own(), "spec"), "spec", &mut references);
+    assert_eq!(references.len(), 3, "{references:?}");
+    for (path, text, name) in references {
+        for text in [text, name] {
+            assert!(text.contains("in the operator's namespace"), "{path}: {text}");
+        }
+    }
+}
+
+/// The fields called `…Ref`, each with its text and that of its name.
+fn collect_references(schema: &Value, path: &str, references: &mut Vec<(String, String, String)>) {
+    let text = |schema: &Value| schema["description"].as_str().unwrap_or_default().to_owned();
+    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if name.ends_with("Ref") {
+            references.push((path.clone(), text(child), text(&child["properties"]["name"])));
+        }
+        collect_references(child, &path, references);
+        collect_references(&child["items"], &format!("{path}[]"), references);
+    }
+}
+
 #[test]
 fn names_in_the_schema_are_the_enums() {
     let mut crd = own();

@@ -23,7 +23,7 @@ use super::{join_lines, tell_defaults};
     category = "scheduling",
     status = "SchedulerProfileStatus",
     derive = "PartialEq",
-    doc = "SchedulerProfile describes one scheduler: pods choose it with `spec.schedulerName`, Berth runs a worker for it.",
+    doc = "SchedulerProfile describes one scheduler: pods of any namespace choose it with `spec.schedulerName`, Berth runs a worker for it. It is in no namespace itself.",
     printcolumn(name = "Mode", type_ = "string", json_path = ".status.mode"),
     printcolumn(
         name = "Ready",

@@ -141,7 +141,7 @@ pub struct WorkerStatus {
     /// What the worker is doing.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<WorkerState>,
-    /// Identity of the process that runs it: the name of the operator's pod.
+    /// Identity of the process that runs it: the name of the operator's pod, in the operator's namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// When the worker was started.

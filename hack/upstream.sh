@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
-#   hack/upstream.sh                   build what is missing, oracle, extender and promtool included; one line on stderr per part
-#   hack/upstream.sh --demo            build what the demo needs: neither kube-scheduler nor the oracle nor promtool
+#   hack/upstream.sh                   build what is missing, our own Go tools and promtool included; one line on stderr per part
+#   hack/upstream.sh --demo            build what the demo needs: neither kube-scheduler nor what tests alone run
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
 #   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
 #   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
 #   hack/upstream.sh --extender        build the demo's parts and the scheduler extender; print the latter's path
 #   hack/upstream.sh --promtool        build the parts and Prometheus' promtool; print the latter's path
+#   hack/upstream.sh --health          build the demo's parts and the tool that judges health; print the latter's path
 #
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
@@ -61,6 +62,7 @@ null_scheduler=$bin/null-scheduler-$(own_hash nullscheduler)
 oracle=$bin/oracle-$(own_hash oracle)
 extender=$bin/extender-$(own_hash extender)
 promtool=$bin/promtool-$(own_hash prometheus)
+health=$bin/health-$(own_hash health)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "upstream: $*"; exit 1; }
@@ -75,14 +77,15 @@ case ${1:-} in
   --oracle) want=$oracle ;;
   --extender) want=$extender needed=$((needed - 1)) ;;
   --promtool) want=$promtool ;;
+  --health) want=$health needed=$((needed - 1)) ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --health]" ;;
 esac
 
 # What of our own is to be built.
-if [ -n "$want" ]; then own=("$want"); else own=("$oracle" "$extender" "$promtool"); fi
 demo=
-if [ "$needed" -lt "${#parts[@]}" ]; then demo=1 own=("$extender"); fi
+if [ "$needed" -lt "${#parts[@]}" ]; then demo=1; fi
+if [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool"); fi
 parts=("${parts[@]:0:needed}")
 complete=$home/complete${demo:+-demo}
 
@@ -160,6 +163,7 @@ for i in "${!own[@]}"; do
       prometheus=github.com/prometheus/prometheus
       part="prometheus|$prometheus/cmd/promtool|${promtool##*/}|$(pinned prometheus $prometheus)|-s -w|remove_all_sd"
       ;;
+    "$health") part="health|.|${health##*/}|$(pinned health github.com/fluxcd/cli-utils)|-s -w" ;;
   esac
   build "$((i + 1))/${#own[@]}" "$part"
 done

@@ -108,17 +108,73 @@ fn collect_silent(schema: &Value, path: &str, silent: &mut Vec<String>) {
     }
 }
 
+/// What the schema has as a default is written into each profile, which then differs from its manifest.
 #[test]
-fn schema_defaults_are_the_types_defaults() {
-    let bare: SchedulerProfile = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}})).unwrap();
-    let mut expected = serde_json::to_value(bare.spec).unwrap();
+fn the_spec_has_no_default_in_the_schema_and_its_texts_name_those_of_the_types() {
     let mut crd = own();
-    for (name, schema) in properties(&mut crd, "spec") {
-        let default = schema.get("default").cloned();
-        let of_type = expected.as_object_mut().unwrap().remove(name);
-        assert_eq!(default, of_type, "spec.{name}");
+    let spec = at(&mut crd, "spec");
+    let mut written = Vec::new();
+    collect_defaults(spec, "spec", &mut written);
+    assert!(written.is_empty(), "the API server writes these: {written:#?}");
+    let bare: SchedulerProfile = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}})).unwrap();
+    let mut untold = Vec::new();
+    collect_untold(&serde_json::to_value(bare.spec).unwrap(), spec, "spec", &mut untold);
+    assert!(untold.is_empty(), "a description lacks its default: {untold:#?}");
+    let told = |path, default: &str| at(&mut own(), path)["description"].as_str().unwrap().ends_with(default);
+    assert!(told("spec/scores/[]/state", " Default: Enabled."));
+    assert!(told("spec/extenders/[]/verbs/filter/timeout", " Default: 5s."));
+}
+
+fn collect_defaults(schema: &Value, path: &str, written: &mut Vec<String>) {
+    if schema.get("default").is_some() {
+        written.push(path.to_owned());
     }
-    assert_eq!(expected, json!({}));
+    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+        collect_defaults(child, &format!("{path}.{name}"), written);
+    }
+    for (key, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
+        collect_defaults(&schema[key], &format!("{path}{suffix}"), written);
+    }
+}
+
+fn collect_untold(defaults: &Value, schema: &Value, path: &str, untold: &mut Vec<String>) {
+    if let Some(fields) = defaults.as_object() {
+        for (name, default) in fields {
+            collect_untold(default, &schema["properties"][name], &format!("{path}.{name}"), untold);
+        }
+        return;
+    }
+    let shown = defaults.as_str().map_or_else(|| defaults.to_string(), str::to_owned);
+    let text = schema["description"].as_str().unwrap_or_default();
+    if !text.ends_with(&format!(" Default: {shown}.")) {
+        untold.push(format!("{path}: {shown}"));
+    }
+}
+
+/// A profile is in no namespace: whoever reads `kubectl explain` must learn where a name is looked for.
+#[test]
+fn every_reference_says_its_namespace() {
+    let mut references = Vec::new();
+    collect_references(at(&mut own(), "spec"), "spec", &mut references);
+    assert_eq!(references.len(), 3, "{references:?}");
+    for (path, text, name) in references {
+        for text in [text, name] {
+            assert!(text.contains("in the operator's namespace"), "{path}: {text}");
+        }
+    }
+}
+
+/// The fields called `…Ref`, each with its text and that of its name.
+fn collect_references(schema: &Value, path: &str, references: &mut Vec<(String, String, String)>) {
+    let text = |schema: &Value| schema["description"].as_str().unwrap_or_default().to_owned();
+    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        if name.ends_with("Ref") {
+            references.push((path.clone(), text(child), text(&child["properties"]["name"])));
+        }
+        collect_references(child, &path, references);
+        collect_references(&child["items"], &format!("{path}[]"), references);
+    }
 }
 
 #[test]

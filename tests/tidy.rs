@@ -274,6 +274,8 @@ fn the_page_on_support_names_the_versions_that_are_run() {
         ("kwok", "sigs.k8s.io/kwok "),
         ("helm", "helm.sh/helm/v4 "),
         ("prometheus", "github.com/prometheus/prometheus "),
+        ("health", "github.com/fluxcd/cli-utils "),
+        ("health", "github.com/yuin/gopher-lua "),
     ] {
         let pins = page(&format!("tests/upstream/{family}/go.mod"));
         let pinned = pins.lines().find_map(|line| line.trim().strip_prefix(module)).unwrap();

@@ -14,22 +14,20 @@ local ready, stalled, reconciling = found["Ready"], found["Stalled"], found["Rec
 if ready == nil then
   return {status = "Progressing", message = "no operator has read this spec yet"}
 end
-if ready.reason == "Paused" then
-  return {status = "Suspended", message = ready.message}
-end
 if stalled ~= nil and stalled.status == "True" then
   return {status = "Degraded", message = stalled.message}
+end
+-- Ready speaks of the spec before while a new one is taken up.
+if reconciling ~= nil and reconciling.status == "True" then
+  return {status = "Progressing", message = ready.message}
+end
+if ready.reason == "Paused" then
+  return {status = "Suspended", message = ready.message}
 end
 if ready.status == "True" then
   return {status = "Healthy", message = ready.message}
 end
-if ready.reason == "ServingLastGood" or ready.reason == "NotAccepted" then
-  return {status = "Degraded", message = ready.message}
-end
-if reconciling ~= nil and reconciling.status == "True" then
-  return {status = "Progressing", message = reconciling.message}
-end
-if ready.status == "Unknown" or ready.reason == "AwaitingLeader" then
+if ready.status == "Unknown" or ready.reason == "AwaitingLeader" or ready.reason == "Deleting" then
   return {status = "Progressing", message = ready.message}
 end
 return {status = "Degraded", message = ready.message}

@@ -19,6 +19,8 @@ mod denials;
 mod extender_status;
 mod extenders;
 mod foreign_scheduler;
+#[cfg(test)]
+mod health_tests;
 mod housekeeping;
 mod inside;
 mod metrics;

@@ -14,7 +14,7 @@ use berth_runtime::Clock;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use std::collections::BTreeMap;
 
-fn at(second: i64) -> Timestamp {
+pub(super) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
@@ -22,18 +22,18 @@ fn at(second: i64) -> Timestamp {
 static STARTED: BTreeMap<Str, String> = BTreeMap::new();
 
 /// A profile that serves, with one pod waiting for its turn.
-struct Scene {
-    served: ServedSpec,
-    error: CompileError,
-    grant: Grant,
-    numbers: Numbers,
-    clock: Clock,
-    foreign: Sighting,
-    extenders: ExtenderFacts,
+pub(super) struct Scene {
+    pub(super) served: ServedSpec,
+    pub(super) error: CompileError,
+    pub(super) grant: Grant,
+    pub(super) numbers: Numbers,
+    pub(super) clock: Clock,
+    pub(super) foreign: Sighting,
+    pub(super) extenders: ExtenderFacts,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             served: ServedSpec {
                 compiled: CompiledProfile::default_preset("a"),
@@ -60,7 +60,7 @@ impl Scene {
         }
     }
 
-    fn around(&self) -> Around<'_> {
+    pub(super) fn around(&self) -> Around<'_> {
         Around {
             clock: self.clock,
             holder: "berth-0",
@@ -74,7 +74,7 @@ impl Scene {
         }
     }
 
-    fn facts(&self) -> Facts<'_> {
+    pub(super) fn facts(&self) -> Facts<'_> {
         Facts {
             around: self.around(),
             generation: 7,
@@ -149,7 +149,7 @@ fn each_state_has_its_reasons_in_ready_and_programmed() {
     let binds = [Permission { verb: "create", resource: "pods/binding" }];
     let lacks = ["spec.nodes".to_owned()];
     let rows: [(&str, Facts<'_>, [&str; 2]); 11] = [
-        ("paused", Facts { serving: Some(&paused), ..base() }, ["Ready=False/Paused", "Programmed=True/Programmed"]),
+        ("paused", Facts { serving: Some(&paused), ..base() }, ["Ready=True/Paused", "Programmed=True/Programmed"]),
         (
             "refused, nothing serves",
             Facts { refused: Some(&scene.error), serving: None, ..base() },

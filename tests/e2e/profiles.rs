@@ -174,7 +174,7 @@ fn default_scheduler_is_refused_without_the_flag() {
 fn a_paused_profile_keeps_its_pods_queued_and_goes_on_where_it_was() {
     let world = World::with("paused", &json!({}), 1);
     world.change(&json!({"mode": "Paused"}));
-    assert_eq!(world.reason("Ready", "Paused").0, "False");
+    assert_eq!(world.reason("Ready", "Paused").0, "True", "it does what its spec asks");
     world.pod("waits", "100m", |_| {});
     // Another profile's pod, later in the same stream, is placed meanwhile.
     world.profile("paused-fence", &json!({}));

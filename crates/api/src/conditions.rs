@@ -118,12 +118,12 @@ macro_rules! conditions {
 }
 
 conditions! {
-    /// The leader runs a worker for this generation, and it schedules.
+    /// The leader runs a worker for this generation, and it does what the spec asks.
     Ready {
         /// The worker of this generation schedules.
         Serving => True,
-        /// `spec.mode` is Paused: pods stay queued.
-        Paused => False,
+        /// `spec.mode` is Paused: pods stay queued, as the spec asks. True, since tools that wait for a rollout go by it.
+        Paused => True,
         /// The spec was refused, and no earlier one serves.
         NotAccepted => False,
         /// The spec was refused; the last one that compiled serves.
@@ -134,7 +134,7 @@ conditions! {
         AwaitingLeader => False,
         /// The profile is being deleted and its worker ends.
         Deleting => False,
-        /// The operator has just seen the profile for the first time.
+        /// No operator has seen the profile; the API server writes it, as the default of the status.
         Pending => Unknown,
     }
     /// The spec is valid and nothing in the cluster stands against it.
@@ -151,7 +151,7 @@ conditions! {
         InvalidSelector => False,
         /// There are more profiles than one operator serves.
         TooManyProfiles => False,
-        /// The operator has just seen the profile for the first time.
+        /// No operator has seen the profile; the API server writes it, as the default of the status.
         Pending => Unknown,
     }
     /// Everything that the spec refers to was found.
@@ -170,8 +170,6 @@ conditions! {
         KeyMissing => False,
         /// A certificate or key cannot be read.
         InvalidCertificate => False,
-        /// A Service is not there, or lacks the port.
-        ServiceNotFound => False,
     }
     /// A worker runs with this spec.
     Programmed {
@@ -307,7 +305,7 @@ mod tests {
     #[test]
     fn transition_time_moves_only_with_the_status() {
         let mut conditions = Vec::new();
-        assert!(set_condition(&mut conditions, Ready::Paused, "a", 1, at(10)));
+        assert!(set_condition(&mut conditions, Ready::NotAccepted, "a", 1, at(10)));
         assert!(set_condition(&mut conditions, Ready::ServingLastGood, "b", 2, at(20)));
         assert_eq!(conditions[0].last_transition_time, Time(at(10)));
         assert_eq!((conditions[0].reason.as_str(), conditions[0].message.as_str()), ("ServingLastGood", "b"));

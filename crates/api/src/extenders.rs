@@ -14,13 +14,13 @@ pub const EXTENDER_PROFILES_ANNOTATION: &str = "scheduling.berth.dev/extender-pr
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.endpoint.url) || !has(self.endpoint.service) || self.endpoint.service.scheme == 'Https' || !(has(self.tls) || has(self.auth))")
+    validation = Rule::new("!has(self.endpoint.service) || has(self.endpoint.url) || !has(self.endpoint.service.scheme) || self.endpoint.service.scheme == 'Https' || !(has(self.tls) || has(self.auth))")
         .message("tls, auth: a plain-text service takes neither: set endpoint.service.scheme: Https, or remove them")
         .field_path(".endpoint"),
     validation = Rule::new("!has(self.endpoint.url) || self.endpoint.url.startsWith('https://') || !(has(self.tls) || has(self.auth))")
         .message("tls, auth: a plain http:// URL takes neither: use https://, or remove them")
         .field_path(".endpoint"),
-    validation = Rule::new("!has(self.auth) || !has(self.tls) || self.tls.mode != 'InsecureSkipVerify'")
+    validation = Rule::new("!has(self.auth) || !has(self.tls) || !has(self.tls.mode) || self.tls.mode != 'InsecureSkipVerify'")
         .message("auth: with tls.mode InsecureSkipVerify anybody may answer and be told the token: name the authority in tls.caBundleRef, or remove auth")
         .field_path(".auth")
 )]
@@ -54,7 +54,7 @@ pub struct Extender {
     /// How its certificate is checked and which one is shown to it. Absent: against the system's authorities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ExtenderTls>,
-    /// The credentials that Berth sends to the extender.
+    /// The credentials that Berth sends to the extender: those of a Secret in the operator's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ExtenderAuth>,
     /// When its circuit opens, and how often it is probed then.
@@ -74,7 +74,7 @@ pub struct ExtenderEndpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 8, max = 512), regex(pattern = r"^https?://[^/?#@\s]+(/[^?#\s]*)?$"))]
     pub url: Option<String>,
-    /// A Service, of whose ready endpoints one is asked.
+    /// A Service of any namespace, of whose ready endpoints one is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ExtenderService>,
 }
@@ -83,10 +83,10 @@ pub struct ExtenderEndpoint {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtenderService {
-    /// The Service's name.
+    /// The Service's name, in the namespace given here.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// The Service's namespace.
+    /// The Service's namespace: any, and always given, since a profile is in none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
     /// The Service's port.
@@ -234,10 +234,12 @@ pub struct ExtenderTls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub server_name: Option<String>,
-    /// Authorities that its certificate is checked against.
+    /// Authorities that its certificate is checked against: a key of a ConfigMap or Secret in the operator's namespace. A Secret
+    /// must name this profile in its annotation `scheduling.berth.dev/extender-profiles`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle_ref: Option<CaBundleRef>,
-    /// A Secret of type kubernetes.io/tls whose certificate is shown to it.
+    /// The certificate that is shown to it: a Secret of type kubernetes.io/tls in the operator's namespace, which must name this
+    /// profile in its annotation `scheduling.berth.dev/extender-profiles`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cert_ref: Option<SecretRef>,
 }
@@ -262,7 +264,7 @@ pub struct CaBundleRef {
     /// Name of the ConfigMap or Secret, in the operator's namespace.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
-    /// Key under which the object has the value.
+    /// Key under which the ConfigMap or Secret has the certificates.
     #[serde(default = "ca_key")]
     #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
@@ -294,7 +296,7 @@ pub struct SecretKeyRef {
     /// Name of the Secret, in the operator's namespace.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
     pub name: String,
-    /// Key under which the object has the value.
+    /// Key under which the Secret has the value.
     #[schemars(length(min = 1, max = 253), regex(pattern = DATA_KEY))]
     pub key: String,
 }
@@ -303,7 +305,8 @@ pub struct SecretKeyRef {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtenderAuth {
-    /// A token sent as `Authorization: Bearer …`.
+    /// A token sent as `Authorization: Bearer …`: a key of a Secret in the operator's namespace, which must name this profile in
+    /// its annotation `scheduling.berth.dev/extender-profiles`.
     pub bearer_token_ref: SecretKeyRef,
 }
 

@@ -1,8 +1,9 @@
 //! The Kubernetes API of Berth: `SchedulerProfile` in `scheduling.berth.dev/v1alpha1`.
 //!
-//! The types here are the source of the custom resource definition: bounds and defaults stand in the schema, rules
-//! over several fields in CEL, so that the API server refuses a bad profile when it is applied. What needs the
-//! cluster (a name that another profile has, an operator option) is found by the operator and reported in conditions.
+//! The types here are the source of the custom resource definition: bounds stand in the schema, rules over several fields in
+//! CEL, so that the API server refuses a bad profile when it is applied. Defaults are the types' own, and stand in the
+//! descriptions. What needs the cluster (a name that another profile has, an operator option) is found by the operator and
+//! reported in conditions.
 //!
 //! - [`SchedulerProfile`], [`SchedulerProfileSpec`]: what a user writes
 //! - [`SchedulerProfileStatus`]: what the operator answers
@@ -31,6 +32,8 @@ mod settings;
 mod spec;
 mod status;
 
+use serde_json::Value;
+
 pub use affinity::*;
 pub use args::*;
 pub use duration::{Duration, DurationError};
@@ -56,10 +59,27 @@ pub const CRD_NAME: &str = "schedulerprofiles.scheduling.berth.dev";
 /// Profiles may serve it only where the operator was started with `--serve-default-scheduler`.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
+/// Takes the defaults out of the schema and into the descriptions; the types fill them in where a profile is read.
+///
+/// The API server would write a schema's defaults into each profile, and whatever compares it with its manifest would find a
+/// difference that nobody made.
+fn tell_defaults(schema: &mut schemars::Schema) {
+    schemars::transform::transform_subschemas(&mut tell_defaults, schema);
+    let shown = match schema.remove("default") {
+        // The fields of an object say theirs.
+        None | Some(Value::Null | Value::Object(_)) => return,
+        Some(Value::String(text)) => text,
+        Some(other) => other.to_string(),
+    };
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        *description = format!("{description} Default: {shown}.");
+    }
+}
+
 /// Joins the lines of every description: comments here are wrapped for the source, `kubectl explain` wraps by itself.
 fn join_lines(schema: &mut schemars::Schema) {
     schemars::transform::transform_subschemas(&mut join_lines, schema);
-    if let Some(serde_json::Value::String(description)) = schema.get_mut("description") {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
         *description = description.replace('\n', " ");
     }
 }

@@ -47,9 +47,10 @@ pub(crate) fn label_keys(example: &str) -> Rule {
         .message(&*format!("matchLabels: a key is not a valid label key: write [prefix/]name, such as {example}"))
 }
 
-/// For a duration with bounds.
+/// For a duration with bounds. One that is left out is within them.
 pub(crate) fn between(field: &str, min: &str, max: &str, example: &str) -> Rule {
-    Rule::new(format!("duration(self.{field}) >= duration('{min}') && duration(self.{field}) <= duration('{max}')"))
+    let bounds = format!("duration(self.{field}) >= duration('{min}') && duration(self.{field}) <= duration('{max}')");
+    Rule::new(format!("!has(self.{field}) || ({bounds})"))
         .message(&*format!("{field}: must be between {min} and {max}, such as {example}"))
         .field_path(format!(".{field}"))
 }

@@ -31,7 +31,7 @@ pub struct FilterConfig {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.state != 'Disabled' || !has(self.weight)")
+    validation = Rule::new("!has(self.weight) || !has(self.state) || self.state != 'Disabled'")
         .message("weight: a disabled score has no weight: remove weight, or set state: Enabled")
         .field_path(".weight")
 )]

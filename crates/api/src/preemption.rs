@@ -81,7 +81,7 @@ pub enum VictimScope {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.percentage > 0 || self.absolute > 0")
+    validation = Rule::new("!has(self.percentage) || self.percentage > 0 || !has(self.absolute) || self.absolute > 0")
         .message("candidateNodes: with percentage and absolute both 0 no node would be looked at: raise one of them")
 )]
 pub struct CandidateNodes {

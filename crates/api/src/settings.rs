@@ -91,10 +91,10 @@ pub enum NamespaceAccess {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.access != 'Restricted' || has(self.names) || has(self.matchLabels)")
+    validation = Rule::new("!has(self.access) || self.access != 'Restricted' || has(self.names) || has(self.matchLabels)")
         .message("access: Restricted needs names or matchLabels, or no pod could use the profile")
         .field_path(".access"),
-    validation = Rule::new("self.access == 'Restricted' || !(has(self.names) || has(self.matchLabels))")
+    validation = Rule::new("!(has(self.names) || has(self.matchLabels)) || (has(self.access) && self.access == 'Restricted')")
         .message("access: All does not read names and matchLabels: remove them, or set access: Restricted")
         .field_path(".access")
 )]
@@ -118,13 +118,13 @@ pub struct Namespaces {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("duration(self.initialBackoff) > duration('0s')")
+    validation = Rule::new("!has(self.initialBackoff) || duration(self.initialBackoff) > duration('0s')")
         .message("initialBackoff: must be longer than 0s, such as 1s")
         .field_path(".initialBackoff"),
-    validation = Rule::new("duration(self.initialBackoff) <= duration(self.maxBackoff)")
+    validation = Rule::new("duration(has(self.initialBackoff) ? self.initialBackoff : '1s') <= duration(has(self.maxBackoff) ? self.maxBackoff : '10s')")
         .message("maxBackoff: must not be shorter than initialBackoff: raise maxBackoff, or lower initialBackoff")
         .field_path(".maxBackoff"),
-    validation = Rule::new("duration(self.maxBackoff) <= duration('1h')")
+    validation = Rule::new("!has(self.maxBackoff) || duration(self.maxBackoff) <= duration('1h')")
         .message("maxBackoff: must be at most 1h")
         .field_path(".maxBackoff"),
     validation = between("maxUnschedulableDuration", "30s", "24h", "5m")

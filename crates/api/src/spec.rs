@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::args::PluginArgs;
 use super::extenders::Extender;
-use super::join_lines;
 use super::plugins::{FilterConfig, ScoreConfig};
 use super::preemption::Preemption;
 use super::settings::{AllowUnsafe, Mode, Namespaces, Nodes, Preset, Queue, UnknownFields};
 use super::status::SchedulerProfileStatus;
+use super::{join_lines, tell_defaults};
 
 /// What a profile is to do. Every field has a default: an empty spec schedules as kube-scheduler does.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -23,13 +23,13 @@ use super::status::SchedulerProfileStatus;
     category = "scheduling",
     status = "SchedulerProfileStatus",
     derive = "PartialEq",
-    doc = "SchedulerProfile describes one scheduler: pods choose it with `spec.schedulerName`, Berth runs a worker for it.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
+    doc = "SchedulerProfile describes one scheduler: pods of any namespace choose it with `spec.schedulerName`, Berth runs a worker for it. It is in no namespace itself.",
+    printcolumn(name = "Mode", type_ = "string", json_path = ".status.mode"),
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].status",
-        description = "Whether the worker of this generation schedules"
+        description = "Whether the worker of this generation does what the spec asks"
     ),
     printcolumn(
         name = "Nodes",
@@ -62,7 +62,7 @@ use super::status::SchedulerProfileStatus;
         json_path = ".status.conditions[?(@.type=='Ready')].reason",
         priority = 1
     ),
-    printcolumn(name = "Preset", type_ = "string", json_path = ".spec.preset", priority = 1),
+    printcolumn(name = "Preset", type_ = "string", json_path = ".status.effective.preset", priority = 1),
     printcolumn(
         name = "Scheduled",
         type_ = "integer",
@@ -84,40 +84,40 @@ use super::status::SchedulerProfileStatus;
     .message("metadata.name: a profile named default-scheduler would claim that schedulerName: choose another name, or list other names in spec.schedulerNames")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = join_lines)]
+#[schemars(transform = join_lines, transform = tell_defaults)]
 #[x_kube(
     validation = Rule::new(
-        "self.allowUnsafe == 'Acknowledged' || !has(self.filters) || !self.filters.exists(f, f.state == 'Disabled' && f.name in ['NodeName', 'NodeUnschedulable', 'NodeResourcesFit'])"
+        "!has(self.filters) || (has(self.allowUnsafe) && self.allowUnsafe == 'Acknowledged') || !self.filters.exists(f, has(f.state) && f.state == 'Disabled' && f.name in ['NodeName', 'NodeUnschedulable', 'NodeResourcesFit'])"
     )
     .message("filters: disabling NodeName, NodeUnschedulable or NodeResourcesFit can place pods where they cannot run: remove the entry, or set spec.allowUnsafe: Acknowledged")
     .field_path(".filters"),
     validation = Rule::new(
-        "self.allowUnsafe == 'Acknowledged' || !has(self.pluginArgs) || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResources) || self.pluginArgs.nodeResourcesFit.ignoredResources.size() == 0"
+        "!has(self.pluginArgs) || (has(self.allowUnsafe) && self.allowUnsafe == 'Acknowledged') || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResources) || self.pluginArgs.nodeResourcesFit.ignoredResources.size() == 0"
     )
     .message("ignoredResources: an ignored resource can be overbooked: empty the list, or set spec.allowUnsafe: Acknowledged")
     .field_path(".pluginArgs.nodeResourcesFit.ignoredResources"),
     validation = Rule::new(
-        "self.allowUnsafe == 'Acknowledged' || !has(self.pluginArgs) || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResourceGroups) || self.pluginArgs.nodeResourcesFit.ignoredResourceGroups.size() == 0"
+        "!has(self.pluginArgs) || (has(self.allowUnsafe) && self.allowUnsafe == 'Acknowledged') || !has(self.pluginArgs.nodeResourcesFit) || !has(self.pluginArgs.nodeResourcesFit.ignoredResourceGroups) || self.pluginArgs.nodeResourcesFit.ignoredResourceGroups.size() == 0"
     )
     .message("ignoredResourceGroups: an ignored resource can be overbooked: empty the list, or set spec.allowUnsafe: Acknowledged")
     .field_path(".pluginArgs.nodeResourcesFit.ignoredResourceGroups"),
     validation = Rule::new(
-        "!has(self.filters) || !self.filters.exists(f, f.state == 'Enabled' && f.name == 'CheckNodeLabelPresence') || (has(self.pluginArgs) && has(self.pluginArgs.checkNodeLabelPresence))"
+        "!has(self.filters) || !self.filters.exists(f, (!has(f.state) || f.state == 'Enabled') && f.name == 'CheckNodeLabelPresence') || (has(self.pluginArgs) && has(self.pluginArgs.checkNodeLabelPresence))"
     )
     .message("filters: CheckNodeLabelPresence checks the labels in pluginArgs.checkNodeLabelPresence: add it, or remove the entry")
     .field_path(".filters"),
     validation = Rule::new(
-        "!has(self.filters) || !self.filters.exists(f, f.state == 'Enabled' && f.name == 'CheckServiceAffinity') || (has(self.pluginArgs) && has(self.pluginArgs.checkServiceAffinity))"
+        "!has(self.filters) || !self.filters.exists(f, (!has(f.state) || f.state == 'Enabled') && f.name == 'CheckServiceAffinity') || (has(self.pluginArgs) && has(self.pluginArgs.checkServiceAffinity))"
     )
     .message("filters: CheckServiceAffinity compares the labels in pluginArgs.checkServiceAffinity: add it, or remove the entry")
     .field_path(".filters"),
     validation = Rule::new(
-        "!has(self.scores) || !self.scores.exists(s, s.state == 'Enabled' && s.name == 'LabelPreference') || (has(self.pluginArgs) && has(self.pluginArgs.labelPreference) && self.pluginArgs.labelPreference.size() > 0)"
+        "!has(self.scores) || !self.scores.exists(s, (!has(s.state) || s.state == 'Enabled') && s.name == 'LabelPreference') || (has(self.pluginArgs) && has(self.pluginArgs.labelPreference) && self.pluginArgs.labelPreference.size() > 0)"
     )
     .message("scores: LabelPreference looks for the labels in pluginArgs.labelPreference: add some, or remove the entry")
     .field_path(".scores"),
     validation = Rule::new(
-        "self.allowUnsafe == 'Acknowledged' || !has(self.extenders) || !self.extenders.exists(e, !has(e.verbs.filter) && has(e.managedResources) && e.managedResources.exists(r, r.fitCheck == 'Skip'))"
+        "!has(self.extenders) || (has(self.allowUnsafe) && self.allowUnsafe == 'Acknowledged') || !self.extenders.exists(e, !has(e.verbs.filter) && has(e.managedResources) && e.managedResources.exists(r, has(r.fitCheck) && r.fitCheck == 'Skip'))"
     )
     .message("extenders: fitCheck: Skip leaves a resource to an extender that has no verb filter, so that nobody checks it: add verbs.filter, or set spec.allowUnsafe: Acknowledged")
     .field_path(".extenders")
@@ -137,7 +137,7 @@ pub struct SchedulerProfileSpec {
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub scheduler_names: Vec<String>,
 
-    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready is False.
+    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready has the reason Paused.
     #[serde(default)]
     pub mode: Mode,
 

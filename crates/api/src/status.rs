@@ -4,7 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
+use super::conditions::{ConditionType, Ready, Status};
 use super::join_lines;
 use super::settings::{Mode, Preset};
 
@@ -12,7 +14,7 @@ use super::settings::{Mode, Preset};
 /// 30 seconds while they change.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = join_lines)]
+#[schemars(transform = join_lines, transform = unseen)]
 pub struct SchedulerProfileStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,6 +73,24 @@ pub struct SchedulerProfileStatus {
     pub last_good_revision: Option<String>,
 }
 
+/// Why a profile that no operator has seen is not ready.
+const UNSEEN: &str = "no operator has seen this profile";
+
+/// The status that the API server gives a profile until an operator writes one. Without conditions kstatus would call it Current.
+fn unseen(schema: &mut schemars::Schema) {
+    let pending = |kind: ConditionType| {
+        json!({
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+            "message": UNSEEN,
+            "reason": Ready::Pending.as_str(),
+            "status": Status::Unknown.as_str(),
+            "type": kind.as_str(),
+        })
+    };
+    let conditions = [pending(ConditionType::Ready), pending(ConditionType::Accepted)];
+    schema.insert("default".to_owned(), json!({"conditions": conditions}));
+}
+
 /// One scheduler name that a profile asks for.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
@@ -122,7 +142,7 @@ pub struct WorkerStatus {
     /// What the worker is doing.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<WorkerState>,
-    /// Identity of the process that runs it: the name of the operator's pod.
+    /// Identity of the process that runs it: the name of the operator's pod, in the operator's namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// When the worker was started.

@@ -9,7 +9,7 @@ mod lease;
 
 use super::inputs::{self, Calls, InputArgs, Inputs};
 use anyhow::anyhow;
-use berth_api as api;
+use berth_api::{self as api, conditions::Ready};
 use berth_cluster::client;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
@@ -143,6 +143,10 @@ fn not_ready(profile: &Value) -> Option<String> {
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
     let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
     let name = profile["metadata"]["name"].as_str().unwrap_or_default();
+    // Ready is True while a profile is paused, and still none of its pods is placed.
+    if ready["reason"] == Ready::Paused.as_str() {
+        return Some(format!("SchedulerProfile {name} is paused: {}", text("message")));
+    }
     (ready["status"] != "True")
         .then(|| format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")))
 }
@@ -175,12 +179,13 @@ mod tests {
         let said = |conditions: Value| {
             not_ready(&json!({"metadata": {"name": "batch"}, "status": {"conditions": conditions}}))
         };
-        let ready = |status: &str| {
+        let ready = |status: &str, reason: &str| {
             json!([{"type": "Accepted", "status": "True"},
-            {"type": "Ready", "status": status, "reason": "Paused", "message": "spec.mode is Paused"}])
+            {"type": "Ready", "status": status, "reason": reason, "message": "why"}])
         };
-        assert_eq!(said(ready("True")), None);
-        assert_eq!(said(ready("False")).unwrap(), "SchedulerProfile batch is not Ready (Paused): spec.mode is Paused");
+        assert_eq!(said(ready("True", "Serving")), None);
+        assert_eq!(said(ready("False", "Deleting")).unwrap(), "SchedulerProfile batch is not Ready (Deleting): why");
+        assert_eq!(said(ready("True", "Paused")).unwrap(), "SchedulerProfile batch is paused: why");
         assert_eq!((said(json!([])), not_ready(&json!({"metadata": {"name": "batch"}}))), (None, None));
     }
 }

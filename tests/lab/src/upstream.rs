@@ -63,6 +63,12 @@ impl Upstream {
         built_once(&FOUND, "--oracle")
     }
 
+    /// The path of the tool that says what kstatus and Argo CD make of objects (`tests/upstream/health`). Builds it, and the
+    /// parts before it, if they are missing, with progress on stderr.
+    pub fn health() -> Result<PathBuf> {
+        built("--health")
+    }
+
     /// The path of promtool, with which Prometheus' own tests of rules are run ([`crate::promtool()`]). Builds it, and the parts
     /// before it, if they are missing, with progress on stderr.
     pub(crate) fn promtool() -> Result<PathBuf> {

@@ -113,7 +113,7 @@ pub struct BalancedAllocationArgs {
     #[schemars(length(max = 32))]
     #[x_kube(
         merge_strategy = ListMerge::Map(vec!["name".into()]),
-        validation = Rule::new("self.all(r, r.weight == 1)")
+        validation = Rule::new("self.all(r, !has(r.weight) || r.weight == 1)")
             .message("resources: NodeResourcesBalancedAllocation treats all its resources alike: remove weight, or set it to 1")
     )]
     pub resources: Vec<ResourceWeight>,

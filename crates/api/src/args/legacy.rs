@@ -26,8 +26,8 @@ const fn yes() -> bool {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SelectorSpreadArgs {
-    /// What says which pods belong together. All: Services, ReplicationControllers, ReplicaSets and StatefulSets. Services:
-    /// Services alone, as the priority ServiceSpreadingPriority.
+    /// What says which pods belong together, of the pod's namespace. All: Services, ReplicationControllers, ReplicaSets and
+    /// StatefulSets. Services: Services alone, as the priority ServiceSpreadingPriority.
     pub workloads: SpreadWorkloads,
     /// Which placed pods count. All: those that every selector of the pending pod's workloads matches. Any: those that at
     /// least one of them matches, as in kube-scheduler 1.13 and before.

@@ -36,7 +36,7 @@ pub struct PodTopologySpreadArgs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaulting_type: Option<SpreadDefaulting>,
     /// The constraints of pods that have none of their own, with defaultingType List; empty: none. Which pods count is
-    /// derived for each pod from the Services, ReplicaSets, StatefulSets and ReplicationControllers that select it.
+    /// derived for each pod from the Services, ReplicaSets, StatefulSets and ReplicationControllers of its namespace that select it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["topologyKey".into(), "whenUnsatisfiable".into()]))]

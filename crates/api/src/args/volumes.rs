@@ -39,7 +39,7 @@ const fn default_bind_timeout() -> Duration {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("duration(self.bindingTimeout) >= duration('1s')")
+    validation = Rule::new("!has(self.bindingTimeout) || duration(self.bindingTimeout) >= duration('1s')")
         .message("bindingTimeout: must be at least 1s, such as 10m")
         .field_path(".bindingTimeout")
 )]

@@ -84,7 +84,7 @@ fn scrape(world: &World, rounds: usize, before: &str) -> String {
     });
     let page = counted.unwrap();
     let ours = page.lines().filter(|line| !line.contains("profile=\"") || line.contains(profile));
-    ours.map(|line| format!("{line}\n")).collect()
+    ours.chain([""]).collect::<Vec<_>>().join("\n")
 }
 
 /// The series of these scrapes in the notation of promtool's tests; `_` stands where a scrape lacks one.

@@ -133,7 +133,9 @@ fn collect_defaults(schema: &Value, path: &str, written: &mut Vec<String>) {
         collect_defaults(child, &format!("{path}.{name}"), written);
     }
     for (key, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
-        collect_defaults(&schema[key], &format!("{path}{suffix}"), written);
+        if schema[key].is_object() {
+            collect_defaults(&schema[key], &format!("{path}{suffix}"), written);
+        }
     }
 }
 

@@ -146,9 +146,7 @@ fn nothing_starts_without_what_scheduling_needs(plane: &ControlPlane) {
 /// Removes two fields from the installed definition and returns what puts them back.
 fn make_older(plane: &ControlPlane) -> Value {
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
-    // A default may not name a field that is not there.
-    let paths =
-        ["queue", "nodes/properties/minFeasible", "nodes/default/minFeasible"].map(|path| format!("{spec}/{path}"));
+    let paths = ["queue", "nodes/properties/minFeasible"].map(|path| format!("{spec}/{path}"));
     let crd = plane.api.get(CRD).unwrap();
     let back: Vec<Value> =
         paths.iter().map(|path| json!({"op": "add", "path": path, "value": crd.pointer(path).unwrap()})).collect();

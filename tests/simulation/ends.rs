@@ -101,6 +101,7 @@ impl Inner {
             && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
             && !on.iter().any(|one| one.keeps_away(pod))
             && self.volumes_let(pod, life)
+            && self.extenders.let_pod(pod, &life.name)
     }
 
     /// Every internal size is back at its start.

@@ -46,7 +46,10 @@ impl Inside {
                 ("pending pods", ledger.pending_pods(|_| true).len()),
             ]
         });
-        for view in self.0.engine.workers().values() {
+        sizes.push(("pods kept for extenders", self.0.store.pending_pods()));
+        for (profile, view) in self.0.engine.workers() {
+            let extenders = self.0.writers.extender_clients.health(&profile);
+            sizes.push(("calls of extenders", extenders.iter().map(|one| one.in_flight + one.waiting).sum()));
             sizes.push(("unacknowledged binds", view.unacknowledged));
             if let Some(snapshot) = &view.snapshot {
                 sizes.extend([

@@ -255,11 +255,11 @@ impl Plan {
     }
 
     fn draw_failures(&mut self, random: &mut Random, number: u8) {
-        for _ in 0..random.between(0, 3) {
+        for _ in 0..random.between(1, 4) {
             self.at_random(random, |random| Step::ExtenderFaults {
                 number,
                 mix: ExtenderMix::draw(random),
-                lasts: random.millis(5_000, 60_000),
+                lasts: random.millis(8_000, 80_000),
             });
         }
         for _ in 0..random.pick(&[0, 0, 1, 3]) {

@@ -278,6 +278,9 @@ impl Inner {
         if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/binding") {
             self.is_extenders_will(operator, asked, false, Instant::now());
         }
+        if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/events") {
+            self.is_bound_as_said(operator, asked);
+        }
         let Self { rules, facts, operators, trace, .. } = self;
         if operators[operator].connected {
             if asked.method != "GET" {

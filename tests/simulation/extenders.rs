@@ -320,6 +320,11 @@ impl Extenders {
         self.all.values().filter(move |one| is_its(&one.plan))
     }
 
+    /// Whether one of them filters the nodes of a pod.
+    pub(crate) fn filter(&self, pod: &PodFact) -> bool {
+        self.of_pod(pod).any(|one| one.plan.filter.is_some())
+    }
+
     /// Whether those that filter let a pod go to a node.
     pub(crate) fn let_pod(&self, pod: &PodFact, node: &str) -> bool {
         self.of_pod(pod).filter(|one| one.plan.filter.is_some()).all(|one| one.plan.lets(&pod.app, node))

@@ -120,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) gone_profiles: Vec<usize>,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
+    /// Pods by uid that wait and have room somewhere, and since when.
+    pub(crate) has_room_since: BTreeMap<String, Instant>,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     settled: u64,
@@ -160,6 +162,7 @@ impl World {
             foreign_until: None,
             gone_profiles: Vec::new(),
             moved_at: began,
+            has_room_since: BTreeMap::new(),
             agenda: BinaryHeap::new(),
             order: 0,
             settled: 0,

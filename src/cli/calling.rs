@@ -12,7 +12,7 @@ use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_extender::address::AddressPolicy;
 use berth_extender::{
-    BOUND_WITHIN, CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth,
+    BOUND_WITHIN, CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth, tcp,
 };
 use berth_simulate::Extenders;
 use serde_json::Value;
@@ -70,6 +70,7 @@ impl Caller {
             let _inside = runtime.enter();
             ExtenderClients::new(Options {
                 policy,
+                connector: tcp(),
                 kube: inputs_as_api_server(calls),
                 store: store.clone(),
                 key_of: keys(calls),

@@ -7,6 +7,7 @@ use super::process::{Place, run_in};
 use berth_cluster::client::Clients;
 use berth_core::ledger::Ledger;
 use berth_core::queue::Counts;
+use berth_extender::Connector;
 use berth_runtime::Engine;
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +46,10 @@ impl Inside {
                 ("pending pods", ledger.pending_pods(|_| true).len()),
             ]
         });
-        for view in self.0.engine.workers().values() {
+        sizes.push(("pods kept for extenders", self.0.store.pending_pods()));
+        for (profile, view) in self.0.engine.workers() {
+            let extenders = self.0.writers.extender_clients.health(&profile);
+            sizes.push(("calls of extenders", extenders.iter().map(|one| one.in_flight + one.waiting).sum()));
             sizes.push(("unacknowledged binds", view.unacknowledged));
             if let Some(snapshot) = &view.snapshot {
                 sizes.extend([
@@ -63,13 +67,14 @@ impl Inside {
     }
 }
 
-/// Runs the operator until `stop`, or until it cannot go on, as tasks of the caller's event loop. `show` is given what the test looks
-/// at before anything is read.
+/// Runs the operator until `stop`, or until it cannot go on, as tasks of the caller's event loop. `connector` leads to the extenders
+/// that the test plays; `show` is given what the test looks at before anything is read.
 pub async fn run_inside(
     options: Options,
     clients: Clients,
+    connector: Connector,
     stop: CancellationToken,
     show: impl FnOnce(Inside) + Send + 'static,
 ) -> Result<(), OperatorError> {
-    Box::pin(run_in(Place::Test(Box::new(show)), options, clients, stop)).await
+    Box::pin(run_in(Place::Test(Box::new(show)), options, clients, connector, stop)).await
 }

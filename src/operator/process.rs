@@ -19,7 +19,7 @@ use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
 use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers};
-use berth_extender::{self as extender, ExtenderClients, Notice, ObjectStore, observers};
+use berth_extender::{self as extender, Connector, ExtenderClients, Notice, ObjectStore, observers};
 use berth_extender::{follow_api_servers, read_api_servers};
 use berth_runtime::{Engine, WorkerView, Workers, panic_message};
 use berth_telemetry::{Addresses, Check, Endpoints, Health, serve};
@@ -54,7 +54,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
         clients = connect(options.kubeconfig.as_deref()) => clients?,
         () = stop.cancelled() => return Ok(()),
     };
-    Box::pin(run_in(Place::Process, options, clients, stop)).await
+    Box::pin(run_in(Place::Process, options, clients, extender::tcp(), stop)).await
 }
 
 /// What a running operator is part of.
@@ -65,11 +65,12 @@ pub(super) enum Place {
     Test(Box<dyn FnOnce(Inside) + Send>),
 }
 
-/// Runs the operator with these clients.
+/// Runs the operator with these clients, and with connections to extenders that `connector` makes.
 pub(super) async fn run_in(
     place: Place,
     options: Options,
     clients: Clients,
+    connector: Connector,
     stop: CancellationToken,
 ) -> Result<(), OperatorError> {
     tracing::info!(server = clients.server, version = clients.version, "connected");
@@ -95,7 +96,7 @@ pub(super) async fn run_in(
         Place::Process => Workers::OnThreads,
         Place::Test(_) => Workers::OnTasks,
     };
-    let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, notify);
+    let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, connector, notify);
     cx.board.lock().crd_lacks = lacks;
     follow_addresses(&cx, api_servers, following);
 
@@ -204,6 +205,7 @@ pub(super) fn assemble(
     gate: &Gate,
     evidence: &Arc<Notify>,
     policy: AddressPolicy,
+    connector: Connector,
     notify: mpsc::UnboundedSender<Notice>,
 ) -> Context {
     let to_engine: Arc<OnceLock<Deliver>> = Arc::default();
@@ -213,6 +215,7 @@ pub(super) fn assemble(
     let recheck: Arc<dyn Recheck> = Arc::new(Known(ledgers.clone()));
     let extender_clients = ExtenderClients::new(extender::Options {
         policy,
+        connector,
         kube: clients.writes.clone(),
         store: store.clone(),
         key_of: extenders::key_of(ledgers.clone()),

@@ -70,7 +70,8 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
     let policy = AddressPolicy::new(&[], &[]).unwrap();
     let (notify, notices) = mpsc::unbounded_channel();
     let evidence = Arc::new(Notify::new());
-    (assemble(options, Workers::OnThreads, clients, Denials::default(), &gate, &evidence, policy, notify), notices)
+    let (denials, connector) = (Denials::default(), berth_extender::tcp());
+    (assemble(options, Workers::OnThreads, clients, denials, &gate, &evidence, policy, connector, notify), notices)
 }
 
 /// A reconciler that has taken over, and the server that it works on. Kept revisions outlive the reconciler.

@@ -1,5 +1,6 @@
 //! Everybody but the operators: users, controllers, kubelets, a second scheduler, and whoever breaks things.
 
+use super::extenders::RESOURCE;
 use super::facts::By;
 use super::model::kinds::Of;
 use super::model::store::{key, stamp};
@@ -138,6 +139,9 @@ fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims: &[String]
     if plan.gated.is_some() {
         spec["schedulingGates"] = json!([{"name": "example.com/drawn"}]);
     }
+    if plan.managed {
+        spec["containers"][0]["resources"]["requests"][RESOURCE] = "1".into();
+    }
     if !claims.is_empty() {
         let volume = |claim: &String| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
         spec["volumes"] = claims.iter().map(volume).collect();
@@ -181,8 +185,8 @@ impl Inner {
         let kubernetes = json!({"metadata": {"name": "kubernetes", "namespace": "default"},
             "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
         self.store.create(Of::Services, kubernetes, now);
-        for (index, plan) in self.plan.nodes.clone().into_iter().enumerate() {
-            self.store.create(Of::Nodes, node(&format!("n{index}"), plan.pool, plan.cpu), now);
+        for (index, plan) in self.plan.nodes.clone().iter().enumerate() {
+            self.make_node(index, plan.cpu, now);
         }
         self.set_up_storage(now);
         self.set_up_budgets(now);
@@ -194,9 +198,19 @@ impl Inner {
     fn make_profile(&mut self, profile: usize, spec: u64, now: Instant) {
         let name = format!("berth-{profile}");
         if self.store.get(Of::Profiles, &key("", &name)).is_none() {
-            let spec = profile_spec(spec, self.plan.strict.contains(&profile));
+            let spec = self.spec_of(profile, spec);
             self.store.create(Of::Profiles, json!({"metadata": {"name": name}, "spec": spec}), now);
         }
+    }
+
+    /// One of the specs between which edits change, with the extenders that the profile has now.
+    fn spec_of(&self, profile: usize, choice: u64) -> Value {
+        let mut spec = profile_spec(choice, self.plan.strict.contains(&profile));
+        let extenders = self.extenders.specs(profile);
+        if !extenders.is_empty() {
+            spec["extenders"] = extenders.into();
+        }
+        spec
     }
 
     fn perform_step(&mut self, step: Step, now: Instant) {
@@ -251,7 +265,7 @@ impl Inner {
                     None => self.gone_profiles.push(profile),
                 }
             }
-            _ => {}
+            step => self.perform_extender_step(step, now),
         }
     }
 
@@ -264,9 +278,10 @@ impl Inner {
             Act::Ungate(uid) => self.change_pod(&uid, now, |pod| {
                 pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
             }),
-            Act::NodeBack { node, cpu } => self.node_back(node, cpu, now),
+            Act::NodeBack { node, cpu } => self.make_node(node, cpu, now),
             Act::Uncordon(node) => self.set_cordoned(node, false, now),
             Act::ProfileBack(profile) => self.make_profile(profile, 0, now),
+            Act::ExtenderBack(number) => self.set_named(number, true, now),
             Act::DeleteHighest => {
                 let waiting = self.facts.pending.iter().map(|uid| &self.facts.pods[uid]);
                 if let Some(key) = waiting.max_by_key(|pod| pod.priority).map(|pod| pod.key.clone()) {
@@ -280,10 +295,17 @@ impl Inner {
         }
     }
 
-    fn node_back(&mut self, index: usize, cpu: u64, now: Instant) {
+    /// Makes a node unless it is there.
+    fn make_node(&mut self, index: usize, cpu: u64, now: Instant) {
         let (name, pool) = (format!("n{index}"), self.plan.nodes[index].pool);
         if self.store.get(Of::Nodes, &key("", &name)).is_none() {
-            self.store.create(Of::Nodes, node(&name, pool, cpu), now);
+            let mut node = node(&name, pool, cpu);
+            if self.plan.has_resource {
+                for amounts in ["allocatable", "capacity"] {
+                    node["status"][amounts][RESOURCE] = "1000".into();
+                }
+            }
+            self.store.create(Of::Nodes, node, now);
         }
     }
 
@@ -295,10 +317,10 @@ impl Inner {
     }
 
     pub(crate) fn edit_profile(&mut self, profile: usize, spec: u64, now: Instant) {
-        self.set_spec(profile, profile_spec(spec, self.plan.strict.contains(&profile)), now);
+        self.set_spec(profile, self.spec_of(profile, spec), now);
     }
 
-    fn set_spec(&mut self, profile: usize, spec: Value, now: Instant) {
+    pub(crate) fn set_spec(&mut self, profile: usize, spec: Value, now: Instant) {
         let Some(there) = self.store.get(Of::Profiles, &key("", &format!("berth-{profile}"))) else { return };
         let mut value = there.value.clone();
         if value["spec"] == spec {
@@ -481,6 +503,7 @@ impl Inner {
         self.network.heal();
         self.healed = true;
         self.foreign_until = None;
+        self.mend_extenders(now);
         for profile in 0..self.plan.profiles {
             if self.gone_profiles.contains(&profile) {
                 continue;

@@ -8,11 +8,32 @@ use berth::operator::Inside;
 use berth_core::ledger::Ledger;
 use serde_json::Value;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// After the last move of a pod.
 const SETTLED: Duration = Duration::from_secs(5);
 
+/// So often, and with such a pause, it is looked in the end where pods that wait have room.
+pub(crate) const LOOKS: u32 = 20;
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// The longest backoff and some seconds: a pod of which an extender refused nodes is tried again after its backoff, whatever frees room.
+const TRIED_AGAIN_WITHIN: Duration = Duration::from_secs(14);
+
 impl Inner {
+    /// Notes since when pods that wait have room somewhere.
+    pub(crate) fn look_for_room(&mut self, now: Instant) {
+        let has_room = |uid: &&String| self.facts.nodes().any(|life| self.fits(&self.facts.pods[*uid], life));
+        let since = |uid: &String| (uid.clone(), self.has_room_since.get(uid).copied().unwrap_or(now));
+        self.has_room_since = self.facts.pending.iter().filter(has_room).map(since).collect();
+    }
+
+    /// Whether a pod may wait for its backoff although it has room.
+    fn may_be_in_backoff(&self, pod: &PodFact) -> bool {
+        let since = self.has_room_since.get(&pod.uid);
+        self.extenders.filter(pod) && since.is_none_or(|since| since.elapsed() < TRIED_AGAIN_WITHIN)
+    }
+
     fn insides(&self) -> Vec<(usize, Inside)> {
         let running = self.operators.iter().enumerate().filter(|(_, operator)| operator.connected);
         running.filter_map(|(process, operator)| Some((process, operator.inside.clone()?))).collect()
@@ -35,7 +56,8 @@ impl Inner {
             if pod.gated || !self.is_served(pod) {
                 continue;
             }
-            if let Some(node) = self.facts.nodes().find(|life| self.fits(pod, life)) {
+            let node = self.facts.nodes().find(|life| self.fits(pod, life));
+            if let Some(node) = node.filter(|_| !self.may_be_in_backoff(pod)) {
                 wrong.push(("L1", format!("pod {} waits, and {} has room for it", pod.key, node.name)));
             }
             if pod.nominated.as_ref().is_some_and(|node| !self.facts.nodes().any(|life| life.name == *node)) {
@@ -101,6 +123,7 @@ impl Inner {
             && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
             && !on.iter().any(|one| one.keeps_away(pod))
             && self.volumes_let(pod, life)
+            && self.extenders.let_pod(pod, &life.name)
     }
 
     /// Every internal size is back at its start.

@@ -1,6 +1,7 @@
 //! What is so in the cluster, read off the model's changes: which pod runs where, since which version, and which nodes there were.
 
 use super::budgets::BudgetFact;
+use super::extenders::RESOURCE;
 use super::model::store::{Change, Verb};
 use super::storage::{BIND_COMPLETED, SELECTED_NODE};
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub(crate) struct PodFact {
     pub(crate) app: String,
     /// The claims that it mounts, as `namespace/name`.
     pub(crate) claims: Vec<String>,
+    /// Whether it asks for the resource that some extenders manage.
+    pub(crate) managed: bool,
     /// Whether no two pods of its `app` may share a node.
     pub(crate) alone: bool,
     pub(crate) pool: Option<String>,
@@ -134,6 +137,9 @@ impl PodFact {
             port: value.pointer("/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
             app: text(value, "/metadata/labels/app").to_owned(),
             claims: claims_of(value),
+            managed: value
+                .pointer("/spec/containers/0/resources/requests")
+                .is_some_and(|all| all.get(RESOURCE).is_some()),
             alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),
             priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),

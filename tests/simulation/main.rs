@@ -10,6 +10,8 @@ mod actors;
 mod budgets;
 mod claims;
 mod ends;
+mod extender_server;
+mod extenders;
 mod facts;
 mod model;
 mod mutants;

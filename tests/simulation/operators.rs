@@ -1,5 +1,7 @@
 //! The operators: real ones, each with connections of its own to the model API server.
 
+use super::extender_server::connector;
+use super::extenders::ALLOWED;
 use super::network::Link;
 use super::world::{Act, Operator, World};
 use berth::operator::{Options, OwnPod, run_inside};
@@ -27,7 +29,7 @@ fn options(replica: usize, process: usize) -> Options {
         state_namespace: "kube-system".to_owned(),
         serve_default_scheduler: false,
         extender_allow_host: Vec::new(),
-        extender_allow_http: Vec::new(),
+        extender_allow_http: ALLOWED.map(str::to_owned).to_vec(),
         bind_concurrency: 8,
         bind_qps: None,
         events: true,
@@ -51,10 +53,12 @@ pub(crate) fn begin(world: &Arc<World>, replica: usize) {
     });
     let link = Link::new(world.clone(), process);
     let clients = Clients::over(|| link.clone(), "https://10.0.0.1:443", "v1.37.0");
+    let connector = connector(world.clone(), process);
     let (shown, world) = (world.clone(), world.clone());
     tokio::task::spawn_local(async move {
         let show = move |inside| shown.lock().operators[process].inside = Some(inside);
-        let ended = run_inside(options, clients, stop.clone(), show).await.map_err(|error| error.to_string());
+        let ended =
+            run_inside(options, clients, connector, stop.clone(), show).await.map_err(|error| error.to_string());
         let inside = {
             let mut inner = world.lock();
             inner.trace.note(&["ended"], &[process as u64], format_args!("operator {process} ended: {ended:?}"));

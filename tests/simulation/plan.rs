@@ -1,5 +1,6 @@
 //! What one seed draws: the cluster, who is in it, and everything that happens, as a list of steps of which any may be left out.
 
+use super::extenders::{ExtenderMix, ExtenderPlan};
 use super::network::Mix;
 use super::random::Random;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub(crate) struct PodPlan {
     /// Seconds that it takes to end when it is deleted.
     pub(crate) grace: u64,
     pub(crate) claims: Vec<ClaimPlan>,
+    /// Whether it asks for the resource that some extenders manage.
+    pub(crate) managed: bool,
 }
 
 /// A budget for the pods of an app in a namespace.
@@ -135,6 +138,22 @@ pub(crate) enum Step {
     Foreign {
         lasts: Duration,
     },
+    /// A profile gets an extender.
+    Extender(ExtenderPlan),
+    ExtenderFaults {
+        number: u8,
+        mix: ExtenderMix,
+        lasts: Duration,
+    },
+    /// Its connections are cut.
+    RestartExtender {
+        number: u8,
+    },
+    /// Its profile does without it for so long.
+    RemoveExtender {
+        number: u8,
+        lasts: Duration,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -148,6 +167,8 @@ pub(crate) struct Plan {
     pub(crate) budgets: Vec<BudgetPlan>,
     /// The profiles that keep budgets strictly.
     pub(crate) strict: Vec<usize>,
+    /// Whether nodes have the resource that some extenders manage.
+    pub(crate) has_resource: bool,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -169,6 +190,7 @@ impl Plan {
             locals: Vec::new(),
             budgets: Vec::new(),
             strict: Vec::new(),
+            has_resource: false,
             steps: Vec::new(),
         };
         plan.draw_pods(&mut random);
@@ -176,6 +198,7 @@ impl Plan {
         plan.draw_faults(&mut random);
         plan.draw_storage(&mut Random::new(seed).fork(4));
         plan.draw_budgets(&mut Random::new(seed).fork(5));
+        plan.draw_extenders(&mut Random::new(seed).fork(6));
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -193,6 +216,7 @@ impl Plan {
             gated: random.in_thousand(40).then(|| random.millis(500, 20_000)),
             grace: random.pick(&[1, 2, 5, 10]),
             claims: Vec::new(),
+            managed: false,
         }
     }
 
@@ -220,7 +244,7 @@ impl Plan {
         }
     }
 
-    fn at_random(&mut self, random: &mut Random, step: impl FnOnce(&mut Random) -> Step) {
+    pub(crate) fn at_random(&mut self, random: &mut Random, step: impl FnOnce(&mut Random) -> Step) {
         let at = random.millis(5_000, BUSY.as_millis() as u64 - 10_000);
         let step = step(random);
         self.steps.push((at, step));
@@ -313,23 +337,25 @@ impl Plan {
         }
     }
 
+    /// All pods of the steps drawn so far.
+    pub(crate) fn pods_mut(&mut self) -> impl Iterator<Item = &mut PodPlan> {
+        self.steps.iter_mut().flat_map(|(_, step)| match step {
+            Step::Workload { pod, .. } | Step::Pod(pod) => std::slice::from_mut(pod),
+            Step::HandOver { pods, .. } => pods.as_mut_slice(),
+            _ => &mut [],
+        })
+    }
+
     /// In some worlds many pods have claims. Their profiles go while they wait for their volumes.
     fn draw_storage(&mut self, random: &mut Random) {
         if !random.in_thousand(350) {
             return;
         }
         self.locals = (0..random.between(3, 12)).map(|_| random.index(self.nodes.len())).collect();
-        for (_, step) in &mut self.steps {
-            let pods = match step {
-                Step::Workload { pod, .. } | Step::Pod(pod) => std::slice::from_mut(pod),
-                Step::HandOver { pods, .. } => pods.as_mut_slice(),
-                _ => continue,
-            };
-            for pod in pods {
-                let kinds = [ClaimPlan::Local, ClaimPlan::Local, ClaimPlan::Made, ClaimPlan::Made, ClaimPlan::OnePod];
-                let claims = random.pick(&[0, 0, 1, 1, 2]);
-                pod.claims = (0..claims).map(|_| random.pick(&kinds)).collect();
-            }
+        for pod in self.pods_mut() {
+            let kinds = [ClaimPlan::Local, ClaimPlan::Local, ClaimPlan::Made, ClaimPlan::Made, ClaimPlan::OnePod];
+            let claims = random.pick(&[0, 0, 1, 1, 2]);
+            pod.claims = (0..claims).map(|_| random.pick(&kinds)).collect();
         }
         let profiles = self.profiles;
         for _ in 0..random.between(0, 2) {

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 /// No writer waits longer for an answer, and the API server must not work on it any longer.
 const TIME_LIMIT: Duration = Duration::from_secs(4);
 
+/// What an extender was asked to bind it may bind for so long, whatever it answers but a failure.
+pub(crate) const MAY_BIND_WITHIN: Duration = berth_extender::BOUND_WITHIN;
+
 /// What others bound counts from so long after it was shown: a decision may have been made before, and waited to be sent.
 const KNOWN_AFTER: Duration = Duration::from_secs(40);
 
@@ -71,6 +74,7 @@ struct OfOperator {
     nodes: Seen,
     volumes: Seen,
     budgets: Seen,
+    profiles: Seen,
     /// The last bind or eviction of another operator before this one took the Lease.
     inherited: u64,
     /// What was bound by it, as it was told.
@@ -125,6 +129,7 @@ impl Rules {
             Of::Nodes => seen.nodes.show(version, now),
             Of::Volumes => seen.volumes.show(version, now),
             Of::Budgets => seen.budgets.show(version, now),
+            Of::Profiles => seen.profiles.show(version, now),
             _ => {}
         }
     }
@@ -146,6 +151,33 @@ impl Rules {
         if asked.method == "GET" {
             return;
         }
+        let Some(place) = Place::of(&asked.path) else { return };
+        if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims) {
+            return;
+        }
+        let what = format!("operator {operator}: {} {}", asked.method, asked.path);
+        let sent = self.entitled(operator, &what, now);
+        if asked.timeout().is_none_or(|limit| limit > TIME_LIMIT) {
+            self.breaks("S7", &format!("{what} without a time limit for the server"));
+        }
+        self.is_preconditioned(&what, &place, asked);
+        match (asked.method.as_str(), place.subresource.as_str()) {
+            ("POST", "binding") => {
+                let until = now + asked.timeout().unwrap_or_default();
+                self.bind_sent(operator, &what, asked, facts, (sent, now, until));
+            }
+            ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, (sent, now)),
+            ("PATCH", "status") => self.mark_sent(operator, asked),
+            _ if place.of == Of::Volumes => {
+                let long = self.operator(operator).volumes.long_before(now);
+                self.volume_sent(&what, &place, asked, facts, long);
+            }
+            _ => {}
+        }
+    }
+
+    /// What an operator knows that makes a write, or has it made: it must lead, and have seen what the last leader wrote.
+    fn entitled(&mut self, operator: usize, what: &str, now: Instant) -> Sent {
         let seen = self.operator(operator);
         let sent = Sent {
             pods: seen.pods.before(now),
@@ -155,30 +187,53 @@ impl Rules {
             pods_now: seen.pods.newest(),
             nodes_now: seen.nodes.newest(),
         };
-        let Some(place) = Place::of(&asked.path) else { return };
-        if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims) {
-            return;
-        }
-        let what = format!("operator {operator}: {} {}", asked.method, asked.path);
+        let inherited = seen.inherited;
         if self.leader != Some(operator) {
             self.breaks("S7", &format!("{what} while it does not hold the Lease"));
         }
-        if sent.pods_now < self.operator(operator).inherited {
+        if sent.pods_now < inherited {
             self.breaks("barrier", &format!("{what} before it has seen what the leader before it wrote"));
         }
-        if asked.timeout().is_none_or(|limit| limit > TIME_LIMIT) {
-            self.breaks("S7", &format!("{what} without a time limit for the server"));
-        }
-        self.is_preconditioned(&what, &place, asked);
-        match (asked.method.as_str(), place.subresource.as_str()) {
-            ("POST", "binding") => self.bind_sent(operator, &what, asked, facts, (sent, now)),
-            ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, (sent, now)),
-            ("PATCH", "status") => self.mark_sent(operator, asked),
-            _ if place.of == Of::Volumes => {
-                let long = self.operator(operator).volumes.long_before(now);
-                self.volume_sent(&what, &place, asked, facts, long);
-            }
-            _ => {}
+        sent
+    }
+
+    /// An operator asks an extender to bind: what holds for its own binds holds for this one.
+    pub(crate) fn asked_to_bind(&mut self, operator: usize, binding: &Asked, facts: &Facts, now: Instant) {
+        let what = format!("operator {operator} asks an extender: {} {}", binding.method, binding.path);
+        let sent = self.entitled(operator, &what, now);
+        self.bind_sent(operator, &what, binding, facts, (sent, now, now + MAY_BIND_WITHIN));
+    }
+
+    /// Up to which version an operator has known the profiles for long.
+    pub(crate) fn profiles_known(&mut self, operator: usize, now: Instant) -> u64 {
+        self.operator(operator).profiles.long_before(now)
+    }
+
+    /// Whether a bind goes on with what the operator has decided before.
+    pub(crate) fn is_repeated(&self, operator: usize, uid: &str, node: &str) -> bool {
+        self.operators.get(&operator).and_then(|one| one.tried.get(uid)).is_some_and(|tried| tried == node)
+    }
+
+    /// An operator is told by an extender that it does not bind a pod.
+    pub(crate) fn refused_by_extender(&mut self, operator: usize, uid: &str) {
+        self.operator(operator).doubtful.remove(uid);
+    }
+
+    /// An extender has bound a pod that it was asked at `sent` to bind. As with a bind of the operator's own, nobody else may lead as
+    /// long as that is to be expected, and who leads next must have seen it.
+    pub(crate) fn bound_by_extender(
+        &mut self,
+        operator: usize,
+        what: &str,
+        (sent, now): (Instant, Instant),
+        version: u64,
+    ) {
+        if self.leader.is_none_or(|leader| leader == operator) {
+            self.last_write.insert(operator, version);
+        } else if now < sent + TIME_LIMIT {
+            let what =
+                format!("operator {operator}: {what} is carried out by an extender after another took the Lease");
+            self.breaks("S7", &what);
         }
     }
 
@@ -200,14 +255,21 @@ impl Rules {
         }
     }
 
-    fn bind_sent(&mut self, operator: usize, what: &str, asked: &Asked, facts: &Facts, (sent, now): (Sent, Instant)) {
+    /// A bind is sent that may be carried out until `until`.
+    fn bind_sent(
+        &mut self,
+        operator: usize,
+        what: &str,
+        asked: &Asked,
+        facts: &Facts,
+        (sent, now, until): (Sent, Instant, Instant),
+    ) {
         let body = asked.json();
         let (uid, node) = (text(&body, "/metadata/uid"), text(&body, "/target/name"));
         if self.operator(operator).told_bound.contains(uid) {
             self.breaks("S3", &format!("{what}: it was told that the pod is bound"));
         }
-        let may_land = asked.timeout().unwrap_or_default();
-        let doubt = self.operator(operator).doubtful.insert(uid.to_owned(), (node.to_owned(), now + may_land));
+        let doubt = self.operator(operator).doubtful.insert(uid.to_owned(), (node.to_owned(), until));
         if let Some((other, _)) = doubt.filter(|(other, until)| other != node && *until > now) {
             self.breaks("S3", &format!("{what}: a bind to {other} may still be carried out"));
         }

@@ -2,7 +2,7 @@
 
 use super::plan::{BUSY, DRAINED, HEALED, Plan};
 use super::world::{Act, World};
-use super::{actors, facts::By};
+use super::{actors, ends, facts::By};
 use std::time::Duration;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -51,7 +51,10 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
     if world.lock().rules.broken.is_empty() {
         world.act(By::Cluster, |inner| inner.mend(Instant::now()));
         world.healed.notify_waiters();
-        sleep_until(began + BUSY + HEALED).await;
+        for look in (0..ends::LOOKS).rev() {
+            sleep_until(began + BUSY + HEALED - ends::BETWEEN_LOOKS * look).await;
+            world.lock().look_for_room(Instant::now());
+        }
         world.lock().audit();
         world.lock().is_well();
     }

@@ -1,6 +1,7 @@
 //! One world: the model API server, what is known to be true, what is to happen, and who is in it.
 
 use super::actors::Workload;
+use super::extenders::Extenders;
 use super::facts::{By, Facts, News};
 use super::model::api::{Answer, Asked, Place, answer};
 use super::model::kinds::{KINDS, Of};
@@ -55,6 +56,7 @@ pub(crate) enum Act {
     },
     Uncordon(usize),
     ProfileBack(usize),
+    ExtenderBack(u8),
     NoFaults,
     /// A process begins in this replica's place.
     Begin(usize),
@@ -100,6 +102,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) facts: Facts,
     pub(crate) network: Network,
+    pub(crate) extenders: Extenders,
     pub(crate) rules: Rules,
     pub(crate) trace: Trace,
     pub(crate) random: Random,
@@ -117,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) gone_profiles: Vec<usize>,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
+    /// Pods by uid that wait and have room somewhere, and since when.
+    pub(crate) has_room_since: BTreeMap<String, Instant>,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     settled: u64,
@@ -144,6 +149,7 @@ impl World {
             store: Store::new(),
             facts: Facts::default(),
             network: Network::new(random.fork(2)),
+            extenders: Extenders::new(random.fork(7)),
             rules: Rules::of(&plan),
             trace: Trace::new(began, keep_trace),
             random: random.fork(3),
@@ -156,6 +162,7 @@ impl World {
             foreign_until: None,
             gone_profiles: Vec::new(),
             moved_at: began,
+            has_room_since: BTreeMap::new(),
             agenda: BinaryHeap::new(),
             order: 0,
             settled: 0,
@@ -271,6 +278,12 @@ impl Inner {
 
     /// An operator sends a request. Nobody sees what a killed one sends.
     pub(crate) fn sent(&mut self, operator: usize, asked: &Asked) {
+        if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/binding") {
+            self.is_extenders_will(operator, asked, false, Instant::now());
+        }
+        if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/events") {
+            self.is_bound_as_said(operator, asked);
+        }
         let Self { rules, facts, operators, trace, .. } = self;
         if operators[operator].connected {
             if asked.method != "GET" {

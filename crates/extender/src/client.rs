@@ -69,7 +69,7 @@ impl Client {
         });
         let resolver = Resolver::new(settings.endpoint.clone(), net.clone());
         Ok(Self {
-            pool: Pool::new(resolver, tls, settings.concurrency),
+            pool: Pool::new(resolver, net.connector.clone(), tls, settings.concurrency),
             path: url.path.clone(),
             host: header("endpoint", &url.authority())?,
             token,

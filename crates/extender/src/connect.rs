@@ -1,5 +1,6 @@
 //! Connections to an extender: made to checked addresses, and kept for a while.
 
+use super::connector::Connector;
 use super::error::{Failure, broken};
 use super::resolve::Resolver;
 use super::tls::Tls;
@@ -12,7 +13,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
@@ -45,6 +45,7 @@ impl Drop for Connection {
 
 pub(super) struct Pool {
     resolver: Resolver,
+    connector: Connector,
     tls: Option<Tls>,
     most: usize,
     idle: Mutex<Vec<(Instant, Connection)>>,
@@ -52,8 +53,8 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Keeps `most` idle connections at most.
-    pub(super) fn new(resolver: Resolver, tls: Option<Tls>, most: usize) -> Self {
-        Self { resolver, tls, most, idle: Mutex::new(Vec::new()) }
+    pub(super) fn new(resolver: Resolver, connector: Connector, tls: Option<Tls>, most: usize) -> Self {
+        Self { resolver, connector, tls, most, idle: Mutex::new(Vec::new()) }
     }
 
     /// An idle connection, or a new one if there is none.
@@ -106,8 +107,7 @@ impl Pool {
     }
 
     async fn connect_to(&self, address: SocketAddr) -> io::Result<Connection> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+        let stream = (self.connector)(address).await?;
         match &self.tls {
             None => handshake(TokioIo::new(stream)).await,
             Some(tls) => {

@@ -1,6 +1,7 @@
 //! The extenders of all profiles: set up by profile, asked by workers.
 
 use super::address::AddressPolicy;
+use super::connector::Connector;
 use super::objects::{KeyOf, Objects};
 use super::profile_extenders::{Common, Notify, ProfileExtenders};
 use super::resolve::{Net, system_lookup};
@@ -25,6 +26,8 @@ pub const BOUND_WITHIN: Duration = Duration::from_secs(10);
 pub struct Options {
     /// Who may be connected to.
     pub policy: AddressPolicy,
+    /// How they are connected to; see [`tcp`](super::tcp).
+    pub connector: Connector,
     /// A client of the API server without retries: for Services, for objects not in the store, and to read pods back.
     pub kube: kube::Client,
     /// Pending pods and nodes in the form in which they are sent.
@@ -75,8 +78,8 @@ impl State {
 impl ExtenderClients {
     /// Without profiles. Calls run on the tokio runtime on which this is called, from wherever they are asked for.
     pub fn new(options: Options) -> Self {
-        let Options { policy, kube, store, key_of, gate, recheck, bound_within, deliver, notify } = options;
-        let net = Net { policy: Arc::new(policy), lookup: system_lookup(), kube: kube.clone() };
+        let Options { policy, connector, kube, store, key_of, gate, recheck, bound_within, deliver, notify } = options;
+        let net = Net { policy: Arc::new(policy), lookup: system_lookup(), connector, kube: kube.clone() };
         let objects = Objects { store, kube, key_of };
         let runtime = Handle::current();
         let common = Common { net, objects, gate, recheck, bound_within, deliver, notify, runtime };

@@ -136,6 +136,10 @@ impl Kept {
         self.change(|forms| forms.retain(|_, form| form.scheduler.as_ref().is_some_and(&keep)));
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.read().by_key.len()
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<Bytes> {
         self.read().by_key.get(key).map(|form| form.bytes.clone())
     }

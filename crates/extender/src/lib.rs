@@ -19,6 +19,7 @@ mod breaker;
 mod budget;
 mod client;
 mod connect;
+mod connector;
 mod contents;
 mod endpoints;
 mod error;
@@ -51,6 +52,7 @@ mod tls_tests;
 
 pub use breaker::{Breaker, Change, Circuit, FAILURES, Pass};
 pub use budget::{Budget, PROFILE_BYTES, Reservation};
+pub use connector::{Connector, Stream, tcp};
 pub use contents::Contents;
 pub use endpoints::{follow_api_servers, read_api_servers};
 pub use error::Fault;

@@ -1,6 +1,7 @@
 //! From an endpoint to addresses, each checked.
 
 use super::address::{AddressPolicy, Host};
+use super::connector::Connector;
 use super::endpoints::{read_service, ready_addresses};
 use super::error::Failure;
 use super::settings::{Endpoint, ServiceKey};
@@ -33,6 +34,7 @@ pub(super) struct Net {
     /// Who may be connected to.
     pub(super) policy: Arc<AddressPolicy>,
     pub(super) lookup: Lookup,
+    pub(super) connector: Connector,
     /// Reads the endpoints of Services.
     pub(super) kube: kube::Client,
 }

@@ -1,6 +1,7 @@
 //! Names and Services made addresses: looked up once, each checked.
 
 use super::address::{AddressPolicy, Url};
+use super::connector::tcp;
 use super::resolve::{Lookup, Net, Resolver, system_lookup};
 use super::settings::{Endpoint, ServiceKey};
 use super::testing::local;
@@ -30,7 +31,7 @@ fn url(text: &str) -> Endpoint {
 }
 
 fn resolver_of(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, api: &Scripted) -> Resolver {
-    Resolver::new(endpoint, Net { policy, lookup, kube: api.client() })
+    Resolver::new(endpoint, Net { policy, lookup, connector: tcp(), kube: api.client() })
 }
 
 async fn nobody() -> Scripted {

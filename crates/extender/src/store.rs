@@ -70,6 +70,11 @@ impl ObjectStore {
         self.nodes.put_missing(name, raw);
     }
 
+    /// How many pending pods are kept.
+    pub fn pending_pods(&self) -> usize {
+        self.pods.len()
+    }
+
     /// By resource: how often an object that came was too large to be kept, or came when all was full.
     pub fn left_out(&self) -> [(&'static str, u64); 2] {
         [("pods", self.pods.left_out()), ("nodes", self.nodes.left_out())]

@@ -1,6 +1,7 @@
 //! A scripted extender on a real socket: it reads requests as HTTP/1.1 and answers with any bytes that the script gives.
 
 use super::address::AddressPolicy;
+use super::connector::tcp;
 use super::extender_clients::{ExtenderClients, Options};
 use super::profile_extenders::Notice;
 use super::settings::{Credentials, Endpoint, Settings, Verb, VerbSettings};
@@ -290,6 +291,7 @@ impl Rig {
         gate.admit();
         let clients = ExtenderClients::new(Options {
             policy,
+            connector: tcp(),
             kube: api.client(),
             store: store.clone(),
             // The uid of a test's pod is `uid-<name>`.

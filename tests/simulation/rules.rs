@@ -325,6 +325,9 @@ impl Rules {
         let condition = &body["status"]["conditions"][0];
         if condition["type"] == "DisruptionTarget" {
             let scheduler = text(condition, "/message").split(':').next().unwrap_or_default().to_owned();
+            if !scheduler.starts_with("berth-") {
+                self.breaks("B1", &format!("a victim is marked for {scheduler:?}, which is no profile"));
+            }
             self.operator(operator).marked.insert(text(&body, "/metadata/uid").to_owned(), scheduler);
         }
     }

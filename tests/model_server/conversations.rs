@@ -16,7 +16,15 @@ pub(crate) const ALL: &[(&str, Hold)] = &[
     ("a second bind to the same node", |t| { pod(t, "a"); bind(t, "a", "n", ""); bind(t, "a", "n", ""); get_pod(t, "a"); }),
     ("a second bind to another node", |t| { pod(t, "a"); bind(t, "a", "n", ""); bind(t, "a", "m", ""); get_pod(t, "a"); }),
     ("a bind of a deleted pod", |t| { pod(t, "a"); remove(t, "a", json!({})); bind(t, "a", "n", ""); }),
-    ("a bind of a pod that terminates", |t| { pod(t, "a"); bind(t, "a", "n", ""); remove(t, "a", json!({})); bind(t, "a", "n", ""); }),
+    // A deletion goes by the API server's cache, in which a pod without a node has no grace: the bind must show there.
+    ("a bind of a pod that terminates", |t| {
+        pod(t, "a");
+        let (v, p) = (t.version("a"), t.path("pods"));
+        bind(t, "a", "n", "");
+        t.watch(&p, &v, 1);
+        remove(t, "a", json!({}));
+        bind(t, "a", "n", "");
+    }),
     ("a bind of a gated pod", |t| { gated(t, "a"); bind(t, "a", "n", ""); get_pod(t, "a"); }),
     ("a bind of a pod that was made anew, with the old uid", |t| {
         pod(t, "a");

@@ -420,11 +420,11 @@ impl Inner {
         }
     }
 
-    /// E3: no pod is said to be scheduled that is not. A process that ends believes an extender's word: it has no time to see.
+    /// E3: no pod is said to be scheduled that is not.
     pub(crate) fn is_bound_as_said(&mut self, operator: usize, event: &Asked) {
         let body = event.json();
         let uid = body.pointer("/regarding/uid").and_then(Value::as_str).unwrap_or_default();
-        if body["reason"] != "Scheduled" || self.operators[operator].stop.is_cancelled() {
+        if body["reason"] != "Scheduled" {
             return;
         }
         if let Some(pod) = self.facts.pods.get(uid).filter(|pod| pod.is_pending()) {

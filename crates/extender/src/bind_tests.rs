@@ -290,6 +290,26 @@ async fn an_answer_of_success_is_not_believed_while_the_pod_stays_unbound() {
 }
 
 #[tokio::test]
+async fn a_process_that_ends_looks_whether_an_extender_told_the_truth() {
+    let server = Server::start(|_| Act::Json(json!({}))).await;
+    for is_true in [true, false] {
+        let truth = Truth::unbound();
+        if is_true {
+            truth.bind("n1");
+        }
+        let mut rig = truth.rig().await;
+        rig.cluster.blind.store(true, Ordering::Relaxed);
+        rig.configure(settings(&server.url(), SHORT * 20));
+        let asked = server.asked().len();
+        rig.bind(1);
+        until("it is asked", || server.asked().len() > asked).await;
+        let left = rig.clients.shutdown(Duration::from_secs(5)).await;
+        assert_eq!((left.unsent.len(), left.unsettled), (0, 0));
+        assert_eq!(rig.outcome().await == BindOutcome::Bound, is_true);
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_sent_for_a_node_that_was_deleted() {
     let server = Server::start(|_| Act::Json(json!({}))).await;
     let mut rig = Truth::unbound().rig().await;

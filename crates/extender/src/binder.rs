@@ -150,7 +150,7 @@ impl ExtenderBind<'_> {
             if !self.recheck.is_same_node(self.request) && !self.closing.is_cancelled() {
                 return (!self.ticket.is_revoked()).then(|| self.node_gone());
             }
-            let Err(failure) = self.call().await else { return Some(self.confirm(unknown).await) };
+            let Err(failure) = self.call().await else { return self.confirm(unknown).await };
             let message = failure.error.message.to_string();
             match meaning(&failure) {
                 Meaning::Unknown => break message,
@@ -199,19 +199,18 @@ impl ExtenderBind<'_> {
         BindOutcome::Refused { code: None, message }
     }
 
-    /// The extender has answered that it bound the pod: waits until that shows.
-    async fn confirm(&self, unknown: impl FnOnce() + Send) -> BindOutcome {
+    /// The extender has answered that it bound the pod: waits until that shows. A process that ends looks at once: an extender's word
+    /// alone must not be announced as a fact.
+    async fn confirm(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let (answered, mut unknown) = (Instant::now(), Some(unknown));
         let mut pause = FIRST_LOOK;
         while !self.recheck.has_ended(self.request) {
-            if self.closing.is_cancelled() {
-                // Nothing is under way: the next process sees the pod as it is.
-                return BindOutcome::Bound;
-            }
-            if answered.elapsed() >= self.bound_within {
+            let closes = self.closing.is_cancelled();
+            if closes || answered.elapsed() >= self.bound_within {
                 match read_back(self.kube, READ_TIMEOUT, self.request).await {
-                    Found::Settled(outcome) => return outcome,
-                    Found::Unbound => return self.lied(answered.elapsed()),
+                    Found::Settled(outcome) => return Some(outcome),
+                    Found::Unbound => return Some(self.lied(answered.elapsed())),
+                    Found::Unread if closes => return None,
                     Found::Unread => {}
                 }
             }
@@ -223,7 +222,7 @@ impl ExtenderBind<'_> {
             let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
             pause = (pause * 2).min(LONGEST_LOOK);
         }
-        BindOutcome::Bound
+        Some(BindOutcome::Bound)
     }
 
     fn lied(&self, after: Duration) -> BindOutcome {

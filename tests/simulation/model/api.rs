@@ -3,10 +3,12 @@
 use super::kinds::Of;
 use super::patch;
 use super::store::{Object, Store, key, stamp};
+use berth_api::SchedulerProfile;
 use bytes::Bytes;
+use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -260,11 +262,20 @@ fn create(store: &mut Store, place: &Place, mut value: Value, now: Instant) -> A
         // Nothing reads them; they are counted by their requests.
         return Answer::json(201, &value);
     }
-    if place.of == Of::Pods {
-        value["status"] = pending(&value);
+    match place.of {
+        Of::Pods => value["status"] = pending(&value),
+        Of::Profiles => value["status"] = UNSEEN.clone(),
+        _ => {}
     }
     object(201, &store.create(place.of, value, now))
 }
+
+/// The status that a profile begins with, as the definition says.
+static UNSEEN: LazyLock<Value> = LazyLock::new(|| {
+    let definition = serde_json::to_value(SchedulerProfile::crd()).unwrap();
+    let default = "/spec/versions/0/schema/openAPIV3Schema/properties/status/default";
+    definition.pointer(default).unwrap().clone()
+});
 
 /// The status that a pod begins with.
 fn pending(pod: &Value) -> Value {
@@ -343,8 +354,7 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
     match kind {
         "application/strategic-merge-patch+json" => patch::strategic(&mut value, &patch),
         "application/merge-patch+json" => patch::merge(&mut value, &patch),
-        // One manager owns the whole status.
-        "application/apply-patch+yaml" => value["status"] = patch["status"].clone(),
+        "application/apply-patch+yaml" => value["status"] = applied(place.of, &patch["status"]),
         "application/json-patch+json" => {
             if let Err(why) = patch::json(&mut value, &patch) {
                 let message = format!("the server rejected our request due to an error in our request: {why}");
@@ -362,6 +372,18 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
         return Answer::status(422, "Invalid", message);
     }
     write(store, place, &there, value, now)
+}
+
+/// One manager owns the whole status, but for conditions that a profile begins with: they stay until they are written.
+fn applied(of: Of, status: &Value) -> Value {
+    let mut status = status.clone();
+    if of == Of::Profiles {
+        let written = status["conditions"].as_array().cloned().unwrap_or_default();
+        let begun = UNSEEN["conditions"].as_array().into_iter().flatten();
+        let left = begun.filter(|one| written.iter().all(|other| other["type"] != one["type"])).cloned();
+        status["conditions"] = written.iter().cloned().chain(left).collect();
+    }
+    status
 }
 
 /// After `BindingREST` and `assignPod` in `pkg/registry/core/pod/storage/storage.go`.

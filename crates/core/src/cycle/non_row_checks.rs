@@ -97,7 +97,6 @@ impl NonRowChecks<'_> {
     }
 
     /// What `overlay` adds to that.
-    #[inline]
     pub(crate) fn cost_of_overlay(&self, node: NodeId, overlay: &Overlay) -> usize {
         self.relations.cost_under(self.cx, self.resolved, node, overlay)
             + overlay.cost_of_ports(self.resolved.shape.host_ports.len())
@@ -138,7 +137,7 @@ impl NonRowChecks<'_> {
     }
 
     /// Whether something beyond the row was looked at: other pods, domains or volumes.
-    pub(super) const fn looks_around(&self) -> bool {
+    pub(crate) const fn looks_around(&self) -> bool {
         !self.relations.is_empty()
     }
 

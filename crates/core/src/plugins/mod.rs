@@ -284,7 +284,6 @@ impl Relations<'_> {
 
     /// What [`Self::filter`] takes beyond a few look-ups, in units of [`Work`]: volumes of the pod and of others, and pods that are
     /// added to a node or taken away.
-    #[inline]
     pub(crate) fn cost_under(
         &self,
         cx: PluginContext<'_>,

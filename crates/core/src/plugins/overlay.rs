@@ -10,23 +10,31 @@ const SEARCHES: usize = 8;
 /// A sum over pods: exact in any order, and cut down to what a column can have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sum {
-    exact: i128,
-    cut: i64,
+    /// The sum, less 2⁶⁴ for each of `wraps`.
+    low: i64,
+    /// How often it went beyond what an i64 holds, less how often it came back or went below.
+    wraps: i32,
 }
 
 impl Sum {
-    const ZERO: Self = Self { exact: 0, cut: 0 };
+    const ZERO: Self = Self { low: 0, wraps: 0 };
 
     #[inline]
     fn add(&mut self, amount: i64) {
-        self.exact += i128::from(amount);
-        self.cut = self.exact.clamp(i128::from(-LARGEST_SUM), i128::from(LARGEST_SUM)) as i64;
+        let (low, wrapped) = self.low.overflowing_add(amount);
+        self.low = low;
+        if wrapped {
+            self.wraps += amount.signum() as i32;
+        }
     }
 
     /// Within [`LARGEST_SUM`] on either side of 0, so that a column plus this does not overflow.
     #[inline]
-    pub(crate) const fn get(self) -> i64 {
-        self.cut
+    pub(crate) fn get(self) -> i64 {
+        match self.wraps {
+            0 => self.low.clamp(-LARGEST_SUM, LARGEST_SUM),
+            wraps => LARGEST_SUM * i64::from(wraps.signum()),
+        }
     }
 }
 
@@ -100,6 +108,12 @@ impl Overlay {
         (kept + SEARCHES * wanted * steps(kept)) / COMPARISONS_PER_WORK
     }
 
+    /// Whether pods with host ports are added or removed.
+    #[inline]
+    pub(crate) fn has_ports(&self) -> bool {
+        !self.ports.is_empty() || !self.freed_ports.is_empty()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.changes == 0
     }
@@ -124,7 +138,6 @@ impl Overlay {
         self.changes += 1;
     }
 
-    #[inline]
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
         self.count(nodes, &placed.usage.requests, -1);
         add_ports(&mut self.freed_ports, &placed.usage.ports);
@@ -168,7 +181,6 @@ impl Overlay {
         self.removed_alike().map(|(match_class, pods)| pods * of(match_class)).sum()
     }
 
-    #[inline]
     fn count(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
         self.pods += sign;
         self.cpu.add(sign * requests.milli_cpu);

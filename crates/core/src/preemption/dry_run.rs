@@ -94,6 +94,8 @@ struct Overlays {
     nominated: Option<Overlay>,
     /// What judging the row takes, whatever is laid over it, in units of [`Work`].
     row_cost: usize,
+    /// Whether pods that are laid over it make it no dearer, apart from their ports.
+    is_plain: bool,
 }
 
 impl Overlays {
@@ -101,6 +103,7 @@ impl Overlays {
         self.without.clear();
         self.nominated = scan.checks.nominated_to(node).cloned();
         self.row_cost = scan.checks.cost_of_row(node);
+        self.is_plain = !scan.checks.looks_around();
     }
 
     fn remove(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
@@ -119,7 +122,10 @@ impl Overlays {
 
     /// What [`Self::judge`] takes, in units of [`Work`].
     fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
-        let cost = |overlay| self.row_cost + scan.checks.cost_of_overlay(node, overlay);
+        let cost = |overlay: &Overlay| {
+            let is_free = self.is_plain && !overlay.has_ports();
+            self.row_cost + if is_free { 0 } else { scan.checks.cost_of_overlay(node, overlay) }
+        };
         cost(&self.without) + self.nominated.as_ref().map_or(0, cost)
     }
 

@@ -47,6 +47,7 @@ mod tasks;
 mod watches;
 mod writers;
 
+pub use housekeeping::needed_rights;
 pub use inside::{Inside, run_inside};
 pub use options::{OperatorError, Options, OwnPod};
 pub use orphans::{Orphans, advice, find as orphans};

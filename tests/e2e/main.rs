@@ -39,6 +39,7 @@ mod replicas;
 mod resize;
 mod scraped;
 mod simulate;
+mod status;
 mod storage;
 mod unbound;
 mod upgrade;

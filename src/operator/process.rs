@@ -276,6 +276,7 @@ pub(super) async fn lead(
         reason = dead.wait_for(Option::is_some) => return Err(died(reason.ok().and_then(|reason| reason.clone()))),
     };
     tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
+    announce::leadership(cx, options, &lease.uid(), true);
     let foreign_from = Instant::now() + options.lease_timing.duration;
     let warm = open_gate(cx, gate, watches, since, lease.last_seen(), &work);
     let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), &options.state_namespace).await?;
@@ -302,6 +303,7 @@ pub(super) async fn lead(
         return Err(error);
     }
     let workers = wind_down(cx).await;
+    announce::leadership(cx, options, &lease.uid(), false);
     lease.leave(last_seen(cx).await);
     Ok(Some(Farewell { reconciler, workers }))
 }

@@ -18,6 +18,7 @@
 mod admission;
 mod asked;
 mod bad_input;
+mod chart_values;
 mod cluster;
 mod crash;
 mod explain;

@@ -279,7 +279,9 @@ pub(super) async fn lead(
     announce::leadership(cx, options, &lease.uid(), true);
     let foreign_from = Instant::now() + options.lease_timing.duration;
     let warm = open_gate(cx, gate, watches, since, lease.last_seen(), &work);
-    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), &options.state_namespace).await?;
+    let namespace = &options.state_namespace;
+    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), namespace).await;
+    let revisions = revisions.map_err(|fault| OperatorError::State { namespace: namespace.clone(), fault })?;
     let references = References::default();
     start_tasks(options, cx, &references, &work);
     let mut reconciler = Reconciler::new(cx.clone(), options, foreign_from, revisions, references, notices);

@@ -138,7 +138,7 @@ fn trouble(status: &SchedulerProfileStatus) -> Option<(Programmed, &str)> {
     let programmed = condition(status, ConditionType::Programmed)?;
     let reasons = [Programmed::WorkerFailed, Programmed::WorkerHung];
     let reason = reasons.into_iter().find(|reason| reason.as_str() == programmed.reason)?;
-    Some((reason, &programmed.message))
+    Some((reason, programmed.message.as_str()))
 }
 
 #[cfg(test)]

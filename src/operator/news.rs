@@ -2,7 +2,7 @@
 //!
 //! A new leader goes on from the status that the last one wrote, so that a hand-over tells nothing anew.
 
-use berth_api::conditions::{Accepted, ConditionType, Programmed, Ready, SchedulingHealthy};
+use berth_api::conditions::{Accepted, ConditionType, Programmed, Ready, SchedulingHealthy, Status};
 use berth_api::{Mode, SchedulerProfileStatus, WorkerState};
 use berth_cluster::events::EventType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -55,7 +55,7 @@ impl Told {
 
     /// What is not known at present stays as it was: a worker that is about to start has neither recovered nor failed.
     fn after(&self, status: &SchedulerProfileStatus) -> Self {
-        let known = |kind| condition(status, kind).filter(|condition| condition.status != "Unknown");
+        let known = |kind| condition(status, kind).filter(|condition| condition.status != Status::Unknown.as_str());
         let accepted = known(ConditionType::Accepted).map(|one| (one.reason.clone(), generation(one)));
         let healthy = known(ConditionType::SchedulingHealthy).map(|one| one.reason.clone());
         let works = status.worker.as_ref().and_then(|worker| worker.state);

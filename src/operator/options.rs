@@ -56,9 +56,12 @@ pub enum OperatorError {
     Crd(#[from] ServedCrdError),
     #[error("the API server forbids what the operator needs: {0}")]
     Forbidden(Box<str>),
-    /// The Lease or last good specs cannot be read or written.
+    /// The Lease cannot be read or written.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// Last good specs cannot be read.
+    #[error("last good specs in namespace {namespace}: {fault}{}", hint(.fault))]
+    State { namespace: String, fault: Fault },
     /// An option about extenders has a value that is not a host.
     #[error(transparent)]
     Extender(#[from] RuleError),
@@ -70,4 +73,26 @@ pub enum OperatorError {
     /// The state of the process may be wrong.
     #[error("{0}; a restart reads everything anew")]
     Dead(String),
+}
+
+/// Outside of a pod nothing tells the process where its account may keep them.
+fn hint(fault: &Fault) -> &'static str {
+    if fault.is_forbidden() {
+        "; the chart's account has this right in the release's namespace alone: --state-namespace names another one"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_without_the_right_is_told_with_the_option_that_names_another() {
+        let fault = |code| Fault::from_status("list", "controllerrevisions.apps", code, "no");
+        let text = |code| OperatorError::State { namespace: "kube-system".to_owned(), fault: fault(code) }.to_string();
+        assert!(text(403).starts_with("last good specs in namespace kube-system: 403: may not list"), "{}", text(403));
+        assert!(text(403).contains("--state-namespace") && !text(500).contains("--state-namespace"), "{}", text(500));
+    }
 }

@@ -276,9 +276,12 @@ pub(super) async fn lead(
         reason = dead.wait_for(Option::is_some) => return Err(died(reason.ok().and_then(|reason| reason.clone()))),
     };
     tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
+    announce::leadership(cx, options, &lease.uid(), true);
     let foreign_from = Instant::now() + options.lease_timing.duration;
     let warm = open_gate(cx, gate, watches, since, lease.last_seen(), &work);
-    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), &options.state_namespace).await?;
+    let namespace = &options.state_namespace;
+    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), namespace).await;
+    let revisions = revisions.map_err(|fault| OperatorError::State { namespace: namespace.clone(), fault })?;
     let references = References::default();
     start_tasks(options, cx, &references, &work);
     let mut reconciler = Reconciler::new(cx.clone(), options, foreign_from, revisions, references, notices);
@@ -302,6 +305,7 @@ pub(super) async fn lead(
         return Err(error);
     }
     let workers = wind_down(cx).await;
+    announce::leadership(cx, options, &lease.uid(), false);
     lease.leave(last_seen(cx).await);
     Ok(Some(Farewell { reconciler, workers }))
 }

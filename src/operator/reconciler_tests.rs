@@ -276,6 +276,33 @@ async fn an_edit_that_is_refused_while_the_last_good_spec_serves_is_told_once() 
 }
 
 #[tokio::test]
+async fn what_changes_about_a_profile_is_told_once_whoever_leads() {
+    let mut bench = Bench::new().await;
+    bench.list(&[("batch", 1, 1, names(&["batch"]))]).await;
+    bench.status("batch").await;
+    let status = serde_json::to_value(bench.status("batch").await).unwrap();
+    assert_eq!(bench.events("Accepted", 1).await, [("batch".to_owned(), "the newest spec is accepted".to_owned())]);
+    let mut bench = bench.restarted().await;
+    let mut known = serde_json::to_value(object("batch", 1, 1, &names(&["batch"])).0.unwrap()).unwrap();
+    known["status"] = status;
+    bench.reconciler.take(Ok(Event::Init));
+    bench.reconciler.take(Ok(Event::InitApply(serde_json::from_value(known).unwrap())));
+    bench.reconciler.take(Ok(Event::InitDone));
+    bench.serves("batch", &["batch"]).await;
+    bench.status("batch").await;
+    // Were the first generation told of again, the second would be counted on it.
+    bench.edit("batch", 1, 2, json!({"schedulerNames": ["batch"], "mode": "Paused"})).await;
+    bench.status("batch").await;
+    let text = "spec.mode is Paused: pods stay queued, and nothing is bound";
+    assert_eq!(bench.events("Paused", 1).await, [("batch".to_owned(), text.to_owned())]);
+    assert_eq!(bench.events("Accepted", 2).await.len(), 2);
+    assert!(bench.server.requests().iter().all(|asked| !asked.body["series"].is_object()));
+    bench.edit("batch", 1, 3, json!({"schedulerNames": ["batch"]})).await;
+    bench.status("batch").await;
+    assert_eq!(bench.events("Resumed", 1).await[0].0, "batch");
+}
+
+#[tokio::test]
 async fn an_edit_takes_no_name_from_the_profile_that_serves_it() {
     let profiles = |generation, asked| [("batch", 1, generation, names(asked)), ("web", 2, 1, names(&["web"]))];
     let mut bench = Bench::new().await;

@@ -18,6 +18,7 @@
 mod admission;
 mod asked;
 mod bad_input;
+mod chart_values;
 mod cluster;
 mod crash;
 mod explain;
@@ -39,6 +40,7 @@ mod replicas;
 mod resize;
 mod scraped;
 mod simulate;
+mod status;
 mod storage;
 mod unbound;
 mod upgrade;

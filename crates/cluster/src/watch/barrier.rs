@@ -77,8 +77,8 @@ impl Orders {
         self.give(Order::Reach(version));
     }
 
-    #[cfg(test)]
-    pub(super) fn read(&self) {
+    /// Has the kind read anew.
+    pub fn read(&self) {
         self.give(Order::Read);
     }
 

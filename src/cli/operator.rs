@@ -83,6 +83,10 @@ pub(super) struct Args {
         action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     events: bool,
 
+    /// How often what the watches have shown is compared with what the API server has; 0s is never.
+    #[arg(long, value_name = "DURATION", env = "BERTH_AUDIT_INTERVAL", default_value = "5m", value_parser = audit_interval)]
+    audit_interval: berth_api::Duration,
+
     /// The form of the log on standard error.
     #[arg(long, value_enum, env = "BERTH_LOG_FORMAT", default_value_t)]
     log_format: LogFormat,
@@ -108,6 +112,17 @@ pub(super) struct Args {
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0);
     rate.ok_or_else(|| "not a rate: write a number of binds a second, such as 200, or 0 for no cap".to_owned())
+}
+
+/// The least time between two audits: each lists every kind.
+const AUDITED_AT_MOST_EVERY: berth_api::Duration = berth_api::Duration::from_secs(10);
+
+fn audit_interval(text: &str) -> Result<berth_api::Duration, String> {
+    let interval: berth_api::Duration = text.parse().map_err(|error: berth_api::DurationError| error.to_string())?;
+    if interval == berth_api::Duration::default() || interval >= AUDITED_AT_MOST_EVERY {
+        return Ok(interval);
+    }
+    Err(format!("an audit lists every kind: write {AUDITED_AT_MOST_EVERY} or more, or 0s for none"))
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
@@ -161,6 +176,7 @@ fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
         bind_concurrency: usize::from(args.bind_concurrency),
         bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
         events: args.events,
+        audit_interval: Some(args.audit_interval.get()).filter(|interval| !interval.is_zero()),
         logs,
         identity: match &pod {
             Some(pod) => Identity::new(&pod.name, &pod.uid),
@@ -233,6 +249,8 @@ mod tests {
         let options =
             parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
         assert_eq!((options.events, options.bind_qps, options.bind_concurrency), (false, Some(200.0), 8));
+        assert_eq!(options.audit_interval, Some(Duration::from_mins(5)));
+        assert_eq!(parse(&["--audit-interval=0s"]).unwrap().audit_interval, None);
     }
 
     #[test]
@@ -244,6 +262,8 @@ mod tests {
             "--http-address=here",
             "--probe-address=8081",
             "--log-format=xml",
+            "--audit-interval=5",
+            "--audit-interval=9s",
             "--leader-elect-retry-period=2",
             "--leader-elect-lease-duration=14s",
             "--leader-elect-renew-deadline=2s",

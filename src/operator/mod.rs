@@ -6,7 +6,8 @@
 //!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status,
 //!                foreign_scheduler (whether another scheduler serves the name), orphans, denials
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
-//!                reviews (who may read them), housekeeping (permissions, the installed definition)
+//!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
+//!                have shown what the API server has)
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
@@ -16,6 +17,7 @@ mod announce;
 mod claims;
 mod context;
 mod denials;
+mod drift;
 mod extender_status;
 mod extenders;
 mod foreign_scheduler;

@@ -3,7 +3,7 @@ use berth_cluster::lease::{Identity, Timing};
 use berth_cluster::served_crd::ServedCrdError;
 use berth_extender::address::RuleError;
 use berth_telemetry::{Logs, ServeError};
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// How the operator was started; the options of `berth operator` say what each value does.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub struct Options {
     pub bind_qps: Option<f64>,
     /// Whether events about pods are written.
     pub events: bool,
+    /// How often the watches are compared with what the API server has; never without.
+    pub audit_interval: Option<Duration>,
     /// Where this process logs: what is lost there is a metric.
     pub logs: Logs,
     pub pod: Option<OwnPod>,

@@ -2,6 +2,7 @@
 
 use super::context::{Board, Context};
 use super::denials::Denials;
+use super::drift::{self, Audits};
 use super::inside::Inside;
 use super::options::{OperatorError, Options};
 use super::reconciler::Reconciler;
@@ -17,6 +18,7 @@ use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
 use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
+use berth_cluster::watch::Patience;
 use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers};
 use berth_extender::{self as extender, Connector, ExtenderClients, Notice, ObjectStore, observers};
@@ -243,6 +245,7 @@ pub(super) fn assemble(
         writes: Arc::default(),
         board: Board::default(),
         tasks: Tasks::default(),
+        audits: Audits::default(),
         beat: Beat::default(),
     }
 }
@@ -381,7 +384,7 @@ pub(super) async fn has_successor(options: &Options, cx: &Context, is_free: bool
     is_free && is_taken(client, &options.lease_namespace, &options.identity, SUCCESSOR_WITHIN).await
 }
 
-/// Starts what a standby does as well: the watches, and the look at what we may do and at the installed definition.
+/// Starts what a standby does as well: the watches, their audit, and the look at what we may do and at the installed definition.
 fn start_watches(
     options: &Options,
     cx: &Context,
@@ -397,6 +400,12 @@ fn start_watches(
     cx.tasks.spawn("housekeeping", work.clone(), move || {
         housekeeping::run(of_task.clone(), state_namespace.clone(), evidence.clone(), stop.clone())
     });
+    if let Some(every) = options.audit_interval {
+        let (of_task, audited, stop) = (cx.clone(), watches.clone(), work.clone());
+        cx.tasks.spawn("audit", work.clone(), move || {
+            drift::run(of_task.clone(), audited.clone(), every, Patience::default(), stop.clone())
+        });
+    }
     watches
 }
 

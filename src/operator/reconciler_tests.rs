@@ -34,6 +34,7 @@ pub(super) fn options() -> Options {
         http_address: "127.0.0.1:0".parse().unwrap(),
         probe_address: None,
         metrics_authorization: false,
+        audit_interval: None,
         lease_namespace: "home".to_owned(),
         lease_timing: Timing::default(),
         installation: "home/berth".to_owned(),

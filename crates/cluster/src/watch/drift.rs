@@ -9,7 +9,7 @@
 use super::call::metadata_request;
 use super::shown::{Deleted, Shown, Uid};
 use super::split::{ListMeta, ListSplitter};
-use super::{CallError, ObjectKey, WatchOptions, WatchStats};
+use super::{CallError, ObjectKey, Orders, WatchOptions, WatchStats};
 use crate::send::version_number;
 use kube::Client;
 use serde::Deserialize;
@@ -104,6 +104,7 @@ pub struct Comparison<'a> {
     /// The field selector of its watch.
     pub fields: Option<&'static str>,
     pub stats: &'a WatchStats,
+    pub orders: &'a Orders,
     /// Which of some hundred objects the ledger keeps.
     pub are_kept: &'a (dyn Fn(&[ObjectKey]) -> Vec<bool> + Sync),
 }
@@ -268,6 +269,10 @@ impl<'a> Comparison<'a> {
         }
         let end = Instant::now() + patience.most;
         sleep(patience.least).await;
+        if self.stats.reached() < version {
+            // A kind that does not change gets no event that tells, and a bookmark once a minute.
+            self.orders.reach(version);
+        }
         while self.stats.reached() < version {
             if Instant::now() >= end {
                 return Err(Unsettled::Behind);
@@ -307,6 +312,7 @@ impl<'a> Comparison<'a> {
 mod tests {
     use super::*;
     use crate::scripted::{Reply, Scripted};
+    use crate::watch::barrier::Order;
     use serde_json::{Value, json};
 
     fn uid(name: &str) -> String {
@@ -344,7 +350,7 @@ mod tests {
 
     fn comparison<'a>(
         client: &'a Client,
-        stats: &'a WatchStats,
+        (stats, orders): (&'a WatchStats, &'a Orders),
         are_kept: &'a (dyn Fn(&[ObjectKey]) -> Vec<bool> + Sync),
     ) -> Comparison<'a> {
         Comparison {
@@ -353,6 +359,7 @@ mod tests {
             path: "/api/v1/pods",
             fields: Some("status.phase!=Failed"),
             stats,
+            orders,
             are_kept,
         }
     }
@@ -365,8 +372,8 @@ mod tests {
     }
 
     async fn settled(server: &Scripted, stats: &WatchStats) -> Vec<String> {
-        let client = server.client();
-        let comparison = comparison(&client, stats, &all_kept);
+        let (client, orders) = (server.client(), Orders::default());
+        let comparison = comparison(&client, (stats, &orders), &all_kept);
         let look = comparison.look().await.unwrap();
         named(&comparison.settle(look, AT_ONCE).await.unwrap().0)
     }
@@ -398,8 +405,8 @@ mod tests {
     async fn what_comes_before_the_second_look_is_no_drift() {
         let server = server(9, vec![object("a", 5), object("b", 6), object("c", 7)]).await;
         let stats = shown("5", [("a", "5"), ("b", "4"), ("d", "3")]);
-        let client = server.client();
-        let comparison = comparison(&client, &stats, &all_kept);
+        let (client, orders) = (server.client(), Orders::default());
+        let comparison = comparison(&client, (&stats, &orders), &all_kept);
         let look = comparison.look().await.unwrap();
         assert!(look.differs());
         stats.shown().present(&uid("b"), "6", true);
@@ -414,11 +421,13 @@ mod tests {
     #[tokio::test]
     async fn a_watch_that_is_behind_or_reads_anew_says_nothing() {
         let server = server(9, vec![object("a", 5)]).await;
-        let client = server.client();
+        let (client, orders) = (server.client(), Orders::default());
         let stats = shown("8", []);
-        let comparison = comparison(&client, &stats, &all_kept);
+        let comparison = comparison(&client, (&stats, &orders), &all_kept);
         let look = comparison.look().await.unwrap();
+        let mut given = orders.subscribe();
         assert_eq!(comparison.settle(look, AT_ONCE).await, Err(Unsettled::Behind));
+        assert_eq!(orders.next(&mut given).await, Order::Reach(9), "it was hurried");
         let look = comparison.look().await.unwrap();
         stats.reach("9");
         stats.shown().begin();
@@ -428,10 +437,10 @@ mod tests {
     #[tokio::test]
     async fn what_the_ledger_does_not_keep_is_found_unless_it_cannot_be_read() {
         let server = server(9, vec![object("a", 5), object("b", 6)]).await;
-        let (client, stats) = (server.client(), shown("9", [("a", "5")]));
+        let (client, orders, stats) = (server.client(), Orders::default(), shown("9", [("a", "5")]));
         stats.shown().present(&uid("b"), "6", false);
         let none = |keys: &[ObjectKey]| vec![false; keys.len()];
-        let comparison = comparison(&client, &stats, &none);
+        let comparison = comparison(&client, (&stats, &orders), &none);
         let look = comparison.look().await.unwrap();
         let (differing, _) = comparison.settle(look, AT_ONCE).await.unwrap();
         assert_eq!((differing.len(), differing[0].drift, &*differing[0].key.name), (1, Drift::NotKept, "a"));
@@ -445,8 +454,8 @@ mod tests {
             Reply::json(200, json!({"metadata": {"resourceVersion": "9", "continue": token}, "items": items}))
         })
         .await;
-        let (client, stats) = (server.client(), shown("9", []));
-        let comparison = comparison(&client, &stats, &all_kept);
+        let (client, orders, stats) = (server.client(), Orders::default(), shown("9", []));
+        let comparison = comparison(&client, (&stats, &orders), &all_kept);
         let look = comparison.look().await.unwrap();
         assert_eq!((look.objects, look.version), (2_000, 9));
         let (differing, left_out) = comparison.settle(look, AT_ONCE).await.unwrap();

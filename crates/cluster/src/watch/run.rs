@@ -46,12 +46,12 @@ pub async fn run<W: Watched>(
         failures: 0,
         kind: PhantomData,
     };
-    let mut orders = orders.subscribe();
+    let mut given = orders.subscribe();
     let work = async {
         loop {
             tokio::select! {
                 () = watch.step() => {}
-                order = Orders::next(&mut orders) => watch.obey(order),
+                order = orders.next(&mut given) => watch.obey(order),
             }
         }
     };

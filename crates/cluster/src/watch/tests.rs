@@ -448,6 +448,7 @@ async fn an_event_that_a_watch_leaves_out_is_found_and_the_kind_read_anew_102790
         path: Pods::PATH,
         fields: Pods::FIELDS,
         stats: &stats,
+        orders: &bench.orders,
         are_kept: &are_kept,
     };
     let patience = Patience { least: Duration::ZERO, most: Duration::from_secs(20) };

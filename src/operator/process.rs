@@ -12,7 +12,7 @@ use super::takeover::{last_seen, pass_barrier};
 use super::tasks::{Beat, Tasks};
 use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
-use super::{announce, extenders, housekeeping, metrics, reviews, watches};
+use super::{announce, debug, extenders, housekeeping, metrics, reviews, watches};
 use berth_cluster::bind::Deliver;
 use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
@@ -100,17 +100,11 @@ pub(super) async fn run_in(
     };
     let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, connector, notify);
     cx.board.lock().crd_lacks = lacks;
-    follow_addresses(&cx, api_servers, following);
+    follow_addresses(&cx, api_servers, following.clone());
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
-    let server = match place {
-        Place::Process => Some(serve_pages(&options, &cx, &health)?),
-        Place::Test(show) => {
-            show(Inside::new(&cx));
-            None
-        }
-    };
+    let servers = show(place, &options, &cx, &health, &following)?;
     let lease = elect(cx.clients.lease.clone(), lease_options(&options), gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
     let is_free = release_lease(lease, cx.writers.may_land()).await;
@@ -122,11 +116,34 @@ pub(super) async fn run_in(
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
-    if let Some(server) = server {
+    for server in servers {
         server.abort();
     }
     tracing::info!("ended");
     result
+}
+
+/// Serves pages, and writes the state to the log when it is asked for by a signal; a test is shown the operator itself. Returns what is
+/// to be aborted at the end.
+fn show(
+    place: Place,
+    options: &Options,
+    cx: &Context,
+    health: &Health,
+    stop: &CancellationToken,
+) -> Result<Vec<JoinHandle<()>>, OperatorError> {
+    match place {
+        Place::Process => {
+            let (of_task, stop) = (cx.clone(), stop.clone());
+            cx.tasks.spawn("dump", stop.clone(), move || debug::dump_on_signal(of_task.clone(), stop.clone()));
+            let pages = serve_pages(options, cx, health)?;
+            Ok([pages].into_iter().chain(debug::serve(options, cx)?).collect())
+        }
+        Place::Test(show) => {
+            show(Inside::new(cx));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Reads the API server's addresses again and again: an extender must not have one that is new.

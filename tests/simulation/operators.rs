@@ -8,6 +8,7 @@ use berth::operator::{Options, OwnPod, run_inside};
 use berth_cluster::client::Clients;
 use berth_cluster::lease::{Identity, Timing};
 use berth_telemetry::Logs;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,6 +26,8 @@ fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
         kubeconfig: None,
         http_address: ([127, 0, 0, 1], 0).into(),
         probe_address: None,
+        debug_address: None,
+        flags: BTreeMap::new(),
         metrics_authorization: false,
         audit_interval: leaves_out.then_some(AUDITED_EVERY),
         lease_namespace: "kube-system".to_owned(),

@@ -178,6 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn questions_beyond_a_few_are_dropped() {
+        let mailbox = Mailbox::new(Workers::OnThreads);
+        let mut answers = Vec::new();
+        for _ in 0..QUESTIONS + 1 {
+            let (answer, answered) = oneshot::channel();
+            mailbox.ask(Question { after: None, most: 1, answer });
+            answers.push(answered);
+        }
+        assert!(answers.pop().unwrap().try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        let mail = block_on(mailbox.take(None));
+        assert_eq!(mail.questions.len(), QUESTIONS);
+        assert!(answers.iter_mut().all(|answered| answered.try_recv() == Err(oneshot::error::TryRecvError::Empty)));
+    }
+
+    #[test]
     fn a_stop_is_never_replaced() {
         let mailbox = Mailbox::new(Workers::OnThreads);
         mailbox.order(Order::Stop);

@@ -74,7 +74,8 @@ fn the_debug_pages_are_on_the_pods_own_loopback_address_or_nowhere() {
     for (set, is_there) in [("debug.port=9000", true), ("debug.port=0", false), ("hostNetwork=true", false)] {
         let objects = rendered(&["--set", set]);
         let args = template_of_the_pods(&objects)["spec"]["containers"][0]["args"].clone();
-        let debug: Vec<&Value> = args.as_array().unwrap().iter().filter(|arg| arg.to_string().contains("debug")).collect();
+        let debug: Vec<&Value> =
+            args.as_array().unwrap().iter().filter(|arg| arg.to_string().contains("debug")).collect();
         let wanted = json!("--debug-address=127.0.0.1:9000");
         assert_eq!(debug, if is_there { vec![&wanted] } else { Vec::new() }, "{set}");
     }

@@ -20,6 +20,7 @@ mod asked;
 mod bad_input;
 mod cluster;
 mod crash;
+mod debug;
 mod explain;
 mod extenders;
 mod foreign;

@@ -79,10 +79,11 @@ where
     H: Fn(DebugQuestion) -> F,
     F: Future<Output = DebugReply>,
 {
-    match question(request).await {
-        Ok(question) => respond(answer(question).await),
-        Err(refused) => respond(refused),
-    }
+    let reply = match question(request).await {
+        Ok(question) => answer(question),
+        Err(refused) => return respond(refused),
+    };
+    respond(reply.await)
 }
 
 fn respond(reply: DebugReply) -> Response<Full<Bytes>> {

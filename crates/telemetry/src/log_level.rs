@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(logs.set_level(" debug\n").unwrap(), "info");
         assert_eq!(logs.set_level("2").unwrap(), "debug");
         assert_eq!(logs.set_level("info,berth=trace").unwrap(), "info");
-        for bad in ["", "berth=loud", &"a".repeat(LEVEL_BYTES + 1)] {
+        for bad in ["", "berth=loud", "a".repeat(LEVEL_BYTES + 1).as_str()] {
             assert!(logs.set_level(bad).is_err(), "{bad}");
         }
         assert_eq!(logs.level().as_deref(), Some("info,berth=trace"));

@@ -48,6 +48,8 @@ pub(super) struct OfKind {
     pub(super) plural: &'static str,
     /// Objects on the API server.
     pub(super) objects: usize,
+    /// Objects that the watch has shown, when all was looked at again.
+    pub(super) shown: usize,
     /// The version at which they were listed.
     pub(super) version: u64,
     pub(super) verdict: Verdict,
@@ -215,7 +217,7 @@ fn conclude(cx: &Context, fed: &Fed, compared: Compared, orders: &mut Orders) ->
             Verdict::Drifted { count, named, mended }
         }
     };
-    OfKind { plural: fed.plural, objects, version, verdict }
+    OfKind { plural: fed.plural, objects, shown: fed.stats.shown().len(), version, verdict }
 }
 
 /// Whether reading the kind anew may help: not if it was read since for all these very objects. Notes that it will be read.

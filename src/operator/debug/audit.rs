@@ -27,7 +27,8 @@ fn of_audit(audit: &Audit) -> Value {
 }
 
 fn of_kind(of: &OfKind) -> Value {
-    let mut value = json!({"resource": of.plural, "objects": of.objects, "resourceVersion": of.version.to_string()});
+    let mut value = json!({"resource": of.plural, "objects": of.objects, "shown": of.shown,
+        "resourceVersion": of.version.to_string()});
     match &of.verdict {
         Verdict::Agrees => value["verdict"] = "agrees".into(),
         Verdict::Drifted { count, named, mended } => {
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn each_verdict_says_what_it_rests_on() {
-        let of = |plural, verdict| OfKind { plural, objects: 7, version: 9, verdict };
+        let of = |plural, verdict| OfKind { plural, objects: 7, shown: 8, version: 9, verdict };
         let drifted = Verdict::Drifted { count: 12, named: vec!["missing a".to_owned()], mended: true };
         let audit = Audit {
             began: Timestamp::from_second(1).unwrap(),
@@ -66,7 +67,9 @@ mod tests {
         let value = of_audit(&audit);
         assert_eq!((&value["began"], &value["tookSeconds"]), (&json!("1970-01-01T00:00:01Z"), &json!(2.0)));
         let [nodes, pods, services] = [0, 1, 2].map(|at| &value["kinds"][at]);
-        assert_eq!(*nodes, json!({"resource": "nodes", "objects": 7, "resourceVersion": "9", "verdict": "agrees"}));
+        let wanted =
+            json!({"resource": "nodes", "objects": 7, "shown": 8, "resourceVersion": "9", "verdict": "agrees"});
+        assert_eq!(*nodes, wanted);
         assert_eq!(
             (&pods["count"], &pods["first"][0], &pods["readAnew"]),
             (&json!(12), &json!("missing a"), &json!(true))

@@ -19,7 +19,7 @@ const DELETIONS: usize = 100_000;
 pub struct Uid(u128);
 
 /// The first half of what stands for a uid that is no UUID: no UUID of a known version has it.
-const HASHED: u128 = (u64::MAX as u128) << 64;
+const HASHED: u128 = !0 << 64;
 
 /// Where a UUID has its dashes.
 const DASHES: [usize; 4] = [8, 13, 18, 23];

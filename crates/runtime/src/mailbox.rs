@@ -181,7 +181,7 @@ mod tests {
     fn questions_beyond_a_few_are_dropped() {
         let mailbox = Mailbox::new(Workers::OnThreads);
         let mut answers = Vec::new();
-        for _ in 0..QUESTIONS + 1 {
+        for _ in 0..=QUESTIONS {
             let (answer, answered) = oneshot::channel();
             mailbox.ask(Question { after: None, most: 1, answer });
             answers.push(answered);

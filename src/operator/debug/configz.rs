@@ -1,6 +1,7 @@
 use super::super::context::Context;
 use super::super::printable::{NAME, printable};
 use super::pretty;
+use berth_core::model::Plugin;
 use berth_core::profile::{CompiledProfile, Extender, NamespaceAccess};
 use berth_telemetry::DebugReply;
 use serde_json::{Map, Value, json};
@@ -24,7 +25,7 @@ fn of_profile(profile: &CompiledProfile) -> Value {
         "schedulerNames": texts(profile.scheduler_names.iter()),
         "mode": shown(&profile.mode),
         "unknownFields": shown(&profile.unknown_fields),
-        "filters": profile.filters.iter().map(|filter| filter.name()).collect::<Vec<_>>(),
+        "filters": profile.filters.iter().map(Plugin::name).collect::<Vec<_>>(),
         "scores": scores,
         "pluginArgs": {
             "nodeResourcesFit": shown(&profile.fit),

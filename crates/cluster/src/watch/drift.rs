@@ -228,11 +228,10 @@ impl<'a> Comparison<'a> {
     /// How an object that the API server has at `version` differs.
     fn judge(&self, uid: Uid, version: u64, is_kept: bool) -> Option<Drift> {
         match self.stats.shown().known(uid) {
-            Err(Deleted) => None,
             Ok(None) => Some(Drift::Missing),
             Ok(Some(known)) if known.version < version => Some(Drift::Outdated),
             Ok(Some(known)) if known.decoded && !is_kept => Some(Drift::NotKept),
-            Ok(Some(_)) => None,
+            Ok(Some(_)) | Err(Deleted) => None,
         }
     }
 

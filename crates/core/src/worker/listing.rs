@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::ledger::LedgerAccess;
-use crate::model::{Pod, PodKey, Str, Time};
+use crate::model::{Plugin, Pod, PodKey, Str, Time};
 use crate::queue::{Entry, Parked, Ticket};
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Worker {
                 attempts: entry.attempts(),
                 since: entry.since(),
                 next_try: self.queue.next_try(entry),
-                plugins: entry.rejectors().iter().map(|plugin| plugin.name()).collect(),
+                plugins: entry.rejectors().iter().map(Plugin::name).collect(),
                 reason,
             }
         };

@@ -7,7 +7,8 @@
 //!                news (which changes of a status are events), foreign_scheduler (whether another scheduler serves the
 //!                name), orphans, denials
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
-//!                reviews (who may read them), housekeeping (permissions, the installed definition)
+//!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
+//!                have shown what the API server has), debug (looking into the process)
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
@@ -16,7 +17,9 @@
 mod announce;
 mod claims;
 mod context;
+mod debug;
 mod denials;
+mod drift;
 mod extender_status;
 mod extenders;
 mod foreign_scheduler;

@@ -3,7 +3,7 @@ use berth_cluster::lease::{Identity, Timing};
 use berth_cluster::served_crd::ServedCrdError;
 use berth_extender::address::RuleError;
 use berth_telemetry::{Logs, ServeError};
-use std::{net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// How the operator was started; the options of `berth operator` say what each value does.
 #[derive(Debug, Clone)]
@@ -13,6 +13,10 @@ pub struct Options {
     pub http_address: SocketAddr,
     /// `/livez` and `/readyz` once more.
     pub probe_address: Option<SocketAddr>,
+    /// The pages that look into the process; a loopback address.
+    pub debug_address: Option<SocketAddr>,
+    /// The flags in force, by name, for whoever looks at them.
+    pub flags: BTreeMap<String, String>,
     /// Whether the API server is asked who may read `/metrics`.
     pub metrics_authorization: bool,
     /// One for all installations of a cluster.
@@ -31,6 +35,8 @@ pub struct Options {
     pub bind_qps: Option<f64>,
     /// Whether events about pods are written.
     pub events: bool,
+    /// How often the watches are compared with what the API server has; never without.
+    pub audit_interval: Option<Duration>,
     /// Where this process logs: what is lost there is a metric.
     pub logs: Logs,
     pub pod: Option<OwnPod>,

@@ -22,6 +22,7 @@ use berth_testing::{Reply, Scripted, until};
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -33,7 +34,10 @@ pub(super) fn options() -> Options {
         kubeconfig: None,
         http_address: "127.0.0.1:0".parse().unwrap(),
         probe_address: None,
+        debug_address: None,
+        flags: BTreeMap::new(),
         metrics_authorization: false,
+        audit_interval: None,
         lease_namespace: "home".to_owned(),
         lease_timing: Timing::default(),
         installation: "home/berth".to_owned(),

@@ -21,6 +21,7 @@ mod bad_input;
 mod chart_values;
 mod cluster;
 mod crash;
+mod debug;
 mod explain;
 mod extenders;
 mod foreign;

@@ -17,12 +17,12 @@ pub(super) struct News {
 }
 
 impl News {
-    fn normal(reason: &'static str, action: &'static str, note: impl Into<String>) -> Option<Self> {
-        Some(Self { kind: EventType::Normal, reason, action, note: note.into() })
+    fn normal(reason: &'static str, action: &'static str, note: &str) -> Self {
+        Self { kind: EventType::Normal, reason, action, note: note.to_owned() }
     }
 
-    fn warning(reason: &'static str, action: &'static str, note: &str) -> Option<Self> {
-        Some(Self { kind: EventType::Warning, reason, action, note: note.to_owned() })
+    fn warning(reason: &'static str, action: &'static str, note: &str) -> Self {
+        Self { kind: EventType::Warning, reason, action, note: note.to_owned() }
     }
 }
 
@@ -79,20 +79,20 @@ impl Told {
         }
         match Accepted::ALL.into_iter().find(|reason| reason.as_str() == condition.reason)? {
             // Without the generation: repeats are counted on the first event, whose text stays.
-            Accepted::Accepted => News::normal("Accepted", "Accepting", "the newest spec is accepted"),
+            Accepted::Accepted => Some(News::normal("Accepted", "Accepting", "the newest spec is accepted")),
             // A conflict is told on both profiles when it is found.
             Accepted::SchedulerNameConflict | Accepted::Pending => None,
             // This is told with the generation that serves.
             _ if serves_last_good(status) => None,
-            refused => News::warning(refused.as_str(), "Accepting", &condition.message),
+            refused => Some(News::warning(refused.as_str(), "Accepting", &condition.message)),
         }
     }
 
     fn of_worker(&self, now: &Self, status: &SchedulerProfileStatus) -> Option<News> {
         match trouble(status) {
-            Some((reason, message)) if !self.troubled => News::warning(reason.as_str(), "Running", message),
+            Some((reason, message)) if !self.troubled => Some(News::warning(reason.as_str(), "Running", message)),
             None if self.troubled && !now.troubled => {
-                News::normal("WorkerRestarted", "Running", "the worker runs again")
+                Some(News::normal("WorkerRestarted", "Running", "the worker runs again"))
             }
             _ => None,
         }
@@ -104,16 +104,17 @@ impl Told {
         }
         let told = [SchedulingHealthy::AnotherSchedulerServes, SchedulingHealthy::PreemptionStorm];
         let reason = told.into_iter().find(|reason| reason.as_str() == now.healthy)?;
-        News::warning(reason.as_str(), "Scheduling", &condition(status, ConditionType::SchedulingHealthy)?.message)
+        let message = &condition(status, ConditionType::SchedulingHealthy)?.message;
+        Some(News::warning(reason.as_str(), "Scheduling", message))
     }
 
     fn of_mode(&self, now: &Self) -> Option<News> {
         match (self.mode, now.mode) {
             (None | Some(Mode::Active), Some(Mode::Paused)) => {
-                News::normal("Paused", "Pausing", "spec.mode is Paused: pods stay queued, and nothing is bound")
+                Some(News::normal("Paused", "Pausing", "spec.mode is Paused: pods stay queued, and nothing is bound"))
             }
             (Some(Mode::Paused), Some(Mode::Active)) => {
-                News::normal("Resumed", "Resuming", "spec.mode is Active: pods are placed again")
+                Some(News::normal("Resumed", "Resuming", "spec.mode is Active: pods are placed again"))
             }
             _ => None,
         }

@@ -105,7 +105,7 @@ const SETS: [(&str, &[&str]); 22] = [
             "--set-json",
             r#"tolerations=[{"key":"node-role.kubernetes.io/control-plane","operator":"Exists"}]"#,
             "--set-json",
-            r#"topologySpreadConstraints=[]"#,
+            "topologySpreadConstraints=[]",
             "--set-json",
             r#"affinity={"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname",
             "labelSelector":{"matchLabels":{"app.kubernetes.io/name":"berth"}}}]}}"#,

@@ -87,8 +87,8 @@ const NAMED: usize = 10;
 fn listed(contexts: &[String]) -> String {
     match contexts {
         [] => "none".to_owned(),
-        [named @ ..] if named.len() <= NAMED => named.join(", "),
-        [named @ ..] => format!("{} and {} more", named[..NAMED].join(", "), named.len() - NAMED),
+        named if named.len() <= NAMED => named.join(", "),
+        named => format!("{} and {} more", named[..NAMED].join(", "), named.len() - NAMED),
     }
 }
 

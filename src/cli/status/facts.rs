@@ -156,7 +156,7 @@ async fn deployments(client: &Client, home: &str) -> Seen<Vec<Running>> {
 
 /// What is to be known of the Deployment if it runs the operator: its first argument says so.
 fn running(deployment: &Deployment) -> Option<Running> {
-    let spec = deployment.spec.as_ref()?;
+    let spec = &deployment.spec;
     let pod = spec.template.spec.as_ref()?;
     let is_operator = |container: &v1::Container| {
         let args = container.args.as_deref().unwrap_or_default();
@@ -174,7 +174,7 @@ fn running(deployment: &Deployment) -> Option<Running> {
 
 /// The pods of the Deployment that are not ready. Nothing where they cannot be read: the number of replicas says enough.
 async fn troubles(client: &Client, home: &str, deployment: &Deployment) -> Vec<String> {
-    let labels = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone()).unwrap_or_default();
+    let labels = deployment.spec.selector.match_labels.clone().unwrap_or_default();
     let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let api: Api<v1::Pod> = Api::namespaced(client.clone(), home);
     let listed = api.list(&ListParams::default().labels(&labels.join(",")).limit(PAGE)).await;
